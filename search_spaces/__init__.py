@@ -1,0 +1,1 @@
+"""What we wonder about: spaces, studies and claims, as data."""

@@ -1,0 +1,66 @@
+"""A paper's sentence as a check: closed forms, answered SUPPORTED, REFUTED or INCONCLUSIVE with a margin.
+
+A claim names trials: an arm, or `best` for the confirmed best of a search. It is judged on the test set, over seeds
+(`service.statistics`).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from trainables.spec import Spec
+
+
+class AtLeast(Spec):
+    """The mean test score of `who` is at least `value`."""
+
+    kind: Literal["at_least"] = "at_least"
+    who: str
+    value: float
+    source: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.who} reaches at least {self.value:g}"
+
+
+class AtChance(Spec):
+    """The mean test score of `who` lies within `margin` of chance."""
+
+    kind: Literal["at_chance"] = "at_chance"
+    who: str
+    margin: float = Field(0.03, gt=0, description="a positive margin")
+    source: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.who} stays at chance, within {self.margin:g}"
+
+
+class Better(Spec):
+    """`who` scores higher than `than` by more than `margin`, paired by seed."""
+
+    kind: Literal["better"] = "better"
+    who: str
+    than: str
+    margin: float = Field(0.0, ge=0, description="a margin of 0 or more")
+    source: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.who} is better than {self.than}" + (f" by more than {self.margin:g}" if self.margin else "")
+
+
+class Equivalent(Spec):
+    """`who` and `than` score alike, within `margin`, paired by seed."""
+
+    kind: Literal["equivalent"] = "equivalent"
+    who: str
+    than: str
+    margin: float = Field(gt=0, description="a positive margin")
+    source: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.who} equals {self.than} within {self.margin:g}"
+
+
+Claim = Annotated[AtLeast | AtChance | Better | Equivalent, Field(discriminator="kind")]

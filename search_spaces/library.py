@@ -1,0 +1,44 @@
+"""Finds studies: the named ones of `studies/`, and those in a user's own file."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import json
+from pathlib import Path
+
+from search_spaces.study import Study
+from trainables.source import load
+from trainables.spec import SpecError
+
+
+def names() -> list[str]:
+    """The named studies."""
+    files = (Path(__file__).parent / "studies").glob("[a-z]*.py")
+    return sorted(file.stem.replace("_", "-") for file in files)
+
+
+def find(name: str) -> Study:
+    """The study of a name, or of a file that defines `study` (`./mine.py`), or of a study's JSON.
+
+    Raises: SpecError for an unknown name, SourceError for a file that does not run.
+    """
+    if name.endswith(".py"):
+        return _of_file(Path(name))
+    if name.endswith(".json"):
+        return Study.read(json.loads(Path(name).read_text()))
+    if name not in names():
+        near = difflib.get_close_matches(name, names(), n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise SpecError(f"no study {name!r}{hint} (locus studies lists all)")
+    module = importlib.import_module(f"search_spaces.studies.{name.replace('-', '_')}")
+    return module.study  # type: ignore[no-any-return]
+
+
+def _of_file(path: Path) -> Study:
+    if not path.is_file():
+        raise SpecError(f"no file {path}")
+    study = getattr(load(path.name, path.read_text()), "study", None)
+    if not isinstance(study, Study):
+        raise SpecError(f"{path} must define study = Study(...), got {study!r}")
+    return study

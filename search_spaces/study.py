@@ -1,0 +1,255 @@
+"""A study is a question with a plan: data only, so that it travels as JSON.
+
+`Study` is what a file of `studies/` says; `Edition` is a study at a budget with a user's own values, known by an id
+such as `fourier-gamma@cpu`, whose definition may not change under that id.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from search_spaces.claim import Claim
+from search_spaces.space import Space, probes
+from trainables.recipe import Recipe, Run
+from trainables.spec import Spec, SpecError, digest, require
+
+CONFIRMED = 3
+"""How many of a search's best trials are confirmed on fresh seeds."""
+CONFIRM_FROM = 1000
+"""The first seed of a confirmation."""
+
+
+class Score(Spec):
+    """What a search climbs and a table is sorted by: the last epoch's validation value, never the best over epochs."""
+
+    metric: str = Field("val/accuracy", pattern=r"^val/", description="a validation metric such as 'val/accuracy'")
+
+    @property
+    def test(self) -> str:
+        """The same measure on the test set."""
+        return self.metric.replace("val/", "test/", 1)
+
+
+class Halving(Spec):
+    """Successive halving of the first seeds: at each rung the best 1/factor go on."""
+
+    factor: int = Field(3, ge=2, description="a whole number of 2 or more")
+
+
+class Search(Spec):
+    """A space, the points tried first (the paper's), how many trials, and how bad ones are stopped."""
+
+    kind: Literal["search"] = "search"
+    space: Space
+    first: tuple[dict[str, Any], ...] = Field((), strict=False, description="a list of {path: value}")
+    trials: int = Field(20, gt=0, description="a positive number of trials")
+    stop: Halving | None = None
+
+
+class Ablation(Spec):
+    """Named arms against a baseline; every arm runs every seed, nothing is stopped."""
+
+    kind: Literal["ablation"] = "ablation"
+    arms: dict[str, dict[str, Any]] = Field(min_length=1, description="{arm: {path: value}}")
+    baseline: str
+
+    @model_validator(mode="after")
+    def _baseline(self) -> Ablation:
+        require(self.baseline in self.arms, "baseline", f"one of the arms {', '.join(self.arms)}", self.baseline)
+        return self
+
+
+class Published(Spec):
+    """A number of a paper, to stand beside the test score of an arm (or of `best`)."""
+
+    who: str
+    value: float
+    spread: float | None = None
+    source: str
+
+
+class Budget(Spec):
+    """How large: values put on the base recipe, and counts."""
+
+    values: dict[str, Any] = {}
+    trials: int | None = Field(None, gt=0, description="a positive number of trials")
+    seeds: int | None = Field(None, gt=0, description="a positive number of seeds")
+
+
+class Trial(Spec):
+    """One recipe of a study: a point or an arm, its confirmation on fresh seeds, or a parent."""
+
+    role: Literal["trial", "confirmation", "parent"] = "trial"
+    number: int
+    name: str
+    values: dict[str, Any]
+    recipe: Recipe
+
+    @property
+    def label(self) -> str:
+        """The number with its role: 7, c7, p1."""
+        return {"trial": "", "confirmation": "c", "parent": "p"}[self.role] + str(self.number)
+
+    def seeds(self, count: int) -> range:
+        """The seeds of this trial's runs."""
+        return range(CONFIRM_FROM, CONFIRM_FROM + count) if self.role == "confirmation" else range(count)
+
+    def runs(self, count: int) -> list[Run]:
+        """One run a seed."""
+        return [Run(recipe=self.recipe, seed=seed) for seed in self.seeds(count)]
+
+
+Plan = Annotated[Search | Ablation, Field(discriminator="kind")]
+
+
+class Study(Spec):
+    """One question about position encodings, and everything needed to answer it.
+
+    `family` groups studies in MLflow (the paper's short name), `paper` says where the question comes from, `cost` and
+    `expected` what to expect, `gaps` in what it differs from the paper's protocol.
+    """
+
+    name: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", description="lower-case words joined by '-'")
+    question: str
+    base: Recipe
+    plan: Plan
+    score: Score = Score()
+    seeds: int = Field(3, gt=0, description="a positive number of seeds")
+    budgets: dict[str, Budget] = {}
+    published: tuple[Published, ...] = Field((), strict=False)
+    claims: tuple[Claim, ...] = Field((), strict=False)
+    keep: tuple[Literal["weights"], ...] = Field(
+        ("weights",), strict=False, description="a list of what to keep: weights"
+    )
+    family: str = Field("sweeps", pattern=r"^[\w.-]+$", description="a short word")
+    paper: str = ""
+    cost: str = ""
+    expected: str = ""
+    gaps: tuple[str, ...] = Field((), strict=False)
+
+    @model_validator(mode="after")
+    def _builds(self) -> Study:
+        measure = f"val/{self.base.data.measure}"
+        require(
+            self.score.metric == measure, "score.metric", f"{measure!r} for {self.base.data.kind}", self.score.metric
+        )
+        for point in self._points():
+            self.base.put(point)
+        known = self.names()
+        for claim in self.claims:
+            for who in (claim.who, getattr(claim, "than", claim.who)):
+                require(who in known, "claims", f"about one of {', '.join(known)}", who)
+        return self
+
+    def _points(self) -> list[dict[str, Any]]:
+        if isinstance(self.plan, Ablation):
+            return list(self.plan.arms.values())
+        paths = {path for path, _ in self.plan.space.every()}
+        for point in self.plan.first:
+            outside = point.keys() - paths
+            require(not outside, "plan.first", f"about {', '.join(sorted(paths))}", sorted(outside))
+        return [*self.plan.first, *probes(self.plan.space, self.base)]
+
+    def names(self) -> list[str]:
+        """What claims and published numbers may speak of: the arms, or `best` and `first`."""
+        return list(self.plan.arms) if isinstance(self.plan, Ablation) else ["best", "first"]
+
+    def paths(self) -> list[str]:
+        """The paths in which this study's trials differ."""
+        if isinstance(self.plan, Search):
+            return list(dict.fromkeys(path for path, _ in self.plan.space.every()))
+        return list(dict.fromkeys(path for values in self.plan.arms.values() for path in values))
+
+    def at(
+        self, budget: str | None = None, *, set: dict[str, Any] | None = None, name: str = "", **counts: Any
+    ) -> Edition:
+        """This study at a budget, with one's own values and counts (`trials`, `seeds`).
+
+        Raises: SpecError for an unknown budget, a value that no recipe takes, a value that every arm overrides.
+        """
+        chosen = budget or ("cpu" if "cpu" in self.budgets else "base")
+        if chosen != "base" and chosen not in self.budgets:
+            raise SpecError(f"{self.name} has no budget {chosen!r}; known: {', '.join(['base', *self.budgets])}")
+        size = self.budgets.get(chosen, Budget())
+        own = dict(set or {})
+        resolved = self._with(size.values | own, own)
+        seeds = _first(counts.get("seeds"), size.seeds, self.seeds)
+        plan = resolved.plan
+        if isinstance(plan, Search):
+            plan = Search(**{**dict(plan), "trials": _first(counts.get("trials"), size.trials, plan.trials)})
+        elif counts.get("trials") is not None:
+            raise SpecError(f"{self.name} is an ablation of {len(plan.arms)} arms; trials are for searches")
+        resolved = Study(**{**dict(resolved), "seeds": seeds, "plan": plan})
+        edition = Edition(budget=chosen, mark="", study=resolved)
+        mark = name or (digest(edition.definition, 4) if own else "")
+        return Edition(budget=chosen, mark=f"~{mark}" if mark else "", study=resolved)
+
+    def _with(self, values: dict[str, Any], own: dict[str, Any]) -> Study:
+        base = self.base.put(values)
+        plan = self.plan
+        if isinstance(plan, Ablation):
+            for path in own:
+                if all(path in arm for arm in plan.arms.values()):
+                    raise SpecError(f"{path} is set by every arm of {self.name}; give another path")
+        else:
+            pinned = {path for path, _ in plan.space.every() if path in own}
+            space = plan.space.without(pinned)
+            if space is None:
+                raise SpecError(f"{', '.join(sorted(pinned))} is all that {self.name} searches; leave something open")
+            first = [{path: value for path, value in point.items() if path not in pinned} for point in plan.first]
+            plan = Search(**{**dict(plan), "space": space, "first": tuple(point for point in first if point)})
+        return Study(**{**dict(self), "base": base, "plan": plan})
+
+
+class Edition(Spec):
+    """A study as it runs, under an id: base resolved, counts settled."""
+
+    budget: str
+    mark: str = ""
+    study: Study
+
+    @property
+    def id(self) -> str:
+        """NAME@BUDGET, with ~xxxx for one's own values and .2 for a fresh start."""
+        return f"{self.study.name}@{self.budget}{self.mark}"
+
+    @property
+    def definition(self) -> dict[str, Any]:
+        """What can change a run or choose a trial; under one id it may not change."""
+        plan = self.study.plan.identity()
+        plan.pop("trials", None)
+        return {"base": self.study.base.identity(), "plan": plan, "score": self.study.score.plain()}
+
+    def fresh(self, number: int) -> Edition:
+        """The same definition started anew, under the id with `.number`."""
+        return Edition(budget=self.budget, mark=re.sub(r"\.\d+$", "", self.mark) + f".{number}", study=self.study)
+
+    def trial(self, number: int, values: dict[str, Any], name: str = "") -> Trial:
+        """A trial of this study: its values put on the base recipe."""
+        recipe = self.study.base.put(values)
+        return Trial(number=number, name=name or short(values), values=values, recipe=recipe)
+
+    def arms(self) -> list[Trial]:
+        """The trials of an ablation, in order."""
+        assert isinstance(self.study.plan, Ablation)
+        return [self.trial(number, values, name) for number, (name, values) in enumerate(self.study.plan.arms.items())]
+
+
+def _first(*counts: int | None) -> int:
+    return next(count for count in counts if count is not None)
+
+
+def short(values: dict[str, Any]) -> str:
+    """A point in few characters: `gamma=2.31`."""
+    lasts = [path.rpartition(".")[2] for path in values]
+    names = [last if lasts.count(last) == 1 else path for path, last in zip(values, lasts, strict=True)]
+    return " ".join(f"{name}={_text(value)}" for name, value in zip(names, values.values(), strict=True)) or "base"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    return "+".join(map(str, value)) or "none" if isinstance(value, list | tuple) else str(value)

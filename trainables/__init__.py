@@ -1,0 +1,1 @@
+"""What is trained: position encodings, a ViT, data, the training loop."""

@@ -1,0 +1,78 @@
+"""The code that computed an answer, as digests of syntax trees.
+
+An answer counts only where the code that computes its numbers is today's. Specs, the catalog and the worker are left
+out: what they say is in the key or changes no number (a test holds the list true).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trainables.catalog import Composed, EncodingSpec, OwnEncoding
+from trainables.encodings import MODULES
+from trainables.recipe import Recipe
+from trainables.source import fingerprint
+from trainables.spec import Spec, digest
+
+ALWAYS = (
+    "checkpoint.py", "data.py", "encoding.py", "initial.py", "optimiser.py", "score.py", "streams.py", "train.py", "vit.py",
+)  # fmt: skip
+"""Files that compute the numbers of every run. Paths are relative to `trainables/`."""
+
+NEVER = (
+    "__init__.py", "catalog.py", "code.py", "encodings/__init__.py", "outcome.py", "recipe.py", "source.py", "spec.py",
+    "weight.py", "worker.py",
+)  # fmt: skip
+"""Files whose content is in the key, or changes no number."""
+
+
+class Code(Spec):
+    """Digests of the files that compute a run's numbers, by name."""
+
+    files: dict[str, str]
+
+    @property
+    def digest(self) -> str:
+        """12 hex digits that name this code."""
+        return digest(self.files, 12)
+
+    def changed(self, other: Code) -> list[str]:
+        """The files in which two codes differ."""
+        return sorted(name for name in {*self.files, *other.files} if self.files.get(name) != other.files.get(name))
+
+
+class Codes:
+    """Today's code of any recipe; every file is read once. Cost: 20 ms for the first recipe."""
+
+    def __init__(self) -> None:
+        self._read: dict[str, str] = {}
+
+    def __call__(self, recipe: Recipe) -> Code:
+        """The code that would compute a recipe's numbers, its parents' included."""
+        names: set[str] = set(ALWAYS)
+        own: dict[str, str] = {}
+        node: Recipe | None = recipe
+        while node is not None:
+            names.add(f"{node.data.kind}.py")
+            names.update(f"encodings/{MODULES[kind].partition(':')[0]}.py" for kind in _kinds(node.encoding))
+            own.update(_sources(node.encoding))
+            node = node.parent
+        files = {f"trainables/{name}": self._fingerprint(name) for name in sorted(names)}
+        return Code(files=files | {name: fingerprint(source) for name, source in sorted(own.items())})
+
+    def _fingerprint(self, name: str) -> str:
+        if name not in self._read:
+            self._read[name] = fingerprint((Path(__file__).parent / name).read_text())
+        return self._read[name]
+
+
+def _leaves(encoding: EncodingSpec) -> list[EncodingSpec]:
+    return list(encoding.parts) if isinstance(encoding, Composed) else [encoding]
+
+
+def _kinds(encoding: EncodingSpec) -> list[str]:
+    return [part.kind for part in _leaves(encoding) if part.kind in MODULES]
+
+
+def _sources(encoding: EncodingSpec) -> dict[str, str]:
+    return {part.kind.partition(":")[0]: part.source for part in _leaves(encoding) if isinstance(part, OwnEncoding)}

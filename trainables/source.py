@@ -1,0 +1,76 @@
+"""Python source as a value: loaded under its digest, compared by its syntax tree.
+
+A file of one's own (`mine.py`) travels as text inside specs. Every process that needs it loads it once, as a module
+named by the digest of its text, so that two versions never mix.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import linecache
+import sys
+import types
+from typing import Any
+
+from trainables.spec import LocusError
+
+
+class SourceError(LocusError):
+    """A user's file that does not run."""
+
+
+def load(file: str, source: str) -> types.ModuleType:
+    """The module of a source text. Raises: SourceError with the line where it fails."""
+    name = "own_" + hashlib.sha256(f"{file}\n{source}".encode()).hexdigest()[:16]
+    if name in sys.modules:
+        return sys.modules[name]
+    module = types.ModuleType(name)
+    module.__file__ = file
+    module.__dict__["__source__"] = source
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    sys.modules[name] = module
+    try:
+        exec(compile(source, file, "exec"), module.__dict__)
+    except LocusError:
+        del sys.modules[name]
+        raise
+    except BaseException as error:
+        del sys.modules[name]
+        raise SourceError(f"{file} does not run: {_where(error, file)}{type(error).__name__}: {error}") from error
+    return module
+
+
+def _where(error: BaseException, file: str) -> str:
+    line = getattr(error, "lineno", None)
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == file:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return f"line {line}: " if line else ""
+
+
+def fingerprint(source: str) -> str:
+    """Hex digits that change only where code does: not with comments, docstrings, layout or a `study = ...`."""
+    tree = ast.parse(source)
+    tree.body = [node for node in tree.body if not _names_study(node)]
+    return hashlib.sha256(_shape(tree).encode()).hexdigest()[:16]
+
+
+def _names_study(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["study"]
+
+
+def _shape(node: Any) -> str:
+    """A syntax tree as text, without docstrings and empty fields (which differ between versions of Python)."""
+    if isinstance(node, ast.AST):
+        fields = [(name, value) for name, value in ast.iter_fields(node) if value not in (None, [])]
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(
+            node
+        ):
+            fields = [(name, value[1:] if name == "body" else value) for name, value in fields]
+        return f"{type(node).__name__}({','.join(f'{name}={_shape(value)}' for name, value in fields)})"
+    if isinstance(node, list):
+        return f"[{','.join(_shape(item) for item in node)}]"
+    return repr(node)

@@ -1,0 +1,238 @@
+"""Frozen, strict values that know their paths and complain in one sentence.
+
+Everything a user writes (recipes, spaces, studies, claims) is a `Spec`: a pydantic model that cannot change, takes no
+unknown field and equals its own JSON. A field's description says what is legal ("a positive length in patches");
+errors quote it: `encoding.gamma must be a positive length in patches, got 0`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError
+
+
+class LocusError(Exception):
+    """A mistake that a user can mend: one line, exit code 2."""
+
+
+class SpecError(LocusError):
+    """A value that no study can use. Says the path, what is legal, and what was given.
+
+    Not a ValueError: pydantic would wrap it and lose the path.
+    """
+
+
+def require(holds: bool, path: str, must: str, got: object) -> None:
+    """Complains from inside a validator that `path must be <must>, got <got>`.
+
+    Raises: an error that pydantic collects with the path of the node it stands in.
+    """
+    if not holds:
+        context = {"path": path, "must": must, "got": _short(got)}
+        raise PydanticCustomError("require", "{path} must be {must}, got {got}", context)
+
+
+class _SpecMeta(type(BaseModel)):  # type: ignore[misc]
+    """Lets a spec be written with positional arguments, in the order of its fields, and fail with a SpecError."""
+
+    def __call__(cls, *args: Any, **values: Any) -> Any:
+        names = [name for name in cls.model_fields if name != "kind"]  # type: ignore[attr-defined]
+        if len(args) > len(names):
+            raise SpecError(f"{cls.__name__} takes at most {len(names)} values ({', '.join(names)}), got {len(args)}")
+        with sentences(cls):
+            return super().__call__(**dict(zip(names, args, strict=False)), **values)
+
+
+class Spec(BaseModel, metaclass=_SpecMeta):
+    """A frozen, strict, comparable value. Raises SpecError where it is made."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    @classmethod
+    def read(cls, value: Mapping[str, Any]) -> Self:
+        """The spec of plain JSON values (lists for tuples allowed)."""
+        with sentences(cls):
+            return cls.model_validate_json(json.dumps(value))
+
+    def plain(self) -> dict[str, Any]:
+        """The spec as plain JSON values: `cls.read(spec.plain()) == spec`."""
+        return self.model_dump(mode="json")
+
+    def put(self, values: Mapping[str, Any]) -> Self:
+        """A copy with `{path: value}` put in: all values apply, then one validation.
+
+        Setting a `kind` starts that node from the defaults of its kind; the other fields of the node follow it.
+        """
+        tree = self.plain()
+        for path in sorted(values, key=lambda path: (path.rsplit(".", 1)[-1] != "kind", path.count("."))):
+            value = values[path]
+            _set(tree, path, value.plain() if isinstance(value, Spec) else value)
+        return type(self).read(tree)
+
+    def get(self, path: str) -> Any:
+        """The value at a path such as `encoding.parts.1.beta`."""
+        node: Any = self
+        for position, part in enumerate(path.split(".")):
+            at = ".".join(path.split(".")[: position + 1])
+            if isinstance(node, tuple) and part.isdigit() and int(part) < len(node):
+                node = node[int(part)]
+            elif isinstance(node, Spec) and part in node.fields():
+                node = getattr(node, part)
+            elif isinstance(node, Spec):
+                raise SpecError(f"no field '{at}'; known: {', '.join(node.fields())}")
+            else:
+                raise SpecError(f"no field '{at}'")
+        return node
+
+    def fields(self) -> list[str]:
+        """The names of this node's fields, `kind` first."""
+        return sorted([*type(self).model_fields, *(self.model_extra or {})], key=lambda name: name != "kind")
+
+    def identity(self) -> Any:
+        """What decides a result: every node's `kind` and the fields that differ from their defaults.
+
+        A new field with a default therefore changes no key; fields marked `WHERE` (folders) are left out.
+        """
+        defaults = type(self).model_fields
+        said = {"kind": self.kind} if hasattr(self, "kind") else {}
+        for name, field in defaults.items():
+            value = getattr(self, name)
+            if name == "kind" or WHERE in field.metadata:
+                continue
+            if isinstance(value, Spec) or field.is_required() or value != field.get_default(call_default_factory=True):
+                said[name] = _identity(value)
+        return said
+
+
+WHERE = "where"
+"""Marks a field that says where something lies, not what it is: `Annotated[str, WHERE]`."""
+
+
+def _identity(value: Any) -> Any:
+    if isinstance(value, Spec):
+        return value.identity()
+    if isinstance(value, Mapping):
+        return {key: _identity(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_identity(item) for item in value]
+    return value
+
+
+def digest(value: Any, length: int = 16) -> str:
+    """The first hex digits of the SHA-256 of a plain value's canonical JSON."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:length]
+
+
+def _set(tree: Any, path: str, value: Any) -> None:
+    """Sets one value in a plain tree. Paths that lead nowhere are reported with what is known there."""
+    *parents, last = path.split(".")
+    node = tree
+    for position, part in enumerate(parents):
+        if isinstance(node, list) and part.isdigit() and int(part) < len(node):
+            node = node[int(part)]
+        elif isinstance(node, dict) and isinstance(node.get(part), dict | list):
+            node = node[part]
+        else:
+            known = f"; known: {', '.join(node)}" if isinstance(node, dict) else ""
+            raise SpecError(f"no field {'.'.join(parents[: position + 1])!r}{known}")
+    if isinstance(node, list):
+        if not last.isdigit() or int(last) >= len(node):
+            raise SpecError(f"no field '{path}'; the list has {len(node)} entries, counted from 0")
+        node[int(last)] = value
+    elif last == "kind":
+        node.clear()
+        node["kind"] = value
+    else:
+        node[last] = value
+
+
+class sentences:  # noqa: N801 (used as a verb: `with sentences(Recipe)`)
+    """Turns pydantic's ValidationError into our one sentence: `with sentences(Recipe): ...`."""
+
+    def __init__(self, cls: type[BaseModel]) -> None:
+        self.cls = cls
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, ValidationError):
+            raise SpecError(_sentence(self.cls, error)) from None
+
+
+def _sentence(cls: type[BaseModel], error: ValidationError) -> str:
+    detail = error.errors(include_url=False)[0]
+    steps = list(_walk(cls, detail["loc"]))
+    path = ".".join(name for name, _, _ in steps if name)
+    got = _short(detail["input"])
+    kind = detail["type"]
+    context = detail.get("ctx", {})
+    if kind == "require":
+        return f"{_join(path, context['path'])} must be {context['must']}, got {context['got']}"
+    if kind == "extra_forbidden":
+        known = sorted(steps[-1][1].model_fields, key=lambda name: name != "kind") if steps[-1][1] else []
+        return f"no field '{path}'; known: {', '.join(known)}"
+    if kind == "missing":
+        return f"{path} must be given"
+    if kind in ("union_tag_invalid", "union_tag_not_found"):
+        known = context.get("expected_tags", "").replace("'", "").replace(", own", ", or file.py:Class")
+        got = repr(context["tag"]) if "tag" in context else got
+        return (
+            f"{_join(path, 'kind')} must be one of {known}, got {got}"
+            if known
+            else f"{_join(path, 'kind')} must be given"
+        )
+    description = steps[-1][2] if steps else None
+    must = description or detail["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+    return f"{path or cls.__name__} must be {must}, got {got}"
+
+
+def _walk(cls: Any, loc: tuple[int | str, ...]) -> Iterator[tuple[str, Any, str | None]]:
+    """The steps of a pydantic location: (name in our path or '', class the name stands in, what is legal there)."""
+    here: Any = cls
+    for step in loc:
+        members = [member for member in _models(here)]
+        tagged = [member for member in members if _tag(member) == step]
+        if tagged:
+            here = tagged[0]
+            yield "", here, None
+            continue
+        owner = next((member for member in members if step in member.model_fields), members[0] if members else None)
+        field = owner.model_fields.get(step) if owner is not None and isinstance(step, str) else None
+        yield str(step), owner, field.description if field else None
+        here = field.annotation if field else here
+
+
+def _tag(cls: type[BaseModel]) -> Any:
+    field = cls.model_fields.get("kind")
+    return field.default if field is not None else None
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Every model class named in a type annotation."""
+    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
+        if issubclass(annotation, BaseModel):
+            yield annotation
+        return
+    for argument in typing.get_args(annotation):
+        yield from _models(argument)
+
+
+def _join(path: str, rest: str) -> str:
+    return f"{path}.{rest}" if path and rest else path or rest
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+__all__ = ["WHERE", "Field", "LocusError", "Spec", "SpecError", "digest", "require", "sentences"]
