@@ -1,0 +1,1 @@
+"""How studies are run: the only folder that knows the outside world."""

@@ -1,0 +1,89 @@
+"""Where everything lies: one folder that the driver keeps, and the name of every file in it.
+
+<home>/outcomes/<key>/<code>.json, .pt          answers, shared by all studies
+<home>/studies/<id>/study.json journal.jsonl driver.log lock report/ work/<key>/<code>/<attempt>/
+<home>/mlflow.db, artifacts/                     the default tracking store
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class StudyFolder:
+    """The files of one edition of a study."""
+
+    root: Path
+
+    @property
+    def study(self) -> Path:
+        """The edition, as resolved."""
+        return self.root / "study.json"
+
+    @property
+    def journal(self) -> Path:
+        """The ordered facts."""
+        return self.root / "journal.jsonl"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the one writer."""
+        return self.root / "lock"
+
+    @property
+    def log(self) -> Path:
+        """What the driver, Ray and Tune had to say."""
+        return self.root / "driver.log"
+
+    @property
+    def report(self) -> Path:
+        """The folder of the report and its figures."""
+        return self.root / "report"
+
+    def work(self, key: str, code: str, attempt: int) -> Path:
+        """Checkpoints of an unfinished run: the only folder that a worker writes."""
+        return self.root / "work" / key / code / str(attempt)
+
+
+@dataclass(frozen=True)
+class Home:
+    """The folder of all studies and answers."""
+
+    root: Path
+
+    @classmethod
+    def find(cls, given: str | Path | None = None) -> Home:
+        """The home: as given, else $LOCUS_HOME, else ~/.locus; always absolute."""
+        return cls(Path(given or os.environ.get("LOCUS_HOME") or "~/.locus").expanduser().resolve())
+
+    @property
+    def outcomes(self) -> Path:
+        """The folder of all answers."""
+        return self.root / "outcomes"
+
+    @property
+    def data(self) -> Path:
+        """Decoded images, shared by every run."""
+        return self.root / "data"
+
+    @property
+    def tracking(self) -> str:
+        """The URI of the default MLflow store."""
+        return f"sqlite:///{self.root / 'mlflow.db'}"
+
+    @property
+    def artifacts(self) -> Path:
+        """Where the default MLflow store keeps artifacts."""
+        return self.root / "artifacts"
+
+    def study(self, id: str) -> StudyFolder:
+        """The folder of an edition's id."""
+        return StudyFolder(self.root / "studies" / id)
+
+    def ids(self) -> list[str]:
+        """The ids of all studies here, the one touched last at the end."""
+        found = [path.parent for path in (self.root / "studies").glob("*/study.json")]
+        return [path.name for path in sorted(found, key=lambda path: (path / "study.json").stat().st_mtime)]
