@@ -1,0 +1,49 @@
+"""Published numbers of parameters, and effects that the papers' algebra forces."""
+
+import pytest
+import torch
+
+from trainables.catalog import PEG, Composed, Fourier, Learnable, LearnableSinusoidal, RelativeBias, Sinusoidal
+from trainables.encoding import Grid, Widths
+from trainables.encodings import build
+from trainables.initial import draw
+from trainables.recipe import ViT
+from trainables.vit import PositionedViT
+
+TINY = (Widths(192, 3, 64), Grid(14, 14, prefix=1), 12)
+"""DeiT-Ti at 224 pixels."""
+
+
+@pytest.mark.parametrize(("encoding", "count"), [
+    (Learnable(), 37_824),
+    (Sinusoidal(), 0),
+    (LearnableSinusoidal(), 192),
+    (PEG(), 1_728 + 192),
+    (PEG(kernel=27), 192 * 27**2 + 192),
+    (PEG(places=tuple(range(5))), 5 * 1_920),
+    (RelativeBias(shared=True), 2_187),
+    (RelativeBias(), 12 * 2_187),
+    (Composed(parts=(Learnable(), RelativeBias(shared=True))), 40_011),
+    (Fourier(), 192 + (192 * 32 + 32) + (32 * 192 + 192)),
+])  # fmt: skip
+def test_published_counts(encoding, count):
+    """CPVT tables 5, 8, 12, 16."""
+    assert sum(value.numel() for value in build(encoding, *TINY).parameters()) == count
+
+
+def test_peg_weights_and_biases():
+    counts = {name: value.numel() for name, value in build(PEG(), *TINY).named_parameters()}
+    assert counts == {"peg.conv.-1.weight": 1_728, "peg.conv.-1.bias": 192}
+
+
+@pytest.mark.parametrize("encoding", [RelativeBias(), PEG()])
+def test_one_block_and_the_class_token_hear_of_order_only_through_the_tokens(encoding):
+    """A bias between patches tells the class token nothing of the order; a PEG before the block does."""
+    model = PositionedViT(ViT(dim=16, depth=1, heads=2), (3, 12, 20), 3, encoding).double()
+    draw(model, 0)
+    for value in model.encoding.parameters():
+        torch.nn.init.normal_(value)
+    images = torch.randn(4, 3, 12, 20, dtype=torch.float64)
+    mirrored = images.flip(3).unflatten(3, (5, 4)).flip(4).flatten(3)
+    apart = (model(images) - model(mirrored)).abs().max()
+    assert apart < 1e-12 if encoding.kind == "relative_bias" else apart > 1e-8

@@ -1,0 +1,103 @@
+"""With `none` and with `learnable`, the model is timm's own, to the bit."""
+
+import pytest
+import timm.layers
+import torch
+from timm.layers import gen_relative_position_index
+from timm.models.vision_transformer import VisionTransformer
+
+from trainables.catalog import Learnable, NoEncoding
+from trainables.encoding import Grid
+from trainables.encodings.offset import offset_index
+from trainables.initial import draw
+from trainables.recipe import Recipe, ViT
+from trainables.vit import PositionedViT, build_vit
+
+TYPES = (torch.float32, torch.float64)
+READ_OUTS = ("class", "mean")
+
+
+def pair(encoding, read_out, image=(12, 20)):
+    """Ours and timm's, with the same weights, on a grid of 3 x 5."""
+    ours = PositionedViT(
+        ViT(dim=24, depth=3, heads=3, patch=4, read_out=read_out, mlp_ratio=2.5), (2, *image), 7, encoding
+    )
+    theirs = VisionTransformer(
+        img_size=image, patch_size=4, in_chans=2, num_classes=7, embed_dim=24, depth=3, num_heads=3, mlp_ratio=2.5,
+        pos_embed="learn" if encoding.kind == "learnable" else "none",
+        class_token=read_out == "class", global_pool="token" if read_out == "class" else "avg",
+    )  # fmt: skip
+    state = theirs.state_dict()
+    if encoding.kind == "learnable":
+        state["encoding.learnable.table"] = state.pop("pos_embed")[0]
+    ours.load_state_dict(state)
+    return ours, theirs
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("read_out", READ_OUTS)
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("encoding", [NoEncoding(), Learnable()], ids=["none", "learnable"])
+def test_same_outputs_and_gradients_to_the_bit(encoding, read_out, fused, dtype):
+    ours, theirs = (model.to(dtype) for model in pair(encoding, read_out))
+    for block in [*ours.blocks, *theirs.blocks]:
+        block.attn.fused_attn = fused
+    images = torch.randn(5, 2, 12, 20, dtype=dtype)
+    left, right = ours(images), theirs(images)
+    assert torch.equal(left, right)
+    left.square().sum().backward()
+    right.square().sum().backward()
+    gradients = dict(ours.named_parameters())
+    for name, value in theirs.named_parameters():
+        mine = gradients["encoding.learnable.table" if name == "pos_embed" else name].grad
+        assert torch.equal(mine, value.grad.reshape(mine.shape)), name
+
+
+@pytest.mark.parametrize("read_out", READ_OUTS)
+def test_timms_keys_stay(read_out):
+    ours, theirs = pair(NoEncoding(), read_out)
+    assert [*ours.state_dict()] == [*theirs.state_dict()]
+
+
+def test_a_recipe_builds_the_same_model():
+    recipe = Recipe(encoding=Learnable(), model=ViT(depth=2))
+    model = build_vit(recipe)
+    draw(model, 0)
+    theirs = VisionTransformer(img_size=32, patch_size=4, num_classes=2, embed_dim=64, depth=2, num_heads=4)
+    state = model.state_dict()
+    state["pos_embed"] = state.pop("encoding.learnable.table")[None]
+    theirs.load_state_dict(state)
+    images = torch.randn(3, 3, 32, 32)
+    assert torch.equal(model(images), theirs(images))
+
+
+@pytest.mark.parametrize("grid", [Grid(3, 5), Grid(6, 4), Grid(1, 7), Grid(14, 14)])
+def test_offset_numbers_are_timms(grid):
+    assert torch.equal(offset_index(grid), gen_relative_position_index((grid.rows, grid.columns)))
+    assert hasattr(timm.layers, "RelPosBias")
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_relative_bias_is_timms(fused):
+    """The same attention as timm's RelPosBias with a class token, its three class-token rows at zero."""
+    from trainables.catalog import RelativeBias
+
+    ours, _ = pair(NoEncoding(), "class")
+    state = ours.state_dict()
+    ours = PositionedViT(
+        ViT(dim=24, depth=3, heads=3, patch=4, mlp_ratio=2.5), (2, 12, 20), 7, RelativeBias(shared=True)
+    )
+    ours.load_state_dict({**state, "encoding.relative_bias.table": torch.randn(1, 3, 45)})
+    bias = timm.layers.RelPosBias(window_size=(3, 5), num_heads=3, prefix_tokens=1)
+    with torch.no_grad():
+        bias.relative_position_bias_table.zero_()
+        bias.relative_position_bias_table[:45] = ours.encoding.relative_bias.table[0].T
+    for block in ours.blocks:
+        block.attn.fused_attn = fused
+    seen = {}
+    ours.blocks[1].attn.qkv.register_forward_hook(lambda _, __, out: seen.setdefault("qkv", out))
+    ours.blocks[1].attn.proj.register_forward_pre_hook(lambda _, inputs: seen.setdefault("o", inputs[0]))
+    ours(torch.randn(5, 2, 12, 20))
+    q, k, v = seen["qkv"].reshape(5, 16, 3, 3, 8).permute(2, 0, 3, 1, 4)
+    expected = ((q @ k.mT) / 8**0.5 + bias.get_bias()).softmax(3) @ v
+    assert torch.allclose(seen["o"], expected.transpose(1, 2).flatten(2), atol=1e-6)

@@ -1,0 +1,90 @@
+"""What holds for every encoding of the catalog, and for a user's own."""
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from trainables.catalog import KINDS, PEG, Composed, NoEncoding, canonical
+from trainables.encodings import MODULES
+from trainables.vit import no_decay
+
+
+def test_every_kind_has_an_example_and_a_file(examples):
+    assert {kind for kind in examples if ".py:" not in kind} == {*KINDS} == {"none", "composed", *MODULES}
+    assert all(spec.kind == kind for kind, specs in examples.items() for spec in specs)
+
+
+def test_every_parameter_learns(encoding, make, images):
+    model = make(encoding)
+    before = {name: value.clone() for name, value in model.encoding.named_parameters()}
+    optimiser = torch.optim.SGD(model.parameters(), lr=1.0)
+    cross_entropy(model(images), torch.tensor([0, 2, 1, 2])).backward()
+    for name, value in model.encoding.named_parameters():
+        assert value.grad is not None, name
+        assert (value.grad != 0).all(), name
+    optimiser.step()
+    for name, value in model.encoding.named_parameters():
+        assert not torch.equal(value, before[name]), name
+
+
+def test_shuffled_patches_are_told_apart_only_with_position(encoding, make, images):
+    model = make(encoding, spread=True).eval()
+    order = torch.randperm(15, generator=torch.Generator().manual_seed(3))
+    patches = images.unflatten(3, (5, 4)).unflatten(2, (3, 4)).permute(0, 2, 4, 1, 3, 5).flatten(1, 2)
+    shuffled = patches[:, order].unflatten(1, (3, 5)).permute(0, 3, 1, 4, 2, 5).flatten(4, 5).flatten(2, 3)
+    with torch.no_grad():
+        apart = (model(images) - model(shuffled)).abs().amax()
+    assert apart < 1e-12 if encoding.idle else apart > 1e-4
+
+
+def test_the_class_token_hears_of_position(encoding, make, images):
+    model = make(encoding, "class", spread=True)
+    flipped = images.flip(3).unflatten(3, (5, 4)).flip(4).flatten(3)  # patches in mirrored order, each as it was
+    with torch.no_grad():
+        apart = (model(images) - model(flipped)).abs().amax()
+    assert apart < 1e-12 if encoding.idle else apart > 1e-6
+
+
+def test_state_travels(encoding, make, images):
+    one, other = make(encoding, seed=1, spread=True), make(encoding, seed=2)
+    assert not torch.equal(one(images), other(images))
+    other.load_state_dict(one.state_dict())
+    assert torch.equal(one(images), other(images))
+
+
+def test_two_models_of_one_spec_share_nothing(encoding, make, images):
+    one, other = make(encoding), make(encoding)
+    expected = other(images)
+    for value in [*one.parameters(), *one.buffers()]:
+        value.data.zero_()
+    assert torch.equal(other(images), expected)
+    tensors = [[value.data_ptr() for value in [*model.parameters(), *model.buffers()]] for model in (one, other)]
+    assert not {*tensors[0]} & {*tensors[1]}
+
+
+def test_idle_parts_are_dropped(encoding, make):
+    padded = Composed(parts=(NoEncoding(), encoding, PEG(places=())))
+    assert canonical(padded) == canonical(encoding)
+    assert [*make(padded).state_dict()] == [*make(encoding).state_dict()]
+
+
+def test_names_begin_with_the_kind(encoding, make):
+    model = make(encoding)
+    kinds = [part.label for part in encoding.parts] if isinstance(encoding, Composed) else [encoding.label]
+    for name, _ in model.encoding.named_parameters(prefix="encoding"):
+        assert name.split(".")[1] in {kind + suffix for kind in kinds for suffix in ("", "_2")}, name
+
+
+def test_only_maps_decay(encoding, make):
+    model = make(encoding, "class")
+    decaying = {name for name, _ in model.named_parameters()} - no_decay(model)
+    maps = {"qkv.weight", "proj.weight", "fc1.weight", "fc2.weight", "head.weight", "mlp.0.weight", "mlp.2.weight"}
+    maps |= {"conv.-1.weight", "conv.0.weight"}
+    assert all(any(name.endswith(end) for end in maps) for name in decaying)
+
+
+def test_fresh_values_do_not_depend_on_the_global_generator(encoding, make):
+    torch.manual_seed(1)
+    one = make(encoding)
+    torch.manual_seed(2)
+    other = make(encoding)
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))

@@ -1,0 +1,200 @@
+"""The protocol of position encodings: position enters a ViT at three moments, one verb each.
+
+`tokens` acts before a block, `heads` between the projection and the softmax, `outputs` after the softmax. Each verb
+maps a thing to the same kind of thing and does nothing by default, so encodings compose by doing one after another,
+and the empty composition is the unit. The grid travels with the tokens, so an encoding may return a smaller one.
+
+Letters: B batch, N tokens (prefix and patches), P patches, D channels, H heads, E channels a head. Row before column;
+a coordinate is (x, y) = (column, row), from 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from trainables.initial import torch_start
+from trainables.spec import SpecError
+
+TokensBND = Float[Tensor, "B N D"]
+QueriesBHNE = Float[Tensor, "B H N Eq"]
+KeysBHNE = Float[Tensor, "B H N Ek"]
+ValuesBHNE = Float[Tensor, "B H N Ev"]
+LogitsBHNN = Float[Tensor, "#B #H N N"]
+CodeND = Float[Tensor, "N D"]
+CoordinatesP2 = Int[Tensor, "P 2"]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Rows and columns of patches, in row-major order after `prefix` tokens that have no place."""
+
+    rows: int
+    columns: int
+    prefix: int = 0
+
+    @property
+    def patches(self) -> int:
+        """How many tokens have a place."""
+        return self.rows * self.columns
+
+    def coordinates(self) -> CoordinatesP2:
+        """The integer coordinates (x, y) of the patches. Shapes: (P, 2). Units: patches, from 0."""
+        rows, columns = torch.meshgrid(torch.arange(self.rows), torch.arange(self.columns), indexing="ij")
+        return torch.stack([columns.flatten(), rows.flatten()], dim=1)
+
+
+@dataclass(frozen=True)
+class Widths:
+    """The widths an encoding will see: channels of a token, heads, channels a head."""
+
+    dim: int
+    heads: int
+    head_dim: int
+
+
+@dataclass(frozen=True)
+class Takes:
+    """How many channels an encoding takes from the content: of a token, and a head's query, key and value."""
+
+    tokens: int = 0
+    q: int = 0
+    k: int = 0
+    v: int = 0
+
+    def __add__(self, other: Takes) -> Takes:
+        return Takes(self.tokens + other.tokens, self.q + other.q, self.k + other.k, self.v + other.v)
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Tokens and the grid they stand on."""
+
+    x: TokensBND
+    grid: Grid
+
+
+@dataclass(frozen=True)
+class Heads:
+    """Queries, keys and values of one block, and a term to be added to the scaled logits (broadcast over B and H)."""
+
+    q: QueriesBHNE
+    k: KeysBHNE
+    v: ValuesBHNE
+    bias: LogitsBHNN | None
+    grid: Grid
+
+    def plus(self, term: LogitsBHNN) -> Heads:
+        """The same heads with one more term in their logits. It is not scaled by 1/sqrt(E)."""
+        return replace(self, bias=term if self.bias is None else self.bias + term)
+
+
+class PositionEncoding(nn.Module):
+    """One position encoding: override the verbs it needs, and declare what the host must know.
+
+    `takes`: channels of the content it replaces (the host projects that many fewer). `edits`: `heads` changes q or k;
+    `reads`: `heads` adds terms computed from q or k (so edits must come before it). `reads_weights`: `outputs` needs
+    the attention weights, which costs the fused attention. `undecayed`: parameters that are positions and so do not
+    decay, by name.
+    """
+
+    takes = Takes()
+    edits = False
+    reads = False
+    reads_weights = False
+    undecayed: tuple[str, ...] = ()
+
+    def tokens(self, t: Tokens, block: int) -> Tokens:
+        """The tokens as block number `block` shall see them."""
+        return t
+
+    def heads(self, h: Heads, block: int) -> Heads:
+        """Queries, keys, values and logit term between projection and softmax."""
+        return h
+
+    def outputs(self, o: ValuesBHNE, weights: LogitsBHNN, grid: Grid, block: int) -> ValuesBHNE:
+        """What the heads put out, after the softmax. Called only where `reads_weights`."""
+        return o
+
+    def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
+        """Fills one parameter's initial value, drawing from its own stream. Layers start as torch starts them.
+
+        Raises: SpecError for a parameter that stands in no known layer; an encoding with such a one overrides this.
+        """
+        torch_start(self, name, value, stream)
+
+
+class Code(PositionEncoding):
+    """A code of every token's place, added to the tokens before the first block."""
+
+    def code(self) -> CodeND:
+        """The code of all N tokens, prefix first. Shapes: (N, D)."""
+        raise NotImplementedError
+
+    def tokens(self, t: Tokens, block: int) -> Tokens:
+        return t if block > 0 else replace(t, x=t.x + self.code())
+
+
+class Composition(PositionEncoding):
+    """Encodings by name, one after another; the empty one does nothing.
+
+    Raises: SpecError for an order in which a part would act on something it has not been built for.
+    """
+
+    def __init__(self, parts: Mapping[str, PositionEncoding]) -> None:
+        super().__init__()
+        _check_order(parts)
+        for name, part in parts.items():
+            self.add_module(name, part)
+        self.parts = tuple(parts)
+        self.takes = sum((part.takes for part in parts.values()), Takes())
+        self.edits = any(part.edits for part in parts.values())
+        self.reads = any(part.reads for part in parts.values())
+        self.reads_weights = any(part.reads_weights for part in parts.values())
+
+    def tokens(self, t: Tokens, block: int) -> Tokens:
+        for name in self.parts:
+            t = self.part(name).tokens(t, block)
+        return t
+
+    def heads(self, h: Heads, block: int) -> Heads:
+        for name in self.parts:
+            h = self.part(name).heads(h, block)
+        return h
+
+    def outputs(self, o: ValuesBHNE, weights: LogitsBHNN, grid: Grid, block: int) -> ValuesBHNE:
+        for name in self.parts:
+            o = self.part(name).outputs(o, weights, grid, block)
+        return o
+
+    def part(self, name: str) -> PositionEncoding:
+        """The part of that name: its kind, `kind_2` for a second one."""
+        part = self._modules[name]
+        assert isinstance(part, PositionEncoding)
+        return part
+
+
+def _leaves(parts: Mapping[str, PositionEncoding]) -> Iterator[tuple[str, PositionEncoding]]:
+    for name, part in parts.items():
+        if isinstance(part, Composition):
+            yield from _leaves({name: part.part(name) for name in part.parts})
+        else:
+            yield name, part
+
+
+def _check_order(parts: Mapping[str, PositionEncoding]) -> None:
+    whole: str | None = None
+    reader: str | None = None
+    for name, part in _leaves(parts):
+        if part.takes.tokens and whole is not None:
+            raise SpecError(
+                f"encoding.parts must begin with what takes channels of the tokens, got {whole} before {name}"
+            )
+        if part.edits and reader is not None:
+            raise SpecError(f"encoding.parts must change q and k before terms read them, got {reader} before {name}")
+        whole = whole if part.takes.tokens else name
+        reader = name if part.reads else reader

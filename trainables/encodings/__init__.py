@@ -1,0 +1,94 @@
+"""Which file computes which kind, and how a spec becomes a module.
+
+An encoding of the house is a line here and a class `Class(spec, widths, grid, depth)` in its file. `none` and
+`composed` have no file: they are compositions. An encoding of a user's own builds itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from trainables.catalog import Composed, EncodingSpec, OwnEncoding, canonical
+from trainables.spec import SpecError
+
+if TYPE_CHECKING:
+    from trainables.encoding import Composition, Grid, PositionEncoding, Takes, Widths
+
+MODULES: dict[str, str] = {
+    "learnable": "absolute:Learnable",
+    "sinusoidal": "sinusoid:Sinusoidal",
+    "learnable_sinusoidal": "sinusoid:LearnableSinusoidal",
+    "fourier": "fourier:Fourier",
+    "relative_bias": "offset:RelativeBias",
+    "peg": "convolution:PEG",
+}
+"""By kind: the file in this folder (without .py) and the class in it that compute it."""
+
+
+def build(spec: EncodingSpec, widths: Widths, grid: Grid, depth: int) -> Composition:
+    """The module of an encoding: always a composition, its parts named by kind (`fourier`, a second one `fourier_2`).
+
+    Parts are built from the last to the first: one that takes channels of the tokens leaves fewer to those before it.
+    Raises: SpecError where the parts take all channels, or stand in an order that cannot work.
+    """
+    from trainables.encoding import Composition, Takes
+
+    specs = _parts(spec)
+    modules: list[PositionEncoding] = []
+    taken = Takes()
+    for part in reversed(specs):
+        modules.insert(0, _module(part, replace(widths, dim=widths.dim - taken.tokens), grid, depth))
+        taken = taken + modules[0].takes
+        _check_takes(taken, widths)
+    return Composition(dict(zip(_names(specs), modules, strict=True)))
+
+
+def _parts(spec: EncodingSpec) -> tuple[EncodingSpec, ...]:
+    spec = canonical(spec)
+    if isinstance(spec, Composed):
+        return spec.parts
+    return () if spec.idle else (spec,)
+
+
+def _names(specs: tuple[EncodingSpec, ...]) -> list[str]:
+    seen: Counter[str] = Counter()
+    names = []
+    for spec in specs:
+        seen[spec.label] += 1
+        names.append(spec.label if seen[spec.label] == 1 else f"{spec.label}_{seen[spec.label]}")
+    return names
+
+
+def _module(spec: EncodingSpec, widths: Widths, grid: Grid, depth: int) -> PositionEncoding:
+    if isinstance(spec, OwnEncoding):
+        return _own(spec, widths, grid, depth)
+    file, _, name = MODULES[spec.kind].partition(":")
+    module: PositionEncoding = getattr(import_module(f"trainables.encodings.{file}"), name)(spec, widths, grid, depth)
+    return module
+
+
+def _own(spec: OwnEncoding, widths: Widths, grid: Grid, depth: int) -> PositionEncoding:
+    from trainables.encoding import PositionEncoding
+
+    make = getattr(spec.spec, "build", None)
+    if make is None:
+        raise SpecError(f"{spec.label} of {spec.kind} must have a method build(widths, grid, depth), got none")
+    module = make(widths, grid, depth)
+    if not isinstance(module, PositionEncoding):
+        raise SpecError(
+            f"{spec.label}.build of {spec.kind} must return a PositionEncoding, got {type(module).__name__}"
+        )
+    return module
+
+
+def _check_takes(takes: Takes, widths: Widths) -> None:
+    room = (
+        ("the tokens", takes.tokens, widths.dim),
+        *((f"{p} a head", getattr(takes, p), widths.head_dim) for p in "qkv"),
+    )
+    for place, taken, channels in room:
+        if taken >= channels:
+            raise SpecError(f"encoding must take fewer than the {channels} channels of {place}, got {taken}")
