@@ -1,0 +1,286 @@
+"""The training loop: against a plain loop, cut and resumed, diverging, by two workers, with a parent."""
+
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from trainables import train as train_module
+from trainables.catalog import PEG, Composed, Fourier, Learnable, RelativeBias
+from trainables.checkpoint import CHECKPOINT, WEIGHTS, read, write
+from trainables.data import load
+from trainables.optimiser import rate
+from trainables.outcome import Diverged, Measurement
+from trainables.recipe import AdamW, Digits, FromTrial, Recipe, RedGreen, Run, ViT
+from trainables.spec import SpecError
+from trainables.streams import torch_stream
+from trainables.train import begin, train
+from trainables.vit import no_decay
+
+ROOT = Path(__file__).parents[2]
+SMALL = Recipe(
+    data=RedGreen(image=16, square=4, train=50, validation=12, test=14),
+    model=ViT(dim=8, heads=2),
+    encoding=Fourier(hidden=6),
+    optimiser=AdamW(lr=0.01, epochs=4, batch=16),
+)
+
+
+def small(seed=0, **values):
+    return Run(recipe=SMALL.put({path.replace("__", "."): value for path, value in values.items()}), seed=seed)
+
+
+def numbers(measurements):
+    """What does not depend on the clock."""
+    kept = ("train/loss", "val/accuracy", "val/r2", "test/accuracy", "test/r2")
+    return [(m.epoch, {name: m.values[name] for name in kept if name in m.values}) for m in measurements]
+
+
+def same(first, second):
+    """Bitwise equality of whole checkpoints, the clock's numbers left out."""
+    if isinstance(first, torch.Tensor):
+        return torch.equal(first, second)
+    if isinstance(first, dict):
+        clock = {"time/epoch_s", "train/images_per_s"}
+        return first.keys() == second.keys() and all(same(first[name], second[name]) for name in first.keys() - clock)
+    if isinstance(first, list):
+        return len(first) == len(second) and all(same(*pair) for pair in zip(first, second, strict=True))
+    return first == second
+
+
+def test_an_epoch_is_a_measurement_and_the_last_one_holds_the_test(tmp_path):
+    measured = list(train(small(), tmp_path))
+    assert [m.epoch for m in measured] == [1, 2, 3, 4]
+    each = {"train/loss", "val/accuracy", "train/images_per_s", "time/epoch_s"}
+    assert [set(m.values) for m in measured] == [each, each, each, each | {"test/accuracy"}]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [CHECKPOINT, WEIGHTS]
+
+
+@pytest.mark.parametrize(("task", "name"), [("distance", "r2"), ("direction4", "accuracy"), ("absolute", "accuracy")])
+def test_every_task_trains(tmp_path, task, name):
+    last = list(train(small(data__task=task), tmp_path))[-1]
+    assert {f"val/{name}", f"test/{name}"} <= set(last.values)
+
+
+def test_digits_are_learnt(tmp_path):
+    recipe = Recipe(
+        data=Digits(),
+        model=ViT(dim=32, heads=2, patch=2),
+        encoding=Learnable(),
+        optimiser=AdamW(lr=0.01, epochs=16, batch=32),
+    )
+    assert list(train(Run(recipe=recipe, seed=0), tmp_path))[-1].values["test/accuracy"] > 0.5
+
+
+def test_a_run_is_the_plain_loop(tmp_path):
+    run = small(optimiser__precision="float64", optimiser__clip=0.5, seed=3)
+    measured = list(train(run, tmp_path))
+    spec, model = run.recipe.optimiser, begin(run.recipe, 3).double()
+    exempt = no_decay(model)
+    optimiser = torch.optim.AdamW(
+        [{"params": [p], "weight_decay": 0.0 if n in exempt else 0.05} for n, p in model.named_parameters()]
+    )
+    data, step = load(run.recipe.data).train, 0
+    for epoch in range(1, 5):
+        order, total = torch.randperm(50, generator=torch_stream(3, "order", epoch)).tolist(), 0.0
+        for begun in range(0, 50, 16):
+            chosen = order[begun : begun + 16]
+            loss = cross_entropy(model(data.images[chosen].double() / 255), data.targets[chosen])
+            total += loss.item() * len(chosen)
+            optimiser.zero_grad()
+            loss.backward()
+            norm = math.sqrt(sum(float(p.grad.square().sum()) for p in model.parameters()))
+            for parameter in model.parameters():
+                parameter.grad *= min(1.0, 0.5 / (norm + 1e-6))
+            for group in optimiser.param_groups:
+                group["lr"] = rate(spec, step, 16)
+            optimiser.step()
+            step += 1
+        assert measured[epoch - 1].values["train/loss"] == pytest.approx(total / 50, rel=1e-8)
+    trained = read(tmp_path / WEIGHTS)
+    for name, value in model.state_dict().items():
+        assert torch.allclose(trained[name], value, rtol=1e-6, atol=1e-8), name
+
+
+ENCODINGS = (Fourier(hidden=6), Composed(parts=(Learnable(), PEG(), RelativeBias())))
+
+
+@pytest.mark.parametrize("cut", [1, 3])
+@pytest.mark.parametrize("encoding", ENCODINGS, ids=lambda encoding: encoding.label)
+def test_a_closed_run_goes_on_bit_for_bit(tmp_path, encoding, cut):
+    run = small(encoding=encoding)
+    whole = list(train(run, folder(tmp_path, "whole")))
+    running = train(run, folder(tmp_path, "cut"))
+    first = list(islice(running, cut))
+    running.close()
+    second = list(train(run, tmp_path / "cut"))
+    assert numbers(first + second) == numbers(whole)
+    assert same(read(tmp_path / "cut" / CHECKPOINT), read(tmp_path / "whole" / CHECKPOINT))
+    assert same(read(tmp_path / "cut" / WEIGHTS), read(tmp_path / "whole" / WEIGHTS))
+
+
+def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path, monkeypatch):
+    run = small()
+    whole = list(train(run, folder(tmp_path, "whole")))
+    monkeypatch.setattr(train_module, "CHECKPOINT_S", 0.0)
+    running = train(run, folder(tmp_path, "running"))
+    assert len(list(islice(running, 2))) == 2
+    shutil.copytree(tmp_path / "running", tmp_path / "left")  # as a kill would leave it
+    running.close()
+    assert numbers(train(run, tmp_path / "left")) == numbers(whole[2:])
+    assert same(read(tmp_path / "left" / WEIGHTS), read(tmp_path / "whole" / WEIGHTS))
+
+
+def test_checkpoints_are_not_written_every_epoch(tmp_path):
+    running = train(small(), tmp_path)
+    next(running)
+    assert list(tmp_path.iterdir()) == []
+    running.close()
+    assert [path.name for path in tmp_path.iterdir()] == [CHECKPOINT]
+
+
+def test_a_finished_run_says_its_last_word_again(tmp_path):
+    whole = list(train(small(), tmp_path))
+    weights = read(tmp_path / WEIGHTS)
+    (tmp_path / WEIGHTS).unlink()
+    assert list(train(small(), tmp_path)) == whole[-1:]
+    assert same(read(tmp_path / WEIGHTS), weights)
+
+
+def test_weights_lie_there_before_the_last_measurement(tmp_path):
+    running = train(small(), tmp_path)
+    list(islice(running, 3))
+    assert not (tmp_path / WEIGHTS).exists()
+    next(running)
+    assert (tmp_path / WEIGHTS).exists()
+
+
+def test_the_seed_moves_the_run_and_nothing_else_does(tmp_path):
+    curves = [numbers(train(small(seed=seed), folder(tmp_path, f"{n}"))) for n, seed in enumerate((0, 1, 0))]
+    assert curves[0] == curves[2] != curves[1]
+
+
+def test_the_global_generators_and_settings_stay(tmp_path):
+    def state():
+        generators = torch.get_rng_state().tolist(), np.random.get_state()[1].tolist()  # beartype moves Python's own
+        return generators, torch.get_num_threads(), torch.get_default_dtype(), torch.is_grad_enabled()
+
+    before = state()
+    list(train(small(), tmp_path))
+    assert state() == before
+
+
+def test_a_rate_far_too_high_diverges_at_its_first_epoch(tmp_path):
+    run = small(optimiser__lr=1e30, optimiser__schedule="constant")
+    items = list(train(run, tmp_path))
+    assert items == [Diverged(epoch=1, curve=(), reason="train/loss not finite")]
+    assert not (tmp_path / WEIGHTS).exists()
+
+
+def poisoned(tmp_path, name):
+    """A run cut after its second epoch, with one weight of its checkpoint made NaN."""
+    run = small(learns="position")
+    running = train(run, tmp_path)
+    first = list(islice(running, 2))
+    running.close()
+    state = read(tmp_path / CHECKPOINT)
+    state["weights"][name].view(-1)[0] = math.nan
+    write(tmp_path / CHECKPOINT, state)
+    return run, first
+
+
+def test_divergence_comes_last_and_carries_the_epochs_before_it(tmp_path):
+    run, first = poisoned(tmp_path, "head.bias")
+    assert list(train(run, tmp_path)) == [Diverged(epoch=3, curve=tuple(first), reason="train/loss not finite")]
+
+
+@pytest.mark.parametrize("where", ["weights", "val/accuracy"])
+def test_divergence_says_where_it_began(tmp_path, monkeypatch, where):
+    def learn(training, number):
+        spoilt = training.learning[0] if where == "weights" else training.model.head.bias
+        with torch.no_grad():
+            spoilt.view(-1)[0] = math.inf
+        return 0.5
+
+    monkeypatch.setattr(train_module.Training, "_learn", learn)
+    (item,) = train(small(learns="position"), tmp_path)
+    assert item.reason == f"{where} not finite"
+
+
+def test_bfloat16_is_near_float32(tmp_path):
+    losses = [
+        [m.values["train/loss"] for m in train(small(optimiser__precision=kind), folder(tmp_path, kind))]
+        for kind in ("float32", "bfloat16")
+    ]
+    assert losses[0] != losses[1]
+    assert losses[0] == pytest.approx(losses[1], abs=0.02)
+
+
+def test_a_child_begins_with_its_parents_weights_and_only_its_position_learns(tmp_path):
+    child = small(
+        start=FromTrial(values={"data.task": "direction4", "learns": "all"}, part="backbone"), learns="position"
+    )
+    parent = child.needs()
+    list(train(parent, folder(tmp_path, "parent")))
+    list(train(child, folder(tmp_path, "child"), parent=tmp_path / "parent" / WEIGHTS))
+    before, drawn = read(tmp_path / "parent" / WEIGHTS), begin(small().recipe, 0).state_dict()
+    for name, value in read(tmp_path / "child" / WEIGHTS).items():
+        if name.startswith("encoding."):
+            assert not torch.equal(value, drawn[name]), name
+        else:
+            assert torch.equal(value, drawn[name] if name.startswith("head.") else before[name]), name
+
+
+def test_a_parent_that_does_not_fit_is_refused(tmp_path):
+    child = small(start=FromTrial(values={"model.dim": 12}))
+    list(train(child.needs(), folder(tmp_path, "parent")))
+    with pytest.raises(SpecError, match=r"start.values must give a parent with cls_token of shape \(1, 1, 8\)"):
+        next(train(child, tmp_path, parent=tmp_path / "parent" / WEIGHTS))
+
+
+def folder(path, name):
+    (path / name).mkdir()
+    return path / name
+
+
+def by_two(run, path):
+    """The measurements of both workers of a run, trained by two processes."""
+    (path / "run.json").write_text(json.dumps(run.plain()))
+    outs = [path / f"{rank}.json" for rank in (0, 1)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    workers = [
+        subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("two_workers.py")), *map(str, arguments)], env=environment
+        )
+        for arguments in [(path / "run.json", folder(path, f"work{r}"), path / "store", r, outs[r]) for r in (0, 1)]
+    ]
+    assert [worker.wait(120) for worker in workers] == [0, 0]
+    return [[Measurement.read(item) for item in json.loads(out.read_text())] for out in outs]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("precision", "epochs", "near"), [("float64", 10, 1e-10), ("float32", 4, 1e-5)])
+def test_two_workers_train_as_one(tmp_path, precision, epochs, near):
+    """5 steps an epoch; the last batch has one image, so the second worker's share of it is empty."""
+    run = small(optimiser__precision=precision, optimiser__epochs=epochs, data__train=65, encoding=ENCODINGS[1])
+    alone = list(train(run, folder(tmp_path, "alone")))
+    both = by_two(run, tmp_path)
+    assert numbers(both[0]) == numbers(both[1])
+    for mine, ours in zip(alone, both[0], strict=True):
+        assert ours.values["train/loss"] == pytest.approx(mine.values["train/loss"], abs=near)
+        assert ours.values["val/accuracy"] == mine.values["val/accuracy"]
+    assert both[0][-1].values["test/accuracy"] == alone[-1].values["test/accuracy"]
+    assert list((tmp_path / "work1").iterdir()) == []
+    if precision == "float64":
+        weights = read(tmp_path / "work0" / WEIGHTS)
+        for name, value in read(tmp_path / "alone" / WEIGHTS).items():
+            assert torch.allclose(weights[name], value, rtol=0, atol=1e-10), name

@@ -1,0 +1,55 @@
+"""The weight of a run, by arithmetic, against the real model's."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from trainables.catalog import KINDS, PEG, Composed, Fourier, Learnable, RelativeBias
+from trainables.recipe import AdamW, Digits, Recipe, ViT
+from trainables.vit import build_vit
+from trainables.weight import weigh
+
+ROOT = Path(__file__).parents[2]
+ENCODINGS = [cls() for kind, cls in KINDS.items() if cls is not Composed]
+ENCODINGS += [
+    Composed(parts=(Learnable(), PEG(places=(-1, 0), kernel=5), RelativeBias(shared=True))),
+    Fourier(features=10, hidden=7),
+]
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS, ids=lambda encoding: encoding.label)
+@pytest.mark.parametrize("read_out", ["class", "mean"])
+def test_parameters_are_counted(encoding, read_out):
+    model = ViT(dim=24, heads=3, depth=2, mlp_ratio=2.5, patch=2, read_out=read_out)
+    recipe = Recipe(data=Digits(), model=model, encoding=encoding)
+    assert weigh(recipe).parameters == sum(parameter.numel() for parameter in build_vit(recipe).parameters())
+
+
+def test_memory_grows_with_batch_depth_and_precision():
+    light = weigh(Recipe()).memory_bytes
+    for heavier in (AdamW(batch=200), AdamW(precision="float64")):
+        assert weigh(Recipe(optimiser=heavier)).memory_bytes > light
+    assert weigh(Recipe(model=ViT(depth=3))).memory_bytes > light
+
+
+TRAINS = """
+import resource, sys, tempfile
+from pathlib import Path
+from trainables.recipe import Recipe, Run
+from trainables.train import train
+values = {"optimiser.epochs": 1, "optimiser.batch": 200, "data.train": 400, "model.dim": 128, "model.depth": 4}
+recipe = Recipe().put(values)
+with tempfile.TemporaryDirectory() as folder:
+    list(train(Run(recipe=recipe, seed=0), Path(folder)))
+from trainables.weight import weigh
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, weigh(recipe).memory_bytes)
+"""
+
+
+@pytest.mark.slow
+def test_memory_is_about_what_a_run_takes():
+    done = subprocess.run([sys.executable, "-c", TRAINS], capture_output=True, text=True, check=True, cwd=ROOT)
+    peak, estimated = map(int, done.stdout.split())
+    assert 1 / 1.6 < estimated / peak < 1.6

@@ -1,0 +1,224 @@
+"""The training loop: `train(run, folder)` yields a measurement an epoch, and goes on from the folder's checkpoint.
+
+Nothing here is random but what the run's seed says: initial values come from streams by parameter name, and the order
+of an epoch's images is a function of (seed, epoch), so a resumed run needs no generator's state and equals the
+undisturbed one bit for bit on a CPU. The global generators are left as they were.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from trainables.checkpoint import CHECKPOINT, WEIGHTS, read, take, write
+from trainables.data import Split, load
+from trainables.initial import draw
+from trainables.optimiser import adamw, rate, set_rate
+from trainables.outcome import Diverged, Measurement
+from trainables.recipe import FromTrial, Recipe, Run
+from trainables.score import score, tally
+from trainables.streams import torch_stream
+from trainables.vit import PositionedViT, build_vit, no_decay, trainable
+
+CHECKPOINT_S = 20.0
+"""Seconds between two checkpoints, at least; and what a killed run can lose, apart from the epoch it was in."""
+
+EVALUATED = 256
+"""Images evaluated at once."""
+
+
+def _alone(model: nn.Module) -> nn.Module:
+    return model
+
+
+@dataclass(frozen=True)
+class Team:
+    """The workers that train one run together: this one's rank, how many they are, and how the model is wrapped (DDP).
+
+    With more than one, torch's process group must stand, and all must see the run's folder; rank 0 alone writes.
+    """
+
+    rank: int = 0
+    size: int = 1
+    wrap: Callable[[nn.Module], nn.Module] = _alone
+
+    def share(self, chosen: Tensor) -> Tensor:
+        """The part of the images chosen for all that is this worker's; may be empty at the end of an epoch."""
+        return chosen[self.rank :: self.size]
+
+    def total(self, value: Tensor) -> Tensor:
+        """The sum of a value over all workers."""
+        if self.size > 1:
+            torch.distributed.all_reduce(value)
+        return value
+
+
+SOLO = Team()
+"""One worker for the whole run."""
+
+
+def train(
+    run: Run, folder: Path, device: str = "cpu", *, parent: Path | None = None, team: Team = SOLO
+) -> Iterator[Measurement | Diverged]:
+    """Trains a run: one Measurement an epoch, the last with the test set's score too, or a Diverged as the last item.
+
+    A folder with a checkpoint is gone on from: only the epochs after it are yielded; a finished run's last measurement
+    is yielded again. Checkpoints are written 20 s apart, when the iterator is closed, and at the end, after the
+    weights. `parent` is the file of the weights that a run with a `start` begins with.
+
+    Raises: SpecError where the parent's weights do not fit, or nothing learns.
+    """
+    training = Training(run, device, parent, team)
+    curve = training.resume(folder)
+    epochs = run.recipe.optimiser.epochs
+    if len(curve) == epochs:
+        training.save(folder, curve)
+        yield curve[-1]
+        return
+    saved = time.monotonic()
+    for epoch in range(len(curve) + 1, epochs + 1):
+        values = training.epoch(epoch)
+        ill = training.ill(values)
+        if ill:
+            yield Diverged(epoch=epoch, curve=tuple(curve), reason=f"{ill} not finite")
+            return
+        curve.append(Measurement(epoch=epoch, values=values))
+        stale = epoch < epochs and time.monotonic() - saved < CHECKPOINT_S
+        if not stale:
+            training.save(folder, curve)
+            saved = time.monotonic()
+        try:
+            yield curve[-1]
+        except GeneratorExit:
+            if stale:
+                training.save(folder, curve)
+            raise
+
+
+class Training:
+    """A run under way: its model, its optimiser, its data, on one device."""
+
+    def __init__(self, run: Run, device: str, parent: Path | None, team: Team) -> None:
+        recipe = run.recipe
+        self.run, self.spec, self.team, self.device = run, recipe.optimiser, team, torch.device(device)
+        self.measure = recipe.data.measure
+        self.dtype = torch.float64 if self.spec.precision == "float64" else torch.float32
+        half = self.spec.precision == "bfloat16"
+        self.autocast = torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=half)
+        self.splits = load(recipe.data).to(self.device)
+        self.steps = math.ceil(len(self.splits.train) / self.spec.batch)
+        self.model = begin(recipe, run.seed, parent).to(self.device, self.dtype)
+        self.module = team.wrap(self.model)
+        self.learning = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        self.optimiser = adamw(self.model, self.spec, no_decay(self.model))
+
+    def epoch(self, number: int) -> dict[str, float]:
+        """Learns from every training image once, then evaluates: the epoch's values, finite or not."""
+        begun = time.perf_counter()
+        loss = self._learn(number)
+        learnt = time.perf_counter()
+        values = {"train/loss": loss, f"val/{self.measure}": self.evaluate(self.splits.validation)}
+        if number == self.spec.epochs:
+            values[f"test/{self.measure}"] = self.evaluate(self.splits.test)
+        values["train/images_per_s"] = len(self.splits.train) / (learnt - begun)
+        values["time/epoch_s"] = time.perf_counter() - begun
+        return values
+
+    def _learn(self, number: int) -> float:
+        """The epoch's mean loss an image, as it was when each batch was seen."""
+        self.module.train()
+        count = len(self.splits.train)
+        order = torch.randperm(count, generator=torch_stream(self.run.seed, "order", number)).to(self.device)
+        total = torch.zeros((), dtype=torch.float64, device=self.device)
+        for step, chosen in enumerate(torch.split(order, self.spec.batch), start=(number - 1) * self.steps):
+            set_rate(self.optimiser, rate(self.spec, step, self.steps * self.spec.epochs))
+            total += self._step(chosen)
+        return float(self.team.total(total)) / count
+
+    def _step(self, chosen: Tensor) -> Tensor:
+        """One step on a batch; this worker's summed loss, left on the device so that nothing waits for it.
+
+        DDP averages gradients over workers; the factor makes that the gradient of the whole batch's mean loss, also
+        where the shares are uneven. A worker without a share takes part with an image that counts for nothing.
+        """
+        mine = self.team.share(chosen)
+        images, targets = self.splits.train.batch(mine if len(mine) else chosen[:1], self.dtype)
+        self.optimiser.zero_grad()
+        with self.autocast:
+            outputs = self.module(images)
+        loss = summed_loss(outputs.to(self.dtype), targets)
+        if len(mine) == 0:
+            loss = loss * 0
+        torch.autograd.backward(loss * (self.team.size / len(chosen)))
+        if self.spec.clip is not None:
+            nn.utils.clip_grad_norm_(self.learning, self.spec.clip)
+        self.optimiser.step()
+        return loss.detach()
+
+    @torch.no_grad()
+    def evaluate(self, split: Split) -> float:
+        """The score of a split; NaN where an output is not finite."""
+        self.model.eval()
+        total = torch.zeros(split.targets.shape[1:] or 1, dtype=torch.float64, device=self.device)
+        stride = self.team.size * EVALUATED
+        for first in range(self.team.rank, len(split), stride):
+            images, targets = split.batch(slice(first, first + stride, self.team.size), self.dtype)
+            with self.autocast:
+                outputs = self.model(images)
+            total += tally(self.measure, outputs, targets)
+        return score(self.measure, self.team.total(total), split.targets)
+
+    def ill(self, values: dict[str, float]) -> str | None:
+        """What is not finite, where it began: the loss, the weights, a score; None where all is well."""
+        if not math.isfinite(values["train/loss"]):
+            return "train/loss"
+        if not all(bool(parameter.isfinite().all()) for parameter in self.learning):
+            return "weights"
+        return next((name for name, value in values.items() if not math.isfinite(value)), None)
+
+    def save(self, folder: Path, curve: list[Measurement]) -> None:
+        """Writes the checkpoint, and before the last one the weights; rank 0 alone."""
+        if self.team.rank > 0:
+            return
+        weights = self.model.state_dict()
+        if len(curve) == self.spec.epochs:
+            write(folder / WEIGHTS, weights)
+        measured = [measurement.plain() for measurement in curve]
+        state = {"weights": weights, "optimiser": self.optimiser.state_dict(), "curve": measured}
+        write(folder / CHECKPOINT, state)
+
+    def resume(self, folder: Path) -> list[Measurement]:
+        """Takes up the folder's checkpoint, where there is one; the curve so far."""
+        if not (folder / CHECKPOINT).exists():
+            return []
+        state: dict[str, Any] = read(folder / CHECKPOINT, self.device)
+        self.model.load_state_dict(state["weights"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        return [Measurement.read(measured) for measured in state["curve"]]
+
+
+def begin(recipe: Recipe, seed: int, parent: Path | None = None) -> PositionedViT:
+    """The model before its first step: drawn from the seed, then given what `start` takes from the parent's weights."""
+    with torch.random.fork_rng(devices=[]):  # timm draws from the global generator, which is not ours to move
+        model = build_vit(recipe)
+    draw(model, seed)
+    if isinstance(recipe.start, FromTrial):
+        assert parent is not None, "a run with a parent needs the parent's weights"
+        take(model, read(parent), recipe.start.part)
+    trainable(model, recipe.learns)
+    return model
+
+
+def summed_loss(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Cross-entropy for classes, squared error (mean over the targets) for numbers; summed over the images."""
+    if targets.is_floating_point():
+        return (outputs - targets).square().mean(dim=1).sum()
+    return cross_entropy(outputs, targets, reduction="sum")
