@@ -1,0 +1,126 @@
+"""Learning curves: one line a trial, the mean over its seeds with a band from the lowest to the highest.
+
+A diverged seed goes on at chance, so that a line ends where the trial's score is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import LogNorm, Normalize
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from search_spaces.space import Integer, Real
+from search_spaces.study import Search
+from service.svg import MUTED, SERIES, apart, chance_line, figure
+from service.words import measure_name
+
+if TYPE_CHECKING:
+    from service.results import Result
+    from service.trial_result import TrialResult
+
+Curve = dict[int, list[float]]
+"""By epoch: the score of each seed."""
+LABELLED = 12
+"""How many lines can be labelled at their ends."""
+
+
+def learning_curves(result: Result) -> tuple[Figure, str] | None:
+    """The figure and its caption; None before any epoch was measured."""
+    rows = [(row, curve) for row in result.of("trial") if (curve := _curve(result, row))]
+    if not rows:
+        return None
+    fig, (axes,) = figure(3.3)
+    axes.set_xlabel("epoch")
+    axes.set_ylabel(measure_name(result.edition.study.score.metric))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    chance = result.edition.study.base.data.chance
+    coloured = _by_value(fig, axes, result) if isinstance(result.edition.study.plan, Search) else None
+    labelled = coloured is None and len(rows) <= LABELLED
+    chance_line(axes, chance, named=not labelled)
+    for place, (row, curve) in enumerate(rows):
+        colour = coloured(row) if coloured else SERIES[place % len(SERIES)]
+        _line(axes, row, curve, colour, best=row.trial.number == _best_number(result))
+    if labelled:
+        _labels(axes, rows, chance)
+    return fig, _caption(result, coloured is not None)
+
+
+def _curve(result: Result, row: TrialResult) -> Curve:
+    """The validation score of each seed at each epoch; a diverged seed goes on at chance, a failed one is left out."""
+    metric, chance = result.edition.study.score.metric, row.recipe.data.chance
+    found: Curve = {}
+    for run in row.runs.values():
+        for epoch, values in run.curve.items():
+            if metric in values and run.state.status != "failed":
+                found.setdefault(epoch, []).append(values[metric])
+    last = max(found, default=0)
+    for run in row.runs.values():
+        if run.state.status == "diverged" and len(row.validation.values) > 1:
+            for epoch in range(run.epochs + 1, last + 1):
+                found.setdefault(epoch, []).append(chance)
+    return dict(sorted(found.items()))
+
+
+def _line(axes: Axes, row: TrialResult, curve: Curve, colour: Any, *, best: bool) -> None:
+    epochs, means = list(curve), [fmean(values) for values in curve.values()]
+    if any(len(values) > 1 for values in curve.values()):
+        low, high = [min(values) for values in curve.values()], [max(values) for values in curve.values()]
+        axes.fill_between(epochs, low, high, color=colour, alpha=0.13, linewidth=0)
+    axes.plot(epochs, means, color=colour, linewidth=2.4 if best else 1.3, zorder=3 if best else 2)
+    if row.answer.status in ("stopped", "diverged"):
+        marker = "v" if row.answer.status == "stopped" else "x"
+        axes.plot(epochs[-1:], means[-1:], marker=marker, markersize=5, color=colour, zorder=4)
+
+
+def _by_value(fig: Figure, axes: Axes, result: Result) -> Callable[[TrialResult], Any] | None:
+    """A colour for each trial by the first searched number, with its scale at the right; None without such a number."""
+    plan = result.edition.study.plan
+    assert isinstance(plan, Search)
+    searched = [(path, d) for path, d in plan.space.domains.items() if isinstance(d, Real | Integer)]
+    if not searched:
+        return None
+    path, domain = searched[0]
+    logarithmic = isinstance(domain, Real) and domain.log
+    norm = (LogNorm if logarithmic else Normalize)(domain.low, domain.high)
+    shades = mpl.colormaps["viridis"](_steps(0.22, 0.9, 24))
+    colours = mpl.colors.ListedColormap(shades)
+    bar = fig.colorbar(ScalarMappable(norm, colours), ax=axes, pad=0.02, aspect=32)
+    bar.outline.set_visible(False)
+    if bar.solids is not None:
+        bar.solids.set_edgecolor("face")
+    bar.ax.tick_params(which="both", colors=MUTED, length=0)
+    bar.ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    bar.set_label(path, color=MUTED)
+    return lambda row: colours(norm(row.value(path))) if row.value(path) is not None else MUTED
+
+
+def _steps(low: float, high: float, count: int) -> list[float]:
+    return [low + (high - low) * step / (count - 1) for step in range(count)]
+
+
+def _labels(axes: Axes, rows: list[tuple[TrialResult, Curve]], chance: float) -> None:
+    """Each line's name at its end, moved apart where ends meet."""
+    said = [(row.name, fmean(list(curve.values())[-1]), SERIES[n % len(SERIES)]) for n, (row, curve) in enumerate(rows)]
+    said.append(("chance", chance, MUTED))
+    low, high = axes.get_ylim()
+    places = apart([end for _, end, _ in said], (high - low) * 0.055)
+    for (name, _, colour), place in zip(said, places, strict=True):
+        axes.annotate(name, (1, place), xycoords=("axes fraction", "data"), xytext=(4, 0), va="center",
+                      textcoords="offset points", color=colour, fontsize=8.5, annotation_clip=False)  # fmt: skip
+
+
+def _best_number(result: Result) -> int | None:
+    return result.best.trial.number if result.best else None
+
+
+def _caption(result: Result, coloured: bool) -> str:
+    chosen = " The heavy line is the best trial."
+    colours = " Coloured by the searched value; a triangle was stopped there, a cross diverged." if coloured else ""
+    return f"Learning curves: mean over seeds, with a band from the lowest seed to the highest.{chosen}{colours}"

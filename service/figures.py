@@ -1,0 +1,194 @@
+"""The figures of a report, chosen by what a study asked.
+
+A search: the score over each searched path. An ablation, and a search's confirmation: a dot a trial with its interval
+and the published value. Both: learning curves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from search_spaces.space import Above, Choice, Domain, Integer, Real
+from search_spaces.study import Published, Search
+from service.curves import learning_curves
+from service.svg import ACCENT, FAINT, INK, MUTED, PAPER, SERIES, STYLE, chance_line, figure, to_svg
+from service.words import measure_name, number
+
+if TYPE_CHECKING:
+    from service.results import Result
+    from service.trial_result import TrialResult
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure's SVG, the name of its file, and what it shows."""
+
+    name: str
+    svg: str
+    caption: str
+
+
+def figures(result: Result) -> list[Drawn]:
+    """Every figure that the numbers allow, the most telling first. Cost: about 0.3 s each."""
+    with mpl.rc_context(STYLE):
+        return [drawn for make in (_landscape, _dots, _curves) if (drawn := make(result)) is not None]
+
+
+def _curves(result: Result) -> Drawn | None:
+    drawn = learning_curves(result)
+    return drawn and Drawn("curves", to_svg(drawn[0], "curves"), drawn[1])
+
+
+def _landscape(result: Result) -> Drawn | None:
+    plan = result.edition.study.plan
+    rows = [row for row in result.of("trial") if row.validation.values]
+    if not isinstance(plan, Search) or not rows:
+        return None
+    paths = {
+        path: domain
+        for path, domain in plan.space.domains.items()
+        if isinstance(domain, Real | Integer | Choice | Above)
+    }
+    if not paths:
+        return None
+    fig, panels = figure(3.1, min(len(paths), 3))
+    for axes, (path, domain) in zip(panels, paths.items(), strict=False):
+        _over(axes, result, path, domain)
+    panels[0].set_ylabel(measure_name(result.edition.study.score.metric))
+    _key(fig, result)
+    return Drawn("landscape", to_svg(fig, "landscape"), _landscape_caption(result))
+
+
+def _over(axes: Axes, result: Result, path: str, domain: Domain) -> None:
+    """The validation score of every trial over one path, marked by how the trial ended."""
+    if isinstance(domain, Real | Above) and (isinstance(domain, Above) or domain.log):
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.xaxis.set_minor_formatter(lambda value, _: "")
+    axes.set_xlabel(path)
+    chance_line(axes, result.edition.study.base.data.chance)
+    for row in result.of("trial"):
+        value = row.value(path)
+        if value is not None and row.validation.mean is not None:
+            _mark(axes, str(value) if isinstance(domain, Choice) else value, row)
+    for row in result.confirmed:
+        value = row.value(path)
+        if value is not None and row.validation.mean is not None:
+            _confirmed_mark(axes, str(value) if isinstance(domain, Choice) else value, row, row is result.best)
+
+
+MARKS: dict[str, dict[str, Any]] = {
+    "completed": {"marker": "o", "markerfacecolor": SERIES[0], "markeredgecolor": SERIES[0]},
+    "stopped": {"marker": "v", "markerfacecolor": PAPER, "markeredgecolor": MUTED},
+    "diverged": {"marker": "x", "markerfacecolor": MUTED, "markeredgecolor": INK},
+    "incomplete": {"marker": "o", "markerfacecolor": PAPER, "markeredgecolor": SERIES[0]},
+    "open": {"marker": "o", "markerfacecolor": PAPER, "markeredgecolor": FAINT},
+}
+"""How a trial's status looks."""
+WORDS = {"completed": "all seeds", "stopped": "stopped early", "incomplete": "a seed failed", "open": "under way"}
+
+
+def _mark(axes: Axes, x: Any, row: TrialResult) -> None:
+    seeds = list(row.validation.values.values())
+    if len(seeds) > 1:
+        axes.plot([x, x], [min(seeds), max(seeds)], color=SERIES[0], linewidth=1.2, alpha=0.7)
+    axes.plot(
+        [x], [row.validation.mean or 0.0], linestyle="", markersize=5, markeredgewidth=1.2, **MARKS[row.answer.status]
+    )
+
+
+def _confirmed_mark(axes: Axes, x: Any, row: TrialResult, best: bool) -> None:
+    axes.plot([x], [row.validation.mean or 0.0], linestyle="", marker="o", markersize=10, markerfacecolor="none",
+              markeredgecolor=ACCENT, markeredgewidth=1.6 if best else 0.9)  # fmt: skip
+    if best:
+        axes.annotate(row.name, (x, row.validation.mean), xytext=(0, 9), textcoords="offset points", ha="center",
+                      color=ACCENT, fontweight="bold", annotation_clip=False)  # fmt: skip
+
+
+def _key(fig: Figure, result: Result) -> None:
+    """One line over the panels that says what the marks mean; only marks that occur."""
+    axes = fig.axes[0]
+    seen = dict.fromkeys(row.answer.status for row in result.of("trial") if row.validation.values)
+    handles = [axes.plot([], [], linestyle="", markersize=5, markeredgewidth=1.2, **MARKS[status],
+                         label=WORDS.get(status, status))[0] for status in seen]  # fmt: skip
+    if result.confirmed:
+        handles += axes.plot([], [], linestyle="", marker="o", markersize=8, markerfacecolor="none",
+                             markeredgecolor=ACCENT, label="confirmed on fresh seeds")  # fmt: skip
+    fig.legend(handles=handles, loc="outside upper left", ncol=len(handles), frameon=False, labelcolor=MUTED,
+               fontsize=7.5, handletextpad=0.1, columnspacing=1.2, borderaxespad=0)  # fmt: skip
+
+
+def _landscape_caption(result: Result) -> str:
+    metric = measure_name(result.edition.study.score.metric)
+    return (
+        f"The {metric} of every point: the mean over its seeds, with a line from the lowest seed to the highest. "
+        "A stopped point shows its first seed where it stopped; a diverged one stands at chance. "
+        "Rings are the same points on fresh seeds, the chosen one heavy."
+    )
+
+
+def _dots(result: Result) -> Drawn | None:
+    named = [row for row in (result.confirmed or result.of("trial")) if row.test.mean is not None]
+    if not named or (isinstance(result.edition.study.plan, Search) and not result.confirmed):
+        return None
+    rows = sorted(named, key=lambda row: row.test.mean or 0.0)
+    fig, (axes,) = figure(0.9 + 0.34 * len(rows))
+    axes.grid(axis="y", visible=False)
+    axes.grid(axis="x", color=FAINT, linewidth=0.6)
+    axes.spines["left"].set_visible(False)
+    for place, row in enumerate(rows):
+        _dot(axes, place, row, row is result.best)
+        for published in _published(result, row):
+            _published_mark(axes, place, published)
+    axes.set_yticks(range(len(rows)), [_label(result, row) for row in rows], color=INK, fontsize=9)
+    axes.set_ylim(-0.6, len(rows) - 0.4)
+    axes.set_xlabel(measure_name(result.edition.study.score.test))
+    if min(row.test.mean or 0.0 for row in rows) < (result.edition.study.base.data.chance + 1) / 2:
+        chance_line(axes, result.edition.study.base.data.chance, vertical=True)
+    return Drawn("trials", to_svg(fig, "trials"), _dots_caption(result))
+
+
+def _dot(axes: Axes, place: int, row: TrialResult, best: bool) -> None:
+    colour = ACCENT if best else SERIES[0]
+    seeds = [value for seed, value in row.test.values.items() if seed not in row.test.diverged]
+    axes.plot(seeds, [place - 0.24] * len(seeds), linestyle="", marker="|", markersize=4, color=MUTED, alpha=0.8)
+    fallen = [row.test.values[seed] for seed in row.test.diverged]
+    axes.plot(fallen, [place - 0.24] * len(fallen), linestyle="", marker="x", markersize=4, color=MUTED)
+    if row.test.interval:
+        axes.plot(row.test.interval, [place, place], color=colour, linewidth=2, solid_capstyle="butt", alpha=0.55)
+    face = colour if row.test.complete else PAPER
+    axes.plot([row.test.mean or 0.0], [place], marker="o", markersize=6, markerfacecolor=face, markeredgecolor=colour)
+    axes.annotate(number(row.test.mean or 0.0), (1, place), xycoords=("axes fraction", "data"), xytext=(8, 0),
+                  textcoords="offset points", va="center", color=colour, fontsize=9,
+                  fontweight="bold" if best else "normal", annotation_clip=False)  # fmt: skip
+
+
+def _published_mark(axes: Axes, place: int, published: Published) -> None:
+    if published.spread:
+        ends = published.value - published.spread, published.value + published.spread
+        axes.plot(ends, [place + 0.22] * 2, color=INK, linewidth=0.8)
+    axes.plot([published.value], [place + 0.22], marker="D", markersize=4, markerfacecolor=PAPER, markeredgecolor=INK)
+
+
+def _published(result: Result, row: TrialResult) -> list[Published]:
+    return [said for said in result.edition.study.published if result.named.get(said.who) is row]
+
+
+def _label(result: Result, row: TrialResult) -> str:
+    if row.trial.role != "confirmation":
+        return row.name
+    return f"{row.name} (the paper's)" if result.named.get("first") is row else row.name
+
+
+def _dots_caption(result: Result) -> str:
+    diamonds = " Diamonds: published, with their spread." if result.edition.study.published else ""
+    fresh = " on fresh seeds" if isinstance(result.edition.study.plan, Search) else ""
+    return (
+        f"The {measure_name(result.edition.study.score.test)} of each trial{fresh}: mean and 95 % interval; "
+        f"ticks are seeds, a cross is a diverged one at chance; a hollow dot lacks seeds.{diamonds}"
+    )

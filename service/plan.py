@@ -1,0 +1,125 @@
+"""What a study would run: what is there already, what is missing and why, how long and how heavy. Pure but for reading.
+
+Time comes from the epochs of earlier answers; it is unknown before the first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import median
+
+from search_spaces.study import CONFIRMED, Ablation, Search, Trial
+from service.history import History
+from service.outcomes import Outcomes
+from service.placement import Placement
+from trainables.code import Codes
+from trainables.recipe import Recipe, Run
+from trainables.weight import Weight, weigh
+
+LOOKED_AT = 60
+"""How many earlier answers are looked at for the time of an epoch."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Counts of runs: `done` in this study, `reused` from the outcomes, `missing`, `unknown` (points not yet proposed).
+
+    `changed` counts runs whose answer is of older code, by the file that changed. Units: seconds, bytes.
+    """
+
+    done: int
+    reused: int
+    missing: int
+    unknown: int
+    changed: dict[str, int]
+    seconds: float | None
+    weight: Weight
+    placement: Placement
+
+    @property
+    def to_train(self) -> int:
+        """How many runs would be trained, at most."""
+        return self.missing + self.unknown
+
+    def lines(self, id: str) -> Iterator[str]:
+        """The plan in words; the last line begins with `plan:`."""
+        for file, count in self.changed.items():
+            yield f"{file} changed: {_runs(count)} of older code not counted (--adopt counts)"
+        parts = [f"{_runs(self.to_train)} to train", f"{self.done} done", f"{self.reused} reused"]
+        time = "unknown until the first epoch" if self.seconds is None else f"about {clock(self.seconds)}"
+        if not self.to_train:
+            time = "nothing to wait for"
+        memory = self.weight.memory_bytes * self.placement.at_once / 2**30
+        yield f"{self.placement}; {self.weight.parameters:,} parameters, {memory:.1f} GiB in all"
+        yield f"plan: {id}: {', '.join(parts)}; {time}"
+
+
+def plan(history: History, outcomes: Outcomes, placement: Placement) -> Plan:
+    """The plan of a study as it stands."""
+    codes, counts, changed, epochs = Codes(), Counter[str](), Counter[str](), 0
+    for run in _known(history):
+        state = history.state(run)
+        if state.answered:
+            counts["done"] += 1
+        elif outcomes.get(run.key, history.code(run)):
+            counts["reused"] += 1
+        else:
+            counts["missing"] += 1
+            epochs += run.recipe.optimiser.epochs - state.epoch
+            older = outcomes.of(run.key)
+            if older:
+                changed.update(codes(run.recipe).changed(older[-1].code))
+    unknown = _unknown(history)
+    base = history.edition.study.base
+    epochs += unknown * base.optimiser.epochs
+    epoch_s = _epoch_s(history, outcomes, base)
+    seconds = None if epoch_s is None else epochs * epoch_s / placement.at_once
+    done, reused, missing = (counts[name] for name in ("done", "reused", "missing"))
+    return Plan(done, reused, missing, unknown, dict(changed), seconds, weigh(base), placement)
+
+
+def _known(history: History) -> list[Run]:
+    """The runs whose recipes are known, without doubles."""
+    edition = history.edition
+    trials: list[Trial] = list(history.trials)
+    if isinstance(edition.study.plan, Ablation) and not trials:
+        trials = edition.arms()
+    runs = [run for trial in trials for run in history.runs(trial).values()]
+    parents = [parent for run in runs if (parent := run.needs())]
+    return list({run.key: run for run in [*runs, *parents]}.values())
+
+
+def _unknown(history: History) -> int:
+    """At most so many runs of points that no sampler has proposed yet, and of their confirmation."""
+    if not isinstance(history.edition.study.plan, Search):
+        return 0
+    points = max(history.wanted - len(history.of("trial")), 0)
+    confirmed = len(history.of("confirmation")) if history.confirms and not points else 0
+    ahead = 0 if confirmed else min(CONFIRMED + bool(history.edition.study.plan.first), history.wanted)
+    return (points + ahead) * history.seeds
+
+
+def _epoch_s(history: History, outcomes: Outcomes, base: Recipe) -> float | None:
+    """The median time of an epoch: of this study's own, else of earlier answers of the same data and model."""
+    own = [measured.values.get("time/epoch_s") for state in history.states.values() for measured in state.curve.values()]
+    times = [value for value in own if value is not None]
+    if not times:
+        files = sorted(outcomes.folder.glob("*/*.json"), key=lambda path: path.stat().st_mtime)[-LOOKED_AT:]
+        for answered in (outcomes.get(path.parent.name, path.stem) for path in files):
+            alike = answered and (answered.run.recipe.data, answered.run.recipe.model) == (base.data, base.model)
+            if answered and alike and answered.outcome.curve:
+                times.append(answered.outcome.curve[-1].values.get("time/epoch_s", 0.0))
+    return median(times) if times else None
+
+
+def _runs(count: int) -> str:
+    return "1 run" if count == 1 else f"{count} runs"
+
+
+def clock(seconds: float) -> str:
+    """A duration for people: 03:10, 2:05:00."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes:02}:{rest:02}"

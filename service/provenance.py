@@ -1,0 +1,104 @@
+"""Under what circumstances a study's numbers came to be: recipe, code, machines, time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from trainables.spec import Spec
+
+if TYPE_CHECKING:
+    from service.results import Result
+    from service.trial_result import RunResult
+
+SHOWN = ("device", "host_cpu", "machine", "threads", "workers", "torch", "timm", "python", "commit")
+"""What of an environment is shown, in this order."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One value of a recipe, and its default where it differs."""
+
+    path: str
+    value: str
+    default: str | None
+
+
+def configuration(recipe: Spec, path: str = "", default: Any = None) -> Iterator[Setting]:
+    """Every value of a recipe by its path. The text of a user's own encoding is left to study.json."""
+    for name in recipe.fields():
+        if name == "source":
+            continue
+        value, field = getattr(recipe, name), type(recipe).model_fields.get(name)
+        usual = field.get_default(call_default_factory=True) if field and not field.is_required() else None
+        if name == "kind":
+            usual = getattr(default, "kind", value)
+        here = f"{path}.{name}" if path else name
+        if isinstance(value, Spec):
+            yield from configuration(value, here, usual)
+        elif isinstance(value, tuple) and value and isinstance(value[0], Spec):
+            for number, part in enumerate(value):
+                yield from configuration(part, f"{here}.{number}")
+        else:
+            yield Setting(here, plain(value), None if value == usual or usual is None else plain(usual))
+
+
+def plain(value: Any) -> str:
+    """A recipe's value in a table."""
+    if isinstance(value, tuple | list):
+        return ", ".join(map(plain, value)) or "none"
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "none"}[value]
+    return f"{value:g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def circumstances(result: Result) -> dict[str, dict[str, int]]:
+    """By name of a setting: each value that occurred, with the number of runs; several values are a mixture."""
+    found: dict[str, Counter[str]] = {name: Counter() for name in SHOWN}
+    for run in answered(result):
+        for name in SHOWN:
+            value = run.answered.environment.get(name) if run.answered else None
+            if value not in (None, ""):
+                found[name][str(value)] += 1
+    return {name: dict(counts.most_common()) for name, counts in found.items() if counts}
+
+
+def answered(result: Result) -> list[RunResult]:
+    """The runs that have an answer, each once, whatever number of trials share it."""
+    runs = {run.run.key: run for row in result.rows for run in row.runs.values() if run.answered is not None}
+    return list(runs.values())
+
+
+def codes(result: Result) -> dict[str, list[str]]:
+    """By digest of the code that counts: the trials it trained."""
+    found: dict[str, list[str]] = {}
+    for row in result.rows:
+        for code in dict.fromkeys(run.code for run in row.runs.values() if run.answered is not None):
+            found.setdefault(code, []).append(row.trial.label if row.trial.role != "trial" else row.name)
+    return found
+
+
+def adopted(result: Result) -> int:
+    """How many runs count although other code trained them."""
+    return sum(run.adopted for run in answered(result))
+
+
+def stale(result: Result) -> int:
+    """How many of the study's answers do not count, for today's code is another."""
+    runs = {run.run.key: run.code for row in result.rows for run in row.runs.values()}
+    done = [known for known, state in result.history.states.items() if state.status in ("completed", "diverged")]
+    return sum(code != runs.get(key) for key, code in done)
+
+
+def trained_s(result: Result) -> float:
+    """The time that runs of this study trained, reused ones left out."""
+    unique = {(run.run.key, run.code): run for row in result.rows for run in row.runs.values()}
+    return sum(run.seconds for run in unique.values() if not run.state.reused)
+
+
+def wall_s(result: Result) -> float:
+    """The time from the first start to the last fact, pauses included; 0 where nothing was started."""
+    begun = [state.begun for state in result.history.states.values() if state.begun is not None]
+    return (result.history.last or 0.0) - min(begun) if begun else 0.0

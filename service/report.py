@@ -1,0 +1,120 @@
+"""The report of a study: one self-contained page, the same in Markdown, the figures and the runs as files.
+
+<home>/studies/<id>/report/report.html report.md *.svg results.csv
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import jinja2
+
+from service import sections
+from service.figures import Drawn, figures
+from service.files import write_whole
+from service.provenance import adopted, stale, trained_s, wall_s
+from service.sections import Table
+from service.svg import inline
+from service.words import duration, plural
+
+if TYPE_CHECKING:
+    from service.results import Result
+    from service.verdicts import Verdict
+
+SYMBOLS = {"SUPPORTED": "✓", "REFUTED": "✕", "INCONCLUSIVE": "?"}
+"""Words never stand by colour alone."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """Everything that a report says, as text and tables."""
+
+    id: str
+    question: str
+    paper: str
+    date: str
+    answer: str
+    expected: str
+    verdicts: list[Verdict]
+    measured: Table | None
+    points: Table | None
+    figures: list[Drawn]
+    unfinished: Table | None
+    varied: Table
+    recipe: tuple[Table, Table]
+    gaps: tuple[str, ...]
+    sources: list[str]
+    surroundings: Table
+    effort: str
+    remarks: list[str]
+
+
+def write(result: Result) -> Path:
+    """Writes the report of a result and gives the path of its page. Cost: 1-3 s, most of it figures."""
+    folder = result.home.study(result.edition.id).report
+    page = _page(result)
+    for drawn in page.figures:
+        write_whole(folder / f"{drawn.name}.svg", drawn.svg)
+    write_whole(folder / "results.csv", result.table().to_csv(index=False))
+    write_whole(folder / "report.md", _render("report.md.j2", page))
+    write_whole(folder / "report.html", _render("report.html.j2", page))
+    return folder / "report.html"
+
+
+def _page(result: Result) -> Page:
+    study = result.edition.study
+    return Page(
+        id=result.edition.id,
+        question=study.question,
+        paper=study.paper,
+        date=datetime.fromtimestamp(result.history.last or 0.0, UTC).strftime("%-d %B %Y"),
+        answer=result.answer,
+        expected=study.expected,
+        verdicts=result.claims,
+        measured=sections.measured(result),
+        points=sections.points(result),
+        figures=figures(result),
+        unfinished=sections.unfinished(result),
+        varied=sections.varied(result),
+        recipe=sections.recipe(result),
+        gaps=study.gaps,
+        sources=[f"{said.who}: {said.source}" for said in study.published],
+        surroundings=sections.surroundings(result),
+        effort=_effort(result),
+        remarks=_remarks(result),
+    )
+
+
+def _effort(result: Result) -> str:
+    runs = [run for row in result.rows for run in row.runs.values()]
+    trained = sum(run.epochs > 0 and not run.state.reused for run in runs)
+    reused = sum(run.state.reused for run in runs)
+    said = f"{plural(trained, 'run')} trained here, {duration(trained_s(result))} of epochs"
+    said += f"; {plural(reused, 'answer')} reused" if reused else ""
+    return f"{said}; {duration(wall_s(result))} from first to last."
+
+
+def _remarks(result: Result) -> list[str]:
+    """What a careful reader must know before believing a number."""
+    said = []
+    if adopted(result):
+        said.append(f"Adopted: {plural(adopted(result), 'run')} of other code.")
+    if stale(result):
+        said.append(f"Not counted: {plural(stale(result), 'answer')} of other code.")
+    return said
+
+
+def _render(name: str, page: Page) -> str:
+    templates = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=jinja2.select_autoescape(["html.j2"]),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    templates.filters["inline"] = inline
+    templates.filters["cell"] = lambda text: text.replace("|", "\\|")
+    return templates.get_template(name).render(page=page, symbols=SYMBOLS)

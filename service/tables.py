@@ -1,0 +1,82 @@
+"""Tables of a result: a row a run, and a row a trial."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+if TYPE_CHECKING:
+    from service.results import Result
+    from service.statistics import Scores
+    from service.trial_result import RunResult, TrialResult
+
+
+def runs_table(result: Result) -> pd.DataFrame:
+    """A row a run, in the order the trials came to be; without the seeds that a stopped trial is spared."""
+    decided = ("stopped", "diverged")
+    asked = ((row, run) for row in result.rows for run in row.runs.values())
+    rows = [(row, run) for row, run in asked if run.state.status != "missing" or row.answer.status not in decided]
+    return pd.DataFrame([_run(result, row, run) for row, run in rows])
+
+
+def trials_table(result: Result) -> pd.DataFrame:
+    """A row a trial. `low` and `high` are 95 % intervals; `difference` is to the baseline, on the test set."""
+    return pd.DataFrame([_trial(result, row) for row in result.rows])
+
+
+def varied(result: Result, row: TrialResult) -> dict[str, Any]:
+    """What a trial has at the paths in which the trials of its study differ."""
+    return {path: row.value(path) for path in result.edition.study.paths()}
+
+
+def _run(result: Result, row: TrialResult, run: RunResult) -> dict[str, Any]:
+    score = result.edition.study.score
+    completed = run.state.status == "completed"
+    return {
+        "trial": row.trial.label,
+        "name": row.name,
+        "role": row.trial.role,
+        **varied(result, row),
+        "seed": run.run.seed,
+        "outcome": run.state.status,
+        "epochs": run.epochs,
+        score.metric: run.final(score.metric),
+        score.test: run.final(score.test) if completed else None,
+        "time_s": round(run.seconds, 3),
+        "key": run.run.key,
+        "code": run.code,
+        "reused": run.state.reused,
+        "adopted": run.adopted,
+        "reason": run.reason,
+    }
+
+
+def _trial(result: Result, row: TrialResult) -> dict[str, Any]:
+    return {
+        "trial": row.trial.label,
+        "name": row.name,
+        "role": row.trial.role,
+        **varied(result, row),
+        "status": row.answer.status,
+        "n": row.validation.n,
+        "asked": row.answer.asked,
+        **_scores("", row.validation),
+        **_scores("test_", row.test),
+        **(_difference(result, row) if result.differences else {}),
+        "diverged": len(row.test.diverged),
+        "reason": row.reason,
+    }
+
+
+def _scores(prefix: str, scores: Scores) -> dict[str, float | None]:
+    low, high = scores.interval or (None, None)
+    return {f"{prefix}mean": scores.mean, f"{prefix}std": scores.std, f"{prefix}low": low, f"{prefix}high": high}
+
+
+def _difference(result: Result, row: TrialResult) -> dict[str, float | None]:
+    names = ("difference", "difference_low", "difference_high", "p", "p_holm")
+    if row.trial.role != "trial" or row.name not in result.differences:
+        return dict.fromkeys(names)
+    gap, p = result.differences[row.name]
+    return dict(zip(names, (gap.mean, *(gap.interval() or (None, None)), gap.p(), p), strict=True))
