@@ -98,16 +98,15 @@ class Driver:
 
     def begin(self) -> None:
         """Takes up what is asked for now, and the decisions that a killed driver had no time to write."""
-        seeds, trials = self.edition.study.seeds, getattr(self.edition.study.plan, "trials", None)
         before = [fact for fact in self.journal.facts if isinstance(fact, Counts)]
-        seeds = max([seeds, *(fact.seeds for fact in before)])
-        trials = max([trials, *(fact.trials or 0 for fact in before)]) if trials is not None else None
+        self.history.ask(self.edition)
+        asked = Counts(seeds=self.history.seeds, trials=self.history.wanted or None)
         for fact in self.journal.facts:
             for listener in self.listeners:
                 listener(fact)
         failed = any(state.failures for state in self.history.states.values())
-        if failed or not before or (before[-1].seeds, before[-1].trials) != (seeds, trials):
-            self._write(Counts(seeds=seeds, trials=trials))
+        if failed or not before or before[-1].model_copy(update={"time": 0.0}) != asked:
+            self._write(asked)
         self._replay()
 
     def _replay(self) -> None:

@@ -6,14 +6,16 @@ and the published value. Both: learning curves.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
 
-from search_spaces.space import Above, Choice, Domain, Integer, Real
+from search_spaces.space import Above, Choice, Domain, Real, Subset
 from search_spaces.study import Published, Search
 from service.curves import learning_curves
 from service.svg import ACCENT, FAINT, INK, MUTED, PAPER, SERIES, STYLE, chance_line, figure, to_svg
@@ -22,6 +24,12 @@ from service.words import measure_name, number
 if TYPE_CHECKING:
     from service.results import Result
     from service.trial_result import TrialResult
+
+
+PANELS = 3
+"""How many searched paths stand side by side."""
+MOST_TICKS = 12
+"""How many labels the width of a figure holds."""
 
 
 @dataclass(frozen=True)
@@ -49,27 +57,21 @@ def _landscape(result: Result) -> Drawn | None:
     rows = [row for row in result.of("trial") if row.validation.values]
     if not isinstance(plan, Search) or not rows:
         return None
-    paths = {
-        path: domain
-        for path, domain in plan.space.domains.items()
-        if isinstance(domain, Real | Integer | Choice | Above)
-    }
+    paths = {path: domain for path, domain in plan.space.every() if not isinstance(domain, Subset)}
     if not paths:
         return None
-    fig, panels = figure(3.1, min(len(paths), 3))
+    fig, panels = figure(3.1, min(len(paths), PANELS))
     for axes, (path, domain) in zip(panels, paths.items(), strict=False):
         _over(axes, result, path, domain)
     panels[0].set_ylabel(measure_name(result.edition.study.score.metric))
     _key(fig, result)
-    return Drawn("landscape", to_svg(fig, "landscape"), _landscape_caption(result))
+    return Drawn("landscape", to_svg(fig, "landscape"), _landscape_caption(result, len(paths)))
 
 
 def _over(axes: Axes, result: Result, path: str, domain: Domain) -> None:
     """The validation score of every trial over one path, marked by how the trial ended."""
-    if isinstance(domain, Real | Above) and (isinstance(domain, Above) or domain.log):
-        axes.set_xscale("log")
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        axes.xaxis.set_minor_formatter(lambda value, _: "")
+    logarithmic = isinstance(domain, Above) or (isinstance(domain, Real) and domain.log)
+    axes.set_xscale("log" if logarithmic else "linear")
     axes.set_xlabel(path)
     chance_line(axes, result.edition.study.base.data.chance)
     for row in result.of("trial"):
@@ -80,6 +82,18 @@ def _over(axes: Axes, result: Result, path: str, domain: Domain) -> None:
         value = row.value(path)
         if value is not None and row.validation.mean is not None:
             _confirmed_mark(axes, str(value) if isinstance(domain, Choice) else value, row, row is result.best)
+    if logarithmic:
+        _log_ticks(axes, room=MOST_TICKS // len(axes.figure.axes))
+
+
+def _log_ticks(axes: Axes, room: int) -> None:
+    """Round numbers on a log axis, as many as there is room for."""
+    low, high = axes.get_xlim()
+    decades = math.log10(high / low)
+    steps = next((steps for steps in ((1.0, 2.0, 5.0), (1.0, 3.0)) if decades * len(steps) <= room), (1.0,))
+    axes.xaxis.set_major_locator(LogLocator(subs=steps))
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.xaxis.set_minor_locator(NullLocator())
 
 
 MARKS: dict[str, dict[str, Any]] = {
@@ -123,12 +137,13 @@ def _key(fig: Figure, result: Result) -> None:
                fontsize=7.5, handletextpad=0.1, columnspacing=1.2, borderaxespad=0)  # fmt: skip
 
 
-def _landscape_caption(result: Result) -> str:
+def _landscape_caption(result: Result, paths: int) -> str:
     metric = measure_name(result.edition.study.score.metric)
     return (
         f"The {metric} of every point: the mean over its seeds, with a line from the lowest seed to the highest. "
         "A stopped point shows its first seed where it stopped; a diverged one stands at chance. "
         "Rings are the same points on fresh seeds, the chosen one heavy."
+        + (f" The first {PANELS} of {paths} searched paths." if paths > PANELS else "")
     )
 
 

@@ -116,6 +116,12 @@ class History:
                 state.last = fact.time
                 _hear(state, fact)
 
+    def ask(self, edition: Edition) -> None:
+        """Takes what an edition asks for, where it is more than what was asked before."""
+        self.seeds = max(self.seeds, edition.study.seeds)
+        if isinstance(edition.study.plan, Search):
+            self.wanted = max(self.wanted, edition.study.plan.trials)
+
     def code(self, run: Run) -> str:
         """The digest of the code that counts for a run: today's, or what was adopted."""
         return self.adopted.get(run.key) or self._code_of(run.recipe)

@@ -23,6 +23,10 @@ Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
 Place = tuple[str, str, int | None]
 """How a row is known within its study: level, number label, seed."""
 STUDY: Place = ("study", "", None)
+COLOURS = (
+    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#882255", "#999933", "#332288", "#666666",
+)  # fmt: skip
+"""A trial's, in its turn; told apart also by the colour-blind. Source: Okabe and Ito; Tol. Differs: no yellow."""
 
 
 @dataclass(frozen=True)
@@ -174,8 +178,10 @@ def _reason(state: RunState) -> str:
 
 
 def _tags(history: History, level: str, trial: Trial | None = None) -> dict[str, str]:
-    number = {"locus.number": trial.label} if trial else {}
-    return {"locus.study": history.edition.id, "locus.level": level} | number
+    tags = {"locus.study": history.edition.id, "locus.level": level}
+    if trial is not None:
+        tags |= {"locus.number": trial.label, "mlflow.runColor": COLOURS[trial.number % len(COLOURS)]}
+    return tags
 
 
 def _params(edition: Edition, trial: Trial) -> dict[str, str]:

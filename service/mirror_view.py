@@ -17,9 +17,11 @@ from service.mirror_rows import STUDY
 from service.mirror_store import Store
 
 PREFIX = "mlflow.sharedViewState."
+TRAINING = "workflowType=machine_learning"
+"""Asks MLflow's pages for the side bar of trainings."""
 SECTION = "locus"
-WIDTH = 165
-"""Wide enough for `val/accuracy_mean`, in pixels."""
+WIDTHS = {"params": 140, "metrics": 160, "tags": 180}
+"""Of columns, in pixels: wide enough for `val/accuracy_mean`."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +35,11 @@ class Links:
 
 def links(store: Store, server: str) -> Links:
     """The addresses at an MLflow server, of a store that was looked up and holds the study."""
-    page = f"{server.rstrip('/')}/#/experiments/{store.experiment}"
+    page = f"{server.rstrip('/')}/#/experiments/{store.experiment}/runs"
     return Links(
-        f"{page}/runs?viewStateShareKey={quote(name(store.study, 'trials'))}",
-        f"{page}/runs?viewStateShareKey={quote(name(store.study, 'runs'))}",
-        f"{page}/runs/{store.shown[STUDY].id}",
+        f"{page}?{TRAINING}&viewStateShareKey={quote(name(store.study, 'trials'))}",
+        f"{page}?{TRAINING}&viewStateShareKey={quote(name(store.study, 'runs'))}",
+        f"{page}/{store.shown[STUDY].id}?{TRAINING}",
     )
 
 
@@ -113,5 +115,5 @@ def _view(id: str, level: str, columns: list[str], order: str) -> dict[str, Any]
         "orderByAsc": False,
         "selectedColumns": columns,
         "columnOrder": columns,
-        "columnWidths": {column: WIDTH for column in columns},
+        "columnWidths": {column: WIDTHS[column.partition(".")[0]] for column in columns},
     }

@@ -26,6 +26,8 @@ class Table:
     words: frozenset[int] = frozenset({0})
     strong: frozenset[int] = frozenset()
     note: str = ""
+    wide: bool = False
+    """Whether it may leave the text's column."""
     folded: str = ""
     """Where the table is long: the line that unfolds it."""
 
@@ -49,7 +51,7 @@ def measured(result: Result) -> Table | None:
         )
         body.append(tuple(said))
     strong = frozenset(place for place, row in enumerate(rows) if row is result.best)
-    return Table(tuple(head), body, strong=strong, note=_note(gaps, published))
+    return Table(tuple(head), body, strong=strong, note=_note(gaps, published), wide=True)
 
 
 def _note(gaps: bool, published: bool) -> str:

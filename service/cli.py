@@ -1,0 +1,310 @@
+"""The command: one verb, one function. Mistakes are one line and exit code 2; a bug keeps its traceback.
+
+Looking (`--help`, `studies`, `show`, `status`, any misspelt word) imports no torch, timm, Ray, Optuna or MLflow.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from click.exceptions import ClickException, Exit
+
+from service import looking
+from service.home import Home
+from service.orders import Orders
+from trainables.spec import LocusError, SpecError
+
+INTERRUPTED = 130
+MISTAKE = 2
+
+app = typer.Typer(
+    name="locus",
+    help="Which position encoding, with which numbers, and how sure are we?",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Name = Annotated[str, typer.Argument(help="a study's name, or a file that defines `study`")]
+Known = Annotated[str, typer.Argument(help="a study that was run: NAME, or an id such as NAME@cpu")]
+Budget = Annotated[str | None, typer.Option(help="smoke, cpu, ...; `locus show NAME` lists a study's")]
+Set = Annotated[list[str] | None, typer.Option("--set", help="PATH=VALUE put on the base recipe; may be repeated")]
+Seeds = Annotated[int | None, typer.Option(help="seeds a trial; may grow later")]
+Trials = Annotated[int | None, typer.Option(help="points of a search; may grow later")]
+As = Annotated[str, typer.Option("--as", help="names this edition: NAME@BUDGET~WORD")]
+HomeOption = Annotated[str | None, typer.Option("--home", help="where studies lie; $LOCUS_HOME, else ~/.locus")]
+Tracking = Annotated[str | None, typer.Option(help="MLflow's URI; $MLFLOW_TRACKING_URI, else a store in the home")]
+AtOnce = Annotated[int | None, typer.Option(help="runs at once; as many as there are cores")]
+Threads = Annotated[int, typer.Option(help="threads a run")]
+Workers = Annotated[int, typer.Option(help="workers a run; 0 trains in one process, n in a Ray Train group")]
+Hours = Annotated[float | None, typer.Option(help="stop after so many hours; the same command goes on")]
+AdoptOption = Annotated[bool, typer.Option("--adopt", help="count answers of older code")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="start the next edition, NAME@BUDGET.2")]
+Json = Annotated[bool, typer.Option("--json", help="print JSON")]
+Address = Annotated[str | None, typer.Option(help="a Ray cluster's job address, http://head:8265")]
+
+
+@app.command()
+def studies(as_json: Json = False) -> None:
+    """List the named studies: question, paper, plan, size at each budget."""
+    looking.studies(as_json)
+
+
+@app.command()
+def show(name: Name, as_json: Json = False) -> None:
+    """Show one study: question, recipe, space or arms, published numbers, claims, budgets, gaps."""
+    looking.show(name, as_json)
+
+
+@app.command()
+def status(
+    name: Annotated[str | None, typer.Argument(help="a study that was run; all without one")] = None,
+    home: HomeOption = None,
+    address: Address = None,
+    as_json: Json = False,
+) -> None:
+    """Show where studies stand, from their journals."""
+    if address:
+        _say(_attached(name, address).describe())
+        return
+    looking.status(name, home, as_json)
+
+
+@app.command()
+def plan(
+    name: Name,
+    budget: Budget = None,
+    set: Set = None,
+    seeds: Seeds = None,
+    trials: Trials = None,
+    edition: As = "",
+    home: HomeOption = None,
+    at_once: AtOnce = None,
+    threads: Threads = 1,
+    workers: Workers = 0,
+    fresh: Fresh = False,
+) -> None:
+    """Say what would run, what is there already and why, time and memory. Writes nothing."""
+    from service import verbs
+
+    resolved = verbs.resolve(name, budget=budget, set=_values(set), seeds=seeds, trials=trials, edition=edition)
+    looking.plan(resolved, Orders(home=home, at_once=at_once, threads=threads, workers=workers), fresh=fresh)
+
+
+@app.command()
+def run(
+    name: Name,
+    budget: Budget = None,
+    set: Set = None,
+    seeds: Seeds = None,
+    trials: Trials = None,
+    edition: As = "",
+    home: HomeOption = None,
+    tracking: Tracking = None,
+    at_once: AtOnce = None,
+    threads: Threads = 1,
+    workers: Workers = 0,
+    hours: Hours = None,
+    adopt: AdoptOption = False,
+    fresh: Fresh = False,
+) -> None:
+    """Run what is missing of a study; the same command again resumes, extends or just reports."""
+    from service import verbs
+
+    orders = Orders(
+        home=home, tracking=tracking, at_once=at_once, threads=threads, workers=workers, hours=hours, adopt=adopt
+    )
+    resolved = verbs.resolve(name, budget=budget, set=_values(set), seeds=seeds, trials=trials, edition=edition)
+    _conduct(resolved, orders, fresh=fresh)
+
+
+def _conduct(resolved: Any, orders: Orders, *, fresh: bool = False) -> None:
+    from service import verbs
+
+    try:
+        result = verbs.here(resolved, orders, fresh=fresh)
+    except KeyboardInterrupt:
+        again = shlex.join(["locus", *(word for word in sys.argv[1:] if word != "--fresh")])
+        _say(f"stopped; what is finished is kept. This goes on: {again}")
+        raise typer.Exit(INTERRUPTED) from None
+    looking.ending(result)
+
+
+@app.command()
+def report(
+    name: Known,
+    check: Annotated[bool, typer.Option("--check", help="exit 1 where a claim is refuted")] = False,
+    home: HomeOption = None,
+) -> None:
+    """Write a study's report: HTML and Markdown, with figures."""
+    from service import verbs
+
+    result = verbs.result(name, home=home)
+    _say(str(result.report()))
+    for verdict in result.claims:
+        _say(str(verdict))
+    if check and any(verdict.word == "REFUTED" for verdict in result.claims):
+        raise typer.Exit(1)
+
+
+@app.command()
+def rerun(key: Annotated[str, typer.Argument(help="a run's key, or its beginning")], home: HomeOption = None) -> None:
+    """Train one run again, without Ray, and compare it number by number with its outcome."""
+    from service.rerun import rerun as again
+
+    done = again(Home.find(home), key, _say)
+    for file in done.changed:
+        _say(f"{file} changed since")
+    for gap in done.differences:
+        _say(f"epoch {gap.epoch}: {gap.name} was {gap.before}, is {gap.now}")
+    _say(f"{done.key}: {done.compared} numbers compared, {len(done.differences)} differ")
+    if not done.equal:
+        raise typer.Exit(1)
+
+
+@app.command()
+def verify(name: Known, home: HomeOption = None, tracking: Tracking = None) -> None:
+    """Check that journal, outcomes, MLflow and files agree; exit 1 where they do not."""
+    from service import verbs
+
+    checks = verbs.verify(name, home=home, tracking=tracking or os.environ.get("MLFLOW_TRACKING_URI"))
+    looking.checks(checks)
+    if not all(check.ok for check in checks):
+        raise typer.Exit(1)
+
+
+@app.command()
+def ui(
+    name: Annotated[str | None, typer.Argument(help="a study that was run; all without one")] = None,
+    home: HomeOption = None,
+    tracking: Tracking = None,
+    port: Annotated[int, typer.Option(help="a port of loopback")] = 5000,
+) -> None:
+    """Start MLflow on loopback and print links: trials best first, runs by trial, the report."""
+    from service import editions
+    from service.ui import serve
+
+    found = Home.find(home)
+    edition = editions.stored(found, editions.latest(found, name)) if name else None
+    serve(found, edition, port, tracking or os.environ.get("MLFLOW_TRACKING_URI"), _say)
+
+
+@app.command()
+def submit(
+    name: Name,
+    address: Annotated[str, typer.Option(help="a Ray cluster's job address, http://head:8265")],
+    home: Annotated[str | None, typer.Option(help="the driver's home there; may be left out with LOCUS_HOME there")] = None,
+    budget: Budget = None,
+    set: Set = None,
+    seeds: Seeds = None,
+    trials: Trials = None,
+    edition: As = "",
+    tracking: Tracking = None,
+    at_once: AtOnce = None,
+    threads: Threads = 1,
+    workers: Workers = 0,
+    hours: Hours = None,
+    adopt: AdoptOption = False,
+    fresh: Fresh = False,
+) -> None:
+    """Submit a study to a Ray cluster and follow until its plan is printed there."""
+    from service import jobs, verbs
+
+    orders = Orders(
+        home=home, tracking=tracking, at_once=at_once, threads=threads, workers=workers, hours=hours, adopt=adopt
+    )
+    resolved = verbs.resolve(name, budget=budget, set=_values(set), seeds=seeds, trials=trials, edition=edition)
+    submission = jobs.submit(resolved, orders, address, fresh=fresh, say=_say)
+    _say(submission.describe())
+
+
+@app.command()
+def logs(
+    name: Known,
+    address: Annotated[str, typer.Option(help="a Ray cluster's job address, http://head:8265")],
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="go on until the job ends")] = False,
+) -> None:
+    """Print what a submitted study says."""
+    for line in _attached(name, address).logs(follow=follow):
+        _say(line)
+
+
+@app.command()
+def stop(
+    name: Known, address: Annotated[str, typer.Option(help="a Ray cluster's job address, http://head:8265")]
+) -> None:
+    """Stop a submitted study: each run ends at its next report; submitting again goes on."""
+    submission = _attached(name, address)
+    submission.stop()
+    _say(submission.describe())
+
+
+def _attached(name: str | None, address: str) -> Any:
+    from service import jobs
+
+    if name is None:
+        raise SpecError("a study's name must be given with --address")
+    return jobs.attach(name, address)
+
+
+def _values(pairs: list[str] | None) -> dict[str, Any]:
+    """`--set PATH=VALUE`: the value read as JSON, else as a string."""
+    values: dict[str, Any] = {}
+    for pair in pairs or []:
+        path, equals, text = pair.partition("=")
+        if not equals or not path:
+            raise SpecError(f"--set must be PATH=VALUE, got {pair!r}")
+        try:
+            values[path] = json.loads(text)
+        except json.JSONDecodeError:
+            values[path] = text
+    return values
+
+
+def _say(line: str) -> None:
+    typer.echo(line)
+
+
+def _job(file: str) -> None:
+    """What a cluster's job runs: the edition and the orders of a study.json that `submit` sent."""
+    from search_spaces.study import Edition
+
+    sent = json.loads(Path(file).read_text())
+    looking.versions()
+    orders = Orders.read(sent["orders"] | {"address": "auto"})
+    _conduct(Edition.read(sent["edition"]), orders, fresh=sent.get("fresh", False))
+
+
+def main() -> None:
+    """The entry point of `locus` and of `python -m service`."""
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    try:
+        if len(sys.argv) == 2 and Path(sys.argv[1]).name == "study.json":
+            _job(sys.argv[1])
+            code = 0
+        else:
+            code = app(standalone_mode=False, prog_name="locus") or 0
+    except (typer.Exit, Exit) as exit:
+        code = exit.exit_code
+    except ClickException as error:
+        code = _mistake(error.format_message())
+    except LocusError as error:
+        code = _mistake(str(error))
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    sys.stdout.flush()
+    sys.exit(code)
+
+
+def _mistake(sentence: str) -> int:
+    typer.echo(f"locus: {sentence}", err=True)
+    return MISTAKE
+
+
