@@ -16,7 +16,7 @@ from trainables.spec import Spec
 class AtLeast(Spec):
     """The mean test score of `who` is at least `value`."""
 
-    kind: Literal["at_least"] = "at_least"
+    kind: Literal["at_least"] = Field(default="at_least", init=False)
     who: str
     value: float
     source: str = ""
@@ -28,9 +28,9 @@ class AtLeast(Spec):
 class AtChance(Spec):
     """The mean test score of `who` lies within `margin` of chance."""
 
-    kind: Literal["at_chance"] = "at_chance"
+    kind: Literal["at_chance"] = Field(default="at_chance", init=False)
     who: str
-    margin: float = Field(0.03, gt=0, description="a positive margin")
+    margin: float = Field(default=0.03, gt=0, description="a positive margin")
     source: str = ""
 
     def __str__(self) -> str:
@@ -40,10 +40,10 @@ class AtChance(Spec):
 class Better(Spec):
     """`who` scores higher than `than` by more than `margin`, paired by seed."""
 
-    kind: Literal["better"] = "better"
+    kind: Literal["better"] = Field(default="better", init=False)
     who: str
     than: str
-    margin: float = Field(0.0, ge=0, description="a margin of 0 or more")
+    margin: float = Field(default=0.0, ge=0, description="a margin of 0 or more")
     source: str = ""
 
     def __str__(self) -> str:
@@ -53,7 +53,7 @@ class Better(Spec):
 class Equivalent(Spec):
     """`who` and `than` score alike, within `margin`, paired by seed."""
 
-    kind: Literal["equivalent"] = "equivalent"
+    kind: Literal["equivalent"] = Field(default="equivalent", init=False)
     who: str
     than: str
     margin: float = Field(gt=0, description="a positive margin")

@@ -21,7 +21,7 @@ from trainables.spec import Spec, require
 class Real(Spec):
     """A number between two ends, both included; on a log scale where asked."""
 
-    kind: Literal["real"] = "real"
+    kind: Literal["real"] = Field(default="real", init=False)
     low: float
     high: float
     log: bool = False
@@ -45,10 +45,10 @@ class Real(Spec):
 class Integer(Spec):
     """A whole number between two ends, both included, in steps."""
 
-    kind: Literal["integer"] = "integer"
+    kind: Literal["integer"] = Field(default="integer", init=False)
     low: int
     high: int
-    step: int = Field(1, gt=0, description="a positive step")
+    step: int = Field(default=1, gt=0, description="a positive step")
 
     @model_validator(mode="after")
     def _ordered(self) -> Integer:
@@ -67,7 +67,7 @@ class Integer(Spec):
 class Choice(Spec):
     """One of several plain values."""
 
-    kind: Literal["choice"] = "choice"
+    kind: Literal["choice"] = Field(default="choice", init=False)
     options: tuple[bool | int | float | str, ...] = Field(min_length=1, strict=False, description="a list of values")
 
     def ends(self) -> tuple[Any, ...]:
@@ -84,14 +84,14 @@ Coordinate = Real | Integer | Choice
 class Subset(Spec):
     """Any part of a set, the empty one included; a coordinate a member."""
 
-    kind: Literal["subset"] = "subset"
+    kind: Literal["subset"] = Field(default="subset", init=False)
     of: tuple[int | str, ...] = Field(min_length=1, strict=False, description="a list of members")
 
 
 class Above(Spec):
     """A factor over another path, so that `alpha < beta` holds by construction. The coordinate is the factor."""
 
-    kind: Literal["above"] = "above"
+    kind: Literal["above"] = Field(default="above", init=False)
     other: str
     factor: Real
 
@@ -106,10 +106,12 @@ Ask = Callable[[str, Coordinate], Any]
 
 
 class Space(Spec):
-    """Paths of a recipe and what they may be; `given` adds paths for a value of another: `{path: {value: {path: domain}}}`."""
+    """Paths of a recipe and what they may be; `given` adds paths for a value of another one."""
 
     domains: dict[str, Domain] = Field(description="{path: domain}")
-    given: dict[str, dict[str, dict[str, Domain]]] = Field({}, description="{path: {value: {path: domain}}}")
+    given: dict[str, dict[str, dict[str, Domain]]] = Field(
+        default_factory=dict, description="{path: {value: {path: domain}}}"
+    )
 
     @model_validator(mode="after")
     def _known(self) -> Space:
@@ -134,7 +136,7 @@ class Space(Spec):
                 yield from domains.items()
 
     def without(self, paths: set[str]) -> Space | None:
-        """This space with some paths pinned; None where nothing is left to search."""
+        """The space with some paths pinned; None where nothing is left to search."""
         domains = {path: domain for path, domain in self.domains.items() if path not in paths}
         given = {
             path: {case: {inner: d for inner, d in some.items() if inner not in paths} for case, some in cases.items()}

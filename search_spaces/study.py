@@ -25,7 +25,7 @@ CONFIRM_FROM = 1000
 class Score(Spec):
     """What a search climbs and a table is sorted by: the last epoch's validation value, never the best over epochs."""
 
-    metric: str = Field("val/accuracy", pattern=r"^val/", description="a validation metric such as 'val/accuracy'")
+    metric: str = Field(default="val/accuracy", pattern=r"^val/", description="a metric such as 'val/accuracy'")
 
     @property
     def test(self) -> str:
@@ -36,23 +36,23 @@ class Score(Spec):
 class Halving(Spec):
     """Successive halving of the first seeds: at each rung the best 1/factor go on."""
 
-    factor: int = Field(3, ge=2, description="a whole number of 2 or more")
+    factor: int = Field(default=3, ge=2, description="a whole number of 2 or more")
 
 
 class Search(Spec):
     """A space, the points tried first (the paper's), how many trials, and how bad ones are stopped."""
 
-    kind: Literal["search"] = "search"
+    kind: Literal["search"] = Field(default="search", init=False)
     space: Space
-    first: tuple[dict[str, Any], ...] = Field((), strict=False, description="a list of {path: value}")
-    trials: int = Field(20, gt=0, description="a positive number of trials")
+    first: tuple[dict[str, Any], ...] = Field(default=(), strict=False, description="a list of {path: value}")
+    trials: int = Field(default=20, gt=0, description="a positive number of trials")
     stop: Halving | None = None
 
 
 class Ablation(Spec):
     """Named arms against a baseline; every arm runs every seed, nothing is stopped."""
 
-    kind: Literal["ablation"] = "ablation"
+    kind: Literal["ablation"] = Field(default="ablation", init=False)
     arms: dict[str, dict[str, Any]] = Field(min_length=1, description="{arm: {path: value}}")
     baseline: str
 
@@ -67,26 +67,28 @@ class Published(Spec):
 
     who: str
     value: float
-    spread: float | None = None
+    spread: float | None
     source: str
 
 
 class Budget(Spec):
     """How large: values put on the base recipe, and counts."""
 
-    values: dict[str, Any] = {}
-    trials: int | None = Field(None, gt=0, description="a positive number of trials")
-    seeds: int | None = Field(None, gt=0, description="a positive number of seeds")
+    values: dict[str, Any] = Field(default_factory=dict)
+    trials: int | None = Field(default=None, gt=0, description="a positive number of trials")
+    seeds: int | None = Field(default=None, gt=0, description="a positive number of seeds")
+    stop: bool = True
+    """False: nothing is stopped at this size; a handful of trials is too few to halve."""
 
 
 class Trial(Spec):
     """One recipe of a study: a point or an arm, its confirmation on fresh seeds, or a parent."""
 
-    role: Literal["trial", "confirmation", "parent"] = "trial"
     number: int
     name: str
     values: dict[str, Any]
     recipe: Recipe
+    role: Literal["trial", "confirmation", "parent"] = "trial"
 
     @property
     def label(self) -> str:
@@ -117,18 +119,18 @@ class Study(Spec):
     base: Recipe
     plan: Plan
     score: Score = Score()
-    seeds: int = Field(3, gt=0, description="a positive number of seeds")
-    budgets: dict[str, Budget] = {}
-    published: tuple[Published, ...] = Field((), strict=False)
-    claims: tuple[Claim, ...] = Field((), strict=False)
+    seeds: int = Field(default=3, gt=0, description="a positive number of seeds")
+    budgets: dict[str, Budget] = Field(default_factory=dict)
+    published: tuple[Published, ...] = Field(default=(), strict=False)
+    claims: tuple[Claim, ...] = Field(default=(), strict=False)
     keep: tuple[Literal["weights"], ...] = Field(
-        ("weights",), strict=False, description="a list of what to keep: weights"
+        default=("weights",), strict=False, description="a list of what to keep: weights"
     )
-    family: str = Field("sweeps", pattern=r"^[\w.-]+$", description="a short word")
+    family: str = Field(default="sweeps", pattern=r"^[\w.-]+$", description="a short word")
     paper: str = ""
     cost: str = ""
     expected: str = ""
-    gaps: tuple[str, ...] = Field((), strict=False)
+    gaps: tuple[str, ...] = Field(default=(), strict=False)
 
     @model_validator(mode="after")
     def _builds(self) -> Study:
@@ -166,7 +168,7 @@ class Study(Spec):
     def at(
         self, budget: str | None = None, *, set: dict[str, Any] | None = None, name: str = "", **counts: Any
     ) -> Edition:
-        """This study at a budget, with one's own values and counts (`trials`, `seeds`).
+        """The study at a budget, with one's own values and counts (`trials`, `seeds`).
 
         Raises: SpecError for an unknown budget, a value that no recipe takes, a value that every arm overrides.
         """
@@ -179,7 +181,8 @@ class Study(Spec):
         seeds = _first(counts.get("seeds"), size.seeds, self.seeds)
         plan = resolved.plan
         if isinstance(plan, Search):
-            plan = Search(**{**dict(plan), "trials": _first(counts.get("trials"), size.trials, plan.trials)})
+            trials = _first(counts.get("trials"), size.trials, plan.trials)
+            plan = Search(**{**dict(plan), "trials": trials, "stop": plan.stop if size.stop else None})
         elif counts.get("trials") is not None:
             raise SpecError(f"{self.name} is an ablation of {len(plan.arms)} arms; trials are for searches")
         resolved = Study(**{**dict(resolved), "seeds": seeds, "plan": plan})
@@ -208,8 +211,8 @@ class Edition(Spec):
     """A study as it runs, under an id: base resolved, counts settled."""
 
     budget: str
-    mark: str = ""
     study: Study
+    mark: str = ""
 
     @property
     def id(self) -> str:

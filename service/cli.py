@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from click.exceptions import ClickException, Exit
 
 from service import looking
 from service.home import Home
@@ -200,7 +199,9 @@ def ui(
 def submit(
     name: Name,
     address: Annotated[str, typer.Option(help="a Ray cluster's job address, http://head:8265")],
-    home: Annotated[str | None, typer.Option(help="the driver's home there; may be left out with LOCUS_HOME there")] = None,
+    home: Annotated[
+        str | None, typer.Option(help="the driver's home there; may be left out with LOCUS_HOME there")
+    ] = None,
     budget: Budget = None,
     set: Set = None,
     seeds: Seeds = None,
@@ -291,10 +292,10 @@ def main() -> None:
             code = 0
         else:
             code = app(standalone_mode=False, prog_name="locus") or 0
-    except (typer.Exit, Exit) as exit:
+    except typer.Exit as exit:
         code = exit.exit_code
-    except ClickException as error:
-        code = _mistake(error.format_message())
+    except typer.TyperException as error:
+        code = _mistake(" ".join(error.format_message().split()))
     except LocusError as error:
         code = _mistake(str(error))
     except KeyboardInterrupt:
@@ -306,5 +307,3 @@ def main() -> None:
 def _mistake(sentence: str) -> int:
     typer.echo(f"locus: {sentence}", err=True)
     return MISTAKE
-
-

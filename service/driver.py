@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces.study import Edition, Search, Trial
-from service.home import Home, StudyFolder
 from service.history import History
+from service.home import Home, StudyFolder
 from service.journal import (
     Adopted,
     Confirms,
@@ -124,7 +124,8 @@ class Driver:
                     self._answer(run, Diverged(epoch=0, reason="its parent diverged"), {}, None)
                 case Adopt(parent=parent):
                     number = len(self.history.of("parent")) + 1
-                    name = f"{parent.recipe.encoding.label} on {getattr(parent.recipe.data, 'task', parent.recipe.data.kind)}"
+                    data = parent.recipe.data
+                    name = f"{parent.recipe.encoding.label} on {getattr(data, 'task', data.kind)}"
                     self._write(Planned(role="parent", number=number, name=name, values={"key": parent.key}))
                 case PlanArms():
                     for arm in self.edition.arms():
@@ -240,7 +241,7 @@ class Driver:
         return task
 
     def _reuse(self, run: Run) -> bool:
-        """Takes an answer from the outcomes, where it is of today's code, or adopted, with the files that are needed."""
+        """Takes an answer from the outcomes, where it is of today's code, or adopted, and whole."""
         found = self._found(run)
         if found is None:
             return False

@@ -65,7 +65,8 @@ class RunState:
 @dataclass(frozen=True)
 class TrialAnswer:
     """What a trial's seeds add up to. `values`: the last score of each answered seed, a diverged one at
-    chance."""
+    chance.
+    """
 
     status: TrialStatus
     values: dict[int, float]

@@ -22,7 +22,7 @@ from trainables.spec import LocusError, Spec
 class Planned(Spec):
     """A trial came to be: a point that was proposed, an arm, a confirmation or a parent."""
 
-    fact: Literal["planned"] = "planned"
+    fact: Literal["planned"] = Field(default="planned", init=False)
     role: Literal["trial", "confirmation", "parent"]
     number: int
     name: str
@@ -35,20 +35,20 @@ class Planned(Spec):
 class Started(Spec):
     """A run was given to a worker."""
 
-    fact: Literal["started"] = "started"
+    fact: Literal["started"] = Field(default="started", init=False)
     run: str
     code: str
     attempt: int
     seed: int
     label: str
-    placement: dict[str, Any] = {}
+    placement: dict[str, Any] = Field(default_factory=dict)
     time: float = 0.0
 
 
 class Measured(Spec):
     """An epoch's numbers. The first fact of an epoch counts; a resumed run says some again."""
 
-    fact: Literal["measured"] = "measured"
+    fact: Literal["measured"] = Field(default="measured", init=False)
     run: str
     code: str
     epoch: int
@@ -59,7 +59,7 @@ class Measured(Spec):
 class StoppedAt(Spec):
     """The study stopped a run at a rung."""
 
-    fact: Literal["stopped"] = "stopped"
+    fact: Literal["stopped"] = Field(default="stopped", init=False)
     run: str
     code: str
     epoch: int
@@ -70,7 +70,7 @@ class StoppedAt(Spec):
 class FailedWith(Spec):
     """A run failed for a reason that is not its recipe's. `counts` is false for a lost node: no attempt was spent."""
 
-    fact: Literal["failed"] = "failed"
+    fact: Literal["failed"] = Field(default="failed", init=False)
     run: str
     code: str
     reason: str
@@ -81,7 +81,7 @@ class FailedWith(Spec):
 class Ended(Spec):
     """A run has its answer: trained here, or found among the outcomes (`reused`)."""
 
-    fact: Literal["ended"] = "ended"
+    fact: Literal["ended"] = Field(default="ended", init=False)
     run: str
     code: str
     outcome: Literal["completed", "diverged"]
@@ -93,7 +93,7 @@ class Ended(Spec):
 class Counts(Spec):
     """How many trials and seeds are asked for, from here on."""
 
-    fact: Literal["counts"] = "counts"
+    fact: Literal["counts"] = Field(default="counts", init=False)
     seeds: int
     trials: int | None = None
     time: float = 0.0
@@ -102,7 +102,7 @@ class Counts(Spec):
 class Confirms(Spec):
     """The trials chosen for the confirmation, best first."""
 
-    fact: Literal["confirms"] = "confirms"
+    fact: Literal["confirms"] = Field(default="confirms", init=False)
     numbers: tuple[int, ...] = Field(strict=False)
     time: float = 0.0
 
@@ -110,7 +110,7 @@ class Confirms(Spec):
 class Adopted(Spec):
     """An answer of other code counts for this run."""
 
-    fact: Literal["adopted"] = "adopted"
+    fact: Literal["adopted"] = Field(default="adopted", init=False)
     run: str
     code: str
     time: float = 0.0

@@ -51,7 +51,9 @@ def studies(as_json: bool) -> None:
     """The named studies."""
     found = [library.find(name) for name in library.names()]
     if as_json:
-        _plain([{"name": one.name, "question": one.question, "paper": one.paper, "sizes": _sizes(one)} for one in found])
+        _plain(
+            [{"name": one.name, "question": one.question, "paper": one.paper, "sizes": _sizes(one)} for one in found]
+        )
         return
     view = _table("study", "question", "paper", "plan", "runs at each budget")
     for one in found:
@@ -63,7 +65,7 @@ def studies(as_json: bool) -> None:
 def _sizes(study: Study) -> dict[str, str]:
     """Trials x seeds at each budget."""
     sizes = {}
-    for budget in study.budgets or {"base": None}:
+    for budget in study.budgets or ["base"]:
         edition = study.at(budget)
         plan = edition.study.plan
         trials = len(plan.arms) if isinstance(plan, Ablation) else plan.trials
@@ -93,7 +95,9 @@ def show(name: str, as_json: bool) -> None:
     _section(out, "base recipe", list(_leaves(study.base.plain())))
     budgets = [(name, f"{_said(one.values) or 'as it is'}; {size}") for (name, size), one in _budgets(study)]
     _section(out, "budgets (trials x seeds)", budgets)
-    _section(out, "published", [(one.who, f"{one.value:g} +- {one.spread or 0:g}, {one.source}") for one in study.published])
+    _section(
+        out, "published", [(one.who, f"{one.value:g} +- {one.spread or 0:g}, {one.source}") for one in study.published]
+    )
     _section(out, "claims", [(claim.kind, f"{claim} ({claim.source})") for claim in study.claims])
     _section(out, "gaps to the paper", [("", gap) for gap in study.gaps])
 
@@ -194,14 +198,20 @@ def ending(result: Result) -> None:
         out.print(table(rows(result.history, alive=False), edition))
     out.print(result.answer, soft_wrap=True)
     for verdict in result.claims:
-        out.print(f"[{COLOURS[verdict.word]}]{verdict.word}[/] {str(verdict).removeprefix(verdict.word).lstrip(': ')}", soft_wrap=True)
+        out.print(
+            f"[{COLOURS[verdict.word]}]{verdict.word}[/] {str(verdict).removeprefix(verdict.word).lstrip(': ')}",
+            soft_wrap=True,
+        )
     out.print()
     home = "" if result.home.root == Home.find().root else f" --home {result.home.root}"
     out.print(f"report     {result.home.study(edition.id).report / 'report.html'}", soft_wrap=True)
     out.print(f"MLflow     locus ui {edition.id}{home}", soft_wrap=True)
     seeds = result.history.seeds + 2
     budget = f" --budget {edition.budget}" if edition.budget != "base" else ""
-    out.print(f"next       locus run {edition.study.name}{budget} --seeds {seeds}{home}   (only the new seeds run)", soft_wrap=True)
+    out.print(
+        f"next       locus run {edition.study.name}{budget} --seeds {seeds}{home}   (only the new seeds run)",
+        soft_wrap=True,
+    )
 
 
 def checks(found: list[Check]) -> None:
@@ -216,4 +226,5 @@ def versions() -> None:
     """The first line of a job."""
     import torch
 
-    print(f"locus {version('locus')}: python {platform.python_version()}, ray {version('ray')}, torch {torch.__version__}", flush=True)
+    python, ray = platform.python_version(), version("ray")
+    print(f"locus {version('locus')}: python {python}, ray {ray}, torch {torch.__version__}", flush=True)

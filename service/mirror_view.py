@@ -20,8 +20,8 @@ PREFIX = "mlflow.sharedViewState."
 TRAINING = "workflowType=machine_learning"
 """Asks MLflow's pages for the side bar of trainings."""
 SECTION = "locus"
-WIDTHS = {"params": 140, "metrics": 160, "tags": 180}
-"""Of columns, in pixels: wide enough for `val/accuracy_mean`."""
+WIDTHS = {"params.": 130, "_mean`": 155, "_std`": 125, "_n`": 105, "outcome`": 110, "reason`": 300}
+"""Of columns by a part of their names, in pixels."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,13 @@ def views(id: str, study: Study) -> dict[str, str]:
 
 def _trials(id: str, study: Study) -> dict[str, Any]:
     score, test = study.score.metric, study.score.test
-    metrics = [f"{score}_mean", f"{score}_std", f"{score}_n", f"{test}_mean", f"{test}_std"]
+    metrics = [f"{score}_mean", f"{score}_std", f"{score}_n", f"{test}_mean"]
     columns = [*_varied(study), *(_column("metrics", metric) for metric in metrics), *_ends()]
     charts = [_chart(0, "LINE", f"{score}_mean"), _chart(1, "BAR", f"{test}_mean")]
     section = {"uuid": SECTION, "name": "mean over seeds", "display": True, "isReordered": False}
     view = _view(id, "trial", columns, _column("metrics", f"{score}_mean"))
-    return view | {"compareRunCharts": charts, "compareRunSections": [section]}
+    unsmoothed = {"xAxisKey": "step", "lineSmoothness": 0, "selectedXAxisMetricKey": ""}
+    return view | {"compareRunCharts": charts, "compareRunSections": [section], "globalLineChartConfig": unsmoothed}
 
 
 def _runs(id: str, study: Study) -> dict[str, Any]:
@@ -102,6 +103,7 @@ def _chart(number: int, kind: str, metric: str) -> dict[str, Any]:
         "metricKey": metric,
         "selectedMetricKeys": [metric],
         "xAxisKey": "step",
+        "lineSmoothness": 0,
         "runsCountToCompare": 20,
         "isGenerated": False,
         "deleted": False,
@@ -115,5 +117,5 @@ def _view(id: str, level: str, columns: list[str], order: str) -> dict[str, Any]
         "orderByAsc": False,
         "selectedColumns": columns,
         "columnOrder": columns,
-        "columnWidths": {column: WIDTHS[column.partition(".")[0]] for column in columns},
+        "columnWidths": {column: width for column in columns for end, width in WIDTHS.items() if column.endswith(end)},
     }

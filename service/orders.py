@@ -17,8 +17,8 @@ class Orders(Spec):
     home: str | None = None
     tracking: str | None = None
     address: str = "local"
-    hours: float | None = Field(None, gt=0, description="a positive number of hours")
-    at_once: int | None = Field(None, gt=0, description="a positive number of runs at once")
-    threads: int = Field(1, gt=0, description="a positive number of threads a run")
-    workers: int = Field(0, ge=0, description="a number of workers a run, 0 or more")
+    hours: float | None = Field(default=None, gt=0, description="a positive number of hours")
+    at_once: int | None = Field(default=None, gt=0, description="a positive number of runs at once")
+    threads: int = Field(default=1, gt=0, description="a positive number of threads a run")
+    workers: int = Field(default=0, ge=0, description="a number of workers a run, 0 or more")
     adopt: bool = False

@@ -103,7 +103,9 @@ def _unknown(history: History) -> int:
 
 def _epoch_s(history: History, outcomes: Outcomes, base: Recipe) -> float | None:
     """The median time of an epoch: of this study's own, else of earlier answers of the same data and model."""
-    own = [measured.values.get("time/epoch_s") for state in history.states.values() for measured in state.curve.values()]
+    own = [
+        measured.values.get("time/epoch_s") for state in history.states.values() for measured in state.curve.values()
+    ]
     times = [value for value in own if value is not None]
     if not times:
         files = sorted(outcomes.folder.glob("*/*.json"), key=lambda path: path.stat().st_mtime)[-LOOKED_AT:]

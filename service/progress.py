@@ -76,8 +76,8 @@ class Progress:
                 return f"#{label} seed {seed} started" + (f", attempt {attempt}" if attempt > 1 else "")
             case Measured(epoch=epoch, values=values):
                 trial, seed = self._owner(fact.run)
-                metric = self.edition.study.score.metric
-                return f"#{trial.label} seed {seed} epoch {epoch}/{trial.recipe.optimiser.epochs} {metric} {values.get(metric, 0):.4f}"
+                metric, epochs = self.edition.study.score.metric, trial.recipe.optimiser.epochs
+                return f"#{trial.label} seed {seed} epoch {epoch}/{epochs} {metric} {values.get(metric, 0):.4f}"
             case StoppedAt(epoch=epoch, cutoff=cutoff):
                 trial, seed = self._owner(fact.run)
                 return f"#{trial.label} seed {seed} stopped at {epoch} (cut-off {cutoff:.3g})"
@@ -137,7 +137,9 @@ def table(found: list[TrialRow], edition: Edition) -> Table:
     for row in shown(found):
         style = STYLES.get(row.state.split()[0].rstrip(":"), "")
         cells = (row.label, row.name, f"{row.done}/{row.asked}", f"{row.epoch}/{row.epochs}", row.score)
-        view.add_row(*cells, Text(row.state + ("  best" if row.best else ""), style="bold green" if row.best else style))
+        view.add_row(
+            *cells, Text(row.state + ("  best" if row.best else ""), style="bold green" if row.best else style)
+        )
     return view
 
 
@@ -150,4 +152,3 @@ def shown(found: list[TrialRow]) -> list[TrialRow]:
     newest = found[-(ROWS - 8) :]
     keep = {id(row) for row in [*ranked, *open_rows, *newest]}
     return [row for row in found if id(row) in keep][-ROWS:]
-

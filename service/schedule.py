@@ -25,7 +25,7 @@ class Give:
 
 @dataclass(frozen=True)
 class Inherit:
-    """This run's parent diverged: it is Diverged, untrained."""
+    """The parent of this run diverged: so did it, untrained."""
 
     run: Run
 

@@ -8,8 +8,8 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from service import editions
-from service.home import Home, StudyFolder
 from service.history import History
+from service.home import Home, StudyFolder
 from service.journal import read
 from service.rows import TrialRow, rows
 from trainables.code import Codes

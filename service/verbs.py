@@ -40,8 +40,9 @@ def run(
 ) -> Result:
     """Runs what is missing of a study, by name, by file or as a value, and gives its result.
 
-    `set` puts values on the base recipe (another edition, which `edition` may name); `fresh` starts anew. Orders: `home`,
-    `tracking`, `hours`, `at_once`, `threads`, `workers`, `adopt`, and `address` of a cluster to run there instead.
+    `set` puts values on the base recipe (another edition, which `edition` may name); `fresh` starts anew.
+    Orders: `home`, `tracking`, `hours`, `at_once`, `threads`, `workers`, `adopt`, and `address` of a cluster
+    to run there instead.
 
     Raises: LocusError in one sentence for what cannot be, before anything is written; KeyboardInterrupt.
     """
@@ -79,7 +80,7 @@ def sweep(
     stop: bool = True,
     **orders: Any,
 ) -> Result:
-    """Searches a space ad hoc. Without a name the study is `sweep-<digest>`: the same call resumes, another is another."""
+    """Searches a space ad hoc. Without a name it is `sweep-<digest>`: the same call resumes, another is another."""
     plan = Search(space=Space(space), first=first, trials=trials, stop=Halving() if stop else None)
     return run(_adhoc(base, plan, name or "sweep", seeds, named=bool(name)), **orders)
 

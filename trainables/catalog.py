@@ -42,7 +42,7 @@ class EncodingSpec(Spec):
 class NoEncoding(EncodingSpec):
     """No position at all: the model sees a bag of patches."""
 
-    kind: Literal["none"] = "none"
+    kind: Literal["none"] = Field(default="none", init=False)
 
     @property
     def idle(self) -> bool:
@@ -55,8 +55,8 @@ class Learnable(EncodingSpec):
     Source: thesis 3.1; DeiT. Differs: the class token has a row, as in DeiT (the thesis adds it afterwards).
     """
 
-    kind: Literal["learnable"] = "learnable"
-    std: float = Field(0.02, gt=0, description="a positive standard deviation")
+    kind: Literal["learnable"] = Field(default="learnable", init=False)
+    std: float = Field(default=0.02, gt=0, description="a positive standard deviation")
 
 
 class Sinusoidal(EncodingSpec):
@@ -65,7 +65,7 @@ class Sinusoidal(EncodingSpec):
     Source: thesis eq. 1. Differs: the class token gets zeros (the thesis does not say).
     """
 
-    kind: Literal["sinusoidal"] = "sinusoidal"
+    kind: Literal["sinusoidal"] = Field(default="sinusoidal", init=False)
 
     def fit(self, dim: int, heads: int, rows: int, columns: int, depth: int) -> None:
         require(dim % 4 == 0, "model.dim", f"divisible by 4 for {self.kind} codes", dim)
@@ -77,7 +77,7 @@ class LearnableSinusoidal(EncodingSpec):
     Source: thesis eq. 6. Differs: sine before cosine, as the equality with eq. 1 demands.
     """
 
-    kind: Literal["learnable_sinusoidal"] = "learnable_sinusoidal"
+    kind: Literal["learnable_sinusoidal"] = Field(default="learnable_sinusoidal", init=False)
 
     def fit(self, dim: int, heads: int, rows: int, columns: int, depth: int) -> None:
         require(dim % 4 == 0, "model.dim", f"divisible by 4 for {self.kind} codes", dim)
@@ -91,14 +91,14 @@ class Fourier(EncodingSpec):
     features' expected inner product is 0.5 exp(-d^2 / (2 gamma^2)).
     """
 
-    kind: Literal["fourier"] = "fourier"
-    gamma: float = Field(2.5, gt=0, description="a positive length in patches")
+    kind: Literal["fourier"] = Field(default="fourier", init=False)
+    gamma: float = Field(default=2.5, gt=0, description="a positive length in patches")
     features: int | None = Field(
-        None, gt=0, description="a positive even number of features, or null for the model's dim"
+        default=None, gt=0, description="a positive even number of features, or null for the model's dim"
     )
-    hidden: int = Field(32, gt=0, description="a positive width of the MLP")
+    hidden: int = Field(default=32, gt=0, description="a positive width of the MLP")
     coordinates: Literal["raw", "unit"] = Field(
-        "raw", description="'raw' (patches, from 0) or 'unit' (scaled to [0, 1])"
+        default="raw", description="'raw' (patches, from 0) or 'unit' (scaled to [0, 1])"
     )
 
     @model_validator(mode="after")
@@ -116,8 +116,8 @@ class RelativeBias(EncodingSpec):
     Source: CPVT's LE + RPE row (`shared`); timm's RelPosBias. Differs: pairs with a prefix token get zero.
     """
 
-    kind: Literal["relative_bias"] = "relative_bias"
-    shared: bool = Field(False, description="true (one table for all blocks) or false (own tables a block)")
+    kind: Literal["relative_bias"] = Field(default="relative_bias", init=False)
+    shared: bool = Field(default=False, description="true (one table for all blocks) or false (own tables a block)")
 
 
 class PEG(EncodingSpec):
@@ -127,9 +127,11 @@ class PEG(EncodingSpec):
     -1, the only one that every depth has; CPVT prefers 0.
     """
 
-    kind: Literal["peg"] = "peg"
-    places: tuple[int, ...] = Field((-1,), strict=False, description="block indices from -1 on, without doubles")
-    kernel: int = Field(3, gt=0, description="a positive odd kernel size")
+    kind: Literal["peg"] = Field(default="peg", init=False)
+    places: tuple[int, ...] = Field(
+        default=(-1,), strict=False, description="block indices from -1 on, without doubles"
+    )
+    kernel: int = Field(default=3, gt=0, description="a positive odd kernel size")
 
     @model_validator(mode="after")
     def _legal(self) -> PEG:
@@ -150,7 +152,7 @@ class PEG(EncodingSpec):
 class Composed(EncodingSpec):
     """Several encodings, one after the other: `encoding.parts.1.beta` is the second part's beta."""
 
-    kind: Literal["composed"] = "composed"
+    kind: Literal["composed"] = Field(default="composed", init=False)
     parts: tuple[Encoding, ...] = Field(strict=False, description="a list of encodings")
 
     @property
@@ -251,7 +253,7 @@ def canonical(encoding: EncodingSpec) -> EncodingSpec:
     """Nested parts flattened, idle parts dropped, a single part unwrapped, nothing left: `none`."""
     parts = list(_active(encoding))
     if len(parts) > 1:
-        return Composed(parts=tuple(parts))
+        return Composed(parts=tuple(parts))  # type: ignore[arg-type]  # each is of the union
     return parts[0] if parts else NoEncoding()
 
 

@@ -15,13 +15,14 @@ from trainables.source import fingerprint
 from trainables.spec import Spec, digest
 
 ALWAYS = (
-    "checkpoint.py", "data.py", "encoding.py", "initial.py", "optimiser.py", "score.py", "streams.py", "train.py", "vit.py",
+    "checkpoint.py", "data.py", "encoding.py", "initial.py", "optimiser.py", "score.py", "streams.py", "train.py",
+    "vit.py",
 )  # fmt: skip
 """Files that compute the numbers of every run. Paths are relative to `trainables/`."""
 
 NEVER = (
     "__init__.py", "catalog.py", "code.py", "encodings/__init__.py", "outcome.py", "recipe.py", "source.py", "spec.py",
-    "weight.py", "worker.py",
+    "task.py", "weight.py", "worker.py",
 )  # fmt: skip
 """Files whose content is in the key, or changes no number."""
 

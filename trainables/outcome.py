@@ -30,7 +30,7 @@ class Measurement(Spec):
 class Completed(Spec):
     """The run reached its last epoch; the last measurement holds the final evaluation."""
 
-    kind: Literal["completed"] = "completed"
+    kind: Literal["completed"] = Field(default="completed", init=False)
     curve: tuple[Measurement, ...] = Field(min_length=1, strict=False)
 
     @property
@@ -42,16 +42,16 @@ class Completed(Spec):
 class Diverged(Spec):
     """NaN or infinity at an epoch; the curve holds the good epochs before it. `reason` says where it began."""
 
-    kind: Literal["diverged"] = "diverged"
+    kind: Literal["diverged"] = Field(default="diverged", init=False)
     epoch: int = Field(ge=0)
-    curve: tuple[Measurement, ...] = Field((), strict=False)
+    curve: tuple[Measurement, ...] = Field(default=(), strict=False)
     reason: str = "a loss that is not finite"
 
 
 class Stopped(Spec):
     """A study's own decision at a rung: this run was not worth going on."""
 
-    kind: Literal["stopped"] = "stopped"
+    kind: Literal["stopped"] = Field(default="stopped", init=False)
     epoch: int = Field(ge=0)
     cutoff: float
 
@@ -59,7 +59,7 @@ class Stopped(Spec):
 class Failed(Spec):
     """An error that was not the recipe's: a lost process, a full disk, a bug."""
 
-    kind: Literal["failed"] = "failed"
+    kind: Literal["failed"] = Field(default="failed", init=False)
     reason: str
 
 

@@ -20,20 +20,20 @@ class RedGreen(Spec):
 
     Tasks: `direction` (green left or right of red), `direction4` (left / right x above / below), `distance` (column and
     row offset), `absolute` (both squares in the upper or the lower half). Squares never overlap.
-    Units: sizes in pixels. Source: thesis 4 and 5.1. Differs: image, patch and square sizes, which the thesis leaves open.
+    Units: sizes in pixels. Source: thesis 4 and 5.1. Differs: sizes, which the thesis leaves open.
     """
 
-    kind: Literal["red_green"] = "red_green"
+    kind: Literal["red_green"] = Field(default="red_green", init=False)
     task: Literal["direction", "direction4", "distance", "absolute"] = Field(
-        "direction", description="one of direction, direction4, distance, absolute"
+        default="direction", description="one of direction, direction4, distance, absolute"
     )
-    image: int = Field(32, gt=0, description="a positive side in pixels")
-    square: int = Field(4, gt=0, description="a positive side in pixels")
-    aligned: bool = Field(False, description="true (squares on a grid of their own size) or false")
-    train: int = Field(5000, gt=0, description="a positive number of images")
-    validation: int = Field(1000, gt=0, description="a positive number of images")
-    test: int = Field(1000, gt=0, description="a positive number of images")
-    draw: int = Field(0, ge=0, description="a seed from 0 on: which images are drawn")
+    image: int = Field(default=32, gt=0, description="a positive side in pixels")
+    square: int = Field(default=4, gt=0, description="a positive side in pixels")
+    aligned: bool = Field(default=False, description="true (squares on a grid of their own size) or false")
+    train: int = Field(default=5000, gt=0, description="a positive number of images")
+    validation: int = Field(default=1000, gt=0, description="a positive number of images")
+    test: int = Field(default=1000, gt=0, description="a positive number of images")
+    draw: int = Field(default=0, ge=0, description="a seed from 0 on: which images are drawn")
 
     @model_validator(mode="after")
     def _fits(self) -> RedGreen:
@@ -77,11 +77,11 @@ class Digits(Spec):
     Source: scikit-learn's `load_digits`. Validation and test are drawn class-balanced; the rest is for training.
     """
 
-    kind: Literal["digits"] = "digits"
-    train: int = Field(1197, gt=0, description="a positive number of images")
-    validation: int = Field(300, gt=0, description="a positive number of images")
-    test: int = Field(300, gt=0, description="a positive number of images")
-    draw: int = Field(0, ge=0, description="a seed from 0 on: which images go where")
+    kind: Literal["digits"] = Field(default="digits", init=False)
+    train: int = Field(default=1197, gt=0, description="a positive number of images")
+    validation: int = Field(default=300, gt=0, description="a positive number of images")
+    test: int = Field(default=300, gt=0, description="a positive number of images")
+    draw: int = Field(default=0, ge=0, description="a seed from 0 on: which images go where")
 
     @model_validator(mode="after")
     def _fits(self) -> Digits:
@@ -121,13 +121,13 @@ class ViT(Spec):
     Source: thesis 4.1 (one block).
     """
 
-    kind: Literal["vit"] = "vit"
-    dim: int = Field(64, gt=0, description="a positive number of channels")
-    depth: int = Field(1, gt=0, description="a positive number of blocks")
-    heads: int = Field(4, gt=0, description="a positive number of heads")
-    patch: int = Field(4, gt=0, description="a positive side in pixels")
-    mlp_ratio: float = Field(4.0, gt=0, description="a positive ratio of the MLP's width to dim")
-    read_out: Literal["class", "mean"] = Field("class", description="'class' or 'mean'")
+    kind: Literal["vit"] = Field(default="vit", init=False)
+    dim: int = Field(default=64, gt=0, description="a positive number of channels")
+    depth: int = Field(default=1, gt=0, description="a positive number of blocks")
+    heads: int = Field(default=4, gt=0, description="a positive number of heads")
+    patch: int = Field(default=4, gt=0, description="a positive side in pixels")
+    mlp_ratio: float = Field(default=4.0, gt=0, description="a positive ratio of the MLP's width to dim")
+    read_out: Literal["class", "mean"] = Field(default="class", description="'class' or 'mean'")
 
     @model_validator(mode="after")
     def _divides(self) -> ViT:
@@ -144,26 +144,29 @@ class AdamW(Spec):
     """AdamW with a warm-up and a schedule over all steps.
 
     Units: `lr` at its highest; `warmup` is a share of all steps; `clip` bounds the gradient's norm.
-    `schedule`: `one_cycle` rises and falls along cosines; `cosine` rises in a line and falls along a cosine; `constant`.
+    `schedule`: `one_cycle` rises and falls along cosines; `cosine` rises in a line and falls along a cosine;
+    `constant` stays, without warm-up.
     """
 
-    kind: Literal["adamw"] = "adamw"
-    lr: float = Field(1e-3, gt=0, description="a positive learning rate")
-    weight_decay: float = Field(0.05, ge=0, description="a weight decay of 0 or more")
-    epochs: int = Field(10, gt=0, description="a positive number of epochs")
-    batch: int = Field(100, gt=0, description="a positive number of images a step")
+    kind: Literal["adamw"] = Field(default="adamw", init=False)
+    lr: float = Field(default=1e-3, gt=0, description="a positive learning rate")
+    weight_decay: float = Field(default=0.05, ge=0, description="a weight decay of 0 or more")
+    epochs: int = Field(default=10, gt=0, description="a positive number of epochs")
+    batch: int = Field(default=100, gt=0, description="a positive number of images a step")
     schedule: Literal["one_cycle", "cosine", "constant"] = Field(
-        "one_cycle", description="one_cycle, cosine or constant"
+        default="one_cycle", description="one_cycle, cosine or constant"
     )
-    warmup: float = Field(0.3, ge=0, lt=1, description="a share of all steps, 0 <= warmup < 1")
-    clip: float | None = Field(1.0, gt=0, description="a positive norm, or null")
-    precision: Literal["float32", "float64", "bfloat16"] = Field("float32", description="float32, float64 or bfloat16")
+    warmup: float = Field(default=0.3, ge=0, lt=1, description="a share of all steps, 0 <= warmup < 1")
+    clip: float | None = Field(default=1.0, gt=0, description="a positive norm, or null")
+    precision: Literal["float32", "float64", "bfloat16"] = Field(
+        default="float32", description="float32, float64 or bfloat16"
+    )
 
 
 class Fresh(Spec):
     """Begin with weights drawn from the run's seed."""
 
-    kind: Literal["fresh"] = "fresh"
+    kind: Literal["fresh"] = Field(default="fresh", init=False)
 
 
 class FromTrial(Spec):
@@ -172,9 +175,9 @@ class FromTrial(Spec):
     `values` names only what the parent differs in, and is put on the child's own recipe. `part`: which weights to take.
     """
 
-    kind: Literal["from_trial"] = "from_trial"
+    kind: Literal["from_trial"] = Field(default="from_trial", init=False)
     values: dict[str, Any] = Field(description="{path: value} of what the parent differs in")
-    part: Literal["encoding", "backbone", "all"] = Field("all", description="encoding, backbone or all")
+    part: Literal["encoding", "backbone", "all"] = Field(default="all", description="encoding, backbone or all")
 
 
 Start = Annotated[Fresh | FromTrial, Field(discriminator="kind")]
@@ -183,13 +186,13 @@ Start = Annotated[Fresh | FromTrial, Field(discriminator="kind")]
 class Recipe(Spec):
     """Everything that decides a training, apart from its seed."""
 
-    data: Data = Field(default_factory=RedGreen)
-    model: ViT = Field(default_factory=ViT)
-    encoding: Annotated[Encoding, AfterValidator(canonical)] = Field(default_factory=NoEncoding)
-    optimiser: AdamW = Field(default_factory=AdamW)
-    start: Start = Field(default_factory=Fresh)
+    data: Data = RedGreen()
+    model: ViT = ViT()
+    encoding: Annotated[Encoding, AfterValidator(canonical)] = NoEncoding()
+    optimiser: AdamW = AdamW()
+    start: Start = Fresh()
     learns: Literal["all", "position"] = Field(
-        "all", description="'all' or 'position' (the encoding's parameters only)"
+        default="all", description="'all' or 'position' (the encoding's parameters only)"
     )
 
     @model_validator(mode="after")

@@ -12,7 +12,7 @@ import json
 import types
 import typing
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, dataclass_transform
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import PydanticCustomError
@@ -39,14 +39,21 @@ def require(holds: bool, path: str, must: str, got: object) -> None:
         raise PydanticCustomError("require", "{path} must be {must}, got {got}", context)
 
 
-class _SpecMeta(type(BaseModel)):  # type: ignore[misc]
+if TYPE_CHECKING:
+    from pydantic._internal._model_construction import ModelMetaclass
+else:
+    ModelMetaclass = type(BaseModel)
+
+
+@dataclass_transform(kw_only_default=False, frozen_default=True, field_specifiers=(Field,))
+class _SpecMeta(ModelMetaclass):
     """Lets a spec be written with positional arguments, in the order of its fields, and fail with a SpecError."""
 
-    def __call__(cls, *args: Any, **values: Any) -> Any:
-        names = [name for name in cls.model_fields if name != "kind"]  # type: ignore[attr-defined]
+    def __call__(cls, *args: Any, **values: Any) -> Any:  # noqa: N805 (a metaclass)
+        names = [name for name, field in cls.model_fields.items() if field.init is not False]  # type: ignore[attr-defined]
         if len(args) > len(names):
             raise SpecError(f"{cls.__name__} takes at most {len(names)} values ({', '.join(names)}), got {len(args)}")
-        with sentences(cls):
+        with sentences(cls):  # type: ignore[arg-type]
             return super().__call__(**dict(zip(names, args, strict=False)), **values)
 
 

@@ -70,8 +70,7 @@ def train(
 ) -> Iterator[Measurement | Diverged]:
     """Trains a run: one Measurement an epoch, the last with the test set's score too, or a Diverged as the last item.
 
-    A folder with a checkpoint is gone on from: only the epochs after it are yielded; a finished run's last measurement
-    is yielded again. Checkpoints are written 20 s apart, when the iterator is closed, and at the end, after the
+    A folder with a checkpoint is gone on from; what it measured before is said again first. Checkpoints are written 20 s apart, when the iterator is closed, and at the end, after the
     weights. `parent` is the file of the weights that a run with a `start` begins with.
 
     Raises: SpecError where the parent's weights do not fit, or nothing learns.
@@ -81,8 +80,7 @@ def train(
     epochs = run.recipe.optimiser.epochs
     if len(curve) == epochs:
         training.save(folder, curve)
-        yield curve[-1]
-        return
+    yield from tuple(curve)
     saved = time.monotonic()
     for epoch in range(len(curve) + 1, epochs + 1):
         values = training.epoch(epoch)

@@ -1,0 +1,81 @@
+"""A headless Chromium, told what to do over its own protocol: open a page, wait for a condition, take a picture."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+CLOSED_PANEL = "localStorage.setItem('mlflow.assistant.fab.autoOpenedOnFirstLoad_v1', 'true')"
+
+
+class Chromium:
+    """One browser with one page, at most 60 s a wait."""
+
+    def __init__(self, profile: Path, width: int = 1720, height: int = 900) -> None:
+        switches = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"]
+        switches += ["--remote-debugging-port=0", f"--user-data-dir={profile}", f"--window-size={width},{height}"]
+        self.process = subprocess.Popen(
+            [shutil.which("chromium"), *switches, "about:blank"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        )  # fmt: skip
+        line = next(line for line in self.process.stderr if "DevTools listening" in line)
+        self.address = re.search(r"ws://([^/]+)", line).group(1)
+
+    def __enter__(self) -> Chromium:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.killpg(self.process.pid, signal.SIGTERM)
+        self.process.wait(10)
+
+    def look(self, url: str, until: str, picture: Path) -> str:
+        """The text of a page, once a JavaScript condition holds, and its picture."""
+        return asyncio.run(self._look(url, until, picture))
+
+    async def _look(self, url: str, until: str, picture: Path) -> str:
+        async with aiohttp.ClientSession() as session:
+            async with session.get(f"http://{self.address}/json") as answer:
+                page = next(target for target in await answer.json() if target["type"] == "page")
+            async with session.ws_connect(page["webSocketDebuggerUrl"], max_msg_size=0) as socket:
+                await _ask(socket, "Page.enable")
+                await _ask(socket, "Page.addScriptToEvaluateOnNewDocument", source=CLOSED_PANEL)
+                await _ask(socket, "Page.navigate", url="about:blank")
+                await _ask(socket, "Page.navigate", url=url)
+                held = await self._wait(socket, until)
+                await asyncio.sleep(1.5)  # what moves into its place
+                shot = await _ask(socket, "Page.captureScreenshot", format="png")
+                picture.write_bytes(base64.b64decode(shot["data"]))
+                text = await _value(socket, "document.body.innerText")
+                assert held, f"{until} never held; see {picture}; the page said:\n{text}"
+                return text
+
+    async def _wait(self, socket: Any, until: str) -> bool:
+        limit = time.monotonic() + 60
+        while time.monotonic() < limit:
+            if await _value(socket, until):
+                return True
+            await asyncio.sleep(0.3)
+        return False
+
+
+async def _ask(socket: Any, method: str, **params: Any) -> dict:
+    await socket.send_json({"id": 1, "method": method, "params": params})
+    while True:
+        said = await socket.receive_json()
+        if said.get("id") == 1:
+            return said.get("result", {})
+
+
+async def _value(socket: Any, expression: str) -> Any:
+    result = await _ask(socket, "Runtime.evaluate", expression=expression, returnByValue=True)
+    return result["result"].get("value")

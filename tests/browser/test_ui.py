@@ -1,0 +1,117 @@
+"""What someone who only knows MLflow sees from the links of `locus ui`."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+
+import pytest
+
+from search_spaces.study import Edition
+from service.home import Home
+from service.journal import read
+from service.mirror import Mirror
+from service.mirror_view import Links
+from service.results import Result
+from service.ui import find_links, serve, server
+from tests.browser.chromium import Chromium
+from tests.rooms.by_hand import ablated, searched
+from trainables.code import Codes
+
+pytestmark = pytest.mark.browser
+
+
+def show(home: Home, id: str, tracking: str | None = None) -> tuple[Edition, Links | None]:
+    edition = Edition.read(json.loads(home.study(id).study.read_text()))
+    report = Result.open(home, id).report().parent
+    codes = Codes()
+    shown = Mirror(edition, home, lambda recipe: codes(recipe).digest, tracking)
+    shown.open()
+    for fact in read(home.study(id).journal)[0]:
+        shown.tell(fact)
+    links = shown.links(30) if tracking else None
+    assert shown.close("FINISHED", report) is None
+    return edition, links
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def window(tmp_path_factory):
+    """A search and an ablation in MLflow, a server, a browser, and where pictures go."""
+    home = Home(tmp_path_factory.mktemp("home"))
+    search, ablation = (show(home, make(home.root))[0] for make in (searched, ablated))
+    pictures = tmp_path_factory.mktemp("pictures")
+    with server(home, free_port()) as address, Chromium(tmp_path_factory.mktemp("profile")) as browser:
+        yield browser, pictures, find_links(home, search, address), find_links(home, ablation, address)
+
+
+def has(text: str) -> str:
+    return f"document.body.innerText.includes({json.dumps(text)})"
+
+
+def order(text: str, names: list[str]) -> list[str]:
+    return sorted(names, key=lambda name: text.index(name))
+
+
+def test_trials_best_first_with_the_path_that_varies(window):
+    browser, pictures, links, _ = window
+    text = browser.look(links.trials, has("#02 gamma=31.2"), pictures / "mlflow-trials.png")
+    ranked = ["#03 gamma=1.74", "#09 gamma=2.31", "#00 gamma=2.5", "#06 gamma=4.1", "#08 gamma=0.8", "#05 gamma=8.4"]
+    assert order(text, ranked) == ranked
+    for column in ("encoding.gamma", "val/accuracy_mean", "val/accuracy_std", "val/accuracy_n"):
+        assert column in text
+    assert "reach@base" not in text.replace("'reach@base'", ""), "the parent is no row of this table"
+    assert "13 matching runs" in re.sub(r"\s+", " ", text)
+
+
+def test_runs_grouped_by_trial(window):
+    browser, pictures, _, links = window
+    text = browser.look(links.runs, has("fourier seed 0"), pictures / "mlflow-runs.png")
+    assert "Group by: trial" in text
+    assert "Group: fourier" in text
+    assert re.sub(r"\s+", " ", text).count("30 matching runs") == 1
+
+
+def test_mean_curves_of_arms_in_one_chart(window):
+    browser, pictures, _, links = window
+    lines = "document.querySelectorAll('.js-plotly-plot .scatterlayer .trace').length >= 6"
+    text = browser.look(links.trials + "&compareRunsMode=CHART", lines, pictures / "mlflow-curves.png")
+    assert "mean over seeds" in text
+    assert "fourier (val/accuracy_mean)" in text
+
+
+def test_what_failed_and_why(window):
+    browser, pictures, _, links = window
+    trial = "document.body.innerText.includes('locus.reason')"
+    text = browser.look(links.trials, trial, pictures / "mlflow-arms.png")
+    assert "CUDA error: out of memory" in text
+
+
+def test_the_report_lies_on_the_parent(window):
+    browser, pictures, links, _ = window
+    text = browser.look(links.parent, has("best/val/accuracy_mean"), pictures / "mlflow-study.png")
+    assert "Which gamma lets Fourier features tell left from right?" in text
+    page = links.parent.replace("?", "/artifacts/report/report.html?")
+    text = browser.look(page, "document.querySelector('iframe') !== null", pictures / "mlflow-report.png")
+    assert "report/report.html" in text
+
+
+def test_a_served_store_shows_the_same_and_gives_its_links_early(window, tmp_path):
+    browser, pictures, links, _ = window
+    address = links.trials.partition("/#/")[0]
+    home = Home(tmp_path)
+    id = ablated(home.root)  # the same study once more, from another home
+    edition, early = show(home, id, address)
+    assert not (home.root / "mlflow.db").exists()
+    text = browser.look(early.trials, has("relative bias"), pictures / "served.png")
+    assert "6 matching runs" in re.sub(r"\s+", " ", text)
+    said: list[str] = []
+    serve(home, None, tracking=address, say=said.append)
+    assert said[:2] == [f"MLflow: {address}", edition.id]
+    assert [line.split()[-1] for line in said[2:]] == [early.trials, early.runs, early.parent]
