@@ -95,6 +95,11 @@ class Trial(Spec):
         """The number with its role: 7, c7, p1."""
         return {"trial": "", "confirmation": "c", "parent": "p"}[self.role] + str(self.number)
 
+    @property
+    def score(self) -> Score:
+        """What its runs are judged by: the study's score, but a parent's is that of its own task."""
+        return Score(f"val/{self.recipe.data.measure}")
+
     def seeds(self, count: int) -> range:
         """The seeds of this trial's runs."""
         return range(CONFIRM_FROM, CONFIRM_FROM + count) if self.role == "confirmation" else range(count)

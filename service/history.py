@@ -135,7 +135,7 @@ class History:
         """The runs of a trial, by seed; a parent's are those that some child needs."""
         if trial.role == "parent":
             children = [run for other in self.trials if other.role != "parent" for run in self.runs(other).values()]
-            needed = [parent for run in children for parent in _ancestors(run)]
+            needed = [parent for run in children for parent in ancestors(run)]
             return {run.seed: run for run in needed if run.recipe == trial.recipe}
         return {seed: self._run(trial, seed) for seed in trial.seeds(self.seeds)}
 
@@ -151,19 +151,18 @@ class History:
 
     def answer(self, trial: Trial) -> TrialAnswer:
         """Folds a trial's seeds: stopped or diverged with the first one in a search, incomplete where one failed."""
-        study = self.edition.study
         states = {seed: self.state(run) for seed, run in self.runs(trial).items()}
         values = {}
         for seed, state in states.items():
-            value = state.value(study.score.metric) if state.status in ("completed", "stopped") else None
+            value = state.value(trial.score.metric) if state.status in ("completed", "stopped") else None
             if state.status == "diverged":
-                value = study.base.data.chance
+                value = trial.recipe.data.chance
             if value is not None:
                 values[seed] = value
         epoch = max((state.epoch for state in states.values()), default=0)
         reason = next((state.reason for state in states.values() if state.reason), "")
         first = next(iter(states.values()), RunState())
-        judged = isinstance(study.plan, Search) and trial.role == "trial"
+        judged = isinstance(self.edition.study.plan, Search) and trial.role == "trial"
         if judged and first.status in ("stopped", "diverged"):
             return TrialAnswer(first.status, values, len(states), epoch, first.cutoff, first.reason)
         if len(values) == len(states):
@@ -175,7 +174,7 @@ class History:
 
     def given_up(self, run: Run) -> bool:
         """True where a run, or one that it needs, failed too often to be tried again by this command."""
-        return any(self.state(needed).failures >= TRIES for needed in (run, *_ancestors(run)))
+        return any(self.state(needed).failures >= TRIES for needed in (run, *ancestors(run)))
 
     def best(self, count: int = 1) -> list[Trial]:
         """The completed trials with the highest mean score, best first; earlier numbers win ties."""
@@ -188,7 +187,7 @@ class History:
     def _trial(self, fact: Planned) -> Trial:
         if fact.role == "parent":
             parent = next(
-                parent for run in self._everyone() for parent in _ancestors(run) if parent.key == fact.values["key"]
+                parent for run in self._everyone() for parent in ancestors(run) if parent.key == fact.values["key"]
             )
             return Trial(role="parent", number=fact.number, name=fact.name, values=fact.values, recipe=parent.recipe)
         trial = self.edition.trial(fact.number, fact.values, fact.name)
@@ -200,7 +199,8 @@ class History:
                 yield from self.runs(trial).values()
 
 
-def _ancestors(run: Run) -> Iterable[Run]:
+def ancestors(run: Run) -> Iterable[Run]:
+    """The runs that a run needs before it, the nearest first."""
     parent = run.needs()
     while parent is not None:
         yield parent

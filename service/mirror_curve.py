@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from search_spaces.study import Study, Trial
+from search_spaces.study import Trial
 from service.history import History, RunState
 
 
@@ -23,7 +23,6 @@ def mean_curve(history: History, trial: Trial) -> list[Point]:
 
     A diverged seed counts as chance from its divergence on, so that the last point is the trial's answer.
     """
-    study = history.edition.study
     states = [state for state in map(history.state, history.runs(trial).values()) if state.answered]
     last = trial.recipe.optimiser.epochs
     epochs = {epoch for state in states for epoch in state.curve}
@@ -31,20 +30,20 @@ def mean_curve(history: History, trial: Trial) -> list[Point]:
         epochs.add(last)
     points = []
     for epoch in sorted(epochs):
-        seeds = [_values(state, epoch, last, study) for state in states]
+        seeds = [_values(state, epoch, trial) for state in states]
         points.append(Point(epoch, _time(states, epoch), _folded([values for values in seeds if values])))
     return points
 
 
-def _values(state: RunState, epoch: int, last: int, study: Study) -> dict[str, float]:
+def _values(state: RunState, epoch: int, trial: Trial) -> dict[str, float]:
     """What a seed says at an epoch."""
     if epoch in state.curve:
         values = state.curve[epoch].values
         return {name: value for name, value in values.items() if name.startswith(("val/", "test/"))}
     if state.status != "diverged" or epoch < state.epoch:
         return {}
-    chance = study.base.data.chance
-    return {study.score.metric: chance} | ({study.score.test: chance} if epoch == last else {})
+    chance, last = trial.recipe.data.chance, trial.recipe.optimiser.epochs
+    return {trial.score.metric: chance} | ({trial.score.test: chance} if epoch == last else {})
 
 
 def _time(states: list[RunState], epoch: int) -> float:

@@ -75,7 +75,8 @@ def study_row(history: History, runs: Iterable[Run], told: int, ended: Status) -
         "locus.trials": str(history.wanted or len(history.of("trial"))),
         "mlflow.note.content": _note(edition),
     }
-    for best in history.best():
+    best = _best(history)
+    if best is not None:
         tags["locus.best"] = title(edition, best)
         curve = mean_curve(history, best)
         values |= {f"best/{name}": value for name, value in (curve[-1].values if curve else {}).items()}
@@ -151,6 +152,16 @@ def rows(history: History, told: int, ended: Status) -> Iterator[Row]:
         if here := begun(history, runs):
             yield trial_row(history, trial, runs, ended)
             yield from (run_row(history, trial, run, ended) for run in here.values())
+
+
+def _best(history: History) -> Trial | None:
+    """What validation puts first: of the trials confirmed on fresh seeds, else of all."""
+    confirmed = [trial for trial in history.of("confirmation") if trial.number in history.confirms]
+    answers = {trial.label: history.answer(trial) for trial in confirmed}
+    complete = [trial for trial in confirmed if answers[trial.label].status == "completed"]
+    if complete:
+        return max(complete, key=lambda trial: (answers[trial.label].mean or 0.0, -trial.number))
+    return next(iter(history.best()), None)
 
 
 def _answered_trials(history: History) -> int:

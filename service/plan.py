@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from search_spaces.study import CONFIRMED, Ablation, Search, Trial
-from service.history import History
+from service.history import History, ancestors
 from service.outcomes import Outcomes
 from service.placement import Placement
 from trainables.code import Codes
@@ -87,7 +87,7 @@ def _known(history: History) -> list[Run]:
     if isinstance(edition.study.plan, Ablation) and not trials:
         trials = edition.arms()
     runs = [run for trial in trials for run in history.runs(trial).values()]
-    parents = [parent for run in runs if (parent := run.needs())]
+    parents = [parent for run in runs for parent in ancestors(run)]
     return list({run.key: run for run in [*runs, *parents]}.values())
 
 

@@ -54,7 +54,7 @@ def _row(history: History, trial: Trial, best: bool, alive: bool) -> TrialRow:
     states = [history.state(run) for run in history.runs(trial).values()]
     done = sum(state.status in ("completed", "diverged") for state in states)
     running = [state for state in states if state.status == "running"]
-    metric = history.edition.study.score.metric
+    metric = trial.score.metric
     values = list(answer.values.values()) or [value for state in running if (value := state.value(metric)) is not None]
     return TrialRow(
         label=trial.label,

@@ -137,7 +137,7 @@ def scale(data: Data, images: int) -> Scale:
 def _trial(history: History, outcomes: Outcomes, trial: Trial) -> TrialResult:
     runs = {seed: _run(history, outcomes, run) for seed, run in history.runs(trial).items()}
     answer = history.answer(trial)
-    data, metric = trial.recipe.data, history.edition.study.score
+    data, metric = trial.recipe.data, trial.score
     fallen = frozenset(seed for seed, run in runs.items() if run.state.status == "diverged")
     finals = {seed: run.final(metric.test) for seed, run in runs.items() if run.state.status == "completed"}
     tested = {seed: value for seed, value in finals.items() if value is not None} | dict.fromkeys(fallen, data.chance)

@@ -217,6 +217,15 @@ def test_told_twice_nothing_changes(home, small):
     assert len(runs(home, ViewType.ALL)) == len(before)
 
 
+def test_what_is_there_is_not_sent_again(home, small, monkeypatch):
+    show(home, small)
+    calls = []
+    for verb in ("create_run", "log_batch", "set_tag", "delete_run", "log_text", "log_inputs", "set_terminated"):
+        monkeypatch.setattr(MlflowClient, verb, lambda *args, verb=verb, **kwargs: calls.append(verb))
+    show(home, small)
+    assert calls == ["set_terminated"], "the study ran again, and ended"
+
+
 @pytest.mark.parametrize("cut", [3, 7, 9, 14, 19])
 def test_cut_anywhere_and_told_again_it_ends_the_same(home, small, cut):
     whole = small.facts
@@ -318,6 +327,7 @@ def test_a_reused_run_a_confirmation_and_a_parent_are_rows_of_their_own(home):
     assert (reused.data.tags["locus.reused"], reused.data.tags["locus.key"]) == ("true", key)
     assert points(home, reused, "val/accuracy") == [(1, 0.5), (2, 0.625), (3, 0.75)]
     assert shown["c0 gamma=4"].data.tags["locus.number"] == "c0"
+    assert shown["reach@base"].data.tags["locus.best"] == "c0 gamma=4"
     assert shown["c0 seed 1001"].data.tags["mlflow.parentRunId"] == shown["c0 gamma=4"].info.run_id
 
 
@@ -393,8 +403,9 @@ def test_trouble_never_reaches_the_driver(home, small, monkeypatch):
     assert "MLflow lacks a part" in shown.close("FINISHED")
 
 
-def test_what_failed_once_is_sent_later(home, small, monkeypatch):
-    monkeypatch.setattr(mirror, "PAUSE_S", 0.0)
+@pytest.mark.parametrize("pause_s", [0.0, 60.0])
+def test_what_failed_once_is_sent_later(home, small, monkeypatch, pause_s):
+    monkeypatch.setattr(mirror, "PAUSE_S", pause_s)
     shown = Mirror(small.edition, home, lambda recipe: "c0de")
     real, calls = MlflowClient.log_batch, count()
 

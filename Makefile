@@ -1,0 +1,43 @@
+# Two commands: `make demo` shows a real search, `make test` runs all fast checks. Both can be typed first, and again.
+PYTHON ?= python3
+BIN := .venv/bin
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test lint types fast slow browser benchmark install
+
+demo: install
+	$(BIN)/locus run fourier-gamma --budget smoke
+
+test: lint types fast
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: install
+	$(BIN)/mypy
+
+fast: install
+	$(BIN)/python -m pytest -q
+
+# Real clusters, killed processes, longer trainings.
+slow: install
+	$(BIN)/python -m pytest -q -m 'slow or fault'
+
+# Pages in a headless Chromium, which must be on the PATH.
+browser: install
+	$(BIN)/python -m pytest -q -m browser
+
+# Speed; wants a quiet machine.
+benchmark: install
+	$(BIN)/python -m pytest -q -s -m benchmark
+
+install: .venv/installed
+
+.venv/installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "locus needs Python 3.11 or newer: make PYTHON=python3.11"; exit 1; }
+	@echo "making .venv with torch, timm, Ray and MLflow: some minutes the first time"
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install -q -e '.[dev]'
+	@touch $@
