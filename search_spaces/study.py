@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 
 from search_spaces.claim import Claim
 from search_spaces.space import Space, probes
+from trainables.catalog import Values, carry
 from trainables.recipe import Recipe, Run
 from trainables.spec import Spec, SpecError, digest, require
 
@@ -44,7 +45,7 @@ class Search(Spec):
 
     kind: Literal["search"] = Field(default="search", init=False)
     space: Space
-    first: tuple[dict[str, Any], ...] = Field(default=(), strict=False, description="a list of {path: value}")
+    first: tuple[Values, ...] = Field(default=(), strict=False, description="a list of {path: value}")
     trials: int = Field(default=20, gt=0, description="a positive number of trials")
     stop: Halving | None = None
 
@@ -53,7 +54,7 @@ class Ablation(Spec):
     """Named arms against a baseline; every arm runs every seed, nothing is stopped."""
 
     kind: Literal["ablation"] = Field(default="ablation", init=False)
-    arms: dict[str, dict[str, Any]] = Field(min_length=1, description="{arm: {path: value}}")
+    arms: dict[str, Values] = Field(min_length=1, description="{arm: {path: value}}")
     baseline: str
 
     @model_validator(mode="after")
@@ -74,11 +75,13 @@ class Published(Spec):
 class Budget(Spec):
     """How large: values put on the base recipe, and counts."""
 
-    values: dict[str, Any] = Field(default_factory=dict)
+    values: Values = Field(default_factory=dict)
     trials: int | None = Field(default=None, gt=0, description="a positive number of trials")
     seeds: int | None = Field(default=None, gt=0, description="a positive number of seeds")
     stop: bool = True
     """False: nothing is stopped at this size; a handful of trials is too few to halve."""
+    gap: str = ""
+    """What this size alone cannot say of the paper."""
 
 
 class Trial(Spec):
@@ -181,7 +184,7 @@ class Study(Spec):
         if chosen != "base" and chosen not in self.budgets:
             raise SpecError(f"{self.name} has no budget {chosen!r}; known: {', '.join(['base', *self.budgets])}")
         size = self.budgets.get(chosen, Budget())
-        own = dict(set or {})
+        own: dict[str, Any] = carry(set or {})
         resolved = self._with(size.values | own, own)
         seeds = _first(counts.get("seeds"), size.seeds, self.seeds)
         plan = resolved.plan
@@ -190,7 +193,8 @@ class Study(Spec):
             plan = Search(**{**dict(plan), "trials": trials, "stop": plan.stop if size.stop else None})
         elif counts.get("trials") is not None:
             raise SpecError(f"{self.name} is an ablation of {len(plan.arms)} arms; trials are for searches")
-        resolved = Study(**{**dict(resolved), "seeds": seeds, "plan": plan})
+        gaps = (*self.gaps, size.gap) if size.gap else self.gaps
+        resolved = Study(**{**dict(resolved), "seeds": seeds, "plan": plan, "gaps": gaps})
         edition = Edition(budget=chosen, mark="", study=resolved)
         mark = name or (digest(edition.definition, 4) if own else "")
         return Edition(budget=chosen, mark=f"~{mark}" if mark else "", study=resolved)

@@ -189,8 +189,8 @@ def plan(edition: Edition, orders: Orders, *, fresh: bool) -> None:
         out.print(line, soft_wrap=True)
 
 
-def ending(result: Result) -> None:
-    """How a run ends: the table, the verdicts, and what to do next."""
+def ending(result: Result, more: str) -> None:
+    """How a run ends: the table, the verdicts, and what to do next; `more` is the command for more seeds."""
     out = console()
     edition = result.edition
     out.print()
@@ -206,12 +206,10 @@ def ending(result: Result) -> None:
     home = "" if result.home.root == Home.find().root else f" --home {result.home.root}"
     out.print(f"report     {result.home.study(edition.id).report / 'report.html'}", soft_wrap=True)
     out.print(f"MLflow     locus ui {edition.id}{home}", soft_wrap=True)
-    seeds = result.history.seeds + 2
-    budget = f" --budget {edition.budget}" if edition.budget != "base" else ""
-    out.print(
-        f"next       locus run {edition.study.name}{budget} --seeds {seeds}{home}   (only the new seeds run)",
-        soft_wrap=True,
-    )
+    out.print(f"next       {more}   (only the new seeds run)", soft_wrap=True)
+    budget = edition.study.budgets.get(edition.budget)
+    if budget and budget.gap:
+        out.print(f"note       {budget.gap}", soft_wrap=True)
 
 
 def checks(found: list[Check]) -> None:

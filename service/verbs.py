@@ -12,6 +12,7 @@ from service import editions
 from service.home import Home
 from service.orders import Orders
 from service.status import StudyStatus, all_status, one_status
+from trainables.catalog import carry
 from trainables.recipe import Recipe
 from trainables.spec import digest
 
@@ -100,7 +101,7 @@ def ablate(
 
 
 def _adhoc(base: dict[str, Any], plan: Search | Ablation, name: str, seeds: int, *, named: bool) -> Study:
-    recipe = Recipe().put(base)
+    recipe = Recipe().put(carry(base))
     if not named:
         said = plan.identity()
         said.pop("trials", None)

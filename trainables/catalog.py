@@ -6,8 +6,9 @@ columns of patches, tokens in row-major order, and blocks count from 0.
 
 from __future__ import annotations
 
-import inspect
 import sys
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
@@ -217,10 +218,37 @@ def is_own(kind: object) -> bool:
 def _carry_source(value: Any) -> Any:
     """A user's spec becomes an OwnEncoding with the source of the file that defines its class."""
     if isinstance(value, EncodingSpec) and is_own(value.kind) and not isinstance(value, OwnEncoding):
-        module = sys.modules[type(value).__module__]
-        source = getattr(module, "__source__", None) or inspect.getsource(module)
-        return OwnEncoding(**value.plain(), source=source)
+        return OwnEncoding(**value.plain(), source=_source(value.kind))
     return value
+
+
+def _source(kind: str) -> str:
+    """The text of a kind's file: of the one being loaded, else from the working folder."""
+    file = kind.partition(":")[0]
+    for module in list(sys.modules.values()):
+        if getattr(module, "__source__", None) and module.__file__ == file:
+            return str(module.__dict__["__source__"])
+    if not Path(file).is_file():
+        raise SpecError(f"encoding.kind must name a file of the working folder, got {kind!r}")
+    return Path(file).read_text()
+
+
+def carry(values: Any) -> Any:
+    """`{path: value}` as plain values; where an own encoding is named, its file's source comes along."""
+    if not isinstance(values, Mapping):
+        return values
+    carried: dict[str, Any] = {}
+    for path, value in values.items():
+        given = _carry_source(value)
+        carried[path] = given.plain() if isinstance(given, Spec) else given
+        beside = path.removesuffix("kind") + "source"
+        if path.endswith("kind") and is_own(given) and beside not in values:
+            carried[beside] = _source(given)
+    return carried
+
+
+Values = Annotated[dict[str, Any], BeforeValidator(carry)]
+"""`{path: value}` to be put on a recipe, as arms, points and budgets say it."""
 
 
 def _kind(value: Any) -> Any:

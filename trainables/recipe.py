@@ -7,11 +7,11 @@ carries the code that computed it (`trainables.code`).
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from trainables.catalog import Encoding, NoEncoding, canonical
+from trainables.catalog import Encoding, NoEncoding, Values, canonical
 from trainables.spec import Spec, digest, require
 
 
@@ -176,7 +176,7 @@ class FromTrial(Spec):
     """
 
     kind: Literal["from_trial"] = Field(default="from_trial", init=False)
-    values: dict[str, Any] = Field(description="{path: value} of what the parent differs in")
+    values: Values = Field(description="{path: value} of what the parent differs in")
     part: Literal["encoding", "backbone", "all"] = Field(default="all", description="encoding, backbone or all")
 
 

@@ -224,6 +224,10 @@ def test_what_is_there_is_not_sent_again(home, small, monkeypatch):
         monkeypatch.setattr(MlflowClient, verb, lambda *args, verb=verb, **kwargs: calls.append(verb))
     show(home, small)
     assert calls == ["set_terminated"], "the study ran again, and ended"
+    calls.clear()
+    small.add(Counts(seeds=2, trials=4))
+    show(home, small)
+    assert calls == ["set_terminated"], "a fact that says nothing new to MLflow"
 
 
 @pytest.mark.parametrize("cut", [3, 7, 9, 14, 19])
