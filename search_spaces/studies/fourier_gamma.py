@@ -28,7 +28,7 @@ study = Study(
     seeds=3,
     budgets={
         "smoke": Budget(
-            {"data.train": 2500, "optimiser.epochs": 8, "optimiser.lr": 0.002, "optimiser.batch": 50},
+            {"data.train": 2000, "optimiser.epochs": 9, "optimiser.lr": 0.003, "optimiser.batch": 50},
             trials=4,
             stop=False,
             gap="smoke trains too little for the paper's score: it only tells good lengths from bad ones",
