@@ -30,13 +30,14 @@ def conduct(edition: Edition, orders: Orders, progress: Progress) -> Result:
 
     Raises: LocusError before anything is written, for what cannot be; KeyboardInterrupt where a person stopped it.
     """
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # MLflow reads both when imported
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
     from service.mirror import Mirror, check
 
     home = Home.find(orders.home)
     tracking = orders.tracking or os.environ.get("MLFLOW_TRACKING_URI")
     placement = place(machine(orders), at_once=orders.at_once, threads=orders.threads, workers=orders.workers)
     folder = home.study(edition.id)
-    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     check(home, tracking)
     stop = Stop(deadline=time.time() + orders.hours * 3600 if orders.hours else None)
     ctrl_c = CtrlC(stop, progress.note)
@@ -57,7 +58,7 @@ def conduct(edition: Edition, orders: Orders, progress: Progress) -> Result:
             ended = "KILLED"
         finally:
             _close(driver, mirror, progress, ended)
-        result = Result(home, edition, driver.history, driver.outcomes, tracking)
+        result = Result(home, edition, driver.history, driver.outcomes, mirror.parent_url or tracking or home.tracking)
     if stop.asked:
         raise KeyboardInterrupt
     return result
@@ -66,7 +67,8 @@ def conduct(edition: Edition, orders: Orders, progress: Progress) -> Result:
 def _train(driver: Driver, mirror: Mirror, progress: Progress, address: str) -> None:
     """Says the plan, and trains what is missing; with nothing missing neither Ray nor torch is started."""
     driver.begin()
-    for line in plan(driver.history, driver.outcomes, driver.placement).lines(driver.edition.id):
+    planned = plan(driver.history, driver.outcomes, driver.placement, adopt=driver.adopt)
+    for line in planned.lines(driver.edition.id):
         progress.note(line)
     if url := mirror.parent_url:
         progress.note(f"MLflow: {url}")
