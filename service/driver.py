@@ -156,7 +156,10 @@ class Driver:
         if said.epoch == run.recipe.optimiser.epochs:
             self._end(task, Completed(curve=self._curve(run)), environment)
             return True
-        return not self.stop
+        if self.stop:
+            self.left(task)
+            return False
+        return True
 
     def failed(self, task: Task, reason: str, *, lost: bool = False) -> None:
         """Takes a run's failure; a lost node is no attempt."""

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from service.driver import Stop
 
 STOPPING = "stopping after this epoch, press again to stop now"
+INSIST_S = 1.0
+"""How often an interrupt is sent again: some calls swallow one."""
 
 
 class CtrlC:
     """What SIGINT does while a study runs. `say` is heard once, from a thread of its own.
 
-    The handler may run in the middle of a print of the same thread, so it only sets flags. It raises KeyboardInterrupt
-    at most once, and only within `open`: whoever tidies up outside is left in peace.
+    Presses are counted where the operating system delivers them (a wakeup pipe), for Python hears two as one while it
+    waits in a long call, such as the start of Ray. KeyboardInterrupt is raised only within `open`.
     """
 
     def __init__(self, stop: Stop, say: Callable[[str], None]) -> None:
         self._stop = stop
         self._say = say
         self._open = False
-        self._pressed = threading.Event()
+        self._twice = False
 
     @contextmanager
     def heard(self) -> Iterator[None]:
@@ -31,13 +35,17 @@ class CtrlC:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        threading.Thread(target=self._tell, name="ctrl-c", daemon=True).start()
-        before = signal.signal(signal.SIGINT, self._caught)
+        end, start = os.pipe()
+        os.set_blocking(start, False)
+        wakeup = signal.set_wakeup_fd(start, warn_on_full_buffer=False)
+        handler = signal.signal(signal.SIGINT, self._caught)
+        threading.Thread(target=self._count, args=(end,), name="ctrl-c", daemon=True).start()
         try:
             yield
         finally:
-            signal.signal(signal.SIGINT, before)
-            self._pressed.set()
+            signal.signal(signal.SIGINT, handler)
+            signal.set_wakeup_fd(wakeup)
+            os.close(start)
 
     @contextmanager
     def open(self) -> Iterator[None]:
@@ -49,14 +57,22 @@ class CtrlC:
             self._open = False
 
     def _caught(self, *_: object) -> None:
-        if not self._stop.asked:
-            self._stop.asked = True
-            self._pressed.set()
-        elif self._open:
-            self._open = False
+        if self._twice and self._open:
             raise KeyboardInterrupt
 
-    def _tell(self) -> None:
-        self._pressed.wait()
-        if self._stop.asked:
+    def _count(self, end: int) -> None:
+        """The thread: reads one byte a signal, until the other end is closed."""
+        while said := os.read(end, 1):
+            if said[0] == signal.SIGINT:
+                self._press()
+        os.close(end)
+
+    def _press(self) -> None:
+        if not self._stop.asked:
+            self._stop.asked = True
             self._say(STOPPING)
+            return
+        self._twice = True
+        while self._open:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            time.sleep(INSIST_S)

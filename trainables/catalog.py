@@ -218,14 +218,15 @@ def is_own(kind: object) -> bool:
 def _carry_source(value: Any) -> Any:
     """A user's spec becomes an OwnEncoding with the source of the file that defines its class."""
     if isinstance(value, EncodingSpec) and is_own(value.kind) and not isinstance(value, OwnEncoding):
-        return OwnEncoding(**value.plain(), source=_source(value.kind))
+        loaded = getattr(sys.modules[type(value).__module__], "__source__", None)
+        return OwnEncoding(**value.plain(), source=loaded or _source(value.kind))
     return value
 
 
 def _source(kind: str) -> str:
-    """The text of a kind's file: of the one being loaded, else from the working folder."""
+    """The text of a kind's file: as it was loaded last, else from the working folder."""
     file = kind.partition(":")[0]
-    for module in list(sys.modules.values()):
+    for module in reversed(list(sys.modules.values())):
         if getattr(module, "__source__", None) and module.__file__ == file:
             return str(module.__dict__["__source__"])
     if not Path(file).is_file():

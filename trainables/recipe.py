@@ -7,7 +7,7 @@ carries the code that computed it (`trainables.code`).
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -220,6 +220,13 @@ class Recipe(Spec):
             return None
         return self.put({"start": Fresh(), **self.start.values})
 
+    def identity(self) -> Any:
+        """As every spec's; a parent is what it resolves to, however its values were written."""
+        said = super().identity()
+        if self.parent is not None:
+            said["start"]["values"] = self.parent.identity()
+        return said
+
 
 class Run(Spec):
     """A recipe and a seed: one training. The seed moves initial weights, order and augmentation, never the data."""
@@ -229,11 +236,13 @@ class Run(Spec):
 
     @cached_property
     def key(self) -> str:
-        """16 hex digits that name the question: the recipe's identity, the seed, the data's fingerprint.
+        """16 hex digits that name the question: the recipe's identity, the seed, the data's fingerprint, the parent.
 
         A new field with a default changes no key.
         """
-        return digest([self.recipe.identity(), self.seed, self.recipe.data.fingerprint])
+        parent = self.needs()
+        said = [self.recipe.identity(), self.seed, self.recipe.data.fingerprint]
+        return digest(said if parent is None else [*said, parent.key])
 
     def needs(self) -> Run | None:
         """The run whose weights this one begins with: the parent's recipe at the same seed."""

@@ -24,6 +24,7 @@ def load(file: str, source: str) -> types.ModuleType:
     """The module of a source text. Raises: SourceError with the line where it fails."""
     name = "own_" + hashlib.sha256(f"{file}\n{source}".encode()).hexdigest()[:16]
     if name in sys.modules:
+        sys.modules[name] = sys.modules.pop(name)  # the last one of its file
         return sys.modules[name]
     module = types.ModuleType(name)
     module.__file__ = file
@@ -66,11 +67,12 @@ def _shape(node: Any) -> str:
     """A syntax tree as text, without docstrings and empty fields (which differ between versions of Python)."""
     if isinstance(node, ast.AST):
         fields = [(name, value) for name, value in ast.iter_fields(node) if value not in (None, [])]
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(
-            node
-        ):
-            fields = [(name, value[1:] if name == "body" else value) for name, value in fields]
         return f"{type(node).__name__}({','.join(f'{name}={_shape(value)}' for name, value in fields)})"
     if isinstance(node, list):
-        return f"[{','.join(_shape(item) for item in node)}]"
+        return f"[{','.join(_shape(item) for item in node if not _says_only(item))}]"
     return repr(node)
+
+
+def _says_only(node: Any) -> bool:
+    """True for a text that stands alone: the docstring of a module, class or function, or of the name above it."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

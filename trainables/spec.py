@@ -75,10 +75,11 @@ class Spec(BaseModel, metaclass=_SpecMeta):
     def put(self, values: Mapping[str, Any]) -> Self:
         """A copy with `{path: value}` put in: all values apply, then one validation.
 
-        Setting a `kind` starts that node from the defaults of its kind; the other fields of the node follow it.
+        Nodes come before what lies in them. Setting a `kind` starts that node from the defaults of its kind; the other
+        fields of the node follow it.
         """
         tree = self.plain()
-        for path in sorted(values, key=lambda path: (path.rsplit(".", 1)[-1] != "kind", path.count("."))):
+        for path in sorted(values, key=lambda path: (path.count("."), path.rpartition(".")[2] != "kind")):
             value = values[path]
             _set(tree, path, value.plain() if isinstance(value, Spec) else value)
         return type(self).read(tree)
