@@ -284,7 +284,7 @@ def _job(file: str) -> None:
     from search_spaces.study import Edition
 
     sent = json.loads(Path(file).read_text())
-    looking.versions()
+    looking.versions(sent["python"])
     orders = Orders.read(sent["orders"] | {"address": "auto"})
     _conduct(Edition.read(sent["edition"]), orders, fresh=sent.get("fresh", False))
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from search_spaces.study import Edition
 from service import editions
+from service.commit import commit
 from service.driver import Driver, Stop
 from service.home import Home
 from service.interruption import CtrlC
@@ -38,6 +39,7 @@ def conduct(edition: Edition, orders: Orders, progress: Progress) -> Result:
     tracking = orders.tracking or os.environ.get("MLFLOW_TRACKING_URI")
     placement = place(machine(orders), at_once=orders.at_once, threads=orders.threads, workers=orders.workers)
     folder = home.study(edition.id)
+    os.environ.setdefault("LOCUS_COMMIT", commit())
     check(home, tracking)
     stop = Stop(deadline=time.time() + orders.hours * 3600 if orders.hours else None)
     ctrl_c = CtrlC(stop, progress.note)
@@ -51,8 +53,7 @@ def conduct(edition: Edition, orders: Orders, progress: Progress) -> Result:
             progress.note("the journal's last line was torn by a crash, and dropped")
         ended: Status = "FAILED"
         try:
-            with ctrl_c.open():
-                _train(driver, mirror, progress, orders.address)
+            _train(driver, mirror, progress, ctrl_c, orders.address)
             ended = "KILLED" if stop else "FINISHED"
         except KeyboardInterrupt:
             ended = "KILLED"
@@ -64,7 +65,7 @@ def conduct(edition: Edition, orders: Orders, progress: Progress) -> Result:
     return result
 
 
-def _train(driver: Driver, mirror: Mirror, progress: Progress, address: str) -> None:
+def _train(driver: Driver, mirror: Mirror, progress: Progress, ctrl_c: CtrlC, address: str) -> None:
     """Says the plan, and trains what is missing; with nothing missing neither Ray nor torch is started."""
     driver.begin()
     planned = plan(driver.history, driver.outcomes, driver.placement, adopt=driver.adopt)
@@ -75,9 +76,11 @@ def _train(driver: Driver, mirror: Mirror, progress: Progress, address: str) -> 
     progress.begin(driver.history)
     first = driver.next()
     if isinstance(first, Task):
-        from service import cluster
+        from service import cluster  # to its end: what an interrupted import of Ray leaves behind does not shut down
 
-        cluster.conduct(driver, first, address)
+        with ctrl_c.open():
+            if not driver.stop:
+                cluster.conduct(driver, first, address)
 
 
 def _close(driver: Driver, mirror: Mirror, progress: Progress, ended: Status) -> None:

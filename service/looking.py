@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import time
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -20,6 +20,7 @@ from service.orders import Orders
 from service.progress import table
 from service.rows import rows
 from service.status import all_status, one_status
+from trainables.spec import SpecError
 
 if TYPE_CHECKING:
     from service.results import Result
@@ -220,9 +221,13 @@ def checks(found: list[Check]) -> None:
     console().print(view)
 
 
-def versions() -> None:
-    """The first line of a job."""
-    import torch
-
-    python, ray = platform.python_version(), version("ray")
-    print(f"locus {version('locus')}: python {python}, ray {ray}, torch {torch.__version__}", flush=True)
+def versions(sender: str) -> None:
+    """The first line of a job. Raises: SpecError for a Python unlike the sender's, or where torch is missing."""
+    here = platform.python_version()
+    if here.split(".")[:2] != sender.split(".")[:2]:
+        raise SpecError(f"the cluster has Python {here}, the sender {sender}; use the same")
+    try:
+        torch = version("torch")
+    except PackageNotFoundError:
+        raise SpecError("the cluster has no torch; its nodes need locus[train]") from None
+    print(f"versions: python {here}, ray {version('ray')}, torch {torch}", flush=True)

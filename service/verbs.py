@@ -125,10 +125,10 @@ def submit(
     **orders: Any,
 ) -> Submission:
     """Submits a study to a Ray cluster, follows until its plan is printed there, and gives a Submission."""
-    from service import jobs
+    from service.jobs import submit as send
 
     resolved = resolve(study, budget=budget, set=set, seeds=seeds, trials=trials, edition=edition)
-    return jobs.submit(resolved, Orders(home=home, **orders), address, fresh=fresh)
+    return send(resolved, Orders(home=home, **orders), address, fresh=fresh)
 
 
 def status(name: str | None = None, *, home: str | None = None) -> list[StudyStatus]:

@@ -179,9 +179,9 @@ def test_branches_and_subsets_are_sampled_too(tmp_path: Path) -> None:
 
 
 def test_tpe_climbs(tmp_path: Path) -> None:
+    """The ten random points hit the hill by chance (0.37 of the log range); those after them more often."""
     home = Home(tmp_path)
-    edition = search(30, space=Space({"encoding.gamma": Real(low=0.1, high=40, log=True)}))
+    edition = search(40, space=Space({"encoding.gamma": Real(low=0.1, high=40, log=True)}))
     conduct(home, edition)
     gammas = [point["encoding.gamma"] for point in points(home, edition)]
-    near = [sum(0.7 < gamma < 6.5 for gamma in some) / len(some) for some in (gammas[:10], gammas[15:])]
-    assert near[1] > 0.6
+    assert sum(0.7 < gamma < 6.5 for gamma in gammas[10:]) / 30 > 0.5
