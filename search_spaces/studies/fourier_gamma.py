@@ -20,7 +20,7 @@ study = Study(
     base=Recipe(data=RedGreen(task="direction"), encoding=Fourier(gamma=2.5)),
     plan=Search(
         space=Space({"encoding.gamma": Real(low=0.1, high=40, log=True)}),
-        first=({"encoding.gamma": 2.5}, {"encoding.gamma": 40.0}),
+        first=({"encoding.gamma": 2.5}, {"encoding.gamma": 40.0}, {"encoding.gamma": 1.5}),
         trials=20,
         stop=Halving(factor=3),
     ),

@@ -61,9 +61,16 @@ def test_a_definition_may_not_change_under_its_id(home: Home) -> None:
     )
     with pytest.raises(EditionError, match=r"plan.arms.far.encoding.gamma was 9.0, is 8.0"):
         editions.settle(edition(arms={"near": {}, "far": {"encoding.gamma": 8.0}}), home)
+    values = {
+        "encoding.gamma": 3.0,
+        "optimiser.lr": 0.1,
+        "optimiser.batch": 7,
+        "optimiser.warmup": 0,
+        "optimiser.clip": 2,
+    }
+    changed = edition(base=edition().study.base.put(values))
     with pytest.raises(EditionError, match=r" and 2 more\. --fresh"):
-        changed = {f"optimiser.{name}": value for name, value in (("lr", 0.1), ("batch", 7), ("warmup", 0), ("clip", 2))}
-        editions.settle(edition(base=Recipe(encoding=Fourier(gamma=3)).put(changed)), home)
+        editions.settle(changed, home)
 
 
 def test_a_fresh_start_is_the_next_edition_and_the_newest_is_gone_on_with(home: Home) -> None:

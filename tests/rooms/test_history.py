@@ -144,7 +144,7 @@ def test_an_ablations_arm_goes_on_after_a_diverged_first_seed() -> None:
 
 
 def test_only_the_code_that_counts_is_read() -> None:
-    found, trial, runs = history()
+    found, _, runs = history()
     for fact in (measured(runs[0], 5, 0.9, "old"), ended(runs[0], code="old")):
         found.hear(fact)
     assert found.state(runs[0]).status == "missing"

@@ -76,5 +76,5 @@ def test_a_beginning_must_name_one_run(tmp_path: Path) -> None:
 
 def test_only_answers_are_kept(tmp_path: Path) -> None:
     plain = answered().plain() | {"outcome": {"kind": "stopped", "epoch": 2, "cutoff": 0.5}}
-    with pytest.raises(LocusError, match="outcome.kind must be one of completed, diverged, got 'stopped'"):
+    with pytest.raises(LocusError, match=r"outcome\.kind must be one of completed, diverged, got 'stopped'"):
         Answered.read(json.loads(json.dumps(plain)))

@@ -96,9 +96,7 @@ def test_a_finished_search_has_nothing_to_train(home: Home) -> None:
 def test_changed_files_are_named(home: Home, monkeypatch) -> None:
     conduct(home, arms())
     fingerprint = Codes._fingerprint
-    monkeypatch.setattr(
-        Codes, "_fingerprint", lambda self, name: fingerprint(self, name) + "x" * ("fourier" in name)
-    )
+    monkeypatch.setattr(Codes, "_fingerprint", lambda self, name: fingerprint(self, name) + "x" * ("fourier" in name))
     found = planned(home, arms())
     assert (found.done, found.missing, found.changed) == (2, 2, {"trainables/encodings/fourier.py": 2})
     line = "trainables/encodings/fourier.py changed: 2 runs of older code not counted (--adopt counts)"
