@@ -14,6 +14,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -120,7 +121,7 @@ class Hearer(FIFOScheduler):  # type: ignore[misc]
 
     def on_trial_error(self, tune_controller: Any, trial: TuneTrial) -> None:
         """A run failed: with its reason, which only Tune knows where the process was killed."""
-        why = reason(trial.get_error() or "")
+        why = reason(Path(trial.error_file).read_text() if trial.error_file else "")
         self.driver.failed(_task(trial), why, lost=lost(why))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -194,9 +195,9 @@ def _ray(address: str, placement: Placement) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _session(address: str, **settings: Any) -> Iterator[None]:
-    """A quiet session with Ray, ended whatever happens."""
+    """A quiet session with Ray, ended whatever happens. What fails is in the journal, with its reason."""
     for name in ("ray.tune", "ray.train", "ray._private"):
-        logging.getLogger(name).setLevel(logging.ERROR)
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **settings)
     try:
         yield

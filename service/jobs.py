@@ -7,6 +7,7 @@ a shell. Neither its environment nor its metadata holds a secret: whoever has th
 from __future__ import annotations
 
 import json
+import logging
 import os
 import platform
 import re
@@ -19,6 +20,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import requests
+from ray.exceptions import RayError
 from ray.job_submission import JobSubmissionClient
 
 from search_spaces.study import Edition
@@ -52,8 +54,8 @@ def submit(
 
     Raises: JobError before anything is sent; SubmissionError with the driver's own refusal.
     """
-    if orders.tracking and urlsplit(orders.tracking).password:
-        raise JobError("--tracking must hold no password: whoever can see the cluster's jobs could read it")
+    if orders.tracking and urlsplit(orders.tracking).username:
+        raise JobError("--tracking must hold no credentials: whoever can see the cluster's jobs could read them")
     client = _client(address)
     running = _find(client, edition.id, running=True)
     if running is not None:
@@ -89,6 +91,9 @@ def _client(address: str) -> JobSubmissionClient:
     Raises: JobError in one line for whatever stands between.
     """
     os.environ.setdefault("RAY_AUTH_MODE", "token")
+    logging.getLogger("ray").setLevel(logging.WARNING)
+    if urlsplit(address).scheme not in ("http", "https"):
+        raise JobError(f"--address must be the URL of a cluster's jobs, such as http://head:8265, got {address!r}")
     try:
         requests.get(f"{address.rstrip('/')}/api/version", timeout=ANSWER_S)
     except requests.RequestException:
@@ -96,7 +101,7 @@ def _client(address: str) -> JobSubmissionClient:
     try:
         client = JobSubmissionClient(address)
         there = client._do_request("GET", "/api/version").json()["ray_version"]
-    except (RuntimeError, ConnectionError, ValueError, KeyError) as error:
+    except (RayError, RuntimeError, ConnectionError, ValueError, KeyError) as error:
         reason = str(error).splitlines()[0]
         raise JobError(f"{address} refused: {reason} (RAY_AUTH_TOKEN_PATH must name the cluster's token)") from None
     if there != version("ray"):

@@ -18,6 +18,8 @@ POLL_S = 0.5
 ENDED = ("STOPPED", "SUCCEEDED", "FAILED")
 PLAN, MLFLOW, REFUSED = "plan: ", "MLflow: ", "locus: "
 """How the lines begin that a job says of its plan, of its parent run, and where it refuses."""
+RAYS = ("INFO job_manager.py", "Running entrypoint for job ")
+"""What the lines hold that Ray puts before a driver's own."""
 
 
 class SubmissionError(LocusError):
@@ -39,8 +41,9 @@ class Submission:
         return str(self.client.get_job_status(self.job).value)
 
     def lines(self) -> list[str]:
-        """What the driver has said so far."""
-        return str(self.client.get_job_logs(self.job)).splitlines()
+        """What the driver has said so far, without Ray's own lines before it."""
+        said = str(self.client.get_job_logs(self.job)).splitlines()
+        return [line for line in said if not any(word in line for word in RAYS)]
 
     def logs(self, *, follow: bool = False) -> Iterator[str]:
         """The driver's lines; with `follow` until the job ends."""
@@ -71,7 +74,7 @@ class Submission:
         while self.status() not in ENDED:
             time.sleep(POLL_S)
         if self.status() == "FAILED":
-            raise SubmissionError(f"{self.job} failed: {self.last()}")
+            raise SubmissionError(f"{self.job} failed: {self.trouble()}")
         home = Home.find(self.home)
         if not any(id.startswith(self.study) for id in home.ids()):
             raise SubmissionError(
@@ -80,22 +83,30 @@ class Submission:
         return Result.open(home, editions.latest(home, self.study), self.mlflow() or None)
 
     def followed(self) -> Iterator[str]:
-        """The driver's lines until its plan and the address of its parent run are there.
+        """The driver's lines until its plan is there, and the one after it: its parent run where MLflow has a server.
 
-        Raises: SubmissionError with the refusal, where the driver refused.
+        Raises: SubmissionError with the refusal, where the driver refused, or with why there is no plan.
         """
+        planned = False
         for line in self.logs(follow=True):
-            yield line
             if line.startswith(REFUSED):
                 raise SubmissionError(line.removeprefix(REFUSED))
-            if line.startswith(PLAN):
-                break
-        else:
-            raise SubmissionError(f"{self.job} ended before its plan was made: {self.last()}")
+            yield line
+            if planned:
+                return
+            planned = line.startswith(PLAN)
+        if not planned:
+            raise SubmissionError(f"{self.job} ended before its plan was made: {self.trouble()}")
 
     def last(self) -> str:
         """The driver's last line."""
         return next((line for line in reversed(self.lines()) if line.strip()), "no word yet")
+
+    def trouble(self) -> str:
+        """Why a job failed: the driver's last line, or what Ray says of a job whose driver never spoke."""
+        said = self.lines()
+        message = str(self.client.get_job_info(self.job).message or "").strip()
+        return self.last() if said else " ".join(message.split())
 
     def mlflow(self) -> str:
         """The address of the study's parent run in MLflow; empty where the cluster has no server."""

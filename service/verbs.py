@@ -11,6 +11,8 @@ from search_spaces.study import Ablation, Edition, Halving, Score, Search, Study
 from service import editions
 from service.home import Home
 from service.orders import Orders
+from service.rerun import Rerun
+from service.rerun import rerun as again  # here, for a later import would put the module in the verb's place
 from service.status import StudyStatus, all_status, one_status
 from trainables.catalog import carry
 from trainables.recipe import Recipe
@@ -18,7 +20,6 @@ from trainables.spec import digest
 
 if TYPE_CHECKING:
     from service.progress import Progress
-    from service.rerun import Rerun
     from service.results import Result
     from service.submission import Submission
     from service.verify import Check
@@ -152,8 +153,6 @@ def report(name: str, *, home: str | None = None) -> Path:
 
 def rerun(key: str, *, home: str | None = None) -> Rerun:
     """Trains one run again, without Ray, and compares it number by number with its outcome."""
-    from service.rerun import rerun as again
-
     return again(Home.find(home), key)
 
 

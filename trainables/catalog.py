@@ -224,14 +224,16 @@ def _carry_source(value: Any) -> Any:
 
 
 def _source(kind: str) -> str:
-    """The text of a kind's file: as it was loaded last, else from the working folder."""
+    """The text of a kind's file: of the one being loaded, else from the working folder, else as it was loaded last."""
     file = kind.partition(":")[0]
-    for module in reversed(list(sys.modules.values())):
-        if getattr(module, "__source__", None) and module.__file__ == file:
-            return str(module.__dict__["__source__"])
-    if not Path(file).is_file():
+    modules = [getattr(module, "__dict__", {}) for module in list(sys.modules.values())]
+    loaded = [names for names in modules if "__source__" in names and names["__file__"] == file]
+    loading = [names for names in loaded if "__loading__" in names]
+    if not loading and Path(file).is_file():
+        return Path(file).read_text()
+    if not loaded:
         raise SpecError(f"encoding.kind must name a file of the working folder, got {kind!r}")
-    return Path(file).read_text()
+    return str((loading or loaded)[-1]["__source__"])
 
 
 def carry(values: Any) -> Any:

@@ -21,8 +21,8 @@ ALWAYS = (
 """Files that compute the numbers of every run. Paths are relative to `trainables/`."""
 
 NEVER = (
-    "__init__.py", "catalog.py", "code.py", "encodings/__init__.py", "outcome.py", "recipe.py", "source.py", "spec.py",
-    "task.py", "weight.py", "worker.py",
+    "__init__.py", "bridge.py", "catalog.py", "code.py", "encodings/__init__.py", "failure.py", "outcome.py",
+    "recipe.py", "source.py", "spec.py", "task.py", "weight.py", "worker.py",
 )  # fmt: skip
 """Files whose content is in the key, or changes no number."""
 

@@ -21,14 +21,16 @@ class SourceError(LocusError):
 
 
 def load(file: str, source: str) -> types.ModuleType:
-    """The module of a source text. Raises: SourceError with the line where it fails."""
+    """The module of a source text; it has the name `__loading__` until it is whole.
+
+    Raises: SourceError with the line where it fails.
+    """
     name = "own_" + hashlib.sha256(f"{file}\n{source}".encode()).hexdigest()[:16]
     if name in sys.modules:
-        sys.modules[name] = sys.modules.pop(name)  # the last one of its file
         return sys.modules[name]
     module = types.ModuleType(name)
     module.__file__ = file
-    module.__dict__["__source__"] = source
+    module.__dict__.update(__source__=source, __loading__=True)
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     sys.modules[name] = module
     try:
@@ -39,6 +41,7 @@ def load(file: str, source: str) -> types.ModuleType:
     except BaseException as error:
         del sys.modules[name]
         raise SourceError(f"{file} does not run: {_where(error, file)}{type(error).__name__}: {error}") from error
+    del module.__dict__["__loading__"]
     return module
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from search_spaces.study import Ablation
 from trainables.catalog import KINDS, PEG, Composed, Fourier, Learnable, NoEncoding, OwnEncoding, Sinusoidal, canonical
 from trainables.recipe import Recipe, Run, ViT
 from trainables.source import load
@@ -118,11 +119,28 @@ def test_two_versions_of_a_file_do_not_mix() -> None:
     )
 
 
-def test_the_newest_text_of_a_file_is_taken() -> None:
-    load("newer.py", SPIRAL.replace("mine.py", "newer.py"))
-    newer = load("newer.py", SPIRAL.replace("mine.py", "newer.py").replace("default=2", "default=7"))
-    assert Recipe(encoding=newer.Spiral()).get("encoding.turns") == 7
+def test_an_own_kind_takes_the_text_that_is_meant(tmp_path, monkeypatch) -> None:
+    """A value takes its own class's text; a word that of the file being loaded, of the folder, or loaded last."""
+
+    def named() -> str:
+        arms = Ablation(arms={"named": {"encoding.kind": "newer.py:Spiral"}}, baseline="named").arms
+        return arms["named"]["encoding.source"]
+
+    monkeypatch.chdir(tmp_path)
+    text = SPIRAL.replace("mine.py", "newer.py")
+    with pytest.raises(SpecError, match=r"encoding.kind must name a file of the working folder, got 'newer.py:Spiral'"):
+        named()
+    older, newer = load("newer.py", text), load("newer.py", text.replace("default=2", "default=7"))
     assert "default=7" in Recipe(encoding=newer.Spiral()).encoding.source
+    assert "default=2" in Recipe(encoding=older.Spiral()).encoding.source
+    assert "default=7" in named()
+    (tmp_path / "newer.py").write_text(text.replace("default=2", "default=8"))
+    assert "default=8" in named()
+    study = (
+        "from search_spaces.study import Ablation\nplan = Ablation({'a': {'encoding.kind': 'newer.py:Spiral'}}, 'a')\n"
+    )
+    loading = load("newer.py", text.replace("default=2", "default=9") + study)
+    assert "default=9" in loading.plan.arms["a"]["encoding.source"]
 
 
 def test_an_own_encoding_reaches_a_fresh_process(tmp_path) -> None:

@@ -11,11 +11,13 @@ import trainables.code
 from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Ablation, Edition, Halving, Search, Study
 from service.driver import FINISHED, Stop
+from service.history import History
 from service.home import Home
 from service.journal import Adopted, Confirms, Ended, FailedWith, Measured, Planned, Started, StoppedAt, read
 from service.outcomes import Outcomes
 from tests.rooms.toy import Toy, conduct, driving, measure
 from trainables.catalog import Fourier
+from trainables.code import Codes
 from trainables.recipe import FromTrial, Recipe, Run
 
 HALVING = Halving()
@@ -173,6 +175,7 @@ def test_a_reused_answer_is_judged_as_if_it_were_trained(tmp_path: Path) -> None
     stops = [{fact.run: fact.epoch for fact in facts(home, edition, StoppedAt)} for home in (alone, after)]
     assert stops[0] == stops[1]
     assert stops[0]
+    assert not stops[1].keys() & {fact.run for fact in facts(after, edition, Ended)}
 
 
 def test_weights_that_are_gone_are_trained_again_and_added(home: Home) -> None:
@@ -325,6 +328,15 @@ def test_adopted_answers_count_and_stay_counted(home: Home, other_code) -> None:
     assert not conduct(home, edition).trained
 
 
+def test_where_todays_code_has_an_answer_none_is_adopted(home: Home, other_code) -> None:
+    conduct(home, arms())
+    other_code()
+    conduct(home, arms())
+    other = arms(name="others")
+    assert not conduct(home, other, orders={"adopt": True}).trained
+    assert not facts(home, other, Adopted)
+
+
 def test_what_cannot_be_adopted_is_trained_by_todays_code(home: Home, other_code) -> None:
     edition = arms()
     conduct(home, edition)
@@ -346,7 +358,10 @@ def test_the_judge_hears_todays_code_only(home: Home, other_code) -> None:
     assert stopped
     other_code()
     conduct(home, edition)
-    assert {fact.run for fact in facts(home, edition, StoppedAt)[before:]} == stopped
+    again = facts(home, edition, StoppedAt)[before:]
+    assert {fact.run for fact in again} == stopped
+    today = History(edition, lambda recipe: Codes()(recipe).digest)
+    assert {fact.code for fact in again} == {today.code(edition.trial(0, {}).runs(1)[0])}
 
 
 def test_a_run_at_its_last_epoch_is_completed_whoever_ended_it(home: Home) -> None:

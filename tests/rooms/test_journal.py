@@ -83,8 +83,9 @@ def test_a_line_in_the_middle_that_is_no_fact_is_named(tmp_path: Path) -> None:
     path.write_text("".join([*lines[:2], '{"fact":"guessed"}\n', *lines[2:]]))
     with pytest.raises(JournalError, match=r"journal.jsonl, line 3, is no fact: .*guessed"):
         read(path)
+    unread = Journal(path, tmp_path / "lock")
     with pytest.raises(JournalError, match="line 3"):
-        Journal(path, tmp_path / "lock").__enter__()
+        unread.__enter__()
     path.write_text("".join(lines))
     assert len(write(tmp_path, []).read_text().splitlines()) == len(FACTS), "the lock was left free"
 
