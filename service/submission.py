@@ -68,19 +68,22 @@ class Submission:
 
         Raises: SubmissionError for a job that failed, or a home that this machine does not see.
         """
-        from service import editions
         from service.results import Result
 
         while self.status() not in ENDED:
             time.sleep(POLL_S)
         if self.status() == "FAILED":
             raise SubmissionError(f"{self.job} failed: {self.trouble()}")
-        home = Home.find(self.home)
-        if not any(id.startswith(self.study) for id in home.ids()):
-            raise SubmissionError(
-                f"{self.study} ended, but {home.root} is not visible here; its report: {self.mlflow()}"
-            )
-        return Result.open(home, editions.latest(home, self.study), self.mlflow() or None)
+        id = self.edition()
+        if self.home is None or id not in Home.find(self.home).ids():
+            where = self.home or "the home of that cluster"
+            raise SubmissionError(f"{id} ended, but {where} is not visible here; its report: {self.mlflow()}")
+        return Result.open(Home.find(self.home), id, self.mlflow() or None)
+
+    def edition(self) -> str:
+        """The study's id as it was settled over there, where an earlier start may stand: the plan names it."""
+        found = next((line for line in self.lines() if line.startswith(PLAN)), "")
+        return found.removeprefix(PLAN).partition(": ")[0] or self.study
 
     def followed(self) -> Iterator[str]:
         """The driver's lines until its plan is there, and the one after it: its parent run where MLflow has a server.

@@ -1,0 +1,103 @@
+"""What a trial costs beside its training: journal, decisions and MLflow, against plain Tune functions."""
+
+import os
+import statistics
+import time
+from itertools import pairwise
+
+import pytest
+
+import service
+from service.home import Home
+from service.journal import read
+from trainables.recipe import Recipe, Run
+
+PAIRS = 3
+ARMS, SEEDS = 14, 3
+BASE = {
+    "data.image": 16,
+    "data.train": 32,
+    "data.validation": 32,
+    "data.test": 32,
+    "model.dim": 16,
+    "model.heads": 2,
+    "optimiser.batch": 32,
+    "optimiser.epochs": 1,
+    "encoding.kind": "fourier",
+}
+POINTS = [{"encoding.gamma": 1.0 + number / 10} for number in range(ARMS)]
+pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]
+
+
+def ours(home):
+    """Seconds a trial in the loop, and of all of it: to the last fact that MLflow took."""
+    arms = {f"arm {number}": point for number, point in enumerate(POINTS)}
+    result = service.ablate(arms, base=BASE, baseline="arm 0", seeds=SEEDS, name="cost", at_once=1, home=str(home))
+    done = time.time()
+    facts = read(Home(home).study(result.edition.id).journal)[0]
+    ended = [fact.time for fact in facts if fact.fact == "ended"]
+    assert len(ended) == ARMS * SEEDS
+    beyond_the_first = ended[SEEDS - 1]
+    return loop(ended), (done - beyond_the_first) / (ARMS - 1)
+
+
+def plain(folder):
+    """Seconds a trial of the same runs as plain Tune functions with reused actors."""
+    import ray
+    from ray import tune
+
+    os.environ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"] = "1"
+    recipes = [Recipe().put(BASE | point).plain() for point in POINTS]
+    ended = []
+
+    class Clock(tune.Callback):
+        def on_trial_complete(self, iteration, trials, trial, **info):
+            ended.append(time.time())
+
+    def function(config):
+        from pathlib import Path
+        from tempfile import mkdtemp
+
+        import torch
+
+        from trainables.train import train
+
+        torch.set_num_threads(1)
+        for said in train(Run(recipe=Recipe.read(recipes[config["arm"]]), seed=config["seed"]), Path(mkdtemp())):
+            tune.report({"epoch": said.epoch})
+
+    ray.init(address="local", include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    try:
+        tune.Tuner(
+            tune.with_resources(function, {"CPU": 1}),
+            param_space={"seed": tune.grid_search(list(range(SEEDS))), "arm": tune.grid_search(list(range(ARMS)))},
+            tune_config=tune.TuneConfig(max_concurrent_trials=1, reuse_actors=True),
+            run_config=tune.RunConfig(storage_path=str(folder), callbacks=[Clock()], verbose=0),
+        ).fit()
+    finally:
+        ray.shutdown()
+    assert len(ended) == ARMS * SEEDS
+    return loop(ended)
+
+
+def loop(ended):
+    """Seconds a trial: the median gap between two runs' ends, once the first are behind."""
+    ended = sorted(ended)[SEEDS:]
+    return SEEDS * statistics.median(after - before for before, after in pairwise(ended))
+
+
+def test_a_trial_costs_little_beside_its_training(tmp_path):
+    told, plains, alls = [], [], []
+    for pair in range(PAIRS):
+        one, whole = ours(tmp_path / f"home{pair}")
+        told.append(one)
+        alls.append(whole)
+        plains.append(plain(tmp_path / f"plain{pair}"))
+    mine, theirs, whole = (statistics.median(seconds) for seconds in (told, plains, alls))
+    ratio = statistics.median(one / other for one, other in zip(told, plains, strict=True))
+    print(
+        f"\na trial of {SEEDS} seeds: {mine:.3f} s in the loop, {theirs:.3f} s as plain Tune ({ratio:.2f} x), "
+        f"{whole:.3f} s with everything drained and the report; load {os.getloadavg()[0]:.1f}"
+    )
+    assert whole <= 0.4
+    assert ratio <= 3

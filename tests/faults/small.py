@@ -1,0 +1,61 @@
+"""A study of seconds, conducted on a real local Ray; and whose processes are whose."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from search_spaces.study import Ablation, Edition, Score, Study
+from service import cluster, editions
+from service.driver import Driver
+from service.home import Home
+from service.journal import Fact, Journal
+from service.placement import Placement
+from trainables.recipe import Recipe
+from trainables.task import Task
+
+TINY = {"data.train": 130, "data.validation": 70, "data.test": 70, "optimiser.epochs": 3, "optimiser.batch": 32}
+
+
+def edition(arms: dict[str, dict[str, Any]], **values: Any) -> Edition:
+    """An ablation of one seed over 130 images."""
+    plan = Ablation(arms=arms, baseline=next(iter(arms)))
+    base = Recipe().put(TINY | values)
+    study = Study(name="small", question="Does it run?", base=base, plan=plan, score=Score("val/accuracy"), seeds=1)
+    return study.at(None)
+
+
+def conduct(
+    root: Path, edition: Edition, placement: Placement, hear: Callable[[Driver, Fact], None] = lambda *_: None
+) -> list[Fact]:
+    """Runs what is missing, on a Ray of its own; the journal's facts."""
+    home = Home(root)
+    folder = home.study(edition.id)
+    with Journal(folder.journal, folder.lock) as journal:
+        editions.keep(edition, home)
+        driver = Driver(edition, home, journal, placement)
+        driver.listeners.append(lambda fact: hear(driver, fact))
+        driver.begin()
+        first = driver.next()
+        if isinstance(first, Task):
+            cluster.conduct(driver, first)
+        return list(journal.facts)
+
+
+def processes(name: str) -> list[int]:
+    """The pids of the living processes below this one whose title begins with a name."""
+    shown = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    lines = [line.split(maxsplit=2) for line in shown.splitlines()]
+    parents = {int(pid): int(parent) for pid, parent, *_ in lines}
+    titled = [int(pid) for pid, _, *title in lines if title and title[0].startswith(name)]
+    return [pid for pid in titled if os.getpid() in _above(pid, parents)]
+
+
+def _above(pid: int, parents: dict[int, int]) -> list[int]:
+    line = [pid]
+    while line[-1] in parents:
+        line.append(parents[line[-1]])
+    return line

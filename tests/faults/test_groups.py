@@ -1,0 +1,102 @@
+"""Faults: what becomes of a run whose code raises, or whose process is killed, alone and in a worker group."""
+
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from service.driver import Driver
+from service.history import TRIES
+from service.home import Home
+from service.journal import Ended, Fact, FailedWith, Measured, Started
+from service.placement import Placement
+from tests.faults.small import conduct, edition, processes
+from trainables.failure import KILLED
+
+pytestmark = pytest.mark.fault
+
+
+class Killer:
+    """Kills one process of a name, once, at the first measurement."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.killed = name, 0
+
+    def __call__(self, driver: Driver, fact: Fact) -> None:
+        if isinstance(fact, Measured) and not self.killed:
+            self.killed = processes(self.name)[0]
+            os.kill(self.killed, signal.SIGKILL)
+
+
+def of(facts: list[Fact], kind: type) -> list:
+    return [fact for fact in facts if isinstance(fact, kind)]
+
+
+def test_a_killed_worker_fails_the_group_which_is_tried_again_and_goes_on(tmp_path: Path):
+    killer = Killer("ray::RayTrainWorker")
+    facts = conduct(
+        tmp_path, edition({"none": {}}, **{"optimiser.epochs": 40}), Placement(at_once=1, workers=2), killer
+    )
+    (failed,) = of(facts, FailedWith)
+    assert failed.reason.startswith("worker ")
+    assert failed.reason.endswith(KILLED)
+    assert failed.counts
+    assert [started.attempt for started in of(facts, Started)] == [1, 2]
+    assert [ended.outcome for ended in of(facts, Ended)] == ["completed"]
+
+
+def test_a_killed_asker_takes_its_group_with_it_and_the_next_finds_room(tmp_path: Path):
+    killer = Killer("ray::GroupTrial")
+    facts = conduct(
+        tmp_path, edition({"none": {}}, **{"optimiser.epochs": 30}), Placement(at_once=1, workers=2), killer
+    )
+    (failed,) = of(facts, FailedWith)
+    assert failed.reason == KILLED
+    assert [ended.outcome for ended in of(facts, Ended)] == ["completed"]
+
+
+def test_a_study_that_is_stopped_ends_its_group_after_the_epoch_and_goes_on_from_there(tmp_path: Path):
+    study = edition({"none": {}}, **{"optimiser.epochs": 30})
+
+    def stop(driver: Driver, fact: Fact) -> None:
+        driver.stop.asked = isinstance(fact, Measured)
+
+    begun = conduct(tmp_path, study, Placement(at_once=1, workers=2), stop)
+    assert len(of(begun, Measured)) == 1
+    assert not of(begun, FailedWith)
+    checkpoints = list(Home(tmp_path).study(study.id).root.rglob("checkpoint.pt"))
+    assert len(checkpoints) == 1
+    facts = conduct(tmp_path, study, Placement(at_once=1, workers=2))
+    assert [ended.outcome for ended in of(facts, Ended)] == ["completed"]
+    assert [measured.epoch for measured in of(facts, Measured)] == list(range(1, 31))
+
+
+def test_a_killed_process_is_told_and_tried_again(tmp_path: Path):
+    killer = Killer("ray::ImplicitFunc")
+    facts = conduct(tmp_path, edition({"none": {}}, **{"optimiser.epochs": 40}), Placement(at_once=1), killer)
+    (failed,) = of(facts, FailedWith)
+    assert failed.reason == KILLED
+    assert [ended.outcome for ended in of(facts, Ended)] == ["completed"]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_reason_of_a_run_that_raises_is_its_own_error(tmp_path: Path, workers: int):
+    def spoil(driver: Driver, fact: Fact) -> None:
+        if isinstance(fact, Started):
+            (Path(driver.flying[fact.run].folder) / "checkpoint.pt").write_text("no checkpoint")
+
+    facts = conduct(tmp_path, edition({"none": {}}), Placement(at_once=1, workers=workers), spoil)
+    failures = of(facts, FailedWith)
+    assert len(failures) == TRIES
+    for failed in failures:
+        assert re.fullmatch(r"\S+Error: .+ \(checkpoint\.py, line \d+\)", failed.reason)
+    assert not of(facts, Ended)
+
+
+def test_two_groups_at_once_share_the_machine(tmp_path: Path):
+    arms = {name: {"encoding.kind": name} for name in ("none", "learnable", "sinusoidal")}
+    facts = conduct(tmp_path, edition(arms), Placement(at_once=2, workers=1))
+    assert [ended.outcome for ended in of(facts, Ended)] == ["completed"] * 3
+    assert not of(facts, FailedWith)

@@ -1,0 +1,153 @@
+"""kill -9 at five points, and the same command again: the numbers are those of a study that nothing disturbed."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from search_spaces.study import Edition
+from service import editions
+from service.home import Home
+from service.mirror_store import look_up
+from tests.faults.killed import ended, facts, numbers, points, trained_after_its_end
+from tests.journeys.files import ENCODINGS, REACH
+from tests.journeys.terminal import Terminal
+
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
+
+ABLATION = ("run", "./study.py", "--budget", "long", "--seeds", "2")
+SEARCH = ("run", "./study.py", "--set", "optimiser.epochs=12", "--set", "data.train=200", "--as", "long")
+
+
+@pytest.fixture
+def terminal(tmp_path):
+    made = []
+
+    def make(name, text):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "study.py").write_text(text)
+        made.append(Terminal(folder))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.clear()
+
+
+def killed_at(terminal, command, moments):
+    """Types a command again and again, each time killed at the next moment (a text, and seconds after it)."""
+    for text, wait_s in moments:
+        running = terminal.begin(*command)
+        running.wait_for(text)
+        time.sleep(wait_s)
+        running.kill()
+        assert running.end().code == -signal.SIGKILL
+
+
+def shown(terminal, id):
+    """MLflow's id of the study and of every run, by place; a trial's is another once its curve is sent anew."""
+    home = Home(terminal.home)
+    store = look_up(home, editions.stored(home, id))
+    return {} if store is None else {place: row.id for place, row in store.shown.items() if place[0] != "trial"}
+
+
+def test_an_ablation_has_the_numbers_of_the_undisturbed_one(terminal):
+    plain, hurt = terminal("plain", ENCODINGS), terminal("hurt", ENCODINGS)
+    assert plain.type(*ABLATION).code == 0
+    moments = [("plan:", 0), ("started", 2.5), ("epoch 3/40", 0), ("epoch 30/40", 0), ("completed", 0)]
+    killed_at(hurt, ABLATION, moments)
+    before = shown(hurt, "encodings@long")
+    done = hurt.type(*ABLATION)
+    assert done.code == 0, done.out + done.err
+    told, calm = facts(hurt.home, "encodings@long"), facts(plain.home, "encodings@long")
+    assert numbers(told) == numbers(calm)
+    assert ended(told) == ended(calm)
+    assert len(ended(told)) == 6
+    assert trained_after_its_end(told) == []
+    after = shown(hurt, "encodings@long")
+    assert before
+    assert before.items() <= after.items()
+    verified = hurt.type("verify", "encodings")
+    assert verified.code == 0, verified.out
+
+
+def test_a_search_one_at_a_time_proposes_the_same_points(terminal):
+    plain, hurt = terminal("plain", REACH), terminal("hurt", REACH)
+    command = (*SEARCH, "--at-once", "1")
+    assert plain.type(*command).code == 0
+    moments = [("planned", 0), ("epoch 2/12", 0), ("completed", 0), ("epoch 5/12", 0.1), ("confirming", 0.3)]
+    killed_at(hurt, command, moments)
+    done = hurt.type(*command)
+    assert done.code == 0, done.out + done.err
+    told, calm = facts(hurt.home, "reach@base~long"), facts(plain.home, "reach@base~long")
+    assert points(told) == points(calm)
+    assert [fact.numbers for fact in told if fact.fact == "confirms"] == [
+        fact.numbers for fact in calm if fact.fact == "confirms"
+    ]
+    assert ended(told) == ended(calm)
+    assert [(f.run, f.epoch, f.cutoff) for f in told if f.fact == "stopped"] == [
+        (f.run, f.epoch, f.cutoff) for f in calm if f.fact == "stopped"
+    ]
+    assert numbers(told) == numbers(calm)
+    assert trained_after_its_end(told) == []
+    verified = hurt.type("verify", "reach")
+    assert verified.code == 0, verified.out
+
+
+def test_a_search_two_at_a_time_shares_equal_numbers(terminal):
+    plain, hurt = terminal("plain", REACH), terminal("hurt", REACH)
+    assert plain.type(*SEARCH).code == 0
+    killed_at(hurt, SEARCH, [("epoch 3/12", 0), ("completed", 0)])
+    assert hurt.type(*SEARCH).code == 0
+    told, calm = facts(hurt.home, "reach@base~long"), facts(plain.home, "reach@base~long")
+    ours, theirs = numbers(told), numbers(calm)
+    both = ours.keys() & theirs.keys()
+    assert len(both) >= 2  # the first point is the plan's own
+    for run in both:
+        epochs = ours[run].keys() & theirs[run].keys()
+        assert {epoch: ours[run][epoch] for epoch in epochs} == {epoch: theirs[run][epoch] for epoch in epochs}
+    assert trained_after_its_end(told) == []
+    assert hurt.type("verify", "reach").code == 0
+
+
+def test_a_killed_worker_is_a_failure_and_is_tried_again(terminal):
+    one = terminal("one", ENCODINGS)
+    running = one.begin(*ABLATION, "--seeds", "1")
+    running.wait_for("epoch 5/40")
+    victim = next(line for line in running.group() if "ray::" in line and "ImplicitFunc" in line)
+    os.kill(int(victim.split()[0]), signal.SIGKILL)
+    done = running.end()
+    assert done.code == 0, done.out + done.err
+    told = facts(one.home, "encodings@long")
+    failed = [fact for fact in told if fact.fact == "failed"]
+    assert len(failed) == 1
+    assert failed[0].reason
+    assert "failed: " + failed[0].reason in done.out
+    attempts = [fact.attempt for fact in told if fact.fact == "started" and fact.run == failed[0].run]
+    assert attempts == [1, 2]
+    assert ended(told)[failed[0].run] == "completed"
+    assert len(ended(told)) == 3
+    assert one.type("verify", "encodings").code == 0
+
+
+def test_a_torn_line_is_dropped_and_said(terminal):
+    one = terminal("one", ENCODINGS)
+    command = ("run", "./study.py", "--seeds", "1")
+    assert one.type(*command).code == 0
+    journal = Home(one.home).study("encodings@base").journal
+    whole = journal.read_bytes()
+    torn = whole.splitlines(keepends=True)
+    journal.write_bytes(b"".join(torn[:-1]) + torn[-1][: len(torn[-1]) // 2])
+    again = one.type(*command)
+    assert again.code == 0
+    assert "the journal's last line was torn by a crash, and dropped" in again.out
+    assert ended(facts(one.home, "encodings@base")).keys() == {
+        run.key for trial in _edition(one).arms() for run in trial.runs(1)
+    }
+    assert one.type("verify", "encodings").code == 0
+
+
+def _edition(terminal) -> Edition:
+    return editions.stored(Home(terminal.home), "encodings@base")

@@ -1,0 +1,116 @@
+"""Study files as a user would write them, small enough to train in seconds."""
+
+SMALL = """
+from search_spaces.space import Real, Space
+from search_spaces.study import Ablation, Budget, Halving, Search, Study
+from search_spaces.claim import AtLeast
+from trainables.catalog import EncodingSpec, Fourier, NoEncoding, Sinusoidal
+from trainables.recipe import AdamW, FromTrial, Recipe, RedGreen, ViT
+from pydantic import Field
+
+BASE = Recipe(
+    data=RedGreen(image=16, train=120, validation=40, test=60),
+    model=ViT(dim=16, heads=2),
+    encoding=Fourier(gamma=2.0),
+    optimiser=AdamW(epochs=2, batch=40, lr=0.01),
+)
+"""
+
+SPIRAL = (
+    SMALL
+    + '''
+class Spiral(EncodingSpec):
+    """A place's angle and radius around the middle, the angle wound by the radius."""
+
+    kind: str = Field(default="mine.py:Spiral", init=False)
+    turns: float = Field(default=2.0, gt=0, description="a positive number of turns")
+
+    def build(self, widths, grid, depth):
+        import torch
+        from trainables.encoding import Code
+
+        class Module(Code):
+            def __init__(self, turns):
+                super().__init__()
+                x, y = (grid.coordinates() - torch.tensor([grid.columns, grid.rows]) / 2 + 0.5).unbind(1)
+                radius = (x.square() + y.square()).sqrt()
+                angle = torch.atan2(y, x) + turns * radius
+                self.register_buffer("places", torch.stack([radius * angle.cos(), radius * angle.sin()], dim=1))
+                self.project = torch.nn.Linear(2, widths.dim)
+
+            def code(self):
+                return torch.cat([self.places.new_zeros(grid.prefix, widths.dim), self.project(self.places)])
+
+        return Module(self.turns)
+
+
+study = Study(
+    name="mine",
+    question="Does a spiral beat a wave?",
+    base=BASE,
+    plan=Ablation(arms={"wave": {}, "spiral": {"encoding": Spiral(turns=1.5)}}, baseline="wave"),
+    claims=(AtLeast("wave", 0.999, source="a claim that so short a training refutes"),),
+    seeds=2,
+)
+'''
+)
+"""An ablation with an encoding of one's own: four runs of two epochs."""
+
+ENCODINGS = (
+    SMALL
+    + """
+study = Study(
+    name="encodings",
+    question="Which one?",
+    base=BASE,
+    plan=Ablation(
+        arms={"none": {"encoding": NoEncoding()}, "wave": {}, "sine": {"encoding": Sinusoidal()}}, baseline="none"
+    ),
+    budgets={"small": Budget(values={}), "long": Budget(values={"data.train": 400, "optimiser.epochs": 40}, seeds=1)},
+    seeds=2,
+)
+"""
+)
+"""A plain ablation: six runs of two epochs; `long`: three of forty."""
+
+REACH = (
+    SMALL
+    + """
+study = Study(
+    name="reach",
+    question="How far?",
+    base=BASE.put({"optimiser.epochs": 4}),
+    plan=Search(
+        space=Space({"encoding.gamma": Real(low=0.1, high=30.0, log=True)}),
+        first=({"encoding.gamma": 2.0},),
+        trials=5,
+        stop=Halving(factor=2),
+    ),
+    seeds=2,
+)
+"""
+)
+"""A search of five points with halving: runs of four epochs."""
+
+PRETRAINED = (
+    SMALL
+    + """
+DIRECTION = {"data.task": "direction4"}
+DISTANCE = {"data.task": "absolute", "start": FromTrial(values=DIRECTION, part="encoding").plain()}
+study = Study(
+    name="pretrained",
+    question="Does pretraining help?",
+    base=BASE,
+    plan=Ablation(
+        arms={
+            "scratch": {},
+            "once": {"start": FromTrial(values=DIRECTION, part="encoding").plain()},
+            "twice": {"start": FromTrial(values=DISTANCE, part="encoding").plain()},
+        },
+        baseline="scratch",
+    ),
+    seeds=2,
+)
+"""
+)
+"""Arms that start from other runs: `once` from one, `twice` from one that starts from the same."""

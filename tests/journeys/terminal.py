@@ -1,0 +1,131 @@
+"""A user's terminal: types `locus ...` in a process group of its own, on a pipe or a pty, and ends exactly that."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import service
+
+ROOT = Path(service.__file__).parents[1]
+PATIENCE_S = 150
+
+
+@dataclass(frozen=True)
+class Typed:
+    """How a command ended. `out` holds both streams where they are one terminal."""
+
+    code: int
+    out: str
+    err: str
+    seconds: float
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.splitlines()
+
+
+class Command:
+    """A command under way, whose output is read as it comes."""
+
+    def __init__(self, words: list[str], env: dict[str, str], cwd: Path, *, on_pty: bool = False) -> None:
+        self.begun = time.monotonic()
+        self._said: dict[str, list[str]] = {"out": [], "err": []}
+        ours, theirs = pty.openpty() if on_pty else (None, subprocess.PIPE)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "service", *words], env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=theirs,
+            stderr=theirs, start_new_session=True,
+        )  # fmt: skip
+        if ours is None:
+            files = {"out": self.process.stdout.fileno(), "err": self.process.stderr.fileno()}
+        else:
+            os.close(theirs)
+            files = {"out": ours}
+        self._readers = [threading.Thread(target=self._read, args=item, daemon=True) for item in files.items()]
+        for reader in self._readers:
+            reader.start()
+
+    def _read(self, name: str, file: int) -> None:
+        try:
+            while chunk := os.read(file, 65536):
+                self._said[name].append(chunk.decode(errors="replace"))
+        except OSError:  # a pty whose other end closed
+            return
+
+    @property
+    def out(self) -> str:
+        return "".join(self._said["out"])
+
+    def wait_for(self, text: str, timeout_s: float = PATIENCE_S) -> None:
+        """Waits until the command has said a text."""
+        until = time.monotonic() + timeout_s
+        while text not in self.out:
+            assert time.monotonic() < until, f"{text!r} was not said within {timeout_s} s:\n{self.out}"
+            if self.process.poll() is not None:
+                self._readers[0].join(5)
+                assert text in self.out, f"ended without {text!r}:\n{self.out}\n{''.join(self._said['err'])}"
+            time.sleep(0.02)
+
+    def interrupt(self) -> None:
+        """Ctrl-C, as a terminal sends it: to the whole group."""
+        os.killpg(self.process.pid, signal.SIGINT)
+
+    def kill(self) -> None:
+        """kill -9 of the whole group."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+
+    def group(self) -> list[str]:
+        """The processes of this command's session that still live, Ray's too."""
+        return [line for line in alive() if line.split()[1] == str(self.process.pid)]
+
+    def end(self, timeout_s: float = PATIENCE_S) -> Typed:
+        """Waits for the command's own end."""
+        code = self.process.wait(timeout_s)
+        seconds = time.monotonic() - self.begun
+        for reader in self._readers:
+            reader.join(1)
+        return Typed(code, self.out, "".join(self._said["err"]), seconds)
+
+    def clear(self) -> None:
+        """Ends what is left of this command's session, and nothing else."""
+        for line in self.group():
+            try:
+                os.kill(int(line.split()[0]), signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+
+
+def alive() -> list[str]:
+    """pid, session and command of all living processes."""
+    shown = subprocess.run(["ps", "-eo", "pid=,sess=,stat=,args="], capture_output=True, text=True, check=True).stdout
+    return [line.strip() for line in shown.splitlines() if " Z" not in line[:30]]
+
+
+class Terminal:
+    """A home and a working folder; `type` runs a command to its end, `begin` leaves it running."""
+
+    def __init__(self, folder: Path, **env: str) -> None:
+        self.folder, self.home = folder, folder / "home"
+        known = {name: value for name, value in os.environ.items() if not name.startswith(("RAY", "MLFLOW", "LOCUS"))}
+        own = {"LOCUS_HOME": str(self.home), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+        self.env = known | own | env
+        self.begun: list[Command] = []
+
+    def begin(self, *words: str, on_pty: bool = False, **env: str) -> Command:
+        command = Command(list(words), self.env | env, self.folder, on_pty=on_pty)
+        self.begun.append(command)
+        return command
+
+    def type(self, *words: str, timeout_s: float = PATIENCE_S, **env: str) -> Typed:
+        return self.begin(*words, **env).end(timeout_s)
+
+    def clear(self) -> None:
+        for command in self.begun:
+            command.clear()

@@ -1,0 +1,162 @@
+"""A study file with an encoding of one's own, end to end: typed in, trained, found in MLflow, and read back equal."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from search_spaces.study import Edition
+from service.home import Home
+from service.journal import read
+from service.mirror_store import look_up
+from service.outcomes import Outcomes
+from tests.journeys.files import SPIRAL
+from tests.journeys.terminal import Terminal
+from trainables.recipe import Recipe
+
+RUN = ("run", "./mine.py")
+
+
+@pytest.fixture(scope="module")
+def mine(tmp_path_factory):
+    """A terminal in which the study was run once; every test leaves it as it was."""
+    terminal = Terminal(tmp_path_factory.mktemp("mine"))
+    (terminal.folder / "mine.py").write_text(SPIRAL)
+    terminal.first = terminal.type(*RUN)
+    yield terminal
+    terminal.clear()
+
+
+def facts(terminal, id="mine@base"):
+    return read(Home(terminal.home).study(id).journal)[0]
+
+
+def codes(terminal, id="mine@base"):
+    return {fact.code for fact in facts(terminal, id) if fact.fact == "ended"}
+
+
+def started(terminal, id="mine@base"):
+    return [fact for fact in facts(terminal, id) if fact.fact == "started"]
+
+
+def test_it_runs_to_its_report(mine):
+    done = mine.first
+    assert (done.code, done.err) == (0, "")
+    assert "plan: mine@base: 4 runs to train, 0 done, 0 reused; unknown until the first epoch" in done.lines
+    assert len([line for line in done.lines if line.endswith("completed")]) == 4
+    assert "REFUTED" in done.out
+    report = re.search(r"^report +(.*)$", done.out, re.MULTILINE)[1]
+    assert "spiral" in Path(report).read_text()
+    assert "next       locus run ./mine.py --seeds 4" in done.out
+    assert len(started(mine)) == 4
+
+
+def test_it_says_every_event(mine):
+    events = [line[7:] for line in mine.first.lines if re.match(r"\d\d:\d\d  ", line)]
+    begun = sorted(event for event in events if event.endswith("started"))
+    assert begun == ["#0 seed 0 started", "#0 seed 1 started", "#1 seed 0 started", "#1 seed 1 started"]
+    assert {event for event in events if event.endswith("planned")} == {"#0 wave planned", "#1 spiral planned"}
+
+
+def test_mlflow_gives_the_equal_recipe_back(mine):
+    stored = Home(mine.home).study("mine@base").study
+    edition = Edition.read(json.loads(stored.read_text()))
+    store = look_up(Home(mine.home), edition)
+    levels = sorted(place[0] for place in store.shown)
+    assert levels == ["run"] * 4 + ["study"] + ["trial"] * 2
+    assert {shown.status for shown in store.shown.values()} == {"FINISHED"}
+    spiral = store.shown["trial", "1", None]
+    text = Path(store.client.download_artifacts(spiral.id, "recipe.json")).read_text()
+    trial = edition.arms()[1]
+    assert Recipe.read(json.loads(text)) == trial.recipe
+    ended = {fact.run: fact for fact in facts(mine) if fact.fact == "ended"}
+    for run in trial.runs(2):
+        answered = Outcomes(Home(mine.home)).get(run.key, ended[run.key].code)
+        shown = store.shown["run", "1", run.seed]
+        last = answered.outcome.curve[-1].values
+        assert {name: shown.latest[name] for name in last} == last
+        assert answered.run == run
+        assert answered.run.recipe == trial.recipe
+
+
+def test_typed_again_nothing_runs_and_neither_ray_nor_torch_is_imported(mine):
+    before = facts(mine)
+    again = mine.type(*RUN, PYTHONPROFILEIMPORTTIME="1")
+    assert again.code == 0
+    assert "plan: mine@base: 0 runs to train, 4 done, 0 reused; nothing to wait for" in again.lines
+    assert facts(mine) == before
+    imported = set(re.findall(r"\| +(\w+)$", again.err, re.MULTILINE))
+    assert not imported & {"ray", "torch", "timm"}
+    assert "service" in imported
+    assert again.out.split("\n\n")[1:] == mine.first.out.split("\n\n")[1:]
+
+
+def test_verify_is_green_and_check_exits_1_where_a_claim_is_refuted(mine):
+    assert mine.type("verify", "mine").code == 0
+    assert mine.type("report", "mine").code == 0
+    assert mine.type("report", "mine", "--check").code == 1
+
+
+def test_rerun_is_equal_bit_for_bit(mine):
+    key = next(fact.run for fact in facts(mine) if fact.fact == "ended")
+    again = mine.type("rerun", key[:10])
+    assert again.code == 0, again.out + again.err
+    assert re.search(rf"{key}: (\d+) numbers compared, 0 differ", again.out)
+
+
+def test_status_knows_it(mine):
+    status = json.loads(mine.type("status", "mine", "--json").out)[0]
+    assert (status["id"], status["state"], status["done"], status["asked"]) == ("mine@base", "done", 4, 4)
+    assert mine.type("status").code == 0
+
+
+@pytest.mark.slow
+def test_more_seeds_run_only_what_is_missing_and_less_runs_nothing(mine):
+    before = started(mine)
+    more = mine.type(*RUN, "--seeds", "3")
+    assert "plan: mine@base: 2 runs to train, 4 done, 0 reused" in more.out
+    assert [fact.seed for fact in started(mine)[len(before) :]] == [2, 2]
+    less = mine.type(*RUN, "--seeds", "1")
+    assert less.code == 0
+    assert len(started(mine)) == len(before) + 2
+    assert mine.type("verify", "mine").code == 0
+
+
+@pytest.mark.slow
+def test_another_study_reuses_the_answers(mine):
+    text = SPIRAL.replace('name="mine"', 'name="other"').replace('"wave": {}', '"plain": {}').replace("wave", "plain")
+    (mine.folder / "mine.py").write_text(text.replace("seeds=2", "seeds=1"))
+    try:
+        done = mine.type("run", "mine.py")
+    finally:
+        (mine.folder / "mine.py").write_text(SPIRAL)
+    assert done.code == 0, done.err
+    assert "plan: other@base: 0 runs to train, 0 done, 2 reused" in done.out
+    assert not started(mine, "other@base")
+    assert mine.type("verify", "other").code == 0
+
+
+@pytest.mark.slow
+def test_an_edited_encoding_trains_again_or_is_adopted(tmp_path):
+    mine = Terminal(tmp_path)
+    file = mine.folder / "mine.py"
+    file.write_text(SPIRAL)
+    try:
+        assert mine.type(*RUN).code == 0
+        file.write_text(SPIRAL.replace("turns * radius", "turns * radius + 0.1"))
+        plan = mine.type("plan", "./mine.py")
+        assert "mine.py changed: 2 runs of older code not counted (--adopt counts)" in plan.out, plan.out + plan.err
+        assert "plan: mine@base: 2 runs to train, 2 done" in plan.out
+        adopted = mine.type(*RUN, "--adopt")
+        assert "plan: mine@base: 0 runs to train, 2 done, 2 reused" in adopted.out
+        assert len(started(mine)) == 4
+        again = mine.type(*RUN)
+        assert "plan: mine@base: 0 runs to train, 4 done" in again.out
+        file.write_text(SPIRAL.replace("turns * radius", "turns * radius + 0.2"))
+        anew = mine.type(*RUN, "--fresh")
+        assert "plan: mine@base.2: 2 runs to train, 0 done, 2 reused" in anew.out
+        assert anew.code == 0
+        assert len(codes(mine, "mine@base.2") - codes(mine)) == 1
+    finally:
+        mine.clear()

@@ -1,0 +1,118 @@
+"""The same from Python: `sweep` and `ablate`, and their results as a notebook uses them, on a real Ray."""
+
+import math
+
+import pytest
+import torch
+
+import service
+from trainables.data import load
+
+SMALL = {
+    "data.image": 16,
+    "data.train": 120,
+    "data.validation": 40,
+    "data.test": 60,
+    "model.dim": 16,
+    "model.heads": 2,
+    "optimiser.epochs": 2,
+    "optimiser.batch": 40,
+}
+GAMMA = {"encoding.gamma": service.Real(low=0.1, high=30.0, log=True)}
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    return tmp_path_factory.mktemp("home")
+
+
+def swept(home, **more):
+    return service.sweep(
+        {**SMALL, "data.task": "direction", "encoding.kind": "fourier"},
+        GAMMA,
+        trials=4,
+        seeds=2,
+        home=str(home),
+        **more,
+    )
+
+
+def test_a_sweep_is_a_study_that_resumes(home, capsys):
+    result = swept(home, name="reach")
+    trials = result.trials()
+    assert len(trials) == len(result.rows) >= 4
+    assert len(result.table()) >= 2 * 4
+    assert result.best is not None
+    assert result.best.recipe.encoding.kind == "fourier"
+    capsys.readouterr()
+    again = swept(home, name="reach")
+    assert "plan: reach@base: 0 runs to train" in capsys.readouterr().out
+    assert again.best.recipe == result.best.recipe
+    assert repr(again).startswith("reach@base: Which values are best?")
+    assert "<table" in again._repr_html_()
+
+
+def test_best_comes_with_its_weights(home):
+    result = service.result("reach", home=str(home))
+    best = result.best
+    for seed, run in best.runs.items():
+        images, targets = load(best.recipe.data).test.batch(slice(0, 60), torch.float32)
+        with torch.no_grad():
+            right = (best.model(seed).eval()(images).argmax(dim=1) == targets).double().mean()
+        assert float(right) == run.final("test/accuracy")
+    again = service.rerun(best.trial.runs(1)[0].key, home=str(home))
+    assert again.equal
+    assert again.compared > 0
+
+
+def test_an_ablation_compares_with_its_baseline(home):
+    result = service.ablate(
+        {
+            "none": {},
+            "sinusoidal": {"encoding.kind": "sinusoidal"},
+            "peg": {"encoding.kind": "peg"},
+        },
+        base={**SMALL, "data.task": "absolute"},
+        baseline="none",
+        seeds=3,
+        name="arms",
+        home=str(home),
+    )
+    assert set(result.scores) == {"none", "sinusoidal", "peg"}
+    assert all(scores.n == 3 for scores in result.scores.values())
+    gap, p = result.differences["peg"]
+    ours = [_test_score(result, "peg", seed) - _test_score(result, "none", seed) for seed in range(3)]
+    assert math.isclose(gap.mean, sum(ours) / 3, abs_tol=1e-12)
+    assert p is None or 0 <= p <= 1
+    assert result.claims == []
+    page = result.report()
+    assert page.name == "report.html"
+    assert "sinusoidal" in page.read_text()
+    assert len(result.trials()) == 3
+    assert len(result.table()) == 9
+    assert result.mlflow_url
+
+
+def _test_score(result, arm, seed):
+    return result.named[arm].runs[seed].final("test/accuracy")
+
+
+def test_an_unnamed_call_is_known_by_what_it_asks(home, monkeypatch):
+    from service import verbs
+
+    asked = []
+    monkeypatch.setattr(verbs, "run", lambda study, **orders: asked.append(study))
+    for low in (0.1, 0.1, 0.2):
+        space = {"encoding.gamma": service.Real(low=low, high=30.0, log=True)}
+        service.sweep({"encoding.kind": "fourier"}, space, trials=3)
+    service.sweep({"encoding.kind": "fourier"}, GAMMA, trials=9, seeds=7)
+    names = [study.name for study in asked]
+    assert names[0] == names[1] == names[3] != names[2]
+    assert names[0].startswith("sweep-")
+    assert {study.at().id.partition("@")[0] for study in asked} == set(names)
+
+
+def test_every_name_is_what_it_says_also_after_its_use(home):
+    """A module that is imported later must not take the place of a verb of the same name."""
+    assert [name for name in service.__all__ if not callable(getattr(service, name))] == []

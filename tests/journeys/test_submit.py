@@ -1,0 +1,137 @@
+"""A study on a cluster of two nodes: submitted, looked at, stopped, submitted again, and found whole in MLflow."""
+
+import os
+import re
+import tempfile
+from pathlib import Path
+
+import pytest
+
+import service
+from search_spaces.library import find
+from search_spaces.study import Edition
+from service import editions
+from service.home import Home
+from service.journal import read
+from service.mirror_store import STUDY, look_up
+from tests.journeys.cluster import Cluster
+from tests.journeys.files import ENCODINGS
+from tests.journeys.terminal import Terminal
+
+pytestmark = pytest.mark.slow
+ID = "encodings@long"
+EPOCHS = 40
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with tempfile.TemporaryDirectory(prefix="e-", ignore_cleanup_errors=True) as folder:
+        found = Cluster(Path(folder))
+        try:
+            yield found
+        finally:
+            found.end()
+
+
+@pytest.fixture
+def laptop(cluster, tmp_path):
+    terminal = Terminal(tmp_path, **{name: cluster.env[name] for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH")})
+    terminal.env.pop("LOCUS_HOME")
+    (tmp_path / "study.py").write_text(ENCODINGS)
+    yield terminal
+    terminal.clear()
+
+
+def facts(home: Home, kind: str) -> list:
+    return [fact for fact in read(home.study(ID).journal)[0] if fact.fact == kind]
+
+
+def shown(home: Home, edition: Edition) -> dict:
+    """MLflow's runs by their place, with how they ended."""
+    return {place: (one.id, one.status) for place, one in look_up(home, edition).shown.items()}
+
+
+def test_it_is_submitted_stopped_and_goes_on(cluster, laptop):
+    home = Home(laptop.home)
+    at = ("--address", cluster.address)
+    send = ("submit", "./study.py", "--budget", "long", "--home", str(laptop.home), *at)
+
+    first = laptop.type(*send)
+    assert first.code == 0, first.out + first.err
+    assert any(line.startswith("versions: python") for line in first.lines)
+    assert f"plan: {ID}: 3 runs to train" in first.out
+    assert "2 runs at once" in first.out
+    assert f"locus stop {ID} {' '.join(at)}" in first.out
+
+    again = laptop.type(*send)
+    assert again.code == 0, again.err
+    assert f"{ID} is already running there as locus-encodings-long-1" in again.out
+
+    status = laptop.type("status", "encodings", *at)
+    assert re.search(rf"{ID} +RUNNING +job locus-encodings-long-1", status.out), status.out + status.err
+
+    watch = laptop.begin("logs", ID, *at, "-f")
+    watch.wait_for("epoch 1/40")
+    stopped = laptop.type("stop", ID, *at)
+    assert re.search(rf"{ID} +STOPPED", stopped.out), stopped.out + stopped.err
+    said = watch.end()
+    assert said.code == 0
+    measured = len(facts(home, "measured"))
+    assert 0 < measured < 3 * EPOCHS
+    edition = editions.stored(home, ID)
+    before = shown(home, edition)
+    assert "RUNNING" not in {status for _, status in before.values()}
+    assert before[STUDY][1] == "KILLED"
+
+    on = laptop.type(*send)
+    assert on.code == 0, on.err
+    rest = laptop.type("logs", "encodings", *at, "-f")
+    assert "locus-encodings-long-2" in laptop.type("status", ID, *at).out
+    assert len(facts(home, "ended")) == 3, rest.out
+    assert len({(fact.run, fact.epoch) for fact in facts(home, "measured")}) == 3 * EPOCHS
+    after = shown(home, edition)
+    assert {place: id for place, (id, _) in after.items()}.items() >= {
+        place: id for place, (id, _) in before.items()
+    }.items()
+    assert {status for _, status in after.values()} == {"FINISHED"}
+
+
+def test_a_refusal_over_there_is_one_line_here(cluster, laptop):
+    wrong = laptop.type(
+        "submit", "./study.py", "--home", str(laptop.home), "--address", cluster.address, "--at-once", "9"
+    )
+    assert wrong.code == 2
+    assert wrong.err.splitlines()[-1] == "locus: at-once must be at most 2 with 2 cores and 1 a run, got 9"
+    assert not os.path.exists(Home(laptop.home).study("encodings@small").root)
+
+
+def test_an_unknown_study_and_a_wrong_token_are_one_line(cluster, laptop, tmp_path):
+    unknown = laptop.type("status", "nothing", "--address", cluster.address)
+    assert (unknown.code, unknown.err.strip()) == (2, f"locus: no study 'nothing' was submitted to {cluster.address}")
+    token = tmp_path / "token"
+    token.write_text("f" * 48)
+    refused = laptop.type("status", "nothing", "--address", cluster.address, RAY_AUTH_TOKEN_PATH=str(token))
+    assert refused.code == 2
+    assert "RAY_AUTH_TOKEN_PATH must name the cluster's token" in refused.err
+    assert len(refused.err.strip().splitlines()) == 1
+
+
+def test_worker_groups_span_the_nodes(cluster, laptop, monkeypatch):
+    """From Python: the runs of two workers equal those of one process."""
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.setenv(name, cluster.env[name])
+    study = find(str(laptop.folder / "study.py"))
+    sent = {"budget": "small", "seeds": 1, "address": cluster.address}
+    curves = []
+    for workers in (2, 0):
+        home = str(laptop.folder / f"home-{workers}")
+        submission = service.submit(study, home=home, workers=workers, **sent)
+        result = submission.wait()
+        assert submission.status() == "SUCCEEDED"
+        assert str(Home(Path(home)).root) == str(result.home.root)
+        facts, _ = read(result.home.study("encodings@small").journal)
+        assert not [fact for fact in facts if fact.fact == "failed"]
+        measured = [fact for fact in facts if fact.fact == "measured"]
+        curves.append({(fact.run, fact.epoch): fact.values["train/loss"] for fact in measured})
+    assert len(curves[0]) == 6
+    assert curves[0] == pytest.approx(curves[1], abs=1e-5)
