@@ -130,7 +130,8 @@ def _conduct(resolved: Any, orders: Orders, *, fresh: bool = False) -> None:
     try:
         result = verbs.here(resolved, orders, fresh=fresh)
     except KeyboardInterrupt:
-        _say(f"stopped; what is finished is kept. This goes on: {_again()}")
+        again = _again() if orders.address == "local" else "the same locus submit"
+        _say(f"stopped; what is finished is kept. This goes on: {again}")
         raise typer.Exit(INTERRUPTED) from None
     looking.ending(result, f"{_again('--seeds')} --seeds {result.history.seeds + 2}")
 

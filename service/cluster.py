@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import secrets
 import signal
 import sys
 import tempfile
@@ -71,7 +72,6 @@ class Asker(Searcher):  # type: ignore[misc]
         super().__init__(metric="epoch", mode="max")
         self.driver = driver
         self.held: Task | None = first
-        self.tasks: dict[str, Task] = {}
 
     def suggest(self, trial_id: str) -> Any:
         """A task's config; None: ask again later; FINISHED: nothing is left."""
@@ -121,8 +121,10 @@ class Hearer(FIFOScheduler):  # type: ignore[misc]
 
     def on_trial_error(self, tune_controller: Any, trial: TuneTrial) -> None:
         """A run failed: with its reason, which only Tune knows where the process was killed."""
-        why = reason(Path(trial.error_file).read_text() if trial.error_file else "")
-        self.driver.failed(_task(trial), why, lost=lost(why))
+        text = Path(trial.error_file).read_text() if trial.error_file else ""
+        with self.driver.folder.log.open("a") as log:
+            log.write(text)
+        self.driver.failed(_task(trial), reason(text), lost=lost(reason(text)))
 
     def __getstate__(self) -> dict[str, Any]:
         return {}
@@ -198,12 +200,24 @@ def _session(address: str, **settings: Any) -> Iterator[None]:
     """A quiet session with Ray, ended whatever happens. What fails is in the journal, with its reason."""
     for name in ("ray.tune", "ray.train", "ray._private"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
+    if address == "local":
+        _keep_token()
     ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **settings)
     try:
         yield
     finally:
         with _deaf():
             ray.shutdown()
+
+
+def _keep_token() -> None:
+    """Sees to it that the token of a Ray of our own, which Ray would write for all to read, is its owner's alone."""
+    token = Path("~/.ray/auth_token").expanduser()
+    token.parent.mkdir(parents=True, exist_ok=True)
+    if not token.exists():
+        token.touch(mode=0o600)
+        token.write_text(secrets.token_hex(32))
+    token.chmod(0o600)
 
 
 @contextlib.contextmanager

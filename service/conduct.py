@@ -102,7 +102,7 @@ def machine(orders: Orders) -> Machine:
         return Machine(cores=len(os.sched_getaffinity(0)), gpus=_gpus())
     from service import cluster
 
-    return cluster.machine(orders.address)
+    return cluster.machine(orders.address, orders.threads)
 
 
 def _gpus() -> int:

@@ -35,7 +35,7 @@ class StudyFolder:
 
     @property
     def log(self) -> Path:
-        """What the driver, Ray and Tune had to say."""
+        """The whole text of every failure."""
         return self.root / "driver.log"
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,7 +67,7 @@ SOLO = Team()
 
 def train(
     run: Run, folder: Path, device: str = "cpu", *, parent: Path | None = None, team: Team = SOLO
-) -> Iterator[Measurement | Diverged]:
+) -> Generator[Measurement | Diverged]:
     """Trains a run: one Measurement an epoch, the last with the test set's score too, or a Diverged as the last item.
 
     A folder with a checkpoint is gone on from; what it measured before is said again first. Checkpoints are written

@@ -137,8 +137,7 @@ def _train(task: Task, device: str, team: Team, say: Callable[[Said], bool]) -> 
     torch.set_num_threads(task.threads)
     parent = Path(task.parent) if task.parent else None
     try:
-        trained: Any = train(task.run, Path(task.folder), device, parent=parent, team=team)
-        with closing(trained) as epochs:
+        with closing(train(task.run, Path(task.folder), device, parent=parent, team=team)) as epochs:
             for said in epochs:
                 if not say(said):
                     return
