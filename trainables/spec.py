@@ -47,10 +47,13 @@ else:
 
 @dataclass_transform(kw_only_default=False, frozen_default=True, field_specifiers=(Field,))
 class _SpecMeta(ModelMetaclass):
-    """Lets a spec be written with positional arguments, in the order of its fields, and fail with a SpecError."""
+    """Lets a spec be written with positional arguments, in the order of its fields, and fail with a SpecError.
+
+    Fields made with `kw_only=True` are given by name alone.
+    """
 
     def __call__(cls, *args: Any, **values: Any) -> Any:  # noqa: N805 (a metaclass)
-        names = [name for name, field in cls.model_fields.items() if field.init is not False]  # type: ignore[attr-defined]
+        names = [name for name, field in cls.model_fields.items() if field.init is not False and not field.kw_only]  # type: ignore[attr-defined]
         if len(args) > len(names):
             raise SpecError(f"{cls.__name__} takes at most {len(names)} values ({', '.join(names)}), got {len(args)}")
         with sentences(cls):  # type: ignore[arg-type]
