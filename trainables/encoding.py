@@ -115,21 +115,25 @@ CodeOf = Callable[[Place, int], CodeND]
 
 
 class Entry:
-    """How codes enter a model: this one adds them to the tokens before the first block.
-
-    `takes`, `edits`: as a position encoding declares them.
-    """
+    """How codes enter a model. `takes`, `edits`: as a position encoding declares them."""
 
     takes = Takes()
     edits = False
 
     def tokens(self, t: Tokens, block: int, code: CodeOf) -> Tokens:
         """The tokens with the code of their places."""
-        return t if block > 0 else replace(t, x=t.x + code("common", 0))
+        return t
 
     def heads(self, h: Heads, block: int, code: CodeOf) -> Heads:
         """The heads with the code of their places."""
         return h
+
+
+class AddedFirst(Entry):
+    """Codes are added to the tokens before the first block."""
+
+    def tokens(self, t: Tokens, block: int, code: CodeOf) -> Tokens:
+        return t if block > 0 else replace(t, x=t.x + code("common", 0))
 
 
 class Code(PositionEncoding):
@@ -138,7 +142,7 @@ class Code(PositionEncoding):
     A spec with `enters` is built for the channels that its code has there: `widths.dim`.
     """
 
-    entry = Entry()
+    entry: Entry = AddedFirst()
 
     def code(self) -> CodeND:
         """The code of all N tokens, prefix first. Shapes: (N, D)."""

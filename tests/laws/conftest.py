@@ -22,7 +22,7 @@ def toy(name: str, **knobs: float) -> OwnEncoding:
 
 
 PEGS = (
-    catalog.PEG(form="dense", kernel=1),
+    catalog.PEG(form="dense"),
     catalog.PEG(form="separable", padding="circular"),
     catalog.PEG(form="depthwise_stack", places=(0,)),
     catalog.PEG(form="dense_stack"),

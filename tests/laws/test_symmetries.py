@@ -7,7 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainables.catalog import KINDS, PEG, EncodingSpec, Fourier, LearnableSinusoidal, RelativeBias, Sinusoidal
+from trainables.catalog import (
+    IRPE, KINDS, PEG, EncodingSpec, Fourier, LearnableSinusoidal, Relative, RelativeBias, Sinusoidal
+)  # fmt: skip
 from trainables.encoding import Grid, Heads, Tokens, Widths
 from trainables.encodings import build
 from trainables.encodings.fourier import fourier_features, scaled_coordinates
@@ -18,7 +20,7 @@ def module(spec: EncodingSpec, grid: Grid):
     made = build(spec, Widths(dim=8, heads=2, head_dim=4), grid, depth=2)
     draw(made, 0)
     for name, parameter in made.named_parameters():
-        if "table" in name:
+        if "table" in name or "keys" in name:
             torch.nn.init.normal_(parameter, generator=torch.Generator().manual_seed(1))
     return made.double()
 
@@ -47,7 +49,7 @@ def feature_products(spec: Fourier, grid: Grid) -> bool:
 
 
 def logit_terms(spec: EncodingSpec, grid: Grid) -> bool:
-    some = torch.zeros(2, 2, grid.patches, 4, dtype=torch.float64)
+    some = torch.arange(1.0, 5.0, dtype=torch.float64).expand(2, 2, grid.patches, 4)
     return depends_on_the_offset_only(module(spec, grid).heads(Heads(some, some, some, None, grid), 1).bias[0], grid)
 
 
@@ -72,7 +74,10 @@ SYMMETRIES: dict[str, tuple[EncodingSpec, Callable[..., bool]] | None] = {
     "sinusoidal": (Sinusoidal(), code_products),
     "learnable_sinusoidal": (LearnableSinusoidal(), code_products),
     "fourier": (Fourier(gamma=1.5), feature_products),
+    "gabor": None,
+    "relative": (Relative(), logit_terms),
     "relative_bias": (RelativeBias(), logit_terms),
+    "irpe": (IRPE(on=("q", "k")), logit_terms),
     "peg": (PEG(), convolved_interior),
     "composed": None,
 }
