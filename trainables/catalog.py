@@ -282,11 +282,12 @@ class Composed(EncodingSpec):
         return "+".join(part.label for part in self.parts) or "none"
 
     def fit(self, shape: Shape) -> None:
-        for part, told in self._told(shape):
-            part.fit(told)
-        heads = self.takes(shape.widths)
-        left = shape.widths.head_dim - max(heads.q, heads.k, heads.v)
-        require(left > 0, "encoding.parts", "such that the content keeps some channels of a head", self.label)
+        for part, told in self._told(shape.widths):
+            require(told.dim > 0, "encoding.parts", "such that the content keeps some channels", self.label)
+            part.fit(replace(shape, widths=told))
+        takes = self.takes(shape.widths)
+        left = min(shape.widths.dim - takes.tokens, shape.widths.head_dim - max(takes.q, takes.k, takes.v))
+        require(left > 0, "encoding.parts", "such that the content keeps some channels", self.label)
         for number, part in enumerate(self.parts):
             after, before = self.parts[number + 1 :], self.parts[:number]
             free = all(other.any_grid for other in after) and all(o.any_grid or o.only_first for o in before)
@@ -294,19 +295,17 @@ class Composed(EncodingSpec):
             require(free or not part.shrinks, "encoding.parts", must, self.label)
 
     def takes(self, widths: Widths) -> Takes:
-        return sum((part.takes(widths) for part in self.parts), Takes())
+        return sum((part.takes(told) for part, told in self._told(widths)), Takes())
 
     def parameters(self, shape: Shape) -> int:
-        return sum(part.parameters(told) for part, told in self._told(shape))
+        return sum(part.parameters(replace(shape, widths=told)) for part, told in self._told(shape.widths))
 
-    def _told(self, shape: Shape) -> list[tuple[EncodingSpec, Shape]]:
-        """Each part with the shape it will see: one that takes channels of the tokens leaves fewer to those before."""
-        told: list[tuple[EncodingSpec, Shape]] = []
+    def _told(self, widths: Widths) -> list[tuple[EncodingSpec, Widths]]:
+        """Each part with the widths it will see: one that takes channels of the tokens leaves fewer to those before."""
+        told: list[tuple[EncodingSpec, Widths]] = []
         for part in reversed(self.parts):
-            told.append((part, shape))
-            left = shape.widths.dim - part.takes(shape.widths).tokens
-            require(left > 0, "encoding.parts", "such that the content keeps some channels", self.label)
-            shape = replace(shape, widths=replace(shape.widths, dim=left))
+            told.append((part, widths))
+            widths = replace(widths, dim=widths.dim - part.takes(widths).tokens)
         return told
 
 

@@ -84,6 +84,8 @@ class Spec(BaseModel, metaclass=_SpecMeta):
         for path in sorted(values, key=lambda path: (path.rsplit(".", 1)[-1] != "kind", path.count("."))):
             value = values[path]
             _set(tree, path, value.plain() if isinstance(value, Spec) else value)
+            if path.rpartition(".")[2] == "kind":
+                _begin(type(self), tree, path.split(".")[:-1])
         return type(self).read(tree)
 
     def get(self, path: str) -> Any:
@@ -162,6 +164,22 @@ def _set(tree: Any, path: str, value: Any) -> None:
         node["kind"] = value
     else:
         node[last] = value
+
+
+def _begin(cls: Any, tree: Any, path: list[str]) -> None:
+    """Gives a node whose kind was set the nested nodes that its kind begins with, so that paths lead into them."""
+    node, member = tree, cls
+    for part in path:
+        if isinstance(node, list):
+            node = node[int(part)]
+        else:
+            node, member = node[part], member.model_fields[part].annotation if member else None
+        if isinstance(node, dict):
+            tag = node.get("kind")
+            member = next((one for one in _models(member) if _tag(one) in (tag, None)), None)
+    for name, field in member.model_fields.items() if member else ():
+        if isinstance(field.default, Spec):
+            node[name] = field.default.plain()
 
 
 class sentences:  # noqa: N801 (used as a verb: `with sentences(Recipe)`)

@@ -4,7 +4,16 @@ import pytest
 import torch
 
 from trainables.catalog import (
-    IRPE, PEG, Add, Composed, Fourier, Learnable, LearnableSinusoidal, NoEncoding, RelativeBias, Sinusoidal
+    IRPE,
+    PEG,
+    Add,
+    Composed,
+    Fourier,
+    Learnable,
+    LearnableSinusoidal,
+    NoEncoding,
+    RelativeBias,
+    Sinusoidal,
 )  # fmt: skip
 from trainables.encoding import Grid, Widths
 from trainables.encodings import build

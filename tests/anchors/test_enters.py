@@ -7,7 +7,7 @@ import torch
 
 from tests.anchors.pairs import GRIDS, SCALE, WIDTHS, content, fast, module, same, slow
 from trainables.catalog import Add, Composed, Concat, Extend, Fourier, Gabor, Learnable, Parts, RelativeBias, Sinusoidal
-from trainables.encoding import Grid, Tokens, Widths
+from trainables.encoding import Grid, Heads, Tokens, Widths
 from trainables.encodings import build
 from trainables.recipe import Digits, Recipe, ViT
 from trainables.spec import SpecError
@@ -99,6 +99,8 @@ def test_parts(parts, shared):
         return SCALE * sum(terms[part]() for part in parts)
 
     same(made, fast(made, qkv, grid, 1), slow(qkv, logit, lambda b, h, i, j: v[b, h, j]), qkv)
+    products = [(2,), (3,), (4,), (1, 2), (1, 3), (2, 4), (3, 4), (1, 2, 3, 4)]
+    assert made.heads(Heads(q, k, v, None, grid), 1).q.shape[3] == (4 if parts in products else 8)
 
 
 def test_all_parts_are_addition_and_none_is_none():
@@ -202,7 +204,7 @@ def recipe(encoding, **model):
     (Learnable(enters=Add(places=("query",), blocks=3)), r"enters\.blocks must be at most the 2 blocks of the model, got 3"),
     (Composed(parts=(Learnable(enters=Concat()), Learnable(enters=Concat()), Learnable(enters=Concat(split=0.75)))),
      r"nearest"),
-    (Composed(parts=tuple(Learnable(enters=Concat(places=("key",))) for _ in range(2))), r"keeps some channels of a head"),
+    (Composed(parts=tuple(Learnable(enters=Concat(places=("key",))) for _ in range(2))), r"such that the content keeps some channels"),
 ])  # fmt: skip
 def test_mistakes(encoding, complaint):
     with pytest.raises(SpecError, match=complaint):

@@ -12,7 +12,15 @@ from trainables.encoding import Grid, Widths
 from trainables.encodings import build
 from trainables.encodings.irpe import bucket_ids, piecewise_index
 from trainables.indices import (
-    Clip, ClipRatio, Cross, Euclidean, Piecewise, PiecewiseRatio, Product, Quantization, buckets
+    Clip,
+    ClipRatio,
+    Cross,
+    Euclidean,
+    Piecewise,
+    PiecewiseRatio,
+    Product,
+    Quantization,
+    buckets,
 )  # fmt: skip
 from trainables.spec import SpecError
 

@@ -1,11 +1,12 @@
 """What holds for every encoding of the catalog, and for a user's own."""
 
+import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from trainables.catalog import KINDS, PEG, Composed, NoEncoding, canonical
-from trainables.encodings import MODULES
-from trainables.encodings.irpe import IRPE
+from trainables.catalog import IRPE, KINDS, PEG, Composed, NoEncoding, RelativeBias, canonical
+from trainables.encodings import MODULES, irpe
+from trainables.indices import Cross
 from trainables.vit import no_decay
 
 
@@ -32,7 +33,7 @@ def reached(encoding, name):
     """Which entries of a parameter some pair of patches names: tables keep rows for offsets that a small grid lacks."""
     part, leaf = encoding.part(name.split(".")[0]), name.rpartition(".")[2]
     entries = torch.ones_like(encoding.get_parameter(name), dtype=torch.bool)
-    if isinstance(part, IRPE):
+    if isinstance(part, irpe.IRPE):
         rows = entries.movedim(-2 if leaf == "v" else -1, -1)
         for mapped, index in enumerate(part.get_buffer("ids")):
             rows[:, mapped, ..., unnamed(index, rows.shape[-1])] = False
@@ -64,6 +65,27 @@ def test_the_class_token_hears_of_position(encoding, make, images):
     with torch.no_grad():
         apart = (model(images) - model(shuffled(images))).abs().amax()
     assert apart < 1e-12 if encoding.idle else apart > 1e-6
+
+
+@pytest.mark.parametrize("half", [False, True], ids=["float32", "bfloat16"])
+def test_gradients_are_finite(encoding, make, images, half):
+    model = make(encoding, "class", spread=True).float()
+    with torch.autocast("cpu", torch.bfloat16, enabled=half):
+        loss = cross_entropy(model(images.float()).float(), torch.tensor([0, 2, 1, 2]))
+    loss.backward()
+    assert loss.isfinite()
+    for name, value in model.named_parameters():
+        assert value.grad is None or value.grad.isfinite().all(), name
+
+
+@pytest.mark.parametrize("spec", [
+    IRPE(on=("q", "k", "v")), IRPE(mode="bias", on=("q", "k")), IRPE(mapping=Cross(), shared_heads=False), RelativeBias()
+], ids=["irpe", "irpe bias", "irpe cross", "relative_bias"])  # fmt: skip
+def test_tables_at_zero_change_nothing(spec, make, images):
+    model, plain = make(spec, "class"), make(NoEncoding(), "class")
+    for block in [*model.blocks, *plain.blocks]:
+        block.attn.fused_attn = False
+    assert torch.equal(model(images), plain(images))
 
 
 def test_state_travels(encoding, make, images):

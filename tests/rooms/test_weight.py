@@ -6,7 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from trainables.catalog import KINDS, PEG, Composed, Fourier, Learnable, RelativeBias
+from trainables.catalog import (
+    IRPE,
+    KINDS,
+    PEG,
+    Add,
+    Composed,
+    Concat,
+    Extend,
+    Fourier,
+    Gabor,
+    Learnable,
+    LearnableSinusoidal,
+    Parts,
+    Relative,
+    RelativeBias,
+)  # fmt: skip
+from trainables.indices import Clipped, Cross
 from trainables.recipe import AdamW, Digits, Recipe, ViT
 from trainables.vit import build_vit
 from trainables.weight import weigh
@@ -16,11 +32,21 @@ ENCODINGS = [cls() for kind, cls in KINDS.items() if cls is not Composed]
 ENCODINGS += [
     Composed(parts=(Learnable(), PEG(places=(-1, 0), kernel=5), RelativeBias(shared=True))),
     Fourier(features=10, hidden=7),
+    Fourier(enters=Concat(split=0.25, places=("query", "value"), shared=False)),
+    LearnableSinusoidal(enters=Extend(channels=4, shared=False)),
+    Learnable(enters=Add(places=("common", "key"), blocks=2, shared=False)),
+    Gabor(form="edge", enters=Parts(parts=(1, 2), shared=False)),
+    Relative(offsets=Clipped(reach=2), value=True),
+    Relative(shared=True),
+    IRPE(mapping=Cross(), on=("q", "k", "v"), shared_heads=False),
+    IRPE(mode="bias", on=("q", "k"), shared=True),
+    *(PEG(form=form, places=(-1, 0)) for form in ("dense", "separable", "depthwise_stack", "dense_stack")),
+    Composed(parts=(Learnable(enters=Concat()), Fourier(enters=Concat(split=0.25)), Gabor(), IRPE())),
 ]
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS, ids=lambda encoding: encoding.label)
-@pytest.mark.parametrize("read_out", ["class", "mean"])
+@pytest.mark.parametrize("read_out", ["class", "mean", "gap"])
 def test_parameters_are_counted(encoding, read_out):
     model = ViT(dim=24, heads=3, depth=2, mlp_ratio=2.5, patch=2, read_out=read_out)
     recipe = Recipe(data=Digits(), model=model, encoding=encoding)
