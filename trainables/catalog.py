@@ -131,6 +131,10 @@ class Relative(EncodingSpec):
     value: bool = Field(default=False, description="true (values too) or false (keys alone)")
     shared: bool = Field(default=False, description=_SHARED)
 
+    @property
+    def pairs(self) -> int:
+        return 2 + self.value
+
     def fit(self, shape: Shape) -> None:
         even = isinstance(self.offsets, Clipped) or shape.widths.head_dim % 2 == 0
         require(even, "model.dim", "such that a head has an even number of channels", shape.widths.head_dim)
@@ -151,6 +155,10 @@ class RelativeBias(EncodingSpec):
 
     kind: Literal["relative_bias"] = Field(default="relative_bias", init=False)
     shared: bool = Field(default=False, description=_SHARED)
+
+    @property
+    def pairs(self) -> int:
+        return 1
 
     def parameters(self, shape: Shape) -> int:
         offsets = (2 * shape.rows - 1) * (2 * shape.columns - 1)
@@ -189,6 +197,10 @@ class IRPE(EncodingSpec):
     @property
     def idle(self) -> bool:
         return not self.on
+
+    @property
+    def pairs(self) -> int:
+        return 1 if self.mode == "bias" else 2 + ("v" in self.on)
 
     def parameters(self, shape: Shape) -> int:
         number = shape.widths.head_dim if self.mode == "contextual" else 1
@@ -280,6 +292,10 @@ class Composed(EncodingSpec):
     @property
     def label(self) -> str:
         return "+".join(part.label for part in self.parts) or "none"
+
+    @property
+    def pairs(self) -> int:
+        return max((part.pairs for part in self.parts), default=0)
 
     def fit(self, shape: Shape) -> None:
         for part, told in self._told(shape.widths):

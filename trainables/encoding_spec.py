@@ -88,6 +88,11 @@ class EncodingSpec(Spec):
         """True where it acts before the first block and nowhere else."""
         return False
 
+    @property
+    def pairs(self) -> int:
+        """How many numbers each pair of tokens keeps for the gradient, a head and block; fused attention keeps none."""
+        return 0
+
     def fit(self, shape: Shape) -> None:
         """Complains with `require` where this encoding cannot stand in a ViT of this shape."""
 
@@ -149,6 +154,10 @@ class OwnEncoding(EncodingSpec):
     @property
     def only_first(self) -> bool:
         return self.spec.only_first
+
+    @property
+    def pairs(self) -> int:
+        return self.spec.pairs
 
     def fit(self, shape: Shape) -> None:
         self.spec.fit(shape)

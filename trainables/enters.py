@@ -59,6 +59,11 @@ class Enters(Spec):
             must = f"such that a code's channels are divisible by {multiple}"
             require(width % multiple == 0, "model.dim", must, width)
 
+    @property
+    def pairs(self) -> int:
+        """As an encoding's `pairs`: queries and keys wider than values leave the fused attention."""
+        return 0
+
     def codes(self, depth: int) -> tuple[Slot, ...]:
         """The slots that have a code of their own; a shared code is that of the first."""
         slots = self.slots(depth)
@@ -144,6 +149,10 @@ class Extend(Enters):
     channels: int = Field(default=16, gt=0, description="a positive number of channels a head")
     blocks: int | None = Field(default=None, gt=0, description=_BLOCKS)
 
+    @property
+    def pairs(self) -> int:
+        return 1
+
     def slots(self, depth: int) -> tuple[Slot, ...]:
         places: tuple[Place, ...] = ("query", "key")
         return tuple((place, block) for place in places for block in range(self.blocks or depth))
@@ -184,6 +193,10 @@ class Parts(Enters):
         require(bool(self.parts), "parts", "at least one of 1, 2, 3, 4", list(self.parts))
         return self
 
+    @property
+    def pairs(self) -> int:
+        return 2
+
     def slots(self, depth: int) -> tuple[Slot, ...]:
         sides: tuple[tuple[Place, set[int]], ...] = (("query", {2, 4}), ("key", {3, 4}))
         places = [place for place, parts in sides if parts & {*self.parts}]
@@ -214,6 +227,10 @@ class CodeSpec(EncodingSpec):
     @property
     def only_first(self) -> bool:
         return self.enters.slots(2) == (("common", 0),)
+
+    @property
+    def pairs(self) -> int:
+        return self.enters.pairs
 
     def code_parameters(self, width: int, shape: Shape) -> int:
         """How many parameters one code of `width` channels has."""

@@ -28,7 +28,7 @@ def weigh(recipe: Recipe) -> Weight:
     number = 8 if recipe.optimiser.precision == "float64" else 4
     channels, rows, columns = recipe.data.size
     images = (recipe.data.train + recipe.data.validation + recipe.data.test) * channels * rows * columns
-    kept = recipe.optimiser.batch * _tokens(recipe) * _kept_per_token(recipe)
+    kept = recipe.optimiser.batch * recipe.shape.tokens * _kept_per_token(recipe)
     return Weight(parameters, PROCESS_BYTES + images + number * (4 * parameters + kept))
 
 
@@ -46,12 +46,8 @@ def trunk_parameters(recipe: Recipe) -> int:
     return patch + model.prefix * content + model.depth * (attention + mlp + 2 * norm) + norm + head
 
 
-def _tokens(recipe: Recipe) -> int:
-    return recipe.shape.tokens
-
-
 def _kept_per_token(recipe: Recipe) -> int:
-    """Numbers that a token keeps for the gradient: a block's norms, projections and MLP, the image, the encoding."""
+    """Numbers that a token keeps for the gradient: a block's norms, projections, MLP and pairs, the image, the code."""
     model = recipe.model
-    block = (11 + 2 * model.mlp_ratio) * model.dim
+    block = (11 + 2 * model.mlp_ratio) * model.dim + recipe.encoding.pairs * model.heads * recipe.shape.tokens
     return int(model.depth * block) + 4 * model.dim + recipe.data.size[0] * model.patch**2

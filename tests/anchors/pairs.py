@@ -1,4 +1,4 @@
-"""Attention by a loop over pairs of tokens, one number at a time: outputs and gradients that a module must reproduce."""
+"""Attention by a loop over pairs of tokens: outputs and gradients that a module must reproduce."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -197,14 +197,20 @@ def recipe(encoding, **model):
 
 
 @pytest.mark.parametrize(("encoding", "complaint"), [
-    (Learnable(enters=Concat(split=0.3)), r"enters\.split must be a share of 24 channels .* \(nearest: 0\.291667 or 0\.333333\), got 0\.3"),
-    (Sinusoidal(enters=Concat(split=0.25)), r"a share of 24 channels that is a multiple of 4 \(nearest: 0\.166667 or 0\.333333\), got 0\.25"),
-    (Learnable(enters=Concat(split=0.05, places=("query",))), r"multiple of 3 \(nearest: 0\.125 or 0\.25\), got 0\.05"),
-    (Fourier(enters=Extend(channels=1)), r"enters\.channels must be such that a code's channels \(3\) are divisible by 2"),
-    (Learnable(enters=Add(places=("query",), blocks=3)), r"enters\.blocks must be at most the 2 blocks of the model, got 3"),
+    (Learnable(enters=Concat(split=0.3)),
+     r"enters\.split must be a share of 24 channels .* \(nearest: 0\.291667 or 0\.333333\), got 0\.3"),
+    (Sinusoidal(enters=Concat(split=0.25)),
+     r"a share of 24 channels that is a multiple of 4 \(nearest: 0\.166667 or 0\.333333\), got 0\.25"),
+    (Learnable(enters=Concat(split=0.05, places=("query",))),
+     r"a multiple of 3 \(nearest: 0\.125 or 0\.25\), got 0\.05"),
+    (Fourier(enters=Extend(channels=1)),
+     r"enters\.channels must be such that a code's channels \(3\) are divisible by 2, got 1"),
+    (Learnable(enters=Add(places=("query",), blocks=3)),
+     r"enters\.blocks must be at most the 2 blocks of the model, got 3"),
     (Composed(parts=(Learnable(enters=Concat()), Learnable(enters=Concat()), Learnable(enters=Concat(split=0.75)))),
      r"nearest"),
-    (Composed(parts=tuple(Learnable(enters=Concat(places=("key",))) for _ in range(2))), r"such that the content keeps some channels"),
+    (Composed(parts=tuple(Learnable(enters=Concat(places=("key",))) for _ in range(2))),
+     r"such that the content keeps some channels"),
 ])  # fmt: skip
 def test_mistakes(encoding, complaint):
     with pytest.raises(SpecError, match=complaint):

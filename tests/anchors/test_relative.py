@@ -1,4 +1,4 @@
-"""Relative vectors and biases against loops over pairs, forward and backward, in float64, on grids that are not square."""
+"""Relative vectors and biases against loops over pairs, forward and backward, in float64, on uneven grids."""
 
 import pytest
 import torch
@@ -94,7 +94,8 @@ class Largest(TorchDispatchMode):
 
 
 @pytest.mark.parametrize("spec", [
-    IRPE(on=("q", "k", "v")), IRPE(mapping=Cross()), Relative(value=True), Relative(offsets=Clipped(reach=3), value=True)
+    IRPE(on=("q", "k", "v")), IRPE(mapping=Cross()),
+    Relative(value=True), Relative(offsets=Clipped(reach=3), value=True),
 ], ids=["irpe", "irpe cross", "split", "clipped"])  # fmt: skip
 def test_pairs_have_numbers_and_never_vectors(spec):
     """Forward and backward build nothing as large as a vector for each pair."""

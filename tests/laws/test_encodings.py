@@ -79,7 +79,8 @@ def test_gradients_are_finite(encoding, make, images, half):
 
 
 @pytest.mark.parametrize("spec", [
-    IRPE(on=("q", "k", "v")), IRPE(mode="bias", on=("q", "k")), IRPE(mapping=Cross(), shared_heads=False), RelativeBias()
+    IRPE(on=("q", "k", "v")), IRPE(mode="bias", on=("q", "k")), IRPE(mapping=Cross(), shared_heads=False),
+    RelativeBias(),
 ], ids=["irpe", "irpe bias", "irpe cross", "relative_bias"])  # fmt: skip
 def test_tables_at_zero_change_nothing(spec, make, images):
     model, plain = make(spec, "class"), make(NoEncoding(), "class")

@@ -1,5 +1,6 @@
 """The weight of a run, by arithmetic, against the real model's."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -53,6 +54,11 @@ def test_parameters_are_counted(encoding, read_out):
     assert weigh(recipe).parameters == sum(parameter.numel() for parameter in build_vit(recipe).parameters())
 
 
+def test_terms_of_pairs_weigh():
+    light, heavy = (weigh(Recipe(encoding=IRPE(mode=mode))).memory_bytes for mode in ("bias", "contextual"))
+    assert light < heavy < weigh(Recipe(encoding=IRPE(on=("k", "v")))).memory_bytes
+
+
 def test_memory_grows_with_batch_depth_and_precision():
     light = weigh(Recipe()).memory_bytes
     for heavier in (AdamW(batch=200), AdamW(precision="float64")):
@@ -61,12 +67,12 @@ def test_memory_grows_with_batch_depth_and_precision():
 
 
 TRAINS = """
-import resource, sys, tempfile
+import json, resource, sys, tempfile
 from pathlib import Path
 from trainables.recipe import Recipe, Run
 from trainables.train import train
 values = {"optimiser.epochs": 1, "optimiser.batch": 200, "data.train": 400, "model.dim": 128, "model.depth": 4}
-recipe = Recipe().put(values)
+recipe = Recipe().put({**values, **json.loads(sys.argv[1])})
 with tempfile.TemporaryDirectory() as folder:
     list(train(Run(recipe=recipe, seed=0), Path(folder)))
 from trainables.weight import weigh
@@ -75,7 +81,9 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, weigh(recipe).m
 
 
 @pytest.mark.slow
-def test_memory_is_about_what_a_run_takes():
-    done = subprocess.run([sys.executable, "-c", TRAINS], capture_output=True, text=True, check=True, cwd=ROOT)
+@pytest.mark.parametrize("encoding", [{}, {"encoding.kind": "irpe", "encoding.on": ["q", "k", "v"], "model.patch": 2}])
+def test_memory_is_about_what_a_run_takes(encoding):
+    command = [sys.executable, "-c", TRAINS, json.dumps(encoding)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     peak, estimated = map(int, done.stdout.split())
     assert 1 / 1.6 < estimated / peak < 1.6
