@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -34,6 +34,9 @@ class Real(Spec):
 
     def ends(self) -> tuple[float, float]:
         return self.low, self.high
+
+    def holds(self, value: Any) -> bool:
+        return isinstance(value, int | float) and self.low <= value <= self.high
 
     def draw(self, random: random.Random) -> float:
         if self.log:
@@ -60,6 +63,9 @@ class Integer(Spec):
     def ends(self) -> tuple[int, int]:
         return self.low, self.high
 
+    def holds(self, value: Any) -> bool:
+        return value in range(self.low, self.high + 1, self.step)
+
     def draw(self, random: random.Random) -> int:
         return random.randrange(self.low, self.high + 1, self.step)
 
@@ -72,6 +78,9 @@ class Choice(Spec):
 
     def ends(self) -> tuple[Any, ...]:
         return self.options
+
+    def holds(self, value: Any) -> bool:
+        return value in self.options
 
     def draw(self, random: random.Random) -> Any:
         return random.choice(self.options)
@@ -89,7 +98,10 @@ class Subset(Spec):
 
 
 class Above(Spec):
-    """A factor over another path, so that `alpha < beta` holds by construction. The coordinate is the factor."""
+    """A factor over another path, so that `alpha < beta` holds by construction. The coordinate is the factor.
+
+    The other path is one of the space, named before this one, or stands in the base recipe.
+    """
 
     kind: Literal["above"] = Field(default="above", init=False)
     other: str
@@ -121,12 +133,24 @@ class Space(Spec):
             options = [str(option) for option in self.domains[path].options]  # type: ignore[union-attr]
             for case in cases:
                 require(case in options, f"given.{path}", f"one of {', '.join(options)}", case)
-        earlier: set[str] = set()
-        for path, domain in self.every():
+        searched = {path for path, _ in self.every()}
+        for path, domain, earlier in self._reached():
             if isinstance(domain, Above):
-                require(domain.other in earlier, f"{path}.other", "a path named before it", domain.other)
-            earlier.add(path)
+                known = domain.other in earlier or domain.other not in searched
+                require(known, f"{path}.other", "a path that is open before it", domain.other)
         return self
+
+    def _reached(self) -> Iterator[tuple[str, Domain, set[str]]]:
+        """Every path in the order of `point`, with the paths that surely have a value before it."""
+        earlier: set[str] = set()
+        for path, domain in self.domains.items():
+            yield path, domain, earlier
+            earlier.add(path)
+            for domains in self.given.get(path, {}).values():
+                inner = set(earlier)
+                for name, branch in domains.items():
+                    yield name, branch, inner
+                    inner.add(name)
 
     def every(self) -> Iterator[tuple[str, Domain]]:
         """All paths with their domains, those under `given` too."""
@@ -135,14 +159,20 @@ class Space(Spec):
             for domains in cases.values():
                 yield from domains.items()
 
-    def without(self, paths: set[str]) -> Space | None:
-        """The space with some paths pinned; None where nothing is left to search."""
-        domains = {path: domain for path, domain in self.domains.items() if path not in paths}
+    def pinned(self, values: Mapping[str, Any]) -> Space | None:
+        """The space with some paths set once for all; what was given for their values stays open.
+
+        None where nothing is left to search.
+        """
+        domains: dict[str, Domain] = {}
+        for path, domain in self.domains.items():
+            domains |= self.given.get(path, {}).get(str(values[path]), {}) if path in values else {path: domain}
         given = {
-            path: {case: {inner: d for inner, d in some.items() if inner not in paths} for case, some in cases.items()}
+            path: {case: {inner: d for inner, d in some.items() if inner not in values} for case, some in cases.items()}
             for path, cases in self.given.items()
-            if path not in paths
+            if path not in values
         }
+        domains = {path: domain for path, domain in domains.items() if path not in values}
         return Space(domains=domains, given=given) if domains else None
 
     def point(self, base: Recipe, ask: Ask) -> dict[str, Any]:
@@ -154,7 +184,7 @@ class Space(Spec):
                 case Subset(of=of):
                     values[path] = [member for member in of if ask(f"{name}.{member}", _YES_NO)]
                 case Above(other=other, factor=factor):
-                    values[path] = values[other] * ask(name, factor)
+                    values[path] = _value(other, base, values) * ask(name, factor)
                 case _:
                     values[path] = ask(name, domain)
         return values
@@ -168,20 +198,45 @@ class Space(Spec):
                 case Subset(of=of):
                     found |= {f"{name}.{member}": (_YES_NO, member in values[path]) for member in of}
                 case Above(other=other, factor=factor):
-                    ratio = values[path] / values[other]
+                    ratio = values[path] / _value(other, base, values)
                     found[name] = (factor, min(max(ratio, factor.low), factor.high))
                 case _:
                     found[name] = (domain, values[path])
         return found
 
+    def require_point(self, base: Recipe, values: dict[str, Any], where: str) -> None:
+        """Complains with `require` where values are no point of this space: a path too few or too many, or outside."""
+        paths = [path for path, _ in self._open(values)]
+        require(set(values) == set(paths), where, f"points with {', '.join(paths)}", sorted(values))
+        for path, domain in self._open(values):
+            match domain:
+                case Subset(of=of):
+                    holds = set(values[path]) <= set(of)
+                case Above(other=other, factor=factor):
+                    ratio = values[path] / _value(other, base, values)
+                    holds = factor.low * (1 - CLOSE) <= ratio <= factor.high * (1 + CLOSE)
+                case _:
+                    holds = domain.holds(values[path])
+            require(holds, f"{where}.{path}", "a value that the space has", values[path])
+
+    def opens(self, values: dict[str, Any]) -> bool:
+        """Whether values name just the paths that are open at them."""
+        return set(values) == {path for path, _ in self._open(values)}
+
     def _open(self, values: dict[str, Any]) -> Iterator[tuple[str, Domain]]:
         """The paths that are open at a point; `values` may grow while this is walked."""
         for path, domain in self.domains.items():
             yield path, domain
-            yield from self.given.get(path, {}).get(str(values[path]), {}).items()
+            yield from self.given.get(path, {}).get(str(values.get(path)), {}).items()
 
 
 _YES_NO = Choice(options=(False, True))
+CLOSE = 1e-9
+"""By how much, relatively, a factor may stray by rounding."""
+
+
+def _value(path: str, base: Recipe, values: dict[str, Any]) -> Any:
+    return values[path] if path in values else base.get(path)
 
 
 def _name(path: str, base: Recipe, values: dict[str, Any]) -> str:
@@ -196,14 +251,23 @@ def _name(path: str, base: Recipe, values: dict[str, Any]) -> str:
 def probes(space: Space, base: Recipe, count: int = 64) -> Iterator[dict[str, Any]]:
     """Points that show whether a space is legal: both ends of every coordinate, and random points. Seeded."""
     chance = random.Random(0)
-    seen: dict[str, Coordinate] = {}
-
-    def draw(name: str, coordinate: Coordinate) -> Any:
-        seen[name] = coordinate
-        return coordinate.draw(chance)
-
+    seen: dict[str, _Draw] = {}
     for _ in range(count):
+        draw = _Draw(chance, {})
         yield space.point(base, draw)
-    for name, coordinate in list(seen.items()):
-        for end in coordinate.ends():
-            yield space.point(base, lambda asked, c, n=name, e=end: e if asked == n else c.draw(chance))  # type: ignore[misc]
+        seen |= dict.fromkeys(draw.coordinates, draw)
+    for name, draw in seen.items():
+        for end in draw.coordinates[name].ends():
+            yield space.point(base, _Draw(chance, draw.answers | {name: end}))
+
+
+class _Draw:
+    """Answers coordinates as it is told, else at random, and remembers what was asked."""
+
+    def __init__(self, chance: random.Random, answers: dict[str, Any]) -> None:
+        self.chance, self.answers = chance, answers
+        self.coordinates: dict[str, Coordinate] = {}
+
+    def __call__(self, name: str, coordinate: Coordinate) -> Any:
+        self.coordinates[name] = coordinate
+        return self.answers.setdefault(name, coordinate.draw(self.chance))

@@ -7,12 +7,14 @@ such as `fourier-gamma@cpu`, whose definition may not change under that id.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from search_spaces.claim import Claim
 from search_spaces.space import Space, probes
+from trainables.catalog import Values, carry
 from trainables.recipe import Recipe, Run
 from trainables.spec import Spec, SpecError, digest, require
 
@@ -44,7 +46,7 @@ class Search(Spec):
 
     kind: Literal["search"] = Field(default="search", init=False)
     space: Space
-    first: tuple[dict[str, Any], ...] = Field(default=(), strict=False, description="a list of {path: value}")
+    first: tuple[Values, ...] = Field(default=(), strict=False, description="a list of {path: value}")
     trials: int = Field(default=20, gt=0, description="a positive number of trials")
     stop: Halving | None = None
 
@@ -53,7 +55,7 @@ class Ablation(Spec):
     """Named arms against a baseline; every arm runs every seed, nothing is stopped."""
 
     kind: Literal["ablation"] = Field(default="ablation", init=False)
-    arms: dict[str, dict[str, Any]] = Field(min_length=1, description="{arm: {path: value}}")
+    arms: dict[str, Values] = Field(min_length=1, description="{arm: {path: value}}")
     baseline: str
 
     @model_validator(mode="after")
@@ -74,11 +76,13 @@ class Published(Spec):
 class Budget(Spec):
     """How large: values put on the base recipe, and counts."""
 
-    values: dict[str, Any] = Field(default_factory=dict)
+    values: Values = Field(default_factory=dict)
     trials: int | None = Field(default=None, gt=0, description="a positive number of trials")
     seeds: int | None = Field(default=None, gt=0, description="a positive number of seeds")
     stop: bool = True
     """False: nothing is stopped at this size; a handful of trials is too few to halve."""
+    gap: str = ""
+    """What this size alone cannot say of the paper."""
 
 
 class Trial(Spec):
@@ -154,10 +158,8 @@ class Study(Spec):
     def _points(self) -> list[dict[str, Any]]:
         if isinstance(self.plan, Ablation):
             return list(self.plan.arms.values())
-        paths = {path for path, _ in self.plan.space.every()}
         for point in self.plan.first:
-            outside = point.keys() - paths
-            require(not outside, "plan.first", f"about {', '.join(sorted(paths))}", sorted(outside))
+            self.plan.space.require_point(self.base, point, "plan.first")
         return [*self.plan.first, *probes(self.plan.space, self.base)]
 
     def names(self) -> list[str]:
@@ -171,45 +173,60 @@ class Study(Spec):
         return list(dict.fromkeys(path for values in self.plan.arms.values() for path in values))
 
     def at(
-        self, budget: str | None = None, *, set: dict[str, Any] | None = None, name: str = "", **counts: Any
+        self,
+        budget: str | None = None,
+        *,
+        set: dict[str, Any] | None = None,
+        name: str = "",
+        trials: int | None = None,
+        seeds: int | None = None,
     ) -> Edition:
-        """The study at a budget, with one's own values and counts (`trials`, `seeds`).
+        """The study at a budget, with one's own values and counts; `name` marks the edition.
 
         Raises: SpecError for an unknown budget, a value that no recipe takes, a value that every arm overrides.
         """
+        if not re.fullmatch(r"[\w-]*", name):
+            raise SpecError(f"an edition's name must be letters, digits, '-' and '_', got {name!r}")
         chosen = budget or ("cpu" if "cpu" in self.budgets else "base")
         if chosen != "base" and chosen not in self.budgets:
             raise SpecError(f"{self.name} has no budget {chosen!r}; known: {', '.join(['base', *self.budgets])}")
         size = self.budgets.get(chosen, Budget())
-        own = dict(set or {})
-        resolved = self._with(size.values | own, own)
-        seeds = _first(counts.get("seeds"), size.seeds, self.seeds)
+        own: dict[str, Any] = carry(set or {})
+        resolved = self._with(size.values, own)
         plan = resolved.plan
         if isinstance(plan, Search):
-            trials = _first(counts.get("trials"), size.trials, plan.trials)
-            plan = Search(**{**dict(plan), "trials": trials, "stop": plan.stop if size.stop else None})
-        elif counts.get("trials") is not None:
+            points = _first(trials, size.trials, plan.trials)
+            plan = Search(**{**dict(plan), "trials": points, "stop": plan.stop if size.stop else None})
+        elif trials is not None:
             raise SpecError(f"{self.name} is an ablation of {len(plan.arms)} arms; trials are for searches")
-        resolved = Study(**{**dict(resolved), "seeds": seeds, "plan": plan})
+        gaps = (*self.gaps, size.gap) if size.gap else self.gaps
+        runs = _first(seeds, size.seeds, self.seeds)
+        resolved = Study(**{**dict(resolved), "seeds": runs, "plan": plan, "gaps": gaps})
         edition = Edition(budget=chosen, mark="", study=resolved)
         mark = name or (digest(edition.definition, 4) if own else "")
         return Edition(budget=chosen, mark=f"~{mark}" if mark else "", study=resolved)
 
     def _with(self, values: dict[str, Any], own: dict[str, Any]) -> Study:
-        base = self.base.put(values)
+        base = self.base.put(values).put(own)
         plan = self.plan
         if isinstance(plan, Ablation):
             for path in own:
-                if all(path in arm for arm in plan.arms.values()):
+                if all(_overrides(arm, path) for arm in plan.arms.values()):
                     raise SpecError(f"{path} is set by every arm of {self.name}; give another path")
         else:
-            pinned = {path for path, _ in plan.space.every() if path in own}
-            space = plan.space.without(pinned)
-            if space is None:
-                raise SpecError(f"{', '.join(sorted(pinned))} is all that {self.name} searches; leave something open")
-            first = [{path: value for path, value in point.items() if path not in pinned} for point in plan.first]
-            plan = Search(**{**dict(plan), "space": space, "first": tuple(point for point in first if point)})
+            plan = self._pinned(plan, own)
         return Study(**{**dict(self), "base": base, "plan": plan})
+
+    def _pinned(self, plan: Search, own: dict[str, Any]) -> Search:
+        space = plan.space.pinned(own)
+        if space is None:
+            raise SpecError(f"{', '.join(sorted(own))} is all that {self.name} searches; leave something open")
+        first: list[dict[str, Any]] = []
+        for point in plan.first:
+            rest = {path: value for path, value in point.items() if path not in own}
+            if space.opens(rest) and rest not in first:
+                first.append(rest)
+        return Search(**{**dict(plan), "space": space, "first": tuple(first)})
 
 
 class Edition(Spec):
@@ -228,7 +245,8 @@ class Edition(Spec):
     def definition(self) -> dict[str, Any]:
         """What can change a run or choose a trial; under one id it may not change."""
         plan = self.study.plan.identity()
-        plan.pop("trials", None)
+        for free in ("trials", "baseline"):
+            plan.pop(free, None)
         return {"base": self.study.base.identity(), "plan": plan, "score": self.study.score.plain()}
 
     def fresh(self, number: int) -> Edition:
@@ -244,6 +262,11 @@ class Edition(Spec):
         """The trials of an ablation, in order."""
         assert isinstance(self.study.plan, Ablation)
         return [self.trial(number, values, name) for number, (name, values) in enumerate(self.study.plan.arms.items())]
+
+
+def _overrides(arm: Mapping[str, Any], path: str) -> bool:
+    """Whether an arm sets a path, a node that it lies in, or such a node's kind, which starts the node anew."""
+    return any(path == said or path.startswith(f"{said.removesuffix('.kind')}.") for said in arm)
 
 
 def _first(*counts: int | None) -> int:

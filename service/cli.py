@@ -130,10 +130,16 @@ def _conduct(resolved: Any, orders: Orders, *, fresh: bool = False) -> None:
     try:
         result = verbs.here(resolved, orders, fresh=fresh)
     except KeyboardInterrupt:
-        again = shlex.join(["locus", *(word for word in sys.argv[1:] if word != "--fresh")])
-        _say(f"stopped; what is finished is kept. This goes on: {again}")
+        _say(f"stopped; what is finished is kept. This goes on: {_again()}")
         raise typer.Exit(INTERRUPTED) from None
-    looking.ending(result)
+    looking.ending(result, f"{_again('--seeds')} --seeds {result.history.seeds + 2}")
+
+
+def _again(*without: str) -> str:
+    """The command that was typed, to be typed again, without some options and their values."""
+    words = iter(word for word in sys.argv[1:] if word != "--fresh")
+    kept = [word for word in words if word not in without or not next(words)]
+    return shlex.join(["locus", *kept])
 
 
 @app.command()
@@ -278,7 +284,7 @@ def _job(file: str) -> None:
     from search_spaces.study import Edition
 
     sent = json.loads(Path(file).read_text())
-    looking.versions()
+    looking.versions(sent["python"])
     orders = Orders.read(sent["orders"] | {"address": "auto"})
     _conduct(Edition.read(sent["edition"]), orders, fresh=sent.get("fresh", False))
 

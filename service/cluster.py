@@ -1,8 +1,8 @@
 """Lets Ray Tune train what a driver gives: the only door to Ray Tune.
 
 One Tune trial trains one run. Three adapters do it: the searcher hands out the driver's next task, the scheduler lets
-the driver hear each epoch first, and the trainable passes the task to `trainables.worker`. Tune keeps no state of ours:
-what is to be done follows from the journal.
+the driver hear each epoch first, and the trainable passes the task to `trainables.worker` (a function in a reused
+process, or a class with a worker group). Tune keeps no state of ours: what is to be done follows from the journal.
 """
 
 from __future__ import annotations
@@ -14,21 +14,26 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import ray
 from ray import tune
-from ray.exceptions import RayActorError
 from ray.tune.experiment import Trial as TuneTrial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
 from service.driver import Driver, Finished
 from service.placement import Machine, Placement
+from trainables.failure import lost, reason
 from trainables.task import Task
 
-DRIVER_CORES = 0.001
-"""What the process costs that only waits for a worker group."""
+ASKER_BYTES = 2**20
+"""What the process is given that only waits for a worker group, in Ray's count of memory: something must be asked for,
+and any share of a core would keep the last group of a full machine waiting."""
+
+POLL_S = 0.2
+"""How often Ray Train looks whether a group has started, failed or ended. Messages do not wait for it."""
 
 
 def train(config: dict[str, Any]) -> None:
@@ -38,7 +43,28 @@ def train(config: dict[str, Any]) -> None:
     work(Task.read(config["task"]), lambda message: tune.report(message))
 
 
-class Asker(Searcher):
+class GroupTrial(tune.Trainable):  # type: ignore[misc]
+    """What Tune calls for a worker group: a step is an epoch, and it ends no earlier than its workers have gone."""
+
+    def setup(self, config: dict[str, Any]) -> None:
+        """Begins to start the workers."""
+        from trainables.worker import Group
+
+        self.epoch = 0
+        self.group = Group(Task.read(config["task"]))
+
+    def step(self) -> dict[str, Any]:
+        """The next epoch's message; after the last, that it is done. Tune wants its metric each time."""
+        said = self.group.next() or {"epoch": self.epoch, "done": True}
+        self.epoch = said["epoch"]
+        return said
+
+    def cleanup(self) -> None:
+        """Ends the group, wherever it stands."""
+        self.group.close()
+
+
+class Asker(Searcher):  # type: ignore[misc]
     """Tune's searcher: the driver's next task."""
 
     def __init__(self, driver: Driver, first: Task) -> None:
@@ -79,9 +105,9 @@ class Hearer(FIFOScheduler):  # type: ignore[misc]
     def on_trial_result(self, tune_controller: Any, trial: TuneTrial, result: dict[str, Any]) -> str:
         """Goes on, or stops the run."""
         if "said" not in result:
-            return TrialScheduler.CONTINUE
+            return str(TrialScheduler.CONTINUE)
         on = self.driver.heard(_task(trial), result)
-        return TrialScheduler.CONTINUE if on else TrialScheduler.STOP
+        return str(TrialScheduler.CONTINUE if on else TrialScheduler.STOP)
 
     def on_trial_complete(self, tune_controller: Any, trial: TuneTrial, result: dict[str, Any]) -> None:
         """A run that ended by itself without an answer has failed."""
@@ -95,9 +121,8 @@ class Hearer(FIFOScheduler):  # type: ignore[misc]
 
     def on_trial_error(self, tune_controller: Any, trial: TuneTrial) -> None:
         """A run failed: with its reason, which only Tune knows where the process was killed."""
-        error = trial.get_error() if hasattr(trial, "get_error") else None
-        lost = isinstance(error, RayActorError) and "node" in str(error).lower()
-        self.driver.failed(_task(trial), _reason(trial, error), lost=lost)
+        why = reason(Path(trial.error_file).read_text() if trial.error_file else "")
+        self.driver.failed(_task(trial), why, lost=lost(why))
 
     def __getstate__(self) -> dict[str, Any]:
         return {}
@@ -107,14 +132,6 @@ def _task(trial: TuneTrial) -> Task:
     return Task.read(trial.config["task"])
 
 
-def _reason(trial: TuneTrial, error: Exception | None) -> str:
-    if error is None:
-        return "unknown error"
-    cause = getattr(error, "cause", None) or error
-    text = str(cause).strip().splitlines() or [type(cause).__name__]
-    return f"{type(cause).__name__}: {text[-1]}"[:400]
-
-
 def conduct(driver: Driver, first: Task, address: str = "local") -> None:
     """Runs a study's tasks on Ray until the driver has none left, or is asked to stop.
 
@@ -122,9 +139,8 @@ def conduct(driver: Driver, first: Task, address: str = "local") -> None:
     """
     placement = driver.placement
     with _ray(address, placement), tempfile.TemporaryDirectory(prefix="locus-tune-") as scratch:
-        resources = _resources(placement)
         tune.Tuner(
-            tune.with_resources(train, resources),
+            tune.with_resources(GroupTrial if placement.workers else train, _resources(placement)),
             tune_config=tune.TuneConfig(
                 search_alg=Asker(driver, first),
                 scheduler=Hearer(driver),
@@ -133,7 +149,12 @@ def conduct(driver: Driver, first: Task, address: str = "local") -> None:
                 reuse_actors=placement.workers == 0,
                 trial_dirname_creator=lambda trial: trial.trial_id,
             ),
-            run_config=tune.RunConfig(storage_path=scratch, name="runs", verbose=0),
+            run_config=tune.RunConfig(
+                storage_path=scratch,
+                name="runs",
+                verbose=0,
+                checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
+            ),
         ).fit()
 
 
@@ -141,29 +162,43 @@ def _resources(placement: Placement) -> tune.PlacementGroupFactory:
     gpus = {"GPU": 1} if placement.device == "cuda" else {}
     if placement.workers == 0:
         return tune.PlacementGroupFactory([{"CPU": placement.threads, **gpus}])
-    return tune.PlacementGroupFactory([{"CPU": DRIVER_CORES}])
+    return tune.PlacementGroupFactory([{"memory": ASKER_BYTES}])
 
 
-def machine(address: str = "local") -> Machine:
-    """What a local Ray would have: this process's cores, and the GPUs it may see."""
-    return Machine(cores=len(os.sched_getaffinity(0)), gpus=0)
+def machine(address: str, threads: int = 1) -> Machine:
+    """What the cluster at hand has for runs of so many threads a worker: cores that no node has left over do not count.
+
+    Cost: a second, for a session of its own.
+    """
+    with _session(address):
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    cores = sum(int(node.get("CPU", 0)) // threads * threads for node in nodes)
+    return Machine(cores=cores, gpus=sum(int(node.get("GPU", 0)) for node in nodes))
 
 
 @contextlib.contextmanager
 def _ray(address: str, placement: Placement) -> Iterator[None]:
-    """A Ray of our own, or a session on the cluster at hand; quiet, and ended with the study."""
+    """Ray for a study: one of our own, or the cluster at hand.
+
+    Ours has a dashboard only for worker groups: what they leave behind when killed is found through it.
+    """
     os.environ.setdefault("TUNE_DISABLE_SIGINT_HANDLER", "1")
     os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
     os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
+    env = {"OMP_NUM_THREADS": str(placement.threads)}
+    if placement.workers:
+        env |= {"RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": str(POLL_S), "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0"}
+    local = {"include_dashboard": placement.workers > 0} if address == "local" else {}
+    with _session(address, runtime_env={"env_vars": env}, **local):
+        yield
+
+
+@contextlib.contextmanager
+def _session(address: str, **settings: Any) -> Iterator[None]:
+    """A quiet session with Ray, ended whatever happens. What fails is in the journal, with its reason."""
     for name in ("ray.tune", "ray.train", "ray._private"):
-        logging.getLogger(name).setLevel(logging.ERROR)
-    ray.init(
-        address=address,
-        include_dashboard=placement.workers > 0 if address == "local" else None,
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-        runtime_env={"env_vars": {"OMP_NUM_THREADS": str(placement.threads)}},
-    )
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **settings)
     try:
         yield
     finally:

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import os
-import signal
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from search_spaces.study import Edition
 from service import editions
-from service.driver import FINISHED, Driver, Stop
+from service.commit import commit
+from service.driver import Driver, Stop
 from service.home import Home
+from service.interruption import CtrlC
 from service.journal import Journal
 from service.orders import Orders
-from service.placement import Machine, Placement, place
+from service.placement import Machine, place
 from service.plan import plan
 from service.progress import Progress
 from service.results import Result
+from trainables.task import Task
 
 if TYPE_CHECKING:
     from service.mirror import Mirror
-
-STOPPING = "stopping after this epoch, press again to stop now"
+    from service.mirror_rows import Status
 
 
 def conduct(edition: Edition, orders: Orders, progress: Progress) -> Result:
@@ -32,16 +31,19 @@ def conduct(edition: Edition, orders: Orders, progress: Progress) -> Result:
 
     Raises: LocusError before anything is written, for what cannot be; KeyboardInterrupt where a person stopped it.
     """
-    from service.mirror import Mirror
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # MLflow reads both when imported
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+    from service.mirror import Mirror, check
 
     home = Home.find(orders.home)
     tracking = orders.tracking or os.environ.get("MLFLOW_TRACKING_URI")
     placement = place(machine(orders), at_once=orders.at_once, threads=orders.threads, workers=orders.workers)
     folder = home.study(edition.id)
-    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-    Mirror(edition, home, _no_code, tracking).check()
+    os.environ.setdefault("LOCUS_COMMIT", commit())
+    check(home, tracking)
     stop = Stop(deadline=time.time() + orders.hours * 3600 if orders.hours else None)
-    with Journal(folder.journal, folder.lock) as journal:
+    ctrl_c = CtrlC(stop, progress.note)
+    with ctrl_c.heard(), Journal(folder.journal, folder.lock) as journal:
         editions.keep(edition, home)
         driver = Driver(edition, home, journal, placement, adopt=orders.adopt, stop=stop)
         mirror = Mirror(edition, home, lambda recipe: driver.codes(recipe).digest, tracking)
@@ -49,37 +51,47 @@ def conduct(edition: Edition, orders: Orders, progress: Progress) -> Result:
         mirror.open()
         if journal.torn:
             progress.note("the journal's last line was torn by a crash, and dropped")
-        with _ctrl_c(stop, progress):
-            _train(driver, mirror, progress, orders)
-        result = Result(home, edition, driver.history, driver.outcomes, tracking)
+        ended: Status = "FAILED"
+        try:
+            _train(driver, mirror, progress, ctrl_c, orders.address)
+            ended = "KILLED" if stop else "FINISHED"
+        except KeyboardInterrupt:
+            ended = "KILLED"
+        finally:
+            _close(driver, mirror, progress, ended)
+        result = Result(home, edition, driver.history, driver.outcomes, mirror.parent_url or tracking or home.tracking)
     if stop.asked:
         raise KeyboardInterrupt
     return result
 
 
-def _train(driver: Driver, mirror: Mirror, progress: Progress, orders: Orders) -> None:
-    """Trains what is missing, and closes the shop window whatever happens."""
-    ended = "FAILED"
-    try:
-        driver.begin()
-        first = driver.next()
-        for line in plan(driver.history, driver.outcomes, driver.placement).lines(driver.edition.id):
-            progress.note(line)
-        if mirror.tracking and (url := mirror.parent_url):
-            progress.note(f"MLflow: {url}")
-        progress.begin(driver.history)
-        if first is not FINISHED and first is not None:
-            from service import cluster
+def _train(driver: Driver, mirror: Mirror, progress: Progress, ctrl_c: CtrlC, address: str) -> None:
+    """Says the plan, and trains what is missing; with nothing missing neither Ray nor torch is started."""
+    driver.begin()
+    planned = plan(driver.history, driver.outcomes, driver.placement, adopt=driver.adopt)
+    for line in planned.lines(driver.edition.id):
+        progress.note(line)
+    if url := mirror.parent_url:
+        progress.note(f"MLflow: {url}")
+    progress.begin(driver.history)
+    first = driver.next()
+    if isinstance(first, Task):
+        from service import cluster  # to its end: what an interrupted import of Ray leaves behind does not shut down
 
-            cluster.conduct(driver, first, orders.address)
-        ended = "KILLED" if driver.stop else "FINISHED"
-    except KeyboardInterrupt:
-        driver.stop.asked, ended = True, "KILLED"
-    finally:
-        progress.end()
+        with ctrl_c.open():
+            if not driver.stop:
+                cluster.conduct(driver, first, address)
+
+
+def _close(driver: Driver, mirror: Mirror, progress: Progress, ended: Status) -> None:
+    """Leaves the last view standing, and closes the shop window whatever happens."""
+    progress.end()
+    report: Path | None = None
+    try:
         result = Result(driver.home, driver.edition, driver.history, driver.outcomes)
         report = result.report().parent if result.rows else None
-        warning = mirror.close(ended, report)  # type: ignore[arg-type]
+    finally:
+        warning = mirror.close(ended, report)
         if warning:
             progress.note(warning)
 
@@ -99,30 +111,3 @@ def _gpus() -> int:
     if visible is not None:
         return len([one for one in visible.split(",") if one.strip()])
     return len([name for name in os.listdir("/dev") if name.startswith("nvidia") and name[6:].isdigit()])
-
-
-@contextmanager
-def _ctrl_c(stop: Stop, progress: Progress) -> Iterator[None]:
-    """Ctrl-C once sets the flag; twice, it interrupts. Off the main thread nothing is caught."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def caught(*_: object) -> None:
-        if stop.asked:
-            raise KeyboardInterrupt
-        stop.asked = True
-        progress.note(STOPPING)
-
-    before = signal.signal(signal.SIGINT, caught)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _no_code(_: object) -> str:
-    return ""
-
-
-__all__ = ["Placement", "conduct", "machine"]

@@ -33,6 +33,7 @@ from service.journal import (
 )
 from service.outcomes import Answered, Outcomes
 from service.placement import Placement
+from service.rerun import compare
 from service.schedule import Adopt, Confirm, Done, Give, Inherit, PlanArms, Propose, Wait, next_action
 from trainables.code import Codes
 from trainables.outcome import Completed, Diverged, Measurement
@@ -76,15 +77,13 @@ class Driver:
     stop: Stop = field(default_factory=Stop)
     listeners: list[Listener] = field(default_factory=list)
     flying: dict[str, Task] = field(default_factory=dict)
-    stale: dict[str, list[str]] = field(default_factory=dict)
-    """Keys whose answers are of older code, with the files that changed since."""
 
     def __post_init__(self) -> None:
         self.codes = Codes()
         self.outcomes = Outcomes(self.home)
         self.history = History(self.edition, lambda recipe: self.codes(recipe).digest, self.journal.facts)
         plan = self.edition.study.plan
-        self._judged: dict[str, int] = {}
+        self._judged: dict[str, tuple[int, Run]] = {}
         self._judge = None
         if isinstance(plan, Search) and plan.stop is not None:
             from service.sampling import Judge
@@ -152,12 +151,15 @@ class Driver:
         if said.epoch not in self.history.state(run).curve:
             self._write(Measured(run=run.key, code=task.code, epoch=said.epoch, values=said.values))
             if self._weigh(run.key, task.code, said.epoch, said.values):
-                self._leave(task, keep=False)
+                self._tidy(task)
                 return False
         if said.epoch == run.recipe.optimiser.epochs:
             self._end(task, Completed(curve=self._curve(run)), environment)
             return True
-        return not self.stop
+        if self.stop:
+            self.left(task)
+            return False
+        return True
 
     def failed(self, task: Task, reason: str, *, lost: bool = False) -> None:
         """Takes a run's failure; a lost node is no attempt."""
@@ -185,26 +187,23 @@ class Driver:
         self._write(Confirms(numbers=numbers))
 
     def _weigh(self, key: str, code: str, epoch: int, values: dict[str, float]) -> bool:
-        """Lets the judge hear a first seed's measurement; True where the run is stopped."""
-        if self._judge is None:
-            return False
-        number = self._number(key)
+        """Lets the judge hear a first seed's measurement; True where the run is stopped, never at its last epoch."""
+        number, run = self._first(key)
         metric = self.edition.study.score.metric
-        if number is None or metric not in values:
+        if self._judge is None or run is None or code != self.history.code(run) or metric not in values:
             return False
         cutoff = self._judge.hear(number, epoch, values[metric])
-        if cutoff is None or self.history.states[(key, code)].answered:
+        if cutoff is None or epoch >= run.recipe.optimiser.epochs or self.history.state(run).answered:
             return False
         self._write(StoppedAt(run=key, code=code, epoch=epoch, cutoff=cutoff))
         return True
 
-    def _number(self, key: str) -> int | None:
-        """The number of the trial whose first seed a key is."""
-        trials = self.history.of("trial")
-        for trial in trials[len(self._judged) :]:
+    def _first(self, key: str) -> tuple[int, Run | None]:
+        """The trial's number and the run, where a key is that of a search trial's first seed."""
+        for trial in self.history.of("trial")[len(self._judged) :]:
             first = next(iter(self.history.runs(trial).values()))
-            self._judged.setdefault(first.key, trial.number)
-        return self._judged.get(key)
+            self._judged.setdefault(first.key, (trial.number, first))
+        return self._judged.get(key, (0, None))
 
     def _start(self, run: Run, trial: Trial) -> Task:
         code = self.history.code(run)
@@ -241,34 +240,32 @@ class Driver:
         return task
 
     def _reuse(self, run: Run) -> bool:
-        """Takes an answer from the outcomes, where it is of today's code, or adopted, and whole."""
+        """Takes an answer from the outcomes, where it is of today's code, or adopted, and whole.
+
+        It is judged as it would have been when trained here.
+        """
         found = self._found(run)
         if found is None:
             return False
         code = found.code.digest
         for measured in found.outcome.curve:
             self._write(Measured(run=run.key, code=code, epoch=measured.epoch, values=measured.values))
-            self._weigh(run.key, code, measured.epoch, measured.values)
+            if self._weigh(run.key, code, measured.epoch, measured.values):
+                return True
         self._write(Ended(run=run.key, code=code, outcome=found.outcome.kind, epoch=_epoch(found), reused=True))
+        self._clear(run.key, code)
         return True
 
     def _found(self, run: Run) -> Answered | None:
-        today = self.codes(run.recipe)
-        found = self.outcomes.get(run.key, self.history.code(run))
-        older = [] if found else self.outcomes.of(run.key)
-        if older:
-            self.stale[run.key] = today.changed(older[-1].code)
-            if self.adopt:
-                found = older[-1]
+        whole = self.history.keeps(run)
+        found = self.outcomes.get(run.key, self.history.code(run), whole=whole)
+        if found is None and self.adopt:
+            codes = [older.code.digest for older in self.outcomes.of(run.key)]
+            usable = [older for code in codes if (older := self.outcomes.get(run.key, code, whole=whole))]
+            found = usable[-1] if usable else None
+            if found is not None:
                 self._write(Adopted(run=run.key, code=found.code.digest))
-        if found is None or isinstance(found.outcome, Diverged):
-            return found
-        return found if self.outcomes.weights(run.key, found.code.digest).exists() or not self._keeps(run) else None
-
-    def _keeps(self, run: Run) -> bool:
-        """Whether a run's weights are needed: the study keeps them, or it is a parent."""
-        parents = [parent for trial in self.history.of("parent") for parent in self.history.runs(trial).values()]
-        return "weights" in self.edition.study.keep or run in parents
+        return found
 
     def _curve(self, run: Run) -> tuple[Measurement, ...]:
         curve = self.history.state(run).curve
@@ -276,11 +273,15 @@ class Driver:
 
     def _end(self, task: Task, outcome: Completed | Diverged, environment: dict[str, Any]) -> None:
         weights = Path(task.folder) / WEIGHTS
-        keep = weights.exists() and isinstance(outcome, Completed) and self._keeps(task.run)
+        keep = weights.exists() and isinstance(outcome, Completed) and self.history.keeps(task.run)
         if isinstance(outcome, Diverged):
             outcome = Diverged(epoch=outcome.epoch, curve=self._curve(task.run), reason=outcome.reason)
+        before = self.outcomes.get(task.run.key, task.code)
+        if before is not None and compare(before.outcome.curve, outcome.curve):
+            self.failed(task, f"trained again for its weights, it gave other numbers: locus rerun {task.run.key}")
+            return
         self._answer(task.run, outcome, environment, weights if keep else None)
-        self._leave(task, keep=False)
+        self._tidy(task)
 
     def _answer(
         self, run: Run, outcome: Completed | Diverged, environment: dict[str, Any], weights: Path | None
@@ -290,10 +291,13 @@ class Driver:
         self.outcomes.put(answered, weights)
         self._write(Ended(run=run.key, code=code.digest, outcome=outcome.kind, epoch=_epoch(answered)))
 
-    def _leave(self, task: Task, *, keep: bool) -> None:
+    def _tidy(self, task: Task) -> None:
         self.flying.pop(task.run.key, None)
-        if not keep:
-            shutil.rmtree(self.folder.work(task.run.key, task.code, 0).parent, ignore_errors=True)
+        self._clear(task.run.key, task.code)
+
+    def _clear(self, key: str, code: str) -> None:
+        """Frees a run's work folders."""
+        shutil.rmtree(self.folder.work(key, code, 0).parent, ignore_errors=True)
 
 
 def _epoch(answered: Answered) -> int:

@@ -139,6 +139,21 @@ class History:
             return {run.seed: run for run in needed if run.recipe == trial.recipe}
         return {seed: self._run(trial, seed) for seed in trial.seeds(self.seeds)}
 
+    def asked(self, trial: Trial) -> list[Run]:
+        """The runs that a trial has or still wants: without the seeds that a stopped or diverged one is spared."""
+        runs = list(self.runs(trial).values())
+        if trial.role == "confirmation" and trial.number not in self.confirms:
+            return []
+        if self.answer(trial).status in ("stopped", "diverged"):
+            return [run for run in runs if self.state(run).status != "missing"]
+        return runs
+
+    def keeps(self, run: Run) -> bool:
+        """Whether a run's weights are needed: the study keeps them, or another run begins with them."""
+        if "weights" in self.edition.study.keep:
+            return True
+        return any(run.key == parent.key for other in self._everyone() for parent in ancestors(other))
+
     def _run(self, trial: Trial, seed: int) -> Run:
         known = self._runs.get((trial.label, seed))
         if known is None:

@@ -27,8 +27,7 @@ class Planned(Spec):
     number: int
     name: str
     values: dict[str, Any]
-    parent_of: str | None = None
-    """For a parent: the key of the first run that needs it."""
+    """The point or arm; of a parent, the `key` of the first run that it stands for."""
     time: float = 0.0
 
 
@@ -123,6 +122,10 @@ Fact = Annotated[
 _FACT: TypeAdapter[Fact] = TypeAdapter(Fact)
 
 
+PATIENCE_S = 0.5
+"""How long a driver waits for the lock, which `status` takes for a moment to see whether somebody holds it."""
+
+
 class JournalError(LocusError):
     """A journal that cannot be read, or that another driver holds."""
 
@@ -155,10 +158,14 @@ class Journal:
     def __enter__(self) -> Journal:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            self._lock.acquire(timeout=0)
+            self._lock.acquire(timeout=PATIENCE_S)
         except Timeout:
             raise JournalError(f"{self.path.parent.name} is being run by another driver; see locus status") from None
-        self.facts, self.torn = read(self.path)
+        try:
+            self.facts, self.torn = read(self.path)
+        except JournalError:
+            self._lock.release()
+            raise
         self._file = self.path.open("ab")
         if self.torn:
             self._file.truncate(self.path.read_bytes().rfind(b"\n") + 1)

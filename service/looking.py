@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import time
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -20,6 +20,7 @@ from service.orders import Orders
 from service.progress import table
 from service.rows import rows
 from service.status import all_status, one_status
+from trainables.spec import SpecError
 
 if TYPE_CHECKING:
     from service.results import Result
@@ -189,8 +190,8 @@ def plan(edition: Edition, orders: Orders, *, fresh: bool) -> None:
         out.print(line, soft_wrap=True)
 
 
-def ending(result: Result) -> None:
-    """How a run ends: the table, the verdicts, and what to do next."""
+def ending(result: Result, more: str) -> None:
+    """How a run ends: the table, the verdicts, and what to do next; `more` is the command for more seeds."""
     out = console()
     edition = result.edition
     out.print()
@@ -206,12 +207,10 @@ def ending(result: Result) -> None:
     home = "" if result.home.root == Home.find().root else f" --home {result.home.root}"
     out.print(f"report     {result.home.study(edition.id).report / 'report.html'}", soft_wrap=True)
     out.print(f"MLflow     locus ui {edition.id}{home}", soft_wrap=True)
-    seeds = result.history.seeds + 2
-    budget = f" --budget {edition.budget}" if edition.budget != "base" else ""
-    out.print(
-        f"next       locus run {edition.study.name}{budget} --seeds {seeds}{home}   (only the new seeds run)",
-        soft_wrap=True,
-    )
+    out.print(f"next       {more}   (only the new seeds run)", soft_wrap=True)
+    budget = edition.study.budgets.get(edition.budget)
+    if budget and budget.gap:
+        out.print(f"note       {budget.gap}", soft_wrap=True)
 
 
 def checks(found: list[Check]) -> None:
@@ -222,9 +221,13 @@ def checks(found: list[Check]) -> None:
     console().print(view)
 
 
-def versions() -> None:
-    """The first line of a job."""
-    import torch
-
-    python, ray = platform.python_version(), version("ray")
-    print(f"locus {version('locus')}: python {python}, ray {ray}, torch {torch.__version__}", flush=True)
+def versions(sender: str) -> None:
+    """The first line of a job. Raises: SpecError for a Python unlike the sender's, or where torch is missing."""
+    here = platform.python_version()
+    if here.split(".")[:2] != sender.split(".")[:2]:
+        raise SpecError(f"the cluster has Python {here}, the sender {sender}; use the same")
+    try:
+        torch = version("torch")
+    except PackageNotFoundError:
+        raise SpecError("the cluster has no torch; its nodes need locus[train]") from None
+    print(f"versions: python {here}, ray {version('ray')}, torch {torch}", flush=True)

@@ -196,8 +196,7 @@ class _Window:
         self.history = history
         self.told = 0
         self._news: set[str] = set()
-        self._all = True
-        self._planned = True
+        self._grown = True
         self._runs: list[tuple[Trial, dict[int, Run]]] = []
 
     def hear(self, fact: Fact) -> None:
@@ -205,24 +204,24 @@ class _Window:
         self.history.hear(fact)
         self.told += 1
         match fact:
-            case Planned():
-                self._planned = True
-            case Counts() | Confirms() | Adopted():
-                self._all = self._planned = True
+            case Planned() | Counts() | Confirms() | Adopted():
+                self._grown = True
             case _:
                 self._news.add(fact.run)
 
     def show(self, store: Store, ended: Status) -> None:
-        """Puts the rows with news, parents first; the study's own end comes last. News are kept where this fails."""
-        if self._planned:
+        """Puts the rows with news (at the end, all), parents first; the study's own end comes last.
+
+        News are kept where this fails.
+        """
+        if self._grown:
             self._runs = [(trial, self.history.runs(trial)) for trial in self.history.trials]
-            self._planned = False
-        whole = self._all or ended != "RUNNING"
+            self._grown = False
         every_run = [run for _, runs in self._runs for run in runs.values()]
         store.put(study_row(self.history, every_run, self.told, "RUNNING"))
         for trial, runs in self._runs:
             here = begun(self.history, runs)
-            news = [run for run in here.values() if whole or run.key in self._news]
+            news = [run for run in here.values() if ended != "RUNNING" or run.key in self._news]
             if news:
                 row = trial_row(self.history, trial, runs, ended)
                 if row.place not in store.shown:
@@ -232,7 +231,7 @@ class _Window:
                 store.put(row)
         if ended != "RUNNING":
             store.put(study_row(self.history, every_run, self.told, ended))
-        self._all, self._news = False, set()
+        self._news = set()
 
 
 def _line(error: Exception) -> str:

@@ -14,7 +14,7 @@ from pydantic import Field
 from service.files import settle, write_whole
 from service.home import Home
 from trainables.code import Code
-from trainables.outcome import Answer
+from trainables.outcome import Answer, Diverged
 from trainables.recipe import Run
 from trainables.spec import LocusError, Spec
 
@@ -46,10 +46,13 @@ class Outcomes:
         """The file of an answer's weights: a state dict."""
         return self.folder / key / f"{code}.pt"
 
-    def get(self, key: str, code: str) -> Answered | None:
-        """The answer of a run's key by a code, or None."""
+    def get(self, key: str, code: str, *, whole: bool = False) -> Answered | None:
+        """The answer of a run's key by a code, or None; `whole`: None too where its weights are gone."""
         path = self.path(key, code)
-        return Answered.read(json.loads(path.read_text())) if path.exists() else None
+        answered = Answered.read(json.loads(path.read_text())) if path.exists() else None
+        if answered is None or not whole or isinstance(answered.outcome, Diverged):
+            return answered
+        return answered if self.weights(key, code).exists() else None
 
     def of(self, key: str) -> list[Answered]:
         """Every answer of a key, the newest last."""
@@ -64,8 +67,9 @@ class Outcomes:
         return self.of(keys[0])
 
     def put(self, answered: Answered, weights: Path | None) -> None:
-        """Keeps an answer; its weights first, so that an answer is never without them."""
+        """Keeps an answer; its weights first, so that an answer is never without them. One that is there stays."""
         key, code = answered.run.key, answered.code.digest
         if weights is not None:
             settle(weights, self.weights(key, code))
-        write_whole(self.path(key, code), json.dumps(answered.plain(), indent=1))
+        if not self.path(key, code).exists():
+            write_whole(self.path(key, code), json.dumps(answered.plain(), indent=1))

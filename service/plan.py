@@ -56,22 +56,26 @@ class Plan:
         yield f"plan: {id}: {', '.join(parts)}; {time}"
 
 
-def plan(history: History, outcomes: Outcomes, placement: Placement) -> Plan:
-    """The plan of a study as it stands."""
+def plan(history: History, outcomes: Outcomes, placement: Placement, *, adopt: bool = False) -> Plan:
+    """The plan of a study as it stands. `adopt`: answers of older code count."""
     codes, counts, changed, epochs = Codes(), Counter[str](), Counter[str](), 0
     for run in _known(history):
-        state = history.state(run)
+        state, whole = history.state(run), history.keeps(run)
         if state.answered:
             counts["done"] += 1
-        elif outcomes.get(run.key, history.code(run)):
+            continue
+        older = outcomes.of(run.key)
+        if any(
+            outcomes.get(run.key, one.code.digest, whole=whole) and (adopt or one.code.digest == history.code(run))
+            for one in older
+        ):
             counts["reused"] += 1
-        else:
-            counts["missing"] += 1
-            epochs += run.recipe.optimiser.epochs - state.epoch
-            older = outcomes.of(run.key)
-            if older:
-                changed.update(codes(run.recipe).changed(older[-1].code))
-    unknown = _unknown(history)
+            continue
+        counts["missing"] += 1
+        epochs += run.recipe.optimiser.epochs - state.epoch
+        if older:
+            changed.update(codes(run.recipe).changed(older[-1].code))
+    unknown = unproposed(history)
     base = history.edition.study.base
     epochs += unknown * base.optimiser.epochs
     epoch_s = _epoch_s(history, outcomes, base)
@@ -86,12 +90,12 @@ def _known(history: History) -> list[Run]:
     trials: list[Trial] = list(history.trials)
     if isinstance(edition.study.plan, Ablation) and not trials:
         trials = edition.arms()
-    runs = [run for trial in trials for run in history.runs(trial).values()]
+    runs = [run for trial in trials for run in history.asked(trial)]
     parents = [parent for run in runs for parent in ancestors(run)]
     return list({run.key: run for run in [*runs, *parents]}.values())
 
 
-def _unknown(history: History) -> int:
+def unproposed(history: History) -> int:
     """At most so many runs of points that no sampler has proposed yet, and of their confirmation."""
     if not isinstance(history.edition.study.plan, Search):
         return 0

@@ -10,14 +10,16 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from search_spaces.study import CONFIRMED, Edition, Search, Trial
+from search_spaces.study import Edition, Search, Trial
 from service.history import History
 from service.journal import Confirms, Ended, Fact, FailedWith, Measured, Planned, Started, StoppedAt
-from service.plan import clock
+from service.plan import clock, unproposed
 from service.rows import TrialRow, rows
 
 ROWS = 16
 """How many trials the live table shows: the best, the unfinished, the newest."""
+REDRAW_S = 0.25
+"""Seconds between two views, at least: one of 200 trials takes 0.1 s to make."""
 STYLES = {"done": "green", "running": "cyan", "stopped": "yellow", "diverged": "magenta", "failed": "red"}
 
 
@@ -33,6 +35,8 @@ class Progress:
         self.begun = time.monotonic()
         self._owners: dict[str, tuple[Trial, int]] = {}
         self._fresh = 0
+        self._drawn = 0.0
+        self._searches = isinstance(edition.study.plan, Search)
 
     def note(self, line: str) -> None:
         """Says one line, above the table where there is one."""
@@ -42,7 +46,7 @@ class Progress:
     def begin(self, history: History) -> None:
         """Starts to show; facts told before were history."""
         self.history = history
-        self._fresh = sum(state.answered for state in history.states.values())
+        self._fresh = self._count()[0]
         self.begun = time.monotonic()
         if self.console.is_terminal and not self.quiet:
             self.live = Live(self._view(), console=self.console, auto_refresh=False, transient=False)
@@ -53,7 +57,9 @@ class Progress:
         if self.history is None or self.quiet:
             return
         if self.live is not None:
-            self.live.update(self._view(), refresh=True)
+            if time.monotonic() - self._drawn >= REDRAW_S:
+                self.live.update(self._view(), refresh=True)
+                self._drawn = time.monotonic()
         else:
             line = self._line(fact)
             if line:
@@ -102,25 +108,23 @@ class Progress:
         assert self.history is not None
         found = rows(self.history)
         title = Text(f"{self.edition.id}  {self.edition.study.question}", style="bold")
-        return Group(title, table(found, self.edition), self._bar(found))
+        return Group(title, table(found, self.edition), self._bar())
 
-    def _bar(self, found: list[TrialRow]) -> RenderableType:
+    def _count(self) -> tuple[int, int]:
+        """How many runs have ended, and how many there will be, at most."""
         assert self.history is not None
-        plan = self.edition.study.plan
-        total = len(found) * self.history.seeds
-        if isinstance(plan, Search):
-            ahead = 0 if self.history.confirms else min(CONFIRMED + bool(plan.first), self.history.wanted)
-            total = sum(row.asked for row in found if row.state[:4] in ("done", "runn", "wait"))
-            total += sum(max(row.done, 1) for row in found if row.state[:4] not in ("done", "runn", "wait"))
-            total += (self.history.wanted - len(self.history.of("trial")) + ahead) * self.history.seeds
-        done = sum(state.answered for state in self.history.states.values())
+        asked = [run for trial in self.history.trials for run in self.history.asked(trial)]
+        return sum(self.history.state(run).answered for run in asked), len(asked) + unproposed(self.history)
+
+    def _bar(self) -> RenderableType:
+        done, total = self._count()
         gone = time.monotonic() - self.begun
         since = done - self._fresh
         left = f", about {clock(gone / since * max(total - done, 0))} left" if since else ""
         grid = Table.grid(padding=(0, 2))
         grid.add_row(
             ProgressBar(total=max(total, 1), completed=done, width=40),
-            f"{done} of {'at most ' if isinstance(plan, Search) and done < total else ''}{total} runs",
+            f"{done} of {'at most ' if self._searches and done < total else ''}{total} runs",
             f"{clock(gone)} gone{left}",
             "MLflow: locus ui",
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,7 +66,7 @@ def rerun(home: Home, start: str, say: Callable[[str], None] = lambda line: None
                 break
             now.append(said)
             say(f"epoch {said.epoch}/{run.recipe.optimiser.epochs}")
-    differences = list(_compare(list(before.outcome.curve), now))
+    differences = compare(before.outcome.curve, now)
     if ending != before.outcome.kind:
         differences.append(Difference(len(now), f"ended {ending}, before {before.outcome.kind}", None, None))
     compared = sum(not name.startswith(CLOCKED) for measured in now for name in measured.values)
@@ -84,7 +84,8 @@ def _parent(outcomes: Outcomes, answered: Answered) -> Path | None:
     raise LocusError(f"the weights of the parent {parent.key} of {answered.run.key} are gone; run its study again")
 
 
-def _compare(before: list[Measurement], now: list[Measurement]) -> list[Difference]:
+def compare(before: Iterable[Measurement], now: Iterable[Measurement]) -> list[Difference]:
+    """The numbers in which two curves of one run differ, clocks apart."""
     old = {measured.epoch: measured.values for measured in before}
     new = {measured.epoch: measured.values for measured in now}
     return [

@@ -44,15 +44,16 @@ def rows(history: History, *, alive: bool = True) -> list[TrialRow]:
 def _confirmed_best(history: History) -> Trial | None:
     trials = [trial for trial in history.of("confirmation") if trial.number in history.confirms]
     answers = {trial.number: history.answer(trial) for trial in trials}
-    if not trials or any(answer.status != "completed" for answer in answers.values()):
+    complete = [trial for trial in trials if answers[trial.number].status == "completed"]
+    if not complete or any(answer.status == "open" for answer in answers.values()):
         return None
-    return max(trials, key=lambda trial: (answers[trial.number].mean or 0.0, -trial.number))
+    return max(complete, key=lambda trial: (answers[trial.number].mean or 0.0, -trial.number))
 
 
 def _row(history: History, trial: Trial, best: bool, alive: bool) -> TrialRow:
     answer = history.answer(trial)
     states = [history.state(run) for run in history.runs(trial).values()]
-    done = sum(state.status in ("completed", "diverged") for state in states)
+    done = sum(state.answered for state in states)
     running = [state for state in states if state.status == "running"]
     metric = trial.score.metric
     values = list(answer.values.values()) or [value for state in running if (value := state.value(metric)) is not None]

@@ -51,8 +51,7 @@ class Judge:
         plan = _search(edition)
         assert plan.stop is not None
         self.factor = plan.stop.factor
-        self.epochs = edition.study.base.optimiser.epochs
-        self.first = math.ceil(self.epochs / FIRST_RUNG)
+        self.first = math.ceil(edition.study.base.optimiser.epochs / FIRST_RUNG)
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=self.first, reduction_factor=self.factor)
         self._study = optuna.create_study(pruner=pruner, direction="maximize")
@@ -69,7 +68,7 @@ class Judge:
         if trial is None:
             trial = self._trials[number] = self._study.ask()
         trial.report(value, epoch)
-        if not trial.should_prune() or epoch >= self.epochs:
+        if not trial.should_prune():
             return None
         rivals = sorted((values[epoch] for values in self._heard.values() if epoch in values), reverse=True)
         return rivals[max(len(rivals) // self.factor, 1) - 1]

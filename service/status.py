@@ -12,6 +12,7 @@ from service.history import History
 from service.home import Home, StudyFolder
 from service.journal import read
 from service.rows import TrialRow, rows
+from service.schedule import Done, next_action
 from trainables.code import Codes
 
 
@@ -55,18 +56,18 @@ def one_status(home: Home, id: str) -> StudyStatus:
     alive = driven(folder)
     found = rows(history, alive=alive)
     best = next((row for row in found if row.best), None)
-    open_rows = any(row.state in ("interrupted", "unfinished") for row in found)
-    short = len(history.of("trial")) < history.wanted
-    complete = bool(found) and not open_rows and not short and (history.wanted == 0 or bool(history.confirms))
-    states = [history.state(run) for trial in history.trials for run in history.runs(trial).values()]
+    complete = isinstance(next_action(history, set()), Done)
+    trials = history.of("trial")
+    ended = sum(history.answer(trial).status != "open" for trial in trials)
+    states = [history.state(run) for trial in history.trials for run in history.asked(trial)]
     return StudyStatus(
         id=id,
         question=edition.study.question,
         state="running" if alive else "done" if complete else "unfinished",
-        done=sum(state.status in ("completed", "diverged", "stopped") for state in states),
+        done=sum(state.answered for state in states),
         running=sum(state.status == "running" for state in states) if alive else 0,
         asked=len(states),
-        trials=f"{sum(row.state == 'done' for row in found)}/{max(history.wanted, len(history.of('trial')))}",
+        trials=f"{ended}/{max(history.wanted, len(trials))}",
         best=f"#{best.label} {best.name}  {best.score}" if best else "",
         last=history.last,
         rows=found,

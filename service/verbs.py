@@ -11,13 +11,15 @@ from search_spaces.study import Ablation, Edition, Halving, Score, Search, Study
 from service import editions
 from service.home import Home
 from service.orders import Orders
+from service.rerun import Rerun
+from service.rerun import rerun as again  # here, for a later import would put the module in the verb's place
 from service.status import StudyStatus, all_status, one_status
+from trainables.catalog import carry
 from trainables.recipe import Recipe
 from trainables.spec import digest
 
 if TYPE_CHECKING:
     from service.progress import Progress
-    from service.rerun import Rerun
     from service.results import Result
     from service.submission import Submission
     from service.verify import Check
@@ -100,7 +102,7 @@ def ablate(
 
 
 def _adhoc(base: dict[str, Any], plan: Search | Ablation, name: str, seeds: int, *, named: bool) -> Study:
-    recipe = Recipe().put(base)
+    recipe = Recipe().put(carry(base))
     if not named:
         said = plan.identity()
         said.pop("trials", None)
@@ -124,10 +126,10 @@ def submit(
     **orders: Any,
 ) -> Submission:
     """Submits a study to a Ray cluster, follows until its plan is printed there, and gives a Submission."""
-    from service import jobs
+    from service.jobs import submit as send
 
     resolved = resolve(study, budget=budget, set=set, seeds=seeds, trials=trials, edition=edition)
-    return jobs.submit(resolved, Orders(home=home, **orders), address, fresh=fresh)
+    return send(resolved, Orders(home=home, **orders), address, fresh=fresh)
 
 
 def status(name: str | None = None, *, home: str | None = None) -> list[StudyStatus]:
@@ -151,8 +153,6 @@ def report(name: str, *, home: str | None = None) -> Path:
 
 def rerun(key: str, *, home: str | None = None) -> Rerun:
     """Trains one run again, without Ray, and compares it number by number with its outcome."""
-    from service.rerun import rerun as again
-
     return again(Home.find(home), key)
 
 

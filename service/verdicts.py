@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from search_spaces.claim import AtChance, AtLeast, Better, Claim, Equivalent
+from service.reporting.words import between, number, p_text, plural, signed
 from service.statistics import ALPHA, Estimate, Interval, Scores, difference
-from service.words import between, number, p_text, plural, signed
 
 Word = Literal["SUPPORTED", "REFUTED", "INCONCLUSIVE"]
 

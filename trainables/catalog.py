@@ -12,9 +12,11 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from trainables.encoding_spec import EncodingSpec, OwnEncoding, Shape, Takes, Widths, carry_source, is_own
-from trainables.enters import Add, CodeSpec, Concat, Extend, Parts
+from trainables import enters
+from trainables.encoding_spec import EncodingSpec, Shape, Takes, Widths
+from trainables.enters import Add, Concat, Extend, Parts
 from trainables.indices import Clipped, Index, Mapping, Offsets, Piecewise, Product, Split, buckets, tables
+from trainables.own import OwnEncoding, Values, carry, carry_source, is_own
 from trainables.spec import require
 
 _SHARED = "true (one table for all blocks) or false (own tables a block)"
@@ -30,7 +32,7 @@ class NoEncoding(EncodingSpec):
         return True
 
 
-class Learnable(CodeSpec):
+class Learnable(enters.CodeSpec):
     """A free table, one row a token, the class token included.
 
     Source: thesis 3.1; DeiT. Differs: the class token has a row, as in DeiT (the thesis adds it afterwards).
@@ -43,7 +45,7 @@ class Learnable(CodeSpec):
         return shape.tokens * width
 
 
-class Sinusoidal(CodeSpec):
+class Sinusoidal(enters.CodeSpec):
     """Fixed 2-D sines and cosines: the first half of the channels x, the second y.
 
     Source: thesis eq. 1. Differs: the class token gets zeros (the thesis does not say).
@@ -56,7 +58,7 @@ class Sinusoidal(CodeSpec):
         return 4
 
 
-class LearnableSinusoidal(CodeSpec):
+class LearnableSinusoidal(enters.CodeSpec):
     """Sines and cosines of learned linear maps of (x, y), equal to `sinusoidal` at the start.
 
     Source: thesis eq. 6. Differs: sine before cosine, as the equality with eq. 1 demands.
@@ -72,7 +74,7 @@ class LearnableSinusoidal(CodeSpec):
         return width
 
 
-class Fourier(CodeSpec):
+class Fourier(enters.CodeSpec):
     """Learnable Fourier features of the coordinates, through a small MLP.
 
     Units: gamma is a length, in patches with raw coordinates, in grid widths with unit ones.
@@ -104,7 +106,7 @@ class Fourier(CodeSpec):
         return features + (features + 1) * self.hidden + (self.hidden + 1) * width
 
 
-class Gabor(CodeSpec):
+class Gabor(enters.CodeSpec):
     """A Gabor wave along x, one along y and four edge markers for each channel, all learned.
 
     `form`: both (G+E), the waves alone (G), the edges alone (E). Coordinates run from -1 to 1 along each side.
@@ -127,7 +129,7 @@ class Relative(EncodingSpec):
     """
 
     kind: Literal["relative"] = Field(default="relative", init=False)
-    offsets: Offsets = Split()
+    offsets: Offsets = Field(default=Split(), description="split or clipped")
     value: bool = Field(default=False, description="true (values too) or false (keys alone)")
     shared: bool = Field(default=False, description=_SHARED)
 
@@ -179,8 +181,8 @@ class IRPE(EncodingSpec):
     """
 
     kind: Literal["irpe"] = Field(default="irpe", init=False)
-    mapping: Mapping = Product()
-    index: Index = Piecewise()
+    mapping: Mapping = Field(default=Product(), description="euclidean, quantization, cross or product")
+    index: Index = Field(default=Piecewise(), description="piecewise, piecewise_ratio, clip or clip_ratio")
     mode: Literal["contextual", "bias"] = Field(default="contextual", description="contextual or bias")
     on: Annotated[tuple[Literal["q", "k", "v"], ...], AfterValidator(_in_order)] = Field(
         default=("k",), strict=False, description="any of q, k, v, without doubles"
@@ -371,7 +373,7 @@ def _active(encoding: EncodingSpec) -> list[EncodingSpec]:
 
 
 __all__ = [
-    "IRPE", "KINDS", "PEG", "Add", "CodeSpec", "Composed", "Concat", "Encoding", "EncodingSpec", "Extend", "Fourier",
+    "IRPE", "KINDS", "PEG", "Add", "Composed", "Concat", "Encoding", "EncodingSpec", "Extend", "Fourier",
     "Gabor", "Learnable", "LearnableSinusoidal", "NoEncoding", "OwnEncoding", "Parts", "Relative", "RelativeBias",
-    "Shape", "Sinusoidal", "Takes", "Widths", "canonical", "is_own",
+    "Shape", "Sinusoidal", "Takes", "Values", "Widths", "canonical", "carry", "is_own",
 ]  # fmt: skip

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from trainables.catalog import Composed, EncodingSpec, OwnEncoding
 from trainables.encodings import ENTRIES, MODULES
-from trainables.enters import CodeSpec
+from trainables.enters import Add, CodeSpec
 from trainables.recipe import Recipe
 from trainables.source import fingerprint
 from trainables.spec import Spec, digest
@@ -23,8 +23,8 @@ ALWAYS = (
 """Files that compute the numbers of every run. Paths are relative to `trainables/`."""
 
 NEVER = (
-    "__init__.py", "catalog.py", "code.py", "encoding_spec.py", "encodings/__init__.py", "outcome.py", "recipe.py",
-    "source.py", "spec.py", "task.py", "weight.py", "worker.py",
+    "__init__.py", "bridge.py", "catalog.py", "code.py", "encoding_spec.py", "encodings/__init__.py", "failure.py",
+    "outcome.py", "own.py", "recipe.py", "source.py", "spec.py", "task.py", "weight.py", "worker.py",
 )  # fmt: skip
 """Files whose content is in the key, or changes no number."""
 
@@ -72,7 +72,8 @@ class Codes:
 def encoding_files(encoding: EncodingSpec) -> set[str]:
     """The files in `encodings/` that compute an encoding: of its kinds, of how codes enter, and what they import."""
     classes = {MODULES[part.kind] for part in _leaves(encoding) if part.kind in MODULES}
-    classes |= {ENTRIES[part.enters.kind] for part in _leaves(encoding) if isinstance(part, CodeSpec)}
+    enters = [part.enters for part in _leaves(encoding) if isinstance(part, CodeSpec)]
+    classes |= {ENTRIES[how.kind] for how in enters if how != Add()}
     files: set[str] = set()
     left = {name.partition(":")[0] for name in classes}
     while left:

@@ -5,15 +5,10 @@ A `Shape` is a ViT as an encoding sees it before anything is built; counts of pa
 
 from __future__ import annotations
 
-import inspect
-import sys
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ConfigDict, Field, model_validator
-
-from trainables.source import load
-from trainables.spec import Spec, SpecError
+from trainables.spec import Spec
 
 
 @dataclass(frozen=True)
@@ -113,84 +108,3 @@ class EncodingSpec(Spec):
             if isinstance(field.default, Spec) and getattr(self, name) == field.default
         }
         return {name: value for name, value in super().identity().items() if name not in unsaid}
-
-
-class OwnEncoding(EncodingSpec):
-    """An encoding from a user's file: its kind is "file.py:Class", and it carries that file's source wherever it goes.
-
-    The knobs of the class are fields of this node (`encoding.turns`), completed and checked by the class.
-    """
-
-    model_config = ConfigDict(extra="allow")
-
-    kind: str = Field(pattern=r"^[\w.-]+\.py:\w+$", description="written as 'file.py:Class'")
-    source: str = Field(description="the text of the file")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _complete(cls, value: Any) -> Any:
-        if isinstance(value, dict) and {"kind", "source"} <= value.keys():
-            knobs = {name: item for name, item in value.items() if name not in ("kind", "source")}
-            return {**value, **_own_class(value["kind"], value["source"]).read(knobs).plain()}
-        return value
-
-    @property
-    def spec(self) -> EncodingSpec:
-        """The user's own spec, an instance of the class that `kind` names."""
-        return _own_class(self.kind, self.source).read(self.model_extra or {})
-
-    @property
-    def label(self) -> str:
-        return self.kind.rpartition(":")[2]
-
-    @property
-    def shrinks(self) -> bool:
-        return self.spec.shrinks
-
-    @property
-    def any_grid(self) -> bool:
-        return self.spec.any_grid
-
-    @property
-    def only_first(self) -> bool:
-        return self.spec.only_first
-
-    @property
-    def pairs(self) -> int:
-        return self.spec.pairs
-
-    def fit(self, shape: Shape) -> None:
-        self.spec.fit(shape)
-
-    def takes(self, widths: Widths) -> Takes:
-        return self.spec.takes(widths)
-
-    def parameters(self, shape: Shape) -> int:
-        return self.spec.parameters(shape)
-
-    def identity(self) -> Any:
-        return self.spec.identity()
-
-
-def _own_class(kind: str, source: str) -> type[EncodingSpec]:
-    file, _, name = kind.partition(":")
-    found = getattr(load(file, source), name, None)
-    if not (isinstance(found, type) and issubclass(found, EncodingSpec)):
-        raise SpecError(f"encoding.kind must name an EncodingSpec in {file}, got {name!r}")
-    if found.model_fields["kind"].default != kind:
-        raise SpecError(f"{name}.kind in {file} must be {kind!r}, got {found.model_fields['kind'].default!r}")
-    return found
-
-
-def is_own(kind: object) -> bool:
-    """True for a kind such as "mine.py:Spiral"."""
-    return isinstance(kind, str) and ".py:" in kind
-
-
-def carry_source(value: Any) -> Any:
-    """A user's spec becomes an OwnEncoding with the source of the file that defines its class."""
-    if isinstance(value, EncodingSpec) and is_own(value.kind) and not isinstance(value, OwnEncoding):
-        module = sys.modules[type(value).__module__]
-        source = getattr(module, "__source__", None) or inspect.getsource(module)
-        return OwnEncoding(**value.plain(), source=source)
-    return value

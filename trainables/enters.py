@@ -53,11 +53,7 @@ class Enters(Spec):
         return Takes()
 
     def fit(self, multiple: int, shape: Shape) -> None:
-        """Complains where a code whose channels come in multiples cannot enter a ViT of this shape."""
-        for place in {place for place, _ in self.slots(shape.depth)}:
-            width = self.width(place, shape.widths)
-            must = f"such that a code's channels are divisible by {multiple}"
-            require(width % multiple == 0, "model.dim", must, width)
+        """Complains where a code whose channels come in multiples cannot enter a ViT of this shape so."""
 
     @property
     def pairs(self) -> int:
@@ -92,7 +88,6 @@ class Add(Enters):
 
     def fit(self, multiple: int, shape: Shape) -> None:
         _check_blocks(self.blocks, shape.depth)
-        super().fit(multiple, shape)
 
 
 class Concat(Enters):
@@ -204,7 +199,6 @@ class Parts(Enters):
 
     def fit(self, multiple: int, shape: Shape) -> None:
         _check_blocks(self.blocks, shape.depth)
-        super().fit(multiple, shape)
 
 
 Entering = Annotated[Add | Concat | Extend | Parts, Field(discriminator="kind")]
@@ -213,7 +207,7 @@ Entering = Annotated[Add | Concat | Extend | Parts, Field(discriminator="kind")]
 class CodeSpec(EncodingSpec):
     """A code of every token's place, and how it enters. Subclasses say how many channels and parameters a code has."""
 
-    enters: Entering = Field(default=Add(), kw_only=True)
+    enters: Entering = Field(default=Add(), kw_only=True, description="one of add, concat, extend, parts")
 
     @property
     def multiple(self) -> int:
@@ -239,6 +233,9 @@ class CodeSpec(EncodingSpec):
     def fit(self, shape: Shape) -> None:
         self.enters.fit(self.multiple, shape)
         widths = {self.enters.width(place, shape.widths) for place, _ in self.enters.slots(shape.depth)}
+        for width in sorted(widths):
+            must = f"divisible by {self.multiple} for {self.kind} codes"
+            require(width % self.multiple == 0, "model.dim", must, width)
         one = len(widths) <= 1 or not self.enters.shared
         require(one, "encoding.enters.shared", "false where the places differ in width", self.enters.shared)
 

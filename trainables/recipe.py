@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from trainables.catalog import Encoding, NoEncoding, canonical
+from trainables.catalog import Encoding, NoEncoding, Values, canonical
 from trainables.encoding_spec import Shape, Widths
 from trainables.spec import Spec, digest, require
 
@@ -178,7 +178,7 @@ class FromTrial(Spec):
     """
 
     kind: Literal["from_trial"] = Field(default="from_trial", init=False)
-    values: dict[str, Any] = Field(description="{path: value} of what the parent differs in")
+    values: Values = Field(description="{path: value} of what the parent differs in")
     part: Literal["encoding", "backbone", "all"] = Field(default="all", description="encoding, backbone or all")
 
 
@@ -227,6 +227,13 @@ class Recipe(Spec):
             return None
         return self.put({"start": Fresh(), **self.start.values})
 
+    def identity(self) -> Any:
+        """As every spec's; a parent is what it resolves to, however its values were written."""
+        said = super().identity()
+        if self.parent is not None:
+            said["start"]["values"] = self.parent.identity()
+        return said
+
 
 class Run(Spec):
     """A recipe and a seed: one training. The seed moves initial weights, order and augmentation, never the data."""
@@ -236,11 +243,13 @@ class Run(Spec):
 
     @cached_property
     def key(self) -> str:
-        """16 hex digits that name the question: the recipe's identity, the seed, the data's fingerprint.
+        """16 hex digits that name the question: the recipe's identity, the seed, the data's fingerprint, the parent.
 
         A new field with a default changes no key.
         """
-        return digest([self.recipe.identity(), self.seed, self.recipe.data.fingerprint])
+        parent = self.needs()
+        said = [self.recipe.identity(), self.seed, self.recipe.data.fingerprint]
+        return digest(said if parent is None else [*said, parent.key])
 
     def needs(self) -> Run | None:
         """The run whose weights this one begins with: the parent's recipe at the same seed."""

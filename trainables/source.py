@@ -21,13 +21,16 @@ class SourceError(LocusError):
 
 
 def load(file: str, source: str) -> types.ModuleType:
-    """The module of a source text. Raises: SourceError with the line where it fails."""
+    """The module of a source text; it has the name `__loading__` until it is whole.
+
+    Raises: SourceError with the line where it fails.
+    """
     name = "own_" + hashlib.sha256(f"{file}\n{source}".encode()).hexdigest()[:16]
     if name in sys.modules:
         return sys.modules[name]
     module = types.ModuleType(name)
     module.__file__ = file
-    module.__dict__["__source__"] = source
+    module.__dict__.update(__source__=source, __loading__=True)
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     sys.modules[name] = module
     try:
@@ -38,6 +41,7 @@ def load(file: str, source: str) -> types.ModuleType:
     except BaseException as error:
         del sys.modules[name]
         raise SourceError(f"{file} does not run: {_where(error, file)}{type(error).__name__}: {error}") from error
+    del module.__dict__["__loading__"]
     return module
 
 
@@ -66,11 +70,12 @@ def _shape(node: Any) -> str:
     """A syntax tree as text, without docstrings and empty fields (which differ between versions of Python)."""
     if isinstance(node, ast.AST):
         fields = [(name, value) for name, value in ast.iter_fields(node) if value not in (None, [])]
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(
-            node
-        ):
-            fields = [(name, value[1:] if name == "body" else value) for name, value in fields]
         return f"{type(node).__name__}({','.join(f'{name}={_shape(value)}' for name, value in fields)})"
     if isinstance(node, list):
-        return f"[{','.join(_shape(item) for item in node)}]"
+        return f"[{','.join(_shape(item) for item in node if not _says_only(item))}]"
     return repr(node)
+
+
+def _says_only(node: Any) -> bool:
+    """True for a text that stands alone: the docstring of a module, class or function, or of the name above it."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

@@ -70,8 +70,9 @@ def train(
 ) -> Iterator[Measurement | Diverged]:
     """Trains a run: one Measurement an epoch, the last with the test set's score too, or a Diverged as the last item.
 
-    A folder with a checkpoint is gone on from; what it measured before is said again first. Checkpoints are written 20 s apart, when the iterator is closed, and at the end, after the
-    weights. `parent` is the file of the weights that a run with a `start` begins with.
+    A folder with a checkpoint is gone on from; what it measured before is said again first. Checkpoints are written
+    20 s apart, when the iterator is closed, and at the end, after the weights. `parent` is the file of the weights that
+    a run with a `start` begins with.
 
     Raises: SpecError where the parent's weights do not fit, or nothing learns.
     """

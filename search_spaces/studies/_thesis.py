@@ -21,7 +21,9 @@ GAPS = (
 )
 
 BUDGETS = {
-    "smoke": Budget(values={"data.train": 1000, "optimiser.epochs": 4, "optimiser.batch": 50}, seeds=2),
+    "smoke": Budget(
+        values={"data.train": 2000, "optimiser.epochs": 9, "optimiser.lr": 0.003, "optimiser.batch": 50}, seeds=2
+    ),
     "cpu": Budget(values={"optimiser.epochs": 20}),
     "paper": Budget(values={"optimiser.epochs": 20}, seeds=10),
 }

@@ -85,7 +85,9 @@ def test_knobs_by_position_leave_out_how_a_code_enters():
 
 
 def test_files_that_compute_an_encoding():
-    assert encoding_files(Learnable()) == {"encodings/absolute.py", "encodings/addition.py"}
+    assert encoding_files(Learnable()) == {"encodings/absolute.py"}
+    twice = Learnable(enters=Add(blocks=2))
+    assert encoding_files(twice) == {"encodings/absolute.py", "encodings/addition.py"}
     assert encoding_files(IRPE()) == {"encodings/irpe.py", "encodings/lookup.py"}
     assert "encodings/logit_parts.py" in encoding_files(Gabor(enters=Parts()))
     assert "encodings/concatenation.py" not in encoding_files(Composed(parts=(PEG(), Gabor())))
@@ -102,7 +104,7 @@ def test_the_way_of_entering_is_part_of_the_code():
 
 SPEC = '''
 
-class Ramp(CodeSpec):
+class Ramp(enters.CodeSpec):
     """A code that rises along the rows."""
 
     kind: Literal["ramp"] = Field(default="ramp", init=False)

@@ -224,6 +224,10 @@ def test_what_is_there_is_not_sent_again(home, small, monkeypatch):
         monkeypatch.setattr(MlflowClient, verb, lambda *args, verb=verb, **kwargs: calls.append(verb))
     show(home, small)
     assert calls == ["set_terminated"], "the study ran again, and ended"
+    calls.clear()
+    small.add(Counts(seeds=2, trials=4))
+    show(home, small)
+    assert calls == ["set_terminated"], "a fact that says nothing new to MLflow"
 
 
 @pytest.mark.parametrize("cut", [3, 7, 9, 14, 19])
@@ -251,6 +255,20 @@ def test_an_interrupted_study_leaves_nothing_running(home, small):
     assert states == dict.fromkeys(["reach@base", "#03 gamma=9", "#03 seed 0"], "KILLED")
     assert shown["#03 seed 0"].data.tags["locus.outcome"] == "interrupted"
     assert "val/accuracy_mean" not in shown["#03 gamma=9"].data.metrics
+
+
+def test_a_run_shown_long_ago_is_killed_with_its_study(home, small, monkeypatch):
+    monkeypatch.setattr(mirror, "PAUSE_S", 0.0)
+    small.start(small.plan(3, encoding__gamma=9.0), 0)
+    shown = Mirror(small.edition, home, lambda recipe: "c0de")
+    shown.open()
+    for fact in small.facts:
+        shown.tell(fact)
+    until = time.monotonic() + 20
+    while "#03 seed 0" not in runs(home) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert shown.close("KILLED") is None
+    assert runs(home)["#03 seed 0"].info.status == "KILLED"
 
 
 def test_a_second_call_runs_again(home, small):

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Search, Study
 from service.home import Home
-from service.provenance import circumstances, configuration, stale
+from service.reporting.provenance import circumstances, configuration, stale
+from service.reporting.svg import apart
+from service.reporting.words import duration, number, p_text, signed
 from service.results import Result
-from service.svg import apart
-from service.words import duration, number, p_text, signed
 from tests.rooms.by_hand import ENVIRONMENT, ByHand, ablated, base, searched
 from trainables.catalog import Composed, Fourier, Learnable
 

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from trainables.catalog import Composed, EncodingSpec, OwnEncoding, Takes, Widths, canonical
-from trainables.enters import CodeSpec, Slot
+from trainables.enters import Add, CodeSpec, Slot
 from trainables.spec import SpecError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ ENTRIES: dict[str, str] = {
     "extend": "concatenation:Extended",
     "parts": "logit_parts:LogitParts",
 }
-"""By way of entering: the file and the class that have a code enter so."""
+"""By way of entering: the file and the class that have a code enter so. A plain `Add()` is every code's own way."""
 
 
 def build(spec: EncodingSpec, widths: Widths, grid: Grid, depth: int) -> Composition:
@@ -85,15 +85,16 @@ def _module(spec: EncodingSpec, widths: Widths, grid: Grid, depth: int) -> Posit
 
 def _code(spec: CodeSpec, widths: Widths, grid: Grid, depth: int) -> PositionEncoding:
     """One code that enters everywhere, or one for each place and block."""
-    from trainables.encodings.addition import OwnCodes
-
-    entry: Entry = _found(ENTRIES[spec.enters.kind])(spec.enters, widths, depth)
     codes: dict[Slot, Code] = {}
     for slot in spec.enters.codes(depth):
         told = replace(widths, dim=spec.enters.width(slot[0], widths))
         codes[slot] = _found(MODULES[spec.kind])(spec, told, grid, depth)
+    if spec.enters == Add():
+        return codes["common", 0]
+    entry: Entry = _found(ENTRIES[spec.enters.kind])(spec.enters, widths, depth)
     if not spec.enters.shared:
-        return OwnCodes(codes, entry)
+        own: PositionEncoding = _found("addition:OwnCodes")(codes, entry)
+        return own
     (code,) = codes.values()
     code.enter(entry)
     return code

@@ -17,12 +17,12 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from search_spaces.space import Above, Choice, Domain, Real, Subset
 from search_spaces.study import Published, Search
-from service.curves import learning_curves
-from service.svg import ACCENT, FAINT, INK, MUTED, PAPER, SERIES, STYLE, chance_line, figure, to_svg
-from service.words import measure_name, number
+from service.reporting.curves import learning_curves
+from service.reporting.svg import ACCENT, FAINT, INK, MUTED, PAPER, SERIES, STYLE, chance_line, figure, to_svg
+from service.reporting.words import measure_name, number
 
 if TYPE_CHECKING:
-    from service.results import Result
+    from service.findings import Findings
     from service.trial_result import TrialResult
 
 
@@ -41,18 +41,18 @@ class Drawn:
     caption: str
 
 
-def figures(result: Result) -> list[Drawn]:
+def figures(result: Findings) -> list[Drawn]:
     """Every figure that the numbers allow, the most telling first. Cost: about 0.3 s each."""
     with mpl.rc_context(STYLE):
         return [drawn for make in (_landscape, _dots, _curves) if (drawn := make(result)) is not None]
 
 
-def _curves(result: Result) -> Drawn | None:
+def _curves(result: Findings) -> Drawn | None:
     drawn = learning_curves(result)
     return drawn and Drawn("curves", to_svg(drawn[0], "curves"), drawn[1])
 
 
-def _landscape(result: Result) -> Drawn | None:
+def _landscape(result: Findings) -> Drawn | None:
     plan = result.edition.study.plan
     rows = [row for row in result.of("trial") if row.validation.values]
     if not isinstance(plan, Search) or not rows:
@@ -68,7 +68,7 @@ def _landscape(result: Result) -> Drawn | None:
     return Drawn("landscape", to_svg(fig, "landscape"), _landscape_caption(result, len(paths)))
 
 
-def _over(axes: Axes, result: Result, path: str, domain: Domain) -> None:
+def _over(axes: Axes, result: Findings, path: str, domain: Domain) -> None:
     """The validation score of every trial over one path, marked by how the trial ended."""
     logarithmic = isinstance(domain, Above) or (isinstance(domain, Real) and domain.log)
     axes.set_xscale("log" if logarithmic else "linear")
@@ -124,7 +124,7 @@ def _confirmed_mark(axes: Axes, x: Any, row: TrialResult, best: bool) -> None:
                       color=ACCENT, fontweight="bold", annotation_clip=False)  # fmt: skip
 
 
-def _key(fig: Figure, result: Result) -> None:
+def _key(fig: Figure, result: Findings) -> None:
     """One line over the panels that says what the marks mean; only marks that occur."""
     axes = fig.axes[0]
     seen = dict.fromkeys(row.answer.status for row in result.of("trial") if row.validation.values)
@@ -137,7 +137,7 @@ def _key(fig: Figure, result: Result) -> None:
                fontsize=7.5, handletextpad=0.1, columnspacing=1.2, borderaxespad=0)  # fmt: skip
 
 
-def _landscape_caption(result: Result, paths: int) -> str:
+def _landscape_caption(result: Findings, paths: int) -> str:
     metric = measure_name(result.edition.study.score.metric)
     return (
         f"The {metric} of every point: the mean over its seeds, with a line from the lowest seed to the highest. "
@@ -147,7 +147,7 @@ def _landscape_caption(result: Result, paths: int) -> str:
     )
 
 
-def _dots(result: Result) -> Drawn | None:
+def _dots(result: Findings) -> Drawn | None:
     named = [row for row in (result.confirmed or result.of("trial")) if row.test.mean is not None]
     if not named or (isinstance(result.edition.study.plan, Search) and not result.confirmed):
         return None
@@ -190,17 +190,17 @@ def _published_mark(axes: Axes, place: int, published: Published) -> None:
     axes.plot([published.value], [place + 0.22], marker="D", markersize=4, markerfacecolor=PAPER, markeredgecolor=INK)
 
 
-def _published(result: Result, row: TrialResult) -> list[Published]:
+def _published(result: Findings, row: TrialResult) -> list[Published]:
     return [said for said in result.edition.study.published if result.named.get(said.who) is row]
 
 
-def _label(result: Result, row: TrialResult) -> str:
+def _label(result: Findings, row: TrialResult) -> str:
     if row.trial.role != "confirmation":
         return row.name
     return f"{row.name} (the paper's)" if result.named.get("first") is row else row.name
 
 
-def _dots_caption(result: Result) -> str:
+def _dots_caption(result: Findings) -> str:
     diamonds = " Diamonds: published, with their spread." if result.edition.study.published else ""
     fresh = " on fresh seeds" if isinstance(result.edition.study.plan, Search) else ""
     return (

@@ -18,11 +18,11 @@ from matplotlib.ticker import MaxNLocator
 
 from search_spaces.space import Integer, Real
 from search_spaces.study import Search
-from service.svg import MUTED, SERIES, apart, chance_line, figure
-from service.words import measure_name
+from service.reporting.svg import MUTED, SERIES, apart, chance_line, figure
+from service.reporting.words import measure_name
 
 if TYPE_CHECKING:
-    from service.results import Result
+    from service.findings import Findings
     from service.trial_result import TrialResult
 
 Curve = dict[int, list[float]]
@@ -31,7 +31,7 @@ LABELLED = 12
 """How many lines can be labelled at their ends."""
 
 
-def learning_curves(result: Result) -> tuple[Figure, str] | None:
+def learning_curves(result: Findings) -> tuple[Figure, str] | None:
     """The figure and its caption; None before any epoch was measured."""
     rows = [(row, curve) for row in result.of("trial") if (curve := _curve(result, row))]
     if not rows:
@@ -52,7 +52,7 @@ def learning_curves(result: Result) -> tuple[Figure, str] | None:
     return fig, _caption(result, coloured is not None)
 
 
-def _curve(result: Result, row: TrialResult) -> Curve:
+def _curve(result: Findings, row: TrialResult) -> Curve:
     """The validation score of each seed at each epoch; a diverged seed goes on at chance, a failed one is left out."""
     metric, chance = result.edition.study.score.metric, row.recipe.data.chance
     found: Curve = {}
@@ -79,7 +79,7 @@ def _line(axes: Axes, row: TrialResult, curve: Curve, colour: Any, *, best: bool
         axes.plot(epochs[-1:], means[-1:], marker=marker, markersize=5, color=colour, zorder=4)
 
 
-def _by_value(fig: Figure, axes: Axes, result: Result) -> Callable[[TrialResult], Any] | None:
+def _by_value(fig: Figure, axes: Axes, result: Findings) -> Callable[[TrialResult], Any] | None:
     """A colour for each trial by the first searched number, with its scale at the right; None without such a number."""
     plan = result.edition.study.plan
     assert isinstance(plan, Search)
@@ -116,11 +116,11 @@ def _labels(axes: Axes, rows: list[tuple[TrialResult, Curve]], chance: float) ->
                       textcoords="offset points", color=colour, fontsize=8.5, annotation_clip=False)  # fmt: skip
 
 
-def _best_number(result: Result) -> int | None:
+def _best_number(result: Findings) -> int | None:
     return result.best.trial.number if result.best else None
 
 
-def _caption(result: Result, coloured: bool) -> str:
+def _caption(result: Findings, coloured: bool) -> str:
     chosen = " The heavy line is the best trial."
     colours = " Coloured by the searched value; a triangle was stopped there, a cross diverged." if coloured else ""
     return f"Learning curves: mean over seeds, with a band from the lowest seed to the highest.{chosen}{colours}"

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from search_spaces.space import Above, Choice, Domain, Real, Subset
 from search_spaces.study import Ablation, short
-from service.provenance import circumstances, codes, configuration, plain
-from service.words import between, fixed, measure_name, p_text, plural, signed
+from service.reporting.provenance import circumstances, codes, configuration, plain
+from service.reporting.words import between, fixed, measure_name, p_text, plural, signed
 
 if TYPE_CHECKING:
-    from service.results import Result
+    from service.findings import Findings
     from service.statistics import Scores
     from service.trial_result import TrialResult
 
@@ -32,7 +32,7 @@ class Table:
     """Where the table is long: the line that unfolds it."""
 
 
-def measured(result: Result) -> Table | None:
+def measured(result: Findings) -> Table | None:
     """Arms, or confirmed points, on the test set, beside what was published."""
     ablation = isinstance(result.edition.study.plan, Ablation)
     rows = result.of("trial") if ablation else result.confirmed
@@ -60,7 +60,7 @@ def _note(gaps: bool, published: bool) -> str:
     return said + (" Published numbers as printed, on the paper's own data." if published else "")
 
 
-def _name(result: Result, row: TrialResult) -> str:
+def _name(result: Findings, row: TrialResult) -> str:
     plan = result.edition.study.plan
     if isinstance(plan, Ablation):
         return f"{row.name} (baseline)" if row.name == plan.baseline else row.name
@@ -78,19 +78,19 @@ def _spread(scores: Scores) -> str:
     return fixed(scores.mean) + (f" ± {fixed(scores.std)}" if scores.std is not None else "")
 
 
-def _published(result: Result, row: TrialResult) -> str:
+def _published(result: Findings, row: TrialResult) -> str:
     said = [known for known in result.edition.study.published if result.named.get(known.who) is row]
     return ", ".join(fixed(known.value) + (f" ± {fixed(known.spread)}" if known.spread else "") for known in said)
 
 
-def _gap(result: Result, row: TrialResult) -> list[str]:
+def _gap(result: Findings, row: TrialResult) -> list[str]:
     if row.name not in result.differences:
         return ["", "", ""]
     gap, p = result.differences[row.name]
     return [signed(gap.mean), between(gap.interval()), p_text(p).removeprefix("= ")]
 
 
-def points(result: Result) -> Table | None:
+def points(result: Findings) -> Table | None:
     """Every point of a search on validation, best first, then by how far it came."""
     if isinstance(result.edition.study.plan, Ablation) or not result.of("trial"):
         return None
@@ -105,7 +105,7 @@ def points(result: Result) -> Table | None:
     return Table(head, body, words=frozenset({1, 5}), folded=fold)
 
 
-def unfinished(result: Result) -> Table | None:
+def unfinished(result: Findings) -> Table | None:
     """Runs that were stopped, diverged, or failed, and why."""
     ends = ("failed", "diverged", "stopped")
     runs = [(row, run) for row in result.rows for run in row.runs.values() if run.state.status in ends]
@@ -114,7 +114,7 @@ def unfinished(result: Result) -> Table | None:
     return Table(("#", "trial", "seed", "end", "why"), body, words=frozenset({1, 3, 4})) if body else None
 
 
-def varied(result: Result) -> Table:
+def varied(result: Findings) -> Table:
     """What the study changes: each arm's values, or each searched path with what it may be."""
     plan = result.edition.study.plan
     if isinstance(plan, Ablation):
@@ -137,7 +137,7 @@ def _domain(domain: Domain) -> str:
             return f"{plain(domain.low)} to {plain(domain.high)}{scale}"
 
 
-def recipe(result: Result) -> tuple[Table, Table]:
+def recipe(result: Findings) -> tuple[Table, Table]:
     """What all trials share: where it differs from the defaults, and all of it."""
     changed = result.edition.study.paths()
     nodes = tuple(path.removesuffix("kind") for path in changed if path.endswith(".kind"))
@@ -157,7 +157,7 @@ def recipe(result: Result) -> tuple[Table, Table]:
     )
 
 
-def surroundings(result: Result) -> Table:
+def surroundings(result: Findings) -> Table:
     """Machines and versions, with the number of runs where they are mixed; the code."""
     rows = [(name, _mixture(counts)) for name, counts in circumstances(result).items()]
     trained = codes(result).items()

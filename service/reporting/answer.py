@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from search_spaces.study import Ablation
-from service.provenance import stale
+from service.reporting.provenance import stale
+from service.reporting.words import between, listed, measure_name, number, p_text, plural
 from service.statistics import ALPHA, Scores, difference
-from service.words import between, listed, measure_name, number, p_text, plural
 
 if TYPE_CHECKING:
-    from service.results import Result
+    from service.findings import Findings
     from service.trial_result import TrialResult
 
 
-def answer(result: Result) -> str:
+def answer(result: Findings) -> str:
     """What was found, how sure it is, and what is still missing."""
     best = result.best
     if best is None:
@@ -24,7 +24,7 @@ def answer(result: Result) -> str:
     return f"{found} Not finished: {missing}." if missing else found
 
 
-def _search(result: Result, best: TrialResult) -> str:
+def _search(result: Findings, best: TrialResult) -> str:
     of = plural(len(result.of("trial")), "point")
     metric = result.edition.study.score
     if best.trial.role == "trial":
@@ -41,7 +41,7 @@ def _search(result: Result, best: TrialResult) -> str:
     return f"{found}.{_level([point(row) for row in result.confirmed if _equal(best, row)])}"
 
 
-def _arms(result: Result, best: TrialResult) -> str:
+def _arms(result: Findings, best: TrialResult) -> str:
     study = result.edition.study
     assert isinstance(study.plan, Ablation)
     found = f"Chosen by validation, {best.name} comes out best: {measure_name(study.score.test)} {_score(best.test)}"
@@ -82,7 +82,7 @@ def _score(scores: Scores) -> str:
     )
 
 
-def _missing(result: Result) -> str:
+def _missing(result: Findings) -> str:
     """What has no answer yet, in words; empty where the study is done."""
     rows = result.of("trial") + result.confirmed
     opened = [row for row in rows if row.answer.status == "open"]

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 if TYPE_CHECKING:
-    from service.results import Result
+    from service.findings import Findings
     from service.statistics import Scores
     from service.trial_result import RunResult, TrialResult
 
 
-def runs_table(result: Result) -> pd.DataFrame:
+def runs_table(result: Findings) -> pd.DataFrame:
     """A row a run, in the order the trials came to be; without the seeds that a stopped trial is spared."""
     decided = ("stopped", "diverged")
     asked = ((row, run) for row in result.rows for run in row.runs.values())
@@ -20,17 +20,17 @@ def runs_table(result: Result) -> pd.DataFrame:
     return pd.DataFrame([_run(result, row, run) for row, run in rows])
 
 
-def trials_table(result: Result) -> pd.DataFrame:
+def trials_table(result: Findings) -> pd.DataFrame:
     """A row a trial. `low` and `high` are 95 % intervals; `difference` is to the baseline, on the test set."""
     return pd.DataFrame([_trial(result, row) for row in result.rows])
 
 
-def varied(result: Result, row: TrialResult) -> dict[str, Any]:
+def varied(result: Findings, row: TrialResult) -> dict[str, Any]:
     """What a trial has at the paths in which the trials of its study differ."""
     return {path: row.value(path) for path in result.edition.study.paths()}
 
 
-def _run(result: Result, row: TrialResult, run: RunResult) -> dict[str, Any]:
+def _run(result: Findings, row: TrialResult, run: RunResult) -> dict[str, Any]:
     score = result.edition.study.score
     completed = run.state.status == "completed"
     return {
@@ -52,7 +52,7 @@ def _run(result: Result, row: TrialResult, run: RunResult) -> dict[str, Any]:
     }
 
 
-def _trial(result: Result, row: TrialResult) -> dict[str, Any]:
+def _trial(result: Findings, row: TrialResult) -> dict[str, Any]:
     return {
         "trial": row.trial.label,
         "name": row.name,
@@ -74,7 +74,7 @@ def _scores(prefix: str, scores: Scores) -> dict[str, float | None]:
     return {f"{prefix}mean": scores.mean, f"{prefix}std": scores.std, f"{prefix}low": low, f"{prefix}high": high}
 
 
-def _difference(result: Result, row: TrialResult) -> dict[str, float | None]:
+def _difference(result: Findings, row: TrialResult) -> dict[str, float | None]:
     names = ("difference", "difference_low", "difference_high", "p", "p_holm")
     if row.trial.role != "trial" or row.name not in result.differences:
         return dict.fromkeys(names)

@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING
 
 import jinja2
 
-from service import sections
-from service.figures import Drawn, figures
 from service.files import write_whole
-from service.provenance import adopted, stale, trained_s, wall_s
-from service.sections import Table
-from service.svg import inline
-from service.words import duration, plural
+from service.reporting import sections
+from service.reporting.answer import answer
+from service.reporting.figures import Drawn, figures
+from service.reporting.provenance import adopted, stale, trained_s, wall_s
+from service.reporting.sections import Table
+from service.reporting.svg import inline
+from service.reporting.tables import runs_table
+from service.reporting.words import duration, plural
 
 if TYPE_CHECKING:
-    from service.results import Result
+    from service.findings import Findings
     from service.verdicts import Verdict
 
 SYMBOLS = {"SUPPORTED": "✓", "REFUTED": "✕", "INCONCLUSIVE": "?"}
@@ -52,26 +54,26 @@ class Page:
     remarks: list[str]
 
 
-def write(result: Result) -> Path:
+def write(result: Findings) -> Path:
     """Writes the report of a result and gives the path of its page. Cost: 1-3 s, most of it figures."""
     folder = result.home.study(result.edition.id).report
     page = _page(result)
     for drawn in page.figures:
         write_whole(folder / f"{drawn.name}.svg", drawn.svg)
-    write_whole(folder / "results.csv", result.table().to_csv(index=False))
+    write_whole(folder / "results.csv", runs_table(result).to_csv(index=False))
     write_whole(folder / "report.md", _render("report.md.j2", page))
     write_whole(folder / "report.html", _render("report.html.j2", page))
     return folder / "report.html"
 
 
-def _page(result: Result) -> Page:
+def _page(result: Findings) -> Page:
     study = result.edition.study
     return Page(
         id=result.edition.id,
         question=study.question,
         paper=study.paper,
         date=datetime.fromtimestamp(result.history.last or 0.0, UTC).strftime("%-d %B %Y"),
-        answer=result.answer,
+        answer=answer(result),
         expected=study.expected,
         verdicts=result.claims,
         measured=sections.measured(result),
@@ -88,7 +90,7 @@ def _page(result: Result) -> Page:
     )
 
 
-def _effort(result: Result) -> str:
+def _effort(result: Findings) -> str:
     runs = [run for row in result.rows for run in row.runs.values()]
     trained = sum(run.epochs > 0 and not run.state.reused for run in runs)
     reused = sum(run.state.reused for run in runs)
@@ -97,7 +99,7 @@ def _effort(result: Result) -> str:
     return f"{said}; {duration(wall_s(result))} from first to last."
 
 
-def _remarks(result: Result) -> list[str]:
+def _remarks(result: Findings) -> list[str]:
     """What a careful reader must know before believing a number."""
     said = []
     if adopted(result):

@@ -1,0 +1,1 @@
+"""The report of a study: its page, tables, figures and words. Reads findings; writes one folder."""

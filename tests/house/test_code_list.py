@@ -1,0 +1,92 @@
+"""The list of files whose code decides numbers, held against what a training really imports."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import trainables
+from trainables.catalog import KINDS
+from trainables.code import ALWAYS, NEVER, Codes
+from trainables.recipe import Recipe
+
+CODE = """
+import json, sys, tempfile
+from pathlib import Path
+from trainables.recipe import Run
+from trainables.train import train
+runs = [Run.read(run) for run in json.loads(sys.argv[1])]
+loaded = []
+for run in runs:
+    before = set(sys.modules)
+    with tempfile.TemporaryDirectory() as folder:
+        list(train(run, Path(folder)))
+    loaded.append(sorted(name for name in sys.modules if name.split(".")[0] == "trainables"))
+print(json.dumps(loaded))
+"""
+SMALL = {
+    "data.image": 16,
+    "data.train": 12,
+    "data.validation": 4,
+    "data.test": 4,
+    "model.dim": 16,
+    "model.heads": 2,
+    "optimiser.epochs": 1,
+    "optimiser.batch": 7,
+}
+DIGITS = {
+    "data": {"kind": "digits", "train": 12, "validation": 10, "test": 10},
+    "model.patch": 2,
+    "optimiser.epochs": 1,
+}
+ALONE = sorted(set(KINDS) - {"none", "composed"})
+
+
+def path(module: str) -> str:
+    """`trainables.vit` is vit.py, a package its __init__.py; relative to trainables/."""
+    inside = module.partition(".")[2].replace(".", "/")
+    folder = Path(trainables.__file__).parent
+    return f"{inside}/__init__.py".lstrip("/") if (folder / inside).is_dir() else f"{inside}.py"
+
+
+def trained(recipes: list[Recipe]) -> list[set[str]]:
+    """The files of trainables/ that are loaded after training the recipes one after another in one process."""
+    runs = json.dumps([{"recipe": recipe.plain(), "seed": 0} for recipe in recipes])
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, runs], capture_output=True, text=True, cwd=os.getcwd(), timeout=280, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return [{path(module) for module in loaded} for loaded in json.loads(done.stdout.splitlines()[-1])]
+
+
+@pytest.fixture(scope="module")
+def loads() -> tuple[list[Recipe], list[set[str]]]:
+    recipes = [Recipe().put(SMALL)]
+    recipes += [Recipe().put(SMALL | {"encoding.kind": kind}) for kind in ALONE]
+    recipes += [Recipe().put(DIGITS)]
+    return recipes, trained(recipes)
+
+
+def test_every_kind_trains_with_the_files_it_names_and_no_other(loads) -> None:
+    """Files add up over the recipes of one process, so what is new with a recipe must be what it names anew."""
+    named: set[str] = set()
+    for recipe, loaded in zip(*loads, strict=True):
+        named |= {file.removeprefix("trainables/") for file in Codes()(recipe).files}
+        assert loaded - set(NEVER) == named, recipe.encoding.kind
+
+
+def test_the_lists_are_disjoint_and_name_files_that_are_there() -> None:
+    folder = Path(trainables.__file__).parent
+    assert not set(ALWAYS) & set(NEVER)
+    for name in (*ALWAYS, *NEVER):
+        assert (folder / name).is_file(), name
+
+
+def test_every_file_is_always_never_a_kinds_or_a_data_sets() -> None:
+    folder = Path(trainables.__file__).parent
+    files = {str(file.relative_to(folder)) for file in folder.rglob("*.py")}
+    kinds = {name for name in files if name.startswith("encodings/") and name != "encodings/__init__.py"}
+    assert files - kinds - set(ALWAYS) - set(NEVER) == {"red_green.py", "digits.py"}

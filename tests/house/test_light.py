@@ -1,0 +1,113 @@
+"""Looking is light: no torch, timm, Ray, Optuna or MLflow, seen from fresh processes."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from search_spaces.study import Ablation, Study
+from service.home import Home
+from tests.rooms.toy import conduct
+from trainables.catalog import Fourier
+from trainables.recipe import Recipe
+
+HEAVY = ("torch", "timm", "ray", "optuna", "mlflow", "numpy", "pandas", "scipy", "matplotlib", "sklearn")
+CODE = """
+import contextlib, io, json, sys
+from service.cli import main
+said = []
+for words in json.loads(sys.argv[1]):
+    sys.argv, out, code = ["locus", *words], io.StringIO(), 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        try:
+            main()
+        except SystemExit as exit:
+            code = exit.code or 0
+    said.append([code, [name for name in HEAVY if name in sys.modules], out.getvalue()])
+print(json.dumps(said))
+""".replace("HEAVY", repr(HEAVY))
+
+STUDY = """
+from search_spaces.study import Ablation, Study
+from trainables.catalog import Fourier
+from trainables.recipe import Recipe
+
+study = Study(
+    name="tiny", question="Which?", base=Recipe(encoding=Fourier(gamma=2.5)).put({"optimiser.epochs": 3}), seeds=2,
+    plan=Ablation(arms={"near": {"encoding.gamma": 1.0}, "none": {"encoding.kind": "none"}}, baseline="near"),
+)
+"""
+
+
+def locus(*commands: tuple[str, ...], home: Path) -> list[tuple[int, list[str], str]]:
+    """Each command's exit code, what of HEAVY is loaded after it, and what it printed; in one fresh process."""
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, json.dumps(commands)],
+        capture_output=True,
+        text=True,
+        cwd=os.getcwd(),
+        env={**os.environ, "LOCUS_HOME": str(home), "PYTHONPATH": os.getcwd()},
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return [tuple(one) for one in json.loads(done.stdout)]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory) -> Path:
+    root = tmp_path_factory.mktemp("home")
+    base = Recipe(encoding=Fourier(gamma=2.5)).put({"optimiser.epochs": 3})
+    plan = Ablation(arms={"near": {"encoding.gamma": 1.0}, "none": {"encoding.kind": "none"}}, baseline="near")
+    conduct(Home(root), Study(name="tiny", question="Which?", base=base, plan=plan, seeds=2).at())
+    (root / "tiny.py").write_text(STUDY)
+    return root
+
+
+COMMANDS = [
+    (("--help",), 0, "Which position encoding"),
+    (("studies",), 0, "fourier-gamma"),
+    (("studies", "--json"), 0, '"sizes"'),
+    (("show", "fourier-gamma"), 0, "Which gamma lets Fourier features"),
+    (("show", "fourier-gamma", "--json"), 0, '"name": "fourier-gamma"'),
+    (("status",), 0, "tiny@base"),
+    (("status", "tiny"), 0, "done; 4 of 4 runs"),
+    (("status", "tiny", "--json"), 0, '"state": "done"'),
+    (("show", "fourier-gama"), 2, "locus: no study 'fourier-gama'; did you mean fourier-gamma?"),
+    (("stauts",), 2, "locus: No such command 'stauts'"),
+    (("run", "fourier-gamma", "--set", "encoding.gama=1"), 2, "locus: no field 'encoding.gama'; known: kind, gamma"),
+    (("run", "fourier-gamma", "--budget", "huge"), 2, "locus: fourier-gamma has no budget 'huge'; known: base, smoke"),
+    (("run", "fourier-gamma", "--set", "encoding.gamma=0"), 2, "encoding.gamma must be a positive length in patches"),
+    (("run", "fourier-gamma", "--set", "gamma"), 2, "--set must be PATH=VALUE, got 'gamma'"),
+    (("status", "tinny"), 2, "locus: no study 'tinny' was run in "),
+]
+
+
+def test_looking_and_mistakes_import_nothing_heavy_and_write_nothing(home: Path) -> None:
+    before = sorted(home.rglob("*"))
+    for (words, code, said), (found, loaded, text) in zip(
+        COMMANDS, locus(*(words for words, _, _ in COMMANDS), home=home), strict=True
+    ):
+        assert said in text, words
+        assert (found, loaded) == (code, []), words
+    assert sorted(home.rglob("*")) == before
+
+
+def test_with_nothing_missing_neither_ray_nor_torch_is_started(home: Path) -> None:
+    mine = str(home / "tiny.py")
+    planned, ran = locus(("plan", mine), ("run", mine), home=home)
+    assert planned[0] == ran[0] == 0, ran[2]
+    assert not {"ray", "torch", "timm", "optuna", "mlflow"} & set(planned[1])
+    assert not {"ray", "torch", "timm"} & set(ran[1])
+    for text in (planned[2], ran[2]):
+        assert "0 runs to train, 4 done, 0 reused; nothing to wait for" in text
+
+
+def test_importing_the_packages_loads_nothing_heavy(home: Path) -> None:
+    code = "import sys, service, search_spaces.library, trainables.recipe; print(sorted({heavy} & set(sys.modules)))"
+    shown = subprocess.run(
+        [sys.executable, "-c", code.replace("{heavy}", repr(set(HEAVY)))], capture_output=True, text=True, check=True
+    )
+    assert shown.stdout.strip() == "[]"

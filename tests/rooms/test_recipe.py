@@ -1,0 +1,152 @@
+"""Recipes and keys: what a key depends on, and what it must never depend on."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainables.recipe import Digits, FromTrial, Recipe, RedGreen, Run
+from trainables.spec import SpecError
+
+PINNED = {
+    "default": ({}, 0),
+    "seed": ({}, 1),
+    "gamma": ({"encoding.kind": "fourier", "encoding.gamma": 3}, 0),
+    "kinds": ({"encoding.kind": "peg", "encoding.kernel": 5, "model.depth": 3, "encoding.places": [0, 1]}, 2),
+    "table": ({"encoding.kind": "learnable", "learns": "position"}, 0),
+    "bias": ({"encoding.kind": "relative_bias", "encoding.shared": True}, 7),
+    "composed": ({"encoding": {"kind": "composed", "parts": [{"kind": "sinusoidal"}, {"kind": "peg"}]}}, 0),
+    "digits": ({"data": {"kind": "digits", "draw": 4}, "model.patch": 2}, 0),
+    "optimiser": ({"optimiser.lr": 0.01, "optimiser.clip": None, "optimiser.precision": "float64"}, 0),
+    "parent": ({"encoding.kind": "fourier", "start": {"kind": "from_trial", "values": {"data.task": "distance"}}}, 0),
+}
+KEYS = {
+    "default": "efcb79f79902077b",
+    "seed": "0efd02a6d198aaf3",
+    "gamma": "0959b810ca40fde0",
+    "kinds": "cc93f2a7b5f4cf61",
+    "table": "e0ab137836506e85",
+    "bias": "0f8008b78f0af881",
+    "composed": "b3e8697cd89ea807",
+    "digits": "f566c759e5dda08e",
+    "optimiser": "8218713986ae8de2",
+    "parent": "fd7eeb24e2c17ea2",
+}
+"""Answers are filed under these; a key that changes loses them. A default is never changed, a new kind is added."""
+
+
+@pytest.mark.parametrize("name", PINNED)
+def test_keys_stay_what_they_are(name: str) -> None:
+    values, seed = PINNED[name]
+    assert Run(Recipe().put(values), seed).key == KEYS[name]
+
+
+def test_equal_questions_have_equal_keys_however_they_are_written() -> None:
+    one = Recipe().put({"encoding.kind": "fourier", "encoding.gamma": 3, "optimiser.lr": 1})
+    two = Recipe().put({"optimiser.lr": 1.0, "encoding": {"kind": "fourier", "gamma": 3.0, "hidden": 32}})
+    assert Run(one, 0).key == Run(two, 0).key
+    start = [{"kind": "from_trial", "values": values} for values in ({"optimiser.lr": 1}, {"optimiser.lr": 1.0})]
+    assert len({Run(Recipe().put({"start": one}), 0).key for one in start}) == 1
+
+
+def test_a_child_is_asked_anew_where_its_parent_is() -> None:
+    child = Recipe(data=Digits()).put({"model.patch": 2})
+    starts = [{}, {"data.draw": 1}, {"optimiser.epochs": 3}]
+    keys = {Run(child.put({"start": FromTrial(values=values)}), 0).key for values in starts}
+    assert len(keys | {Run(child, 0).key}) == 4
+
+
+def test_the_parents_data_are_part_of_the_childs_key(monkeypatch) -> None:
+    child = Recipe(data=Digits()).put(
+        {"model.patch": 2, "start": {"kind": "from_trial", "values": {"data.kind": "red_green"}}}
+    )
+    before, alone = Run(child, 0).key, Run(Recipe(data=Digits()), 0).key
+    monkeypatch.setattr(RedGreen, "fingerprint", "red_green/2")
+    assert Run(child, 0).key != before
+    assert Run(Recipe(data=Digits()), 0).key == alone
+
+
+def test_a_parent_is_put_on_the_childs_own_recipe() -> None:
+    child = Recipe().put({"optimiser.epochs": 4, "start": FromTrial(values={"data.task": "absolute"})})
+    parent = Run(child, 5).needs()
+    assert (parent.seed, parent.recipe.data.task, parent.recipe.optimiser.epochs) == (5, "absolute", 4)
+    assert parent.needs() is None
+    grown = child.put({"optimiser.epochs": 9})
+    assert grown.parent.optimiser.epochs == 9
+    nested = {"data.task": "distance", "start": FromTrial(values={"data.task": "absolute"}).plain()}
+    chain = Recipe().put({"start": FromTrial(values=nested)})
+    assert [chain.data.task, chain.parent.data.task, chain.parent.parent.data.task] == [
+        "direction",
+        "distance",
+        "absolute",
+    ]
+
+
+def test_a_parent_that_cannot_be_built_is_refused_at_once() -> None:
+    with pytest.raises(SpecError, match=r"no field 'data\.tusk'"):
+        Recipe().put({"start": {"kind": "from_trial", "values": {"data.tusk": "distance"}}})
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"model.patch": 5}, "model.patch must be a divisor of the image's sides (32, 32), got 5"),
+        ({"model.heads": 5}, "model.dim must be a multiple of heads (5), got 64"),
+        ({"data.square": 9}, "data.square must be at most a quarter of the image (32), got 9"),
+        ({"data.validation": 7}, "data.validation must be even: images come in mirrored pairs, got 7"),
+        ({"data": {"kind": "digits", "train": 1500}}, "data.train must be at most 1197 of the 1,797 digits, got 1500"),
+        ({"optimiser.warmup": 1.0}, "optimiser.warmup must be a share of all steps, 0 <= warmup < 1, got 1.0"),
+        ({"optimiser.epochs": 2.5}, "optimiser.epochs must be a positive number of epochs, got 2.5"),
+        ({"learns": "position"}, "learns must be 'all' where the encoding is none, got 'position'"),
+        ({"data.task": "left"}, "data.task must be one of direction, direction4, distance, absolute, got 'left'"),
+        ({"start.kind": "from_trial"}, "start.values must be given"),
+    ],
+)
+def test_mistakes_are_told_in_one_sentence(values: dict, sentence: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        Recipe().put(values)
+    assert str(caught.value) == sentence
+
+
+encodings = st.one_of(
+    st.builds(lambda g, h: {"kind": "fourier", "gamma": g, "hidden": h}, st.floats(1e-3, 1e3), st.integers(1, 99)),
+    st.builds(lambda k: {"kind": "peg", "kernel": 2 * k + 1}, st.integers(0, 4)),
+    st.builds(lambda s: {"kind": "relative_bias", "shared": s}, st.booleans()),
+    st.builds(lambda s: {"kind": "learnable", "std": s}, st.floats(1e-6, 10)),
+    st.sampled_from([{"kind": "none"}, {"kind": "sinusoidal"}, {"kind": "learnable_sinusoidal"}]),
+)
+recipes = st.builds(
+    lambda parts, data, depth, lr, clip: Recipe().put(
+        {
+            "encoding": {"kind": "composed", "parts": parts},
+            "data": data,
+            "model.depth": depth,
+            "model.patch": 2,
+            "optimiser.lr": lr,
+            "optimiser.clip": clip,
+        }
+    ),
+    st.lists(encodings, max_size=3),
+    st.sampled_from([{"kind": "digits"}, {"kind": "red_green", "task": "absolute", "image": 24}]),
+    st.integers(1, 4),
+    st.floats(1e-6, 1),
+    st.none() | st.floats(0.1, 9),
+)
+
+
+@given(recipes, st.integers(0, 2000))
+@settings(max_examples=60, deadline=None)
+def test_a_recipe_equals_its_own_json(recipe: Recipe, seed: int) -> None:
+    run = Run(recipe, seed)
+    again = Run.read(json.loads(json.dumps(run.plain())))
+    assert again == run
+    assert again.key == run.key
+    assert len(run.key) == 16
+
+
+@given(recipes, recipes)
+@settings(max_examples=60, deadline=None)
+def test_keys_are_equal_where_recipes_are(one: Recipe, two: Recipe) -> None:
+    assert (Run(one, 0).key == Run(two, 0).key) == (one == two)
+    assert Run(one, 0).key != Run(one, 1).key

@@ -1,0 +1,83 @@
+"""Source as a value: what changes a fingerprint, and what a file that does not run says."""
+
+import pickle
+import sys
+
+import pytest
+
+from trainables.source import SourceError, fingerprint, load
+
+FILE = '''"""A file."""
+import math
+
+SCALE = 2.0
+"""How large."""
+
+
+class Turn:
+    """A turn."""
+
+    def angle(self, x):
+        """In radians."""
+        return math.pi * x + SCALE  # comment
+
+
+study = "a question"
+'''
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"""A file."""', ""),
+        ('"""How large."""', '"""How very large."""'),
+        ('"""A turn."""', '"""A turn, told at length.\n\n    With a second line."""'),
+        ('        """In radians."""\n', ""),
+        ("  # comment", "  # another comment"),
+        ("math.pi * x + SCALE", "(math.pi * x\n            + SCALE)"),
+        ('study = "a question"', 'study = "another question"'),
+        ("\n\n\nclass", "\n\n\n\n\n# here\nclass"),
+    ],
+)
+def test_words_and_layout_change_nothing(old: str, new: str) -> None:
+    assert old in FILE
+    assert fingerprint(FILE.replace(old, new)) == fingerprint(FILE)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("SCALE = 2.0", "SCALE = 2"),
+        ("math.pi * x", "math.pi / x"),
+        ("math.pi * x + SCALE", "math.pi * (x + SCALE)"),
+        ("def angle(self, x)", "def angle(self, x=0)"),
+        ("return math.pi", "return -math.pi"),
+        ("class Turn", "class Turns"),
+    ],
+)
+def test_code_changes_the_fingerprint(old: str, new: str) -> None:
+    assert fingerprint(FILE.replace(old, new)) != fingerprint(FILE)
+
+
+def test_a_text_is_loaded_once_under_its_digest() -> None:
+    module = load("turn.py", FILE)
+    assert load("turn.py", FILE) is module
+    assert load("turn.py", FILE + "\nX = 1\n") is not module
+    assert module.Turn().angle(1) == pytest.approx(5.14159, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = 1\ny = x / 0\n", "bad.py does not run: line 2: ZeroDivisionError: division by zero"),
+        ("x = 1\nimport nowhere_at_all\n", "bad.py does not run: line 2: ModuleNotFoundError"),
+        ("x = 1\n\ndef f(:\n", "bad.py does not run: line 3: SyntaxError"),
+    ],
+)
+def test_a_file_that_does_not_run_says_where(text: str, said: str) -> None:
+    before = set(sys.modules)
+    with pytest.raises(SourceError) as caught:
+        load("bad.py", text)
+    assert str(caught.value).startswith(said)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    assert not [name for name in set(sys.modules) - before if name.startswith("own_")]

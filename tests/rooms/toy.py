@@ -1,0 +1,152 @@
+"""An engine without Ray or torch: it trains what a driver gives by formula, in an order that chance decides.
+
+It keeps what a real worker keeps (checkpoints in the attempt's folder, weights at the end) and can be cut like a killed
+process: nothing is closed, the journal ends where it ends.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from search_spaces.study import Edition
+from service import editions
+from service.driver import FINISHED, Driver
+from service.home import Home
+from service.journal import Journal
+from service.placement import Placement
+from trainables.outcome import Diverged, Measurement
+from trainables.recipe import Recipe, Run
+from trainables.task import Task
+
+
+class CutError(Exception):
+    """The driver was killed."""
+
+
+def reach(recipe: Recipe) -> float:
+    """The final score of a recipe: a hill over log gamma."""
+    gamma = recipe.encoding.gamma if recipe.encoding.kind == "fourier" else 0.3
+    return 0.5 + 0.49 * math.exp(-((math.log(gamma / 2.1) / 1.5) ** 2))
+
+
+def measure(run: Run, epoch: int) -> Measurement:
+    """What an epoch shows: it rises to `reach`, with noise that the seed decides."""
+    epochs = run.recipe.optimiser.epochs
+    noise = random.Random(f"{run.key} {epoch}").gauss(0, 0.01)
+    value = 0.5 + (reach(run.recipe) - 0.5) * (1 - math.exp(-3 * epoch / epochs)) + noise
+    values = {"train/loss": 1 - value, "val/accuracy": value, "time/epoch_s": random.random()}
+    if epoch == epochs:
+        values["test/accuracy"] = value - 0.01
+    return Measurement(epoch=epoch, values=values)
+
+
+def cliff(run: Run) -> int | None:
+    """The epoch in which a run diverges: the second, far beyond the grid."""
+    return 2 if run.recipe.encoding.kind == "fourier" and run.recipe.encoding.gamma > 25 else None
+
+
+class Toy:
+    """Trains a driver's tasks. `fails(task, epoch)` says where a worker dies; `trained` counts epochs by key."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        chance: random.Random,
+        at_once: int = 1,
+        fails: Callable[[Task, int], bool] = lambda task, epoch: False,
+        cut: int | None = None,
+    ) -> None:
+        self.driver, self.chance, self.at_once, self.fails, self.cut = driver, chance, at_once, fails, cut
+        self.trained: Counter[tuple[str, int]] = Counter()
+        self.workers: dict[str, tuple[Task, Iterator[Measurement | Diverged]]] = {}
+        self.order: list[Run] = []
+
+    def drive(self) -> Toy:
+        """Until nothing is left. Fails where the driver neither ends nor gives, or gives a key twice at once."""
+        while True:
+            finished = self._fill()
+            if not self.workers:
+                assert finished, "the driver hangs: nothing in flight, nothing to give, not finished"
+                return self
+            self._advance(self.chance.choice(sorted(self.workers)))
+
+    def _fill(self) -> bool:
+        while len(self.workers) < self.at_once:
+            task = self.driver.next()
+            if not isinstance(task, Task):
+                return task is FINISHED
+            assert task.run.key not in self.workers, "one key twice at once"
+            assert task.parent is None or Path(task.parent).exists(), "a child before its parent's weights"
+            self.order.append(task.run)
+            self.workers[task.run.key] = (task, self._train(task))
+        return False
+
+    def _train(self, task: Task) -> Iterator[Measurement | Diverged]:
+        checkpoint = Path(task.folder) / "checkpoint.pt"
+        done = int(checkpoint.read_text()) if checkpoint.exists() else 0
+        yield from (measure(task.run, epoch) for epoch in range(1, done + 1))
+        for epoch in range(done + 1, task.run.recipe.optimiser.epochs + 1):
+            if self.fails(task, epoch):
+                raise RuntimeError("the worker died")
+            self.trained[task.run.key, epoch] += 1
+            if epoch == cliff(task.run):
+                yield Diverged(epoch=epoch, reason="train/loss not finite")
+                return
+            if epoch == task.run.recipe.optimiser.epochs:
+                (Path(task.folder) / "weights.pt").write_text(task.run.key)
+            if self.chance.random() < 0.6 or self.driver.stop:
+                checkpoint.write_text(str(epoch))
+            yield measure(task.run, epoch)
+
+    def _advance(self, key: str) -> None:
+        task, epochs = self.workers[key]
+        try:
+            said = next(epochs, None)
+        except RuntimeError as error:
+            self.driver.failed(task, str(error))
+            said = None
+        if said is not None and self.driver.heard(task, message(said)):
+            self._tick()
+            return
+        del self.workers[key]
+        if said is not None and self.driver.stop:
+            self.driver.left(task)
+        assert key not in self.driver.flying
+        self._tick()
+
+    def _tick(self) -> None:
+        if self.cut is not None:
+            self.cut -= 1
+            if self.cut <= 0:
+                raise CutError
+
+
+def message(said: Measurement | Diverged) -> dict:
+    kind = "diverged" if isinstance(said, Diverged) else "measured"
+    return {"kind": kind, "said": said.model_dump_json(), "environment": json.dumps({"toy": 1}), "epoch": said.epoch}
+
+
+@contextmanager
+def driving(home: Home, edition: Edition, **orders) -> Iterator[Driver]:
+    """A driver at work on an edition, as `service.conduct` sets it up."""
+    folder = home.study(edition.id)
+    with Journal(folder.journal, folder.lock) as journal:
+        editions.keep(edition, home)
+        driver = Driver(edition, home, journal, Placement(at_once=2), **orders)
+        driver.begin()
+        yield driver
+
+
+def conduct(home: Home, edition: Edition, seed: int = 0, *, orders: dict | None = None, **toy) -> Toy | None:
+    """One command: what is missing is trained; None where it was cut."""
+    with driving(home, edition, **(orders or {})) as driver:
+        try:
+            return Toy(driver, random.Random(seed), **toy).drive()
+        except CutError:
+            return None

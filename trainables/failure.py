@@ -1,0 +1,65 @@
+"""Why a run failed, in one sentence: a user's own error with its line, or what Ray tells of a death.
+
+Sentences and not exceptions cross processes, for a user's exception may not unpickle elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+from pathlib import Path
+
+from trainables.spec import LocusError
+
+LENGTH = 400
+"""Letters of a reason, at most."""
+LOST = "its node was lost"
+KILLED = "its process was killed, from outside or for want of memory"
+DEATHS = {
+    "node has died": LOST,
+    "node was terminated": LOST,
+    "node was preempted": LOST,
+    "node it was running on is dead": LOST,
+    "running low on memory": "its process was killed, for its node ran out of memory",
+    "worker process has died": KILLED,
+}
+"""How Ray tells of a death, in words that its texts hold, and what we say; the first that fits."""
+
+
+class WorkError(LocusError):
+    """A run that ended by an error; says which, in one sentence."""
+
+
+def sentence(error: Exception) -> str:
+    """An error in one line, with the last of our lines, or of a user's file, that it passed."""
+    words = traceback.format_exception_only(error)[-1].strip().splitlines()[0]
+    ours = [frame for frame in traceback.extract_tb(error.__traceback__) if "site-packages" not in frame.filename]
+    return f"{words} ({Path(ours[-1].filename).name}, line {ours[-1].lineno})" if ours else words
+
+
+def death(text: str) -> str | None:
+    """What a text of Ray's says about a death, in our words; None where it tells of none."""
+    return next((said for told, said in DEATHS.items() if told in text), None)
+
+
+def reason(text: str) -> str:
+    """A whole text of an error in a sentence: a worker's own words, else of a death, else its last line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or ["unknown error"]
+    said = re.search(r"WorkError: (.+)", text)
+    return (said[1] if said else death(text) or lines[-1])[:LENGTH]
+
+
+def group_reason(error: Exception) -> str:
+    """Why a worker group failed: the death of a worker comes first, for the others then fail at waiting for it."""
+    failures: dict[int, Exception] = getattr(error, "worker_failures", {})
+    deaths = {rank: died for rank, failure in failures.items() if (died := death(str(failure)))}
+    if deaths:
+        rank = min(deaths)
+        return f"worker {rank}: {deaths[rank]}"
+    own = [failure for failure in failures.values() if isinstance(failure, WorkError)]
+    return str(own[0]) if own else reason(str(error))
+
+
+def lost(reason: str) -> bool:
+    """Whether a run failed because a node went away, which is nobody's attempt."""
+    return reason.endswith(LOST)
