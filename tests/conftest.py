@@ -3,6 +3,8 @@
 from jaxtyping import install_import_hook
 
 CHECKED = ["trainables.encoding", "trainables.vit"]
-CHECKED += [f"trainables.encodings.{name}" for name in ("absolute", "sinusoid", "fourier", "offset", "convolution")]
+CHECKED += [f"trainables.encodings.{kind}" for kind in ("absolute", "sinusoid", "fourier", "gabor")]
+CHECKED += [f"trainables.encodings.{kind}" for kind in ("offset", "irpe", "lookup", "convolution")]
+CHECKED += [f"trainables.encodings.{entry}" for entry in ("addition", "concatenation", "logit_parts")]
 
 install_import_hook(CHECKED, "beartype.beartype")

@@ -1,43 +1,25 @@
 """Every position encoding's spec, by its kind: what it is called, its knobs and their units.
 
-A spec says which encoding; the code that computes it lies in `encodings/`, one file a family. Grids are R rows by C
-columns of patches, tokens in row-major order, and blocks count from 0.
+A spec says which encoding; the code that computes it lies in `encodings/`, one file a family. How a code enters is in
+`enters.py`, how offsets are numbered in `indices.py`. Grids are R rows by C columns of patches, tokens in row-major
+order, and blocks count from 0.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from dataclasses import replace
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from trainables.source import load
-from trainables.spec import Spec, SpecError, require
+from trainables import enters
+from trainables.encoding_spec import EncodingSpec, Shape, Takes, Widths
+from trainables.enters import Add, Concat, Extend, Parts
+from trainables.indices import Clipped, Index, Mapping, Offsets, Piecewise, Product, Split, buckets, tables
+from trainables.own import OwnEncoding, Values, carry, carry_source, is_own
+from trainables.spec import require
 
-
-class EncodingSpec(Spec):
-    """One position encoding with its numbers.
-
-    An encoding of one's own derives from this in a file of its own, gives `kind` the default "file.py:Class" and has a
-    method `build(widths, grid, depth)` that returns a `trainables.encoding.PositionEncoding`.
-    """
-
-    kind: str
-
-    @property
-    def idle(self) -> bool:
-        """True where the encoding does nothing, so that a recipe with it equals one without it."""
-        return False
-
-    @property
-    def label(self) -> str:
-        """The name in tables and MLflow."""
-        return self.kind
-
-    def fit(self, dim: int, heads: int, rows: int, columns: int, depth: int) -> None:
-        """Complains with `require` where this encoding cannot stand in a ViT of this shape."""
+_SHARED = "true (one table for all blocks) or false (own tables a block)"
 
 
 class NoEncoding(EncodingSpec):
@@ -50,7 +32,7 @@ class NoEncoding(EncodingSpec):
         return True
 
 
-class Learnable(EncodingSpec):
+class Learnable(enters.CodeSpec):
     """A free table, one row a token, the class token included.
 
     Source: thesis 3.1; DeiT. Differs: the class token has a row, as in DeiT (the thesis adds it afterwards).
@@ -59,8 +41,11 @@ class Learnable(EncodingSpec):
     kind: Literal["learnable"] = Field(default="learnable", init=False)
     std: float = Field(default=0.02, gt=0, description="a positive standard deviation")
 
+    def code_parameters(self, width: int, shape: Shape) -> int:
+        return shape.tokens * width
 
-class Sinusoidal(EncodingSpec):
+
+class Sinusoidal(enters.CodeSpec):
     """Fixed 2-D sines and cosines: the first half of the channels x, the second y.
 
     Source: thesis eq. 1. Differs: the class token gets zeros (the thesis does not say).
@@ -68,11 +53,12 @@ class Sinusoidal(EncodingSpec):
 
     kind: Literal["sinusoidal"] = Field(default="sinusoidal", init=False)
 
-    def fit(self, dim: int, heads: int, rows: int, columns: int, depth: int) -> None:
-        require(dim % 4 == 0, "model.dim", f"divisible by 4 for {self.kind} codes", dim)
+    @property
+    def multiple(self) -> int:
+        return 4
 
 
-class LearnableSinusoidal(EncodingSpec):
+class LearnableSinusoidal(enters.CodeSpec):
     """Sines and cosines of learned linear maps of (x, y), equal to `sinusoidal` at the start.
 
     Source: thesis eq. 6. Differs: sine before cosine, as the equality with eq. 1 demands.
@@ -80,11 +66,15 @@ class LearnableSinusoidal(EncodingSpec):
 
     kind: Literal["learnable_sinusoidal"] = Field(default="learnable_sinusoidal", init=False)
 
-    def fit(self, dim: int, heads: int, rows: int, columns: int, depth: int) -> None:
-        require(dim % 4 == 0, "model.dim", f"divisible by 4 for {self.kind} codes", dim)
+    @property
+    def multiple(self) -> int:
+        return 4
+
+    def code_parameters(self, width: int, shape: Shape) -> int:
+        return width
 
 
-class Fourier(EncodingSpec):
+class Fourier(enters.CodeSpec):
     """Learnable Fourier features of the coordinates, through a small MLP.
 
     Units: gamma is a length, in patches with raw coordinates, in grid widths with unit ones.
@@ -95,7 +85,7 @@ class Fourier(EncodingSpec):
     kind: Literal["fourier"] = Field(default="fourier", init=False)
     gamma: float = Field(default=2.5, gt=0, description="a positive length in patches")
     features: int | None = Field(
-        default=None, gt=0, description="a positive even number of features, or null for the model's dim"
+        default=None, gt=0, description="a positive even number of features, or null for the code's channels"
     )
     hidden: int = Field(default=32, gt=0, description="a positive width of the MLP")
     coordinates: Literal["raw", "unit"] = Field(
@@ -107,8 +97,56 @@ class Fourier(EncodingSpec):
         require(self.features is None or self.features % 2 == 0, "features", "even", self.features)
         return self
 
-    def fit(self, dim: int, heads: int, rows: int, columns: int, depth: int) -> None:
-        require(self.features is not None or dim % 2 == 0, "model.dim", "even for fourier features", dim)
+    @property
+    def multiple(self) -> int:
+        return 2 if self.features is None else 1
+
+    def code_parameters(self, width: int, shape: Shape) -> int:
+        features = self.features or width
+        return features + (features + 1) * self.hidden + (self.hidden + 1) * width
+
+
+class Gabor(enters.CodeSpec):
+    """A Gabor wave along x, one along y and four edge markers for each channel, all learned.
+
+    `form`: both (G+E), the waves alone (G), the edges alone (E). Coordinates run from -1 to 1 along each side.
+    Source: Gabor paper eqs. 5-9. Differs: start and guards, which the paper does not give (see the module).
+    """
+
+    kind: Literal["gabor"] = Field(default="gabor", init=False)
+    form: Literal["gabor+edge", "gabor", "edge"] = Field(default="gabor+edge", description="gabor+edge, gabor or edge")
+
+    def code_parameters(self, width: int, shape: Shape) -> int:
+        numbers = 8 * ("gabor" in self.form) + 4 * ("edge" in self.form) + 1 + shape.prefix
+        return numbers * width
+
+
+class Relative(EncodingSpec):
+    """A learned vector for each offset (key minus query), multiplied with the query; with `value` also added to values.
+
+    Source: Shaw et al. 2018 (`clipped`), Ramachandran et al. 2019 (`split`); thesis eq. 2. Differs: the whole logit is
+    scaled, tables start with deviation 0.02, and pairs with a prefix token get zero.
+    """
+
+    kind: Literal["relative"] = Field(default="relative", init=False)
+    offsets: Offsets = Field(default=Split(), description="split or clipped")
+    value: bool = Field(default=False, description="true (values too) or false (keys alone)")
+    shared: bool = Field(default=False, description=_SHARED)
+
+    @property
+    def pairs(self) -> int:
+        return 2 + self.value
+
+    def fit(self, shape: Shape) -> None:
+        even = isinstance(self.offsets, Clipped) or shape.widths.head_dim % 2 == 0
+        require(even, "model.dim", "such that a head has an even number of channels", shape.widths.head_dim)
+
+    def parameters(self, shape: Shape) -> int:
+        if isinstance(self.offsets, Clipped):
+            table = (2 * self.offsets.reach + 1) ** 2 * shape.widths.head_dim
+        else:
+            table = (shape.rows + shape.columns - 1) * shape.widths.head_dim
+        return (1 + self.value) * (1 if self.shared else shape.depth) * table
 
 
 class RelativeBias(EncodingSpec):
@@ -118,14 +156,69 @@ class RelativeBias(EncodingSpec):
     """
 
     kind: Literal["relative_bias"] = Field(default="relative_bias", init=False)
-    shared: bool = Field(default=False, description="true (one table for all blocks) or false (own tables a block)")
+    shared: bool = Field(default=False, description=_SHARED)
+
+    @property
+    def pairs(self) -> int:
+        return 1
+
+    def parameters(self, shape: Shape) -> int:
+        offsets = (2 * shape.rows - 1) * (2 * shape.columns - 1)
+        return (1 if self.shared else shape.depth) * shape.widths.heads * offsets
+
+
+def _in_order(letters: tuple[Literal["q", "k", "v"], ...]) -> tuple[Literal["q", "k", "v"], ...]:
+    require(len(set(letters)) == len(letters), "", "without doubles", list(letters))
+    return tuple(sorted(letters, key="qkv".index))
+
+
+class IRPE(EncodingSpec):
+    """Image relative position encoding: offsets (query minus key) fall into buckets, each with a learned term.
+
+    `contextual` terms are products with queries (on k), keys (on q) or attention weights (on v), `bias` terms scalars.
+    Units: alpha, beta, gamma in patches. Source: iRPE; its published code. Differs: as the code where paper and code
+    differ (beta is cut after rounding, biases are not scaled, quantization takes the square by default).
+    """
+
+    kind: Literal["irpe"] = Field(default="irpe", init=False)
+    mapping: Mapping = Field(default=Product(), description="euclidean, quantization, cross or product")
+    index: Index = Field(default=Piecewise(), description="piecewise, piecewise_ratio, clip or clip_ratio")
+    mode: Literal["contextual", "bias"] = Field(default="contextual", description="contextual or bias")
+    on: Annotated[tuple[Literal["q", "k", "v"], ...], AfterValidator(_in_order)] = Field(
+        default=("k",), strict=False, description="any of q, k, v, without doubles"
+    )
+    shared_heads: bool = Field(default=True, description="true (one table for all heads) or false (one a head)")
+    shared: bool = Field(default=False, description=_SHARED)
+
+    @model_validator(mode="after")
+    def _on_what(self) -> IRPE:
+        legal = self.mode == "contextual" or "v" not in self.on
+        require(legal, "on", "of q and k where mode is bias", list(self.on))
+        return self
+
+    @property
+    def idle(self) -> bool:
+        return not self.on
+
+    @property
+    def pairs(self) -> int:
+        return 1 if self.mode == "bias" else 2 + ("v" in self.on)
+
+    def parameters(self, shape: Shape) -> int:
+        number = shape.widths.head_dim if self.mode == "contextual" else 1
+        count = tables(self.mapping) * buckets(self.mapping, self.index, shape.prefix) * number
+        heads = 1 if self.shared_heads else shape.widths.heads
+        return len(self.on) * (1 if self.shared else shape.depth) * heads * count
 
 
 class PEG(EncodingSpec):
-    """A depth-wise convolution over the token map, with a residual: conditional position encoding.
+    """A convolution over the token map, with a residual: conditional position encoding.
 
-    Units: place -1 is before the first block, i after block i. Source: CPVT algorithm 1. Differs: the default place is
-    -1, the only one that every depth has; CPVT prefers 0.
+    `form`: one convolution, depth-wise, dense or separable (depth-wise, then 1 x 1), or a stack of four with
+    normalisation and ReLU. `padding`: zeros, circular (no border to be seen), or valid (none: the map shrinks, and
+    there is no residual). `into`: all tokens, or what queries and keys of the next block are made of.
+    Units: place -1 is before the first block, i after block i. Source: CPVT algorithm 1, tables 5, 11, 12, 14; an
+    author's answer on `valid`. Differs: the default place is -1, the only one that every depth has; CPVT prefers 0.
     """
 
     kind: Literal["peg"] = Field(default="peg", init=False)
@@ -133,25 +226,67 @@ class PEG(EncodingSpec):
         default=(-1,), strict=False, description="block indices from -1 on, without doubles"
     )
     kernel: int = Field(default=3, gt=0, description="a positive odd kernel size")
+    form: Literal["depthwise", "dense", "separable", "depthwise_stack", "dense_stack"] = Field(
+        default="depthwise", description="depthwise, dense, separable, depthwise_stack or dense_stack"
+    )
+    padding: Literal["zeros", "circular", "valid"] = Field(default="zeros", description="zeros, circular or valid")
+    into: Literal["tokens", "query_key"] = Field(default="tokens", description="tokens or query_key")
+    frozen: bool = Field(default=False, description="true (stays as it starts) or false (learns)")
 
     @model_validator(mode="after")
     def _legal(self) -> PEG:
         require(len(set(self.places)) == len(self.places), "places", "without doubles", list(self.places))
         require(all(place >= -1 for place in self.places), "places", "block indices from -1 on", list(self.places))
         require(self.kernel % 2 == 1, "kernel", "odd", self.kernel)
+        whole = self.into == "tokens" or self.padding != "valid"
+        require(whole, "padding", "zeros or circular where into is query_key", self.padding)
         return self
 
     @property
     def idle(self) -> bool:
         return not self.places
 
-    def fit(self, dim: int, heads: int, rows: int, columns: int, depth: int) -> None:
-        legal = f"block indices from -1 to {depth - 2} in a model of depth {depth}"
-        require(all(place <= depth - 2 for place in self.places), "encoding.places", legal, list(self.places))
+    @property
+    def shrinks(self) -> bool:
+        return self.padding == "valid" and self.kernel > 1
+
+    @property
+    def any_grid(self) -> bool:
+        return self.into == "tokens"
+
+    @property
+    def layers(self) -> int:
+        """How many spatial convolutions stand at one place."""
+        return 4 if self.form.endswith("stack") else 1
+
+    def fit(self, shape: Shape) -> None:
+        legal = f"block indices from -1 to {shape.depth - 2} in a model of depth {shape.depth}"
+        require(all(place <= shape.depth - 2 for place in self.places), "encoding.places", legal, list(self.places))
+        side = min(shape.rows, shape.columns)
+        if self.padding == "circular":
+            require(self.kernel // 2 <= side, "encoding.kernel", f"at most {2 * side + 1} on this grid", self.kernel)
+        if self.padding == "valid":
+            left = side - len(self.places) * self.layers * (self.kernel - 1)
+            require(left > 0, "encoding.places", "so few that some of the grid is left", list(self.places))
+
+    def parameters(self, shape: Shape) -> int:
+        dim, area = shape.widths.dim, self.kernel**2
+        match self.form:
+            case "depthwise":
+                layer = dim * (area + 1)
+            case "dense":
+                layer = dim * (dim * area + 1)
+            case "separable":
+                layer = dim * (area + 1) + dim * (dim + 1)
+            case "depthwise_stack":
+                layer = dim * (area + 2)
+            case "dense_stack":
+                layer = dim * (dim * area + 2)
+        return len(self.places) * self.layers * layer
 
 
 class Composed(EncodingSpec):
-    """Several encodings, one after the other: `encoding.parts.1.beta` is the second part's beta."""
+    """Several encodings, one after the other: `encoding.parts.1.gamma` is the second part's gamma."""
 
     kind: Literal["composed"] = Field(default="composed", init=False)
     parts: tuple[Encoding, ...] = Field(strict=False, description="a list of encodings")
@@ -160,98 +295,36 @@ class Composed(EncodingSpec):
     def label(self) -> str:
         return "+".join(part.label for part in self.parts) or "none"
 
-    def fit(self, dim: int, heads: int, rows: int, columns: int, depth: int) -> None:
-        for part in self.parts:
-            part.fit(dim, heads, rows, columns, depth)
-
-
-class OwnEncoding(EncodingSpec):
-    """An encoding from a user's file: its kind is "file.py:Class", and it carries that file's source wherever it goes.
-
-    The knobs of the class are fields of this node (`encoding.turns`), completed and checked by the class.
-    """
-
-    model_config = ConfigDict(extra="allow")
-
-    kind: str = Field(pattern=r"^[\w.-]+\.py:\w+$", description="written as 'file.py:Class'")
-    source: str = Field(description="the text of the file")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _complete(cls, value: Any) -> Any:
-        if isinstance(value, dict) and {"kind", "source"} <= value.keys():
-            knobs = {name: item for name, item in value.items() if name not in ("kind", "source")}
-            return {**value, **_own_class(value["kind"], value["source"]).read(knobs).plain()}
-        return value
-
     @property
-    def spec(self) -> EncodingSpec:
-        """The user's own spec, an instance of the class that `kind` names."""
-        return _own_class(self.kind, self.source).read(self.model_extra or {})
+    def pairs(self) -> int:
+        return max((part.pairs for part in self.parts), default=0)
 
-    @property
-    def label(self) -> str:
-        return self.kind.rpartition(":")[2]
+    def fit(self, shape: Shape) -> None:
+        for part, told in self._told(shape.widths):
+            require(told.dim > 0, "encoding.parts", "such that the content keeps some channels", self.label)
+            part.fit(replace(shape, widths=told))
+        takes = self.takes(shape.widths)
+        left = min(shape.widths.dim - takes.tokens, shape.widths.head_dim - max(takes.q, takes.k, takes.v))
+        require(left > 0, "encoding.parts", "such that the content keeps some channels", self.label)
+        for number, part in enumerate(self.parts):
+            after, before = self.parts[number + 1 :], self.parts[:number]
+            free = all(other.any_grid for other in after) and all(o.any_grid or o.only_first for o in before)
+            must = f"codes before the first block and convolutions only, where {part.label} makes the grid smaller"
+            require(free or not part.shrinks, "encoding.parts", must, self.label)
 
-    def fit(self, dim: int, heads: int, rows: int, columns: int, depth: int) -> None:
-        self.spec.fit(dim, heads, rows, columns, depth)
+    def takes(self, widths: Widths) -> Takes:
+        return sum((part.takes(told) for part, told in self._told(widths)), Takes())
 
-    def identity(self) -> Any:
-        return self.spec.identity()
+    def parameters(self, shape: Shape) -> int:
+        return sum(part.parameters(replace(shape, widths=told)) for part, told in self._told(shape.widths))
 
-
-def _own_class(kind: str, source: str) -> type[EncodingSpec]:
-    file, _, name = kind.partition(":")
-    found = getattr(load(file, source), name, None)
-    if not (isinstance(found, type) and issubclass(found, EncodingSpec)):
-        raise SpecError(f"encoding.kind must name an EncodingSpec in {file}, got {name!r}")
-    if found.model_fields["kind"].default != kind:
-        raise SpecError(f"{name}.kind in {file} must be {kind!r}, got {found.model_fields['kind'].default!r}")
-    return found
-
-
-def is_own(kind: object) -> bool:
-    """True for a kind such as "mine.py:Spiral"."""
-    return isinstance(kind, str) and ".py:" in kind
-
-
-def _carry_source(value: Any) -> Any:
-    """A user's spec becomes an OwnEncoding with the source of the file that defines its class."""
-    if isinstance(value, EncodingSpec) and is_own(value.kind) and not isinstance(value, OwnEncoding):
-        loaded = getattr(sys.modules[type(value).__module__], "__source__", None)
-        return OwnEncoding(**value.plain(), source=loaded or _source(value.kind))
-    return value
-
-
-def _source(kind: str) -> str:
-    """The text of a kind's file: of the one being loaded, else from the working folder, else as it was loaded last."""
-    file = kind.partition(":")[0]
-    modules = [getattr(module, "__dict__", {}) for module in list(sys.modules.values())]
-    loaded = [names for names in modules if "__source__" in names and names["__file__"] == file]
-    loading = [names for names in loaded if "__loading__" in names]
-    if not loading and Path(file).is_file():
-        return Path(file).read_text()
-    if not loaded:
-        raise SpecError(f"encoding.kind must name a file of the working folder, got {kind!r}")
-    return str((loading or loaded)[-1]["__source__"])
-
-
-def carry(values: Any) -> Any:
-    """`{path: value}` as plain values; where an own encoding is named, its file's source comes along."""
-    if not isinstance(values, Mapping):
-        return values
-    carried: dict[str, Any] = {}
-    for path, value in values.items():
-        given = _carry_source(value)
-        carried[path] = given.plain() if isinstance(given, Spec) else given
-        beside = path.removesuffix("kind") + "source"
-        if path.endswith("kind") and is_own(given) and beside not in values:
-            carried[beside] = _source(given)
-    return carried
-
-
-Values = Annotated[dict[str, Any], BeforeValidator(carry)]
-"""`{path: value}` to be put on a recipe, as arms, points and budgets say it."""
+    def _told(self, widths: Widths) -> list[tuple[EncodingSpec, Widths]]:
+        """Each part with the widths it will see: one that takes channels of the tokens leaves fewer to those before."""
+        told: list[tuple[EncodingSpec, Widths]] = []
+        for part in reversed(self.parts):
+            told.append((part, widths))
+            widths = replace(widths, dim=widths.dim - part.takes(widths).tokens)
+        return told
 
 
 def _kind(value: Any) -> Any:
@@ -265,19 +338,24 @@ Encoding = Annotated[
     | Annotated[Sinusoidal, Tag("sinusoidal")]
     | Annotated[LearnableSinusoidal, Tag("learnable_sinusoidal")]
     | Annotated[Fourier, Tag("fourier")]
+    | Annotated[Gabor, Tag("gabor")]
+    | Annotated[Relative, Tag("relative")]
     | Annotated[RelativeBias, Tag("relative_bias")]
+    | Annotated[IRPE, Tag("irpe")]
     | Annotated[PEG, Tag("peg")]
     | Annotated[Composed, Tag("composed")]
     | Annotated[OwnEncoding, Tag("own")],
     Discriminator(_kind),
-    BeforeValidator(_carry_source),
+    BeforeValidator(carry_source),
 ]
 Composed.model_rebuild()
 
 KINDS: dict[str, type[EncodingSpec]] = {
     cls.model_fields["kind"].default: cls
-    for cls in (NoEncoding, Learnable, Sinusoidal, LearnableSinusoidal, Fourier, RelativeBias, PEG, Composed)
+    for cls in (get_args(member)[0] for member in get_args(get_args(Encoding)[0]))
+    if cls is not OwnEncoding
 }
+"""Every spec of the house by its kind."""
 
 
 def canonical(encoding: EncodingSpec) -> EncodingSpec:
@@ -292,3 +370,10 @@ def _active(encoding: EncodingSpec) -> list[EncodingSpec]:
     if isinstance(encoding, Composed):
         return [active for part in encoding.parts for active in _active(part)]
     return [] if encoding.idle else [encoding]
+
+
+__all__ = [
+    "IRPE", "KINDS", "PEG", "Add", "Composed", "Concat", "Encoding", "EncodingSpec", "Extend", "Fourier",
+    "Gabor", "Learnable", "LearnableSinusoidal", "NoEncoding", "OwnEncoding", "Parts", "Relative", "RelativeBias",
+    "Shape", "Sinusoidal", "Takes", "Values", "Widths", "canonical", "carry", "is_own",
+]  # fmt: skip

@@ -6,23 +6,25 @@ out: what they say is in the key or changes no number (a test holds the list tru
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 from trainables.catalog import Composed, EncodingSpec, OwnEncoding
-from trainables.encodings import MODULES
+from trainables.encodings import ENTRIES, MODULES
+from trainables.enters import Add, CodeSpec
 from trainables.recipe import Recipe
 from trainables.source import fingerprint
 from trainables.spec import Spec, digest
 
 ALWAYS = (
-    "checkpoint.py", "data.py", "encoding.py", "initial.py", "optimiser.py", "score.py", "streams.py", "train.py",
-    "vit.py",
+    "checkpoint.py", "data.py", "encoding.py", "enters.py", "indices.py", "initial.py", "optimiser.py", "score.py",
+    "streams.py", "train.py", "vit.py",
 )  # fmt: skip
 """Files that compute the numbers of every run. Paths are relative to `trainables/`."""
 
 NEVER = (
-    "__init__.py", "bridge.py", "catalog.py", "code.py", "encodings/__init__.py", "failure.py", "outcome.py",
-    "recipe.py", "source.py", "spec.py", "task.py", "weight.py", "worker.py",
+    "__init__.py", "bridge.py", "catalog.py", "code.py", "encoding_spec.py", "encodings/__init__.py", "failure.py",
+    "outcome.py", "own.py", "recipe.py", "source.py", "spec.py", "task.py", "weight.py", "worker.py",
 )  # fmt: skip
 """Files whose content is in the key, or changes no number."""
 
@@ -55,7 +57,7 @@ class Codes:
         node: Recipe | None = recipe
         while node is not None:
             names.add(f"{node.data.kind}.py")
-            names.update(f"encodings/{MODULES[kind].partition(':')[0]}.py" for kind in _kinds(node.encoding))
+            names.update(encoding_files(node.encoding))
             own.update(_sources(node.encoding))
             node = node.parent
         files = {f"trainables/{name}": self._fingerprint(name) for name in sorted(names)}
@@ -67,12 +69,28 @@ class Codes:
         return self._read[name]
 
 
+def encoding_files(encoding: EncodingSpec) -> set[str]:
+    """The files in `encodings/` that compute an encoding: of its kinds, of how codes enter, and what they import."""
+    classes = {MODULES[part.kind] for part in _leaves(encoding) if part.kind in MODULES}
+    enters = [part.enters for part in _leaves(encoding) if isinstance(part, CodeSpec)]
+    classes |= {ENTRIES[how.kind] for how in enters if how != Add()}
+    files: set[str] = set()
+    left = {name.partition(":")[0] for name in classes}
+    while left:
+        files |= left
+        left = {imported for file in left for imported in _imports(file)} - files
+    return {f"encodings/{file}.py" for file in files}
+
+
+def _imports(file: str) -> set[str]:
+    tree = ast.parse((Path(__file__).parent / "encodings" / f"{file}.py").read_text())
+    modules = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    prefix = "trainables.encodings."
+    return {module.removeprefix(prefix) for module in modules if module.startswith(prefix)}
+
+
 def _leaves(encoding: EncodingSpec) -> list[EncodingSpec]:
     return list(encoding.parts) if isinstance(encoding, Composed) else [encoding]
-
-
-def _kinds(encoding: EncodingSpec) -> list[str]:
-    return [part.kind for part in _leaves(encoding) if part.kind in MODULES]
 
 
 def _sources(encoding: EncodingSpec) -> dict[str, str]:

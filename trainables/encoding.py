@@ -10,13 +10,15 @@ a coordinate is (x, y) = (column, row), from 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from trainables.encoding_spec import Takes, Widths
+from trainables.enters import Place
 from trainables.initial import torch_start
 from trainables.spec import SpecError
 
@@ -49,33 +51,12 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class Widths:
-    """The widths an encoding will see: channels of a token, heads, channels a head."""
-
-    dim: int
-    heads: int
-    head_dim: int
-
-
-@dataclass(frozen=True)
-class Takes:
-    """How many channels an encoding takes from the content: of a token, and a head's query, key and value."""
-
-    tokens: int = 0
-    q: int = 0
-    k: int = 0
-    v: int = 0
-
-    def __add__(self, other: Takes) -> Takes:
-        return Takes(self.tokens + other.tokens, self.q + other.q, self.k + other.k, self.v + other.v)
-
-
-@dataclass(frozen=True)
 class Tokens:
-    """Tokens and the grid they stand on."""
+    """Tokens, the grid they stand on, and what the block's queries and keys alone see on top of them."""
 
     x: TokensBND
     grid: Grid
+    aside: TokensBND | None = None
 
 
 @dataclass(frozen=True)
@@ -99,7 +80,7 @@ class PositionEncoding(nn.Module):
     `takes`: channels of the content it replaces (the host projects that many fewer). `edits`: `heads` changes q or k;
     `reads`: `heads` adds terms computed from q or k (so edits must come before it). `reads_weights`: `outputs` needs
     the attention weights, which costs the fused attention. `undecayed`: parameters that are positions and so do not
-    decay, by name.
+    decay, by name. `frozen`: its parameters stay as they start.
     """
 
     takes = Takes()
@@ -107,6 +88,7 @@ class PositionEncoding(nn.Module):
     reads = False
     reads_weights = False
     undecayed: tuple[str, ...] = ()
+    frozen = False
 
     def tokens(self, t: Tokens, block: int) -> Tokens:
         """The tokens as block number `block` shall see them."""
@@ -128,15 +110,53 @@ class PositionEncoding(nn.Module):
         torch_start(self, name, value, stream)
 
 
+CodeOf = Callable[[Place, int], CodeND]
+"""The code that enters at a place of a block."""
+
+
+class Entry:
+    """How codes enter a model. `takes`, `edits`: as a position encoding declares them."""
+
+    takes = Takes()
+    edits = False
+
+    def tokens(self, t: Tokens, block: int, code: CodeOf) -> Tokens:
+        """The tokens with the code of their places."""
+        return t
+
+    def heads(self, h: Heads, block: int, code: CodeOf) -> Heads:
+        """The heads with the code of their places."""
+        return h
+
+
+class AddedFirst(Entry):
+    """Codes are added to the tokens before the first block."""
+
+    def tokens(self, t: Tokens, block: int, code: CodeOf) -> Tokens:
+        return t if block > 0 else replace(t, x=t.x + code("common", 0))
+
+
 class Code(PositionEncoding):
-    """A code of every token's place, added to the tokens before the first block."""
+    """A code of every token's place, which enters as its `entry` says: added before the first block, if nothing else.
+
+    A spec with `enters` is built for the channels that its code has there: `widths.dim`.
+    """
+
+    entry: Entry = AddedFirst()
 
     def code(self) -> CodeND:
         """The code of all N tokens, prefix first. Shapes: (N, D)."""
         raise NotImplementedError
 
+    def enter(self, entry: Entry) -> None:
+        """Has the code enter in another way than by addition before the first block."""
+        self.entry, self.takes, self.edits = entry, entry.takes, entry.edits
+
     def tokens(self, t: Tokens, block: int) -> Tokens:
-        return t if block > 0 else replace(t, x=t.x + self.code())
+        return self.entry.tokens(t, block, lambda place, block: self.code())
+
+    def heads(self, h: Heads, block: int) -> Heads:
+        return self.entry.heads(h, block, lambda place, block: self.code())
 
 
 class Composition(PositionEncoding):
@@ -190,11 +210,18 @@ def _check_order(parts: Mapping[str, PositionEncoding]) -> None:
     whole: str | None = None
     reader: str | None = None
     for name, part in _leaves(parts):
-        if part.takes.tokens and whole is not None:
+        takes = part.takes != Takes()
+        if takes and whole is not None:
             raise SpecError(
-                f"encoding.parts must begin with what takes channels of the tokens, got {whole} before {name}"
+                f"encoding.parts must begin with what takes channels of the content, got {whole} before {name}"
             )
         if part.edits and reader is not None:
             raise SpecError(f"encoding.parts must change q and k before terms read them, got {reader} before {name}")
-        whole = whole if part.takes.tokens else name
+        whole = whole if takes else name
         reader = name if part.reads else reader
+
+
+__all__ = [
+    "Code", "CodeND", "Composition", "Entry", "Grid", "Heads", "LogitsBHNN", "PositionEncoding", "Takes", "Tokens",
+    "Widths",
+]  # fmt: skip

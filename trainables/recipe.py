@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from trainables.catalog import Encoding, NoEncoding, Values, canonical
+from trainables.encoding_spec import Shape, Widths
 from trainables.spec import Spec, digest, require
 
 
@@ -117,8 +118,9 @@ Data = Annotated[RedGreen | Digits, Field(discriminator="kind")]
 class ViT(Spec):
     """The trunk: timm's VisionTransformer, one block of 64 channels by default.
 
-    Units: `patch` in pixels. `read_out`: the class token, or the mean of the patch tokens (no class token then).
-    Source: thesis 4.1 (one block).
+    Units: `patch` in pixels. `read_out`: the class token; or, without one, the patch tokens: `mean` averages, then
+    normalises, as timm does; `gap` normalises, then averages, as CPVT does.
+    Source: thesis 4.1 (one block); CPVT 3.3 (GAP). Differs: nothing.
     """
 
     kind: Literal["vit"] = Field(default="vit", init=False)
@@ -127,7 +129,7 @@ class ViT(Spec):
     heads: int = Field(default=4, gt=0, description="a positive number of heads")
     patch: int = Field(default=4, gt=0, description="a positive side in pixels")
     mlp_ratio: float = Field(default=4.0, gt=0, description="a positive ratio of the MLP's width to dim")
-    read_out: Literal["class", "mean"] = Field(default="class", description="'class' or 'mean'")
+    read_out: Literal["class", "mean", "gap"] = Field(default="class", description="class, mean or gap")
 
     @model_validator(mode="after")
     def _divides(self) -> ViT:
@@ -197,11 +199,10 @@ class Recipe(Spec):
 
     @model_validator(mode="after")
     def _fits(self) -> Recipe:
-        rows, columns = self.grid
         patch = self.model.patch
         divides = all(side % patch == 0 for side in self.data.size[1:])
         require(divides, "model.patch", f"a divisor of the image's sides {self.data.size[1:]}", patch)
-        self.encoding.fit(self.model.dim, self.model.heads, rows, columns, self.model.depth)
+        self.encoding.fit(self.shape)
         learnt = self.learns == "all" or not isinstance(self.encoding, NoEncoding)
         require(learnt, "learns", "'all' where the encoding is none", self.learns)
         if isinstance(self.start, FromTrial):
@@ -212,6 +213,12 @@ class Recipe(Spec):
     def grid(self) -> tuple[int, int]:
         """Rows and columns of patches."""
         return self.data.size[1] // self.model.patch, self.data.size[2] // self.model.patch
+
+    @property
+    def shape(self) -> Shape:
+        """The model as its encoding sees it."""
+        model = self.model
+        return Shape(Widths(model.dim, model.heads, model.dim // model.heads), model.depth, *self.grid, model.prefix)
 
     @property
     def parent(self) -> Recipe | None:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self, dataclass_transform
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 
@@ -39,6 +40,11 @@ def require(holds: bool, path: str, must: str, got: object) -> None:
         raise PydanticCustomError("require", "{path} must be {must}, got {got}", context)
 
 
+def _by_position(name: str, field: FieldInfo) -> bool:
+    """Whether a value may be given by position."""
+    return name != "kind" and field.init is not False and not field.kw_only
+
+
 if TYPE_CHECKING:
     from pydantic._internal._model_construction import ModelMetaclass
 else:
@@ -47,10 +53,13 @@ else:
 
 @dataclass_transform(kw_only_default=False, frozen_default=True, field_specifiers=(Field,))
 class _SpecMeta(ModelMetaclass):
-    """Lets a spec be written with positional arguments, in the order of its fields, and fail with a SpecError."""
+    """Lets a spec be written with positional arguments, in the order of its fields, and fail with a SpecError.
+
+    Fields made with `kw_only=True` are given by name alone.
+    """
 
     def __call__(cls, *args: Any, **values: Any) -> Any:  # noqa: N805 (a metaclass)
-        names = [name for name, field in cls.model_fields.items() if field.init is not False and name != "kind"]  # type: ignore[attr-defined]
+        names = [name for name, field in cls.model_fields.items() if _by_position(name, field)]  # type: ignore[attr-defined]
         if len(args) > len(names):
             raise SpecError(f"{cls.__name__} takes at most {len(names)} values ({', '.join(names)}), got {len(args)}")
         with sentences(cls):  # type: ignore[arg-type]
@@ -82,6 +91,8 @@ class Spec(BaseModel, metaclass=_SpecMeta):
         for path in sorted(values, key=lambda path: (path.count("."), path.rpartition(".")[2] != "kind")):
             value = values[path]
             _set(tree, path, value.plain() if isinstance(value, Spec) else value)
+            if path.rpartition(".")[2] == "kind":
+                _begin(type(self), tree, path.split(".")[:-1])
         return type(self).read(tree)
 
     def get(self, path: str) -> Any:
@@ -100,8 +111,8 @@ class Spec(BaseModel, metaclass=_SpecMeta):
         return node
 
     def fields(self) -> list[str]:
-        """The names of this node's fields, `kind` first."""
-        return sorted([*type(self).model_fields, *(self.model_extra or {})], key=lambda name: name != "kind")
+        """The names of this node's fields, `kind` first, those given by name alone last."""
+        return [*_known(type(self)), *(self.model_extra or {})]
 
     def identity(self) -> Any:
         """What decides a result: every node's `kind` and the fields that differ from their defaults.
@@ -162,6 +173,22 @@ def _set(tree: Any, path: str, value: Any) -> None:
         node[last] = value
 
 
+def _begin(cls: Any, tree: Any, path: list[str]) -> None:
+    """Gives a node whose kind was set the nested nodes that its kind begins with, so that paths lead into them."""
+    node, member = tree, cls
+    for part in path:
+        if isinstance(node, list):
+            node = node[int(part)]
+        else:
+            node, member = node[part], member.model_fields[part].annotation if member else None
+        if isinstance(node, dict):
+            tag = node.get("kind")
+            member = next((one for one in _models(member) if _tag(one) in (tag, None)), None)
+    for name, field in member.model_fields.items() if member else ():
+        if isinstance(field.default, Spec):
+            node[name] = field.default.plain()
+
+
 class sentences:  # noqa: N801 (used as a verb: `with sentences(Recipe)`)
     """Turns pydantic's ValidationError into our one sentence: `with sentences(Recipe): ...`."""
 
@@ -186,7 +213,7 @@ def _sentence(cls: type[BaseModel], error: ValidationError) -> str:
     if kind == "require":
         return f"{_join(path, context['path'])} must be {context['must']}, got {context['got']}"
     if kind == "extra_forbidden":
-        known = sorted(steps[-1][1].model_fields, key=lambda name: name != "kind") if steps[-1][1] else []
+        known = _known(steps[-1][1]) if steps[-1][1] else []
         return f"no field '{path}'; known: {', '.join(known)}"
     if kind == "missing":
         return f"{path} must be given"
@@ -201,6 +228,11 @@ def _sentence(cls: type[BaseModel], error: ValidationError) -> str:
     description = steps[-1][2] if steps else None
     must = description or detail["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
     return f"{path or cls.__name__} must be {must}, got {got}"
+
+
+def _known(cls: type[BaseModel]) -> list[str]:
+    fields = cls.model_fields
+    return sorted(fields, key=lambda name: (name != "kind", bool(fields[name].kw_only)))
 
 
 def _walk(cls: Any, loc: tuple[int | str, ...]) -> Iterator[tuple[str, Any, str | None]]:

@@ -6,14 +6,13 @@ state-dict keys stay; the encoding's parameters are named `encoding.<kind>.…`.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Literal
 
 import torch
 from timm.layers import PatchEmbed
 from timm.models import vision_transformer as timm_vit
 from torch import Tensor, nn
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import linear, scaled_dot_product_attention
 
 from trainables.catalog import EncodingSpec
 from trainables.encoding import Composition, Grid, Heads, PositionEncoding, Takes, Tokens, TokensBND, Widths
@@ -39,8 +38,7 @@ class Attention(timm_vit.Attention):  # type: ignore[misc]
         self.qkv = nn.Linear(self.qkv.in_features, sum(self._widths()))
 
     def forward(self, t: Tokens, encoding: PositionEncoding, block: int) -> TokensBND:
-        parts = self.qkv(t.x).split(self._widths(), dim=2)
-        q, k, v = (part.unflatten(2, (self.num_heads, -1)).transpose(1, 2) for part in parts)
+        q, k, v = (part.reshape(*t.x.shape[:2], self.num_heads, -1).transpose(1, 2) for part in self._projected(t))
         h = encoding.heads(Heads(q, k, v, None, t.grid), block)
         if encoding.reads_weights or not self.fused_attn:
             weights = self.weights(h)
@@ -56,6 +54,15 @@ class Attention(timm_vit.Attention):  # type: ignore[misc]
         logits = (h.q * self.scale) @ h.k.transpose(2, 3)
         return torch.softmax(logits if h.bias is None else logits + h.bias, dim=3)
 
+    def _projected(self, t: Tokens) -> tuple[Tensor, ...]:
+        """Queries, keys and values; the first two from what the tokens have aside, where they have something."""
+        if t.aside is None:
+            return self.qkv(t.x).split(self._widths(), dim=2)  # type: ignore[no-any-return]
+        *asking, values = self._widths()
+        weight, bias = self.qkv.weight, self.qkv.bias
+        asked = linear(t.aside, weight[: sum(asking)], bias[: sum(asking)])
+        return *torch.split(asked, asking, dim=2), linear(t.x, weight[-values:], bias[-values:])
+
     def _widths(self) -> list[int]:
         taken = (self.takes.q, self.takes.k, self.takes.v)
         return [self.num_heads * (self.head_dim - channels) for channels in taken]
@@ -66,8 +73,9 @@ class Block(timm_vit.Block):  # type: ignore[misc]
 
     def forward(self, t: Tokens, encoding: PositionEncoding, block: int) -> Tokens:
         t = encoding.tokens(t, block)
-        x = t.x + self.attn(replace(t, x=self.norm1(t.x)), encoding, block)
-        return replace(t, x=x + self.mlp(self.norm2(x)))
+        aside = None if t.aside is None else self.norm1(t.x + t.aside)
+        x = t.x + self.attn(Tokens(self.norm1(t.x), t.grid, aside), encoding, block)
+        return Tokens(x + self.mlp(self.norm2(x)), t.grid)
 
 
 class PositionedViT(timm_vit.VisionTransformer):  # type: ignore[misc]
@@ -90,6 +98,7 @@ class PositionedViT(timm_vit.VisionTransformer):  # type: ignore[misc]
             in_chans=channels,
             num_classes=outputs,
             global_pool="token" if model.prefix else "avg",
+            fc_norm=model.read_out == "mean",  # the norm after the average; else before the read-out
             class_token=bool(model.prefix),
             embed_dim=model.dim,
             depth=model.depth,
@@ -159,12 +168,15 @@ def no_decay(model: nn.Module) -> set[str]:
 
 
 def trainable(model: PositionedViT, learns: Literal["all", "position"]) -> None:
-    """Lets all parameters learn, or the encoding's only.
+    """Lets all parameters learn, or the encoding's only; frozen parts stay as they start.
 
-    Raises: SpecError where only position should learn and the encoding has nothing to learn.
+    Raises: SpecError where only position should learn and the encoding has nothing that learns.
     """
-    if learns == "position" and not any(True for _ in model.encoding.parameters()):
-        label = "+".join(model.encoding.parts) or "none"
-        raise SpecError(f"learns must be 'all' where the encoding ({label}) has no parameters, got 'position'")
     model.requires_grad_(learns == "all")
     model.encoding.requires_grad_(True)
+    for part in model.encoding.modules():
+        if isinstance(part, PositionEncoding) and part.frozen:
+            part.requires_grad_(False)
+    if learns == "position" and not any(parameter.requires_grad for parameter in model.encoding.parameters()):
+        label = "+".join(model.encoding.parts) or "none"
+        raise SpecError(f"learns must be 'all' where nothing of the encoding ({label}) learns, got 'position'")

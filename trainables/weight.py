@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trainables.catalog import PEG, Composed, EncodingSpec, Fourier, Learnable, LearnableSinusoidal, RelativeBias
 from trainables.recipe import Recipe
 
 PROCESS_BYTES = 800 * 2**20
@@ -20,60 +19,35 @@ class Weight:
 
 
 def weigh(recipe: Recipe) -> Weight:
-    """The weight of a recipe's run. An encoding of one's own counts for nothing.
+    """The weight of a recipe's run. An encoding of one's own that does not count its parameters counts for nothing.
 
     Memory: the process, the data as bytes, each parameter four times (value, gradient, two moments), and the
     activations that one batch keeps for its gradient.
     """
-    parameters = trunk_parameters(recipe) + encoding_parameters(recipe.encoding, recipe)
+    parameters = trunk_parameters(recipe) + recipe.encoding.parameters(recipe.shape)
     number = 8 if recipe.optimiser.precision == "float64" else 4
     channels, rows, columns = recipe.data.size
     images = (recipe.data.train + recipe.data.validation + recipe.data.test) * channels * rows * columns
-    kept = recipe.optimiser.batch * _tokens(recipe) * _kept_per_token(recipe)
+    kept = recipe.optimiser.batch * recipe.shape.tokens * _kept_per_token(recipe)
     return Weight(parameters, PROCESS_BYTES + images + number * (4 * parameters + kept))
 
 
 def trunk_parameters(recipe: Recipe) -> int:
-    """The parameters of the ViT without its encoding."""
+    """The parameters of the ViT without its encoding, and without the channels that position takes from the content."""
     model, dim = recipe.model, recipe.model.dim
-    hidden = int(dim * model.mlp_ratio)
-    patch = recipe.data.size[0] * model.patch**2 * dim + dim
-    attention = 4 * dim * dim + 4 * dim
+    takes = recipe.encoding.takes(recipe.shape.widths)
+    hidden, content = int(dim * model.mlp_ratio), dim - takes.tokens
+    patch = recipe.data.size[0] * model.patch**2 * content + content
+    projections = 3 * dim - model.heads * (takes.q + takes.k + takes.v)
+    attention = (dim + 1) * projections + (dim + 1) * dim
     mlp = 2 * dim * hidden + hidden + dim
     norm = 2 * dim
     head = dim * recipe.data.outputs + recipe.data.outputs
-    return patch + model.prefix * dim + model.depth * (attention + mlp + 2 * norm) + norm + head
-
-
-def encoding_parameters(encoding: EncodingSpec, recipe: Recipe) -> int:
-    """The parameters of an encoding in a recipe's model."""
-    model, dim = recipe.model, recipe.model.dim
-    rows, columns = recipe.grid
-    match encoding:
-        case Composed():
-            return sum(encoding_parameters(part, recipe) for part in encoding.parts)
-        case Learnable():
-            return _tokens(recipe) * dim
-        case LearnableSinusoidal():
-            return dim
-        case Fourier():
-            features = encoding.features or dim
-            return features + (features + 1) * encoding.hidden + (encoding.hidden + 1) * dim
-        case RelativeBias():
-            tables = 1 if encoding.shared else model.depth
-            return tables * model.heads * (2 * rows - 1) * (2 * columns - 1)
-        case PEG():
-            return len(encoding.places) * dim * (encoding.kernel**2 + 1)
-    return 0
-
-
-def _tokens(recipe: Recipe) -> int:
-    rows, columns = recipe.grid
-    return rows * columns + recipe.model.prefix
+    return patch + model.prefix * content + model.depth * (attention + mlp + 2 * norm) + norm + head
 
 
 def _kept_per_token(recipe: Recipe) -> int:
-    """Numbers that a token keeps for the gradient: a block's norms, projections and MLP, the image, the encoding."""
+    """Numbers that a token keeps for the gradient: a block's norms, projections, MLP and pairs, the image, the code."""
     model = recipe.model
-    block = (11 + 2 * model.mlp_ratio) * model.dim
+    block = (11 + 2 * model.mlp_ratio) * model.dim + recipe.encoding.pairs * model.heads * recipe.shape.tokens
     return int(model.depth * block) + 4 * model.dim + recipe.data.size[0] * model.patch**2

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.anchors.pairs import doubles, same
 from trainables.catalog import Fourier, Learnable, LearnableSinusoidal, Sinusoidal
 from trainables.encoding import Grid, Tokens, Widths
 from trainables.encodings import build
@@ -20,10 +21,11 @@ GRIDS = [Grid(3, 5), Grid(6, 4, prefix=1), Grid(2, 7, prefix=2)]
 
 def added(spec, grid, dim, seed=0):
     """The module, and what it adds to zeros: (prefix rows, patch rows)."""
-    made = build(spec, Widths(dim, 2, dim // 2), grid, depth=2)
+    with doubles():
+        made = build(spec, Widths(dim, 2, dim // 2), grid, depth=2)
     draw(made, seed)
     zeros = torch.zeros(3, grid.prefix + grid.patches, dim, dtype=torch.float64)
-    out = made.double().tokens(Tokens(zeros, grid), 0).x
+    out = made.tokens(Tokens(zeros, grid), 0).x
     assert torch.equal(out[0], out[2])
     assert made.tokens(Tokens(zeros, grid), 1).x is zeros
     return made, out[0, : grid.prefix].detach().numpy(), out[0, grid.prefix :].detach().numpy()
@@ -72,19 +74,19 @@ def test_sinusoidal_table(rows, columns, quarter):
 @pytest.mark.parametrize("grid", GRIDS)
 def test_sinusoidal(grid):
     _, prefix, patches = added(Sinusoidal(), grid, 16)
-    np.testing.assert_allclose(patches, slow_sinusoid(grid, 16), atol=1e-6)
+    np.testing.assert_allclose(patches, slow_sinusoid(grid, 16), atol=1e-10)
     assert not prefix.any()
 
 
 @pytest.mark.parametrize("grid", GRIDS)
 def test_learnable_sinusoidal_begins_as_the_fixed_code(grid):
     made, prefix, patches = added(LearnableSinusoidal(), grid, 16)
-    np.testing.assert_allclose(patches, slow_sinusoid(grid, 16), atol=1e-6)
+    np.testing.assert_allclose(patches, slow_sinusoid(grid, 16), atol=1e-10)
     assert not prefix.any()
     expected = np.zeros((8, 2))
     for i in range(4):
         expected[i, 0] = expected[4 + i, 1] = 10000 ** (-4 * i / 16)
-    np.testing.assert_allclose(made.learnable_sinusoidal.frequencies.detach(), expected, rtol=1e-6)
+    np.testing.assert_allclose(made.learnable_sinusoidal.frequencies.detach(), expected, rtol=1e-10)
 
 
 def test_learnable_sinusoidal_with_other_frequencies():
@@ -106,7 +108,7 @@ def test_learnable_sinusoidal_with_other_frequencies():
 def test_fourier(grid, coordinates, features):
     made, prefix, patches = added(Fourier(features=features, coordinates=coordinates, hidden=5), grid, 16)
     assert made.fourier.frequencies.weight.shape == ((features or 16) // 2, 2)
-    np.testing.assert_allclose(patches, slow_fourier(grid, made.fourier, coordinates == "unit"), atol=1e-6)
+    np.testing.assert_allclose(patches, slow_fourier(grid, made.fourier, coordinates == "unit"), atol=1e-10)
     assert not prefix.any()
 
 
@@ -130,3 +132,33 @@ def test_learnable_gives_every_token_a_row(grid):
     made, prefix, patches = added(Learnable(), grid, 12)
     assert np.array_equal(np.concatenate([prefix, patches]), made.learnable.table.detach().numpy())
     assert prefix.all()
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+def test_gradients_of_frequencies(grid):
+    made, *_ = added(LearnableSinusoidal(), grid, 8)
+    weight = made.learnable_sinusoidal.frequencies
+    weight.data.normal_()
+    rows = [torch.zeros(8, dtype=torch.float64)] * grid.prefix
+    for token in range(grid.patches):
+        phases = [(token % grid.columns) * weight[k, 0] + (token // grid.columns) * weight[k, 1] for k in range(4)]
+        rows.append(torch.stack([wave for phase in phases for wave in (phase.sin(), phase.cos())]))
+    same(made, made.learnable_sinusoidal.code(), torch.stack(rows), [])
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+@pytest.mark.parametrize("coordinates", ["raw", "unit"])
+def test_gradients_of_features(grid, coordinates):
+    made, *_ = added(Fourier(features=6, coordinates=coordinates, hidden=5), grid, 8)
+    frequencies, (first, _, second) = made.fourier.frequencies.weight, made.fourier.mlp
+    rows = [torch.zeros(8, dtype=torch.float64)] * grid.prefix
+    for token in range(grid.patches):
+        x, y = token % grid.columns, token // grid.columns
+        if coordinates == "unit":
+            x, y = x / (grid.columns - 1), y / (grid.rows - 1)
+        phases = [x * some[0] + y * some[1] for some in frequencies]
+        features = torch.stack([p.cos() for p in phases] + [p.sin() for p in phases]) / math.sqrt(6)
+        hidden = torch.stack([row @ features + bias for row, bias in zip(first.weight, first.bias, strict=True)])
+        hidden = hidden * (1 + torch.erf(hidden / math.sqrt(2))) / 2
+        rows.append(torch.stack([row @ hidden + bias for row, bias in zip(second.weight, second.bias, strict=True)]))
+    same(made, made.fourier.code(), torch.stack(rows), [])

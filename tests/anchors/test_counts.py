@@ -3,7 +3,18 @@
 import pytest
 import torch
 
-from trainables.catalog import PEG, Composed, Fourier, Learnable, LearnableSinusoidal, RelativeBias, Sinusoidal
+from trainables.catalog import (
+    IRPE,
+    PEG,
+    Add,
+    Composed,
+    Fourier,
+    Learnable,
+    LearnableSinusoidal,
+    NoEncoding,
+    RelativeBias,
+    Sinusoidal,
+)  # fmt: skip
 from trainables.encoding import Grid, Widths
 from trainables.encodings import build
 from trainables.initial import draw
@@ -20,6 +31,16 @@ TINY = (Widths(192, 3, 64), Grid(14, 14, prefix=1), 12)
     (LearnableSinusoidal(), 192),
     (PEG(), 1_728 + 192),
     (PEG(kernel=27), 192 * 27**2 + 192),
+    (PEG(form="dense"), 192 * (192 * 9 + 1)),
+    (PEG(form="separable"), 38_592 + 2 * 192),
+    (PEG(form="dense", kernel=1, places=tuple(range(-1, 11))), 444_672),
+    (PEG(form="depthwise_stack"), 4 * 192 * (9 + 2)),
+    (PEG(form="dense_stack"), 4 * 192 * (192 * 9 + 2)),
+    (Composed(parts=(Learnable(), PEG(places=(0,)))), 37_824 + 1_920),
+    (Composed(parts=(Learnable(), PEG(places=(0, 1, 2, 3)))), 37_824 + 4 * 1_920),
+    (Learnable(enters=Add(blocks=6)), 37_824),
+    (Composed(parts=(Learnable(), IRPE())), 37_824 + 12 * 64 * 50),
+    (Composed(parts=(Learnable(), IRPE(on=("q", "k", "v")))), 37_824 + 3 * 12 * 64 * 50),
     (PEG(places=tuple(range(5))), 5 * 1_920),
     (RelativeBias(shared=True), 2_187),
     (RelativeBias(), 12 * 2_187),
@@ -47,3 +68,15 @@ def test_one_block_and_the_class_token_hear_of_order_only_through_the_tokens(enc
     mirrored = images.flip(3).unflatten(3, (5, 4)).flip(4).flatten(3)
     apart = (model(images) - model(mirrored)).abs().max()
     assert apart < 1e-12 if encoding.kind == "relative_bias" else apart > 1e-8
+
+
+@pytest.mark.parametrize(("encoding", "count"), [
+    (Learnable(), 5_717_416),
+    (PEG(places=(0,)), 5_717_416 - 35_904),
+    (NoEncoding(), 5_679_592),
+])  # fmt: skip
+def test_models_of_cpvt(encoding, count):
+    """DeiT-Ti with a table, CPVT-Ti, and DeiT-Ti without position (CPVT tables 8 and 16)."""
+    with torch.device("meta"):
+        model = PositionedViT(ViT(dim=192, depth=12, heads=3, patch=16), (3, 224, 224), 1000, encoding)
+    assert sum(value.numel() for value in model.parameters()) == count

@@ -14,7 +14,7 @@ from trainables.recipe import Recipe, ViT
 from trainables.vit import PositionedViT, build_vit
 
 TYPES = (torch.float32, torch.float64)
-READ_OUTS = ("class", "mean")
+READ_OUTS = ("class", "mean", "gap")
 
 
 def pair(encoding, read_out, image=(12, 20)):
@@ -26,6 +26,7 @@ def pair(encoding, read_out, image=(12, 20)):
         img_size=image, patch_size=4, in_chans=2, num_classes=7, embed_dim=24, depth=3, num_heads=3, mlp_ratio=2.5,
         pos_embed="learn" if encoding.kind == "learnable" else "none",
         class_token=read_out == "class", global_pool="token" if read_out == "class" else "avg",
+        fc_norm=False if read_out == "gap" else None,
     )  # fmt: skip
     state = theirs.state_dict()
     if encoding.kind == "learnable":
@@ -101,3 +102,16 @@ def test_relative_bias_is_timms(fused):
     q, k, v = seen["qkv"].reshape(5, 16, 3, 3, 8).permute(2, 0, 3, 1, 4)
     expected = ((q @ k.mT) / 8**0.5 + bias.get_bias()).softmax(3) @ v
     assert torch.allclose(seen["o"], expected.transpose(1, 2).flatten(2), atol=1e-6)
+
+
+def test_gap_normalises_and_then_averages():
+    """CPVT's order; timm's `avg` is the other one."""
+    ours, _ = pair(Learnable(), "gap")
+    for value in ours.parameters():
+        torch.nn.init.normal_(value)
+    images = torch.randn(5, 2, 12, 20)
+    seen = []
+    ours.blocks[-1].register_forward_hook(lambda _, __, out: seen.append(out.x))
+    out = ours(images)
+    assert torch.allclose(out, ours.head(ours.norm(seen[0]).mean(1)), atol=1e-5)
+    assert not torch.allclose(out, ours.head(ours.norm(seen[0].mean(1))), atol=1e-2)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from trainables import catalog
+from trainables import catalog, enters, indices
 from trainables.catalog import EncodingSpec, OwnEncoding
 from trainables.initial import draw
 from trainables.recipe import ViT
@@ -21,15 +21,52 @@ def toy(name: str, **knobs: float) -> OwnEncoding:
     return OwnEncoding(kind=f"toys.py:{name}", source=TOYS, **knobs)
 
 
+PEGS = (
+    catalog.PEG(form="dense"),
+    catalog.PEG(form="separable", padding="circular"),
+    catalog.PEG(form="depthwise_stack", places=(0,)),
+    catalog.PEG(form="dense_stack"),
+    catalog.PEG(padding="valid"),
+    catalog.PEG(into="query_key", places=(-1, 0)),
+    catalog.PEG(frozen=True),
+)
+
 EXAMPLES: dict[str, tuple[EncodingSpec, ...]] = {
     "none": (catalog.NoEncoding(),),
-    "learnable": (catalog.Learnable(std=0.5),),
-    "sinusoidal": (catalog.Sinusoidal(),),
-    "learnable_sinusoidal": (catalog.LearnableSinusoidal(),),
+    "learnable": (
+        catalog.Learnable(std=0.5),
+        catalog.Learnable(std=0.5, enters=enters.Add(blocks=2, shared=False)),
+        catalog.Learnable(std=0.5, enters=enters.Add(places=("query", "value"))),
+        catalog.Learnable(std=0.5, enters=enters.Concat(split=0.25)),
+        catalog.Learnable(std=0.5, enters=enters.Parts(parts=(1, 4))),
+    ),
+    "sinusoidal": (catalog.Sinusoidal(), catalog.Sinusoidal(enters=enters.Extend(channels=2))),
+    "learnable_sinusoidal": (
+        catalog.LearnableSinusoidal(),
+        catalog.LearnableSinusoidal(enters=enters.Concat(places=("query", "key", "value"))),
+    ),
     "fourier": (catalog.Fourier(gamma=1.5, hidden=7), catalog.Fourier(features=6, coordinates="unit", gamma=0.3)),
+    "gabor": (
+        catalog.Gabor(),
+        catalog.Gabor(form="gabor", enters=enters.Parts(parts=(2, 3))),
+        catalog.Gabor(form="edge", enters=enters.Add(places=("value",), shared=False)),
+    ),
+    "relative": (
+        catalog.Relative(),
+        catalog.Relative(value=True, shared=True),
+        catalog.Relative(offsets=indices.Clipped(reach=2), value=True),
+    ),
+    "irpe": (
+        catalog.IRPE(),
+        catalog.IRPE(mapping=indices.Cross(), on=("q", "k", "v"), shared_heads=False),
+        catalog.IRPE(mapping=indices.Euclidean(), index=indices.ClipRatio(), on=("k", "v"), shared=True),
+        catalog.IRPE(mapping=indices.Quantization(of="rank"), mode="bias", on=("q", "k")),
+        catalog.IRPE(mapping=indices.Product(), index=indices.Clip(beta=2.0), mode="bias", shared_heads=False),
+    ),
     "relative_bias": (catalog.RelativeBias(), catalog.RelativeBias(shared=True)),
-    "peg": (catalog.PEG(), catalog.PEG(places=(-1, 0), kernel=5)),
+    "peg": (catalog.PEG(), catalog.PEG(places=(-1, 0), kernel=5), *PEGS),
     "composed": (
+        catalog.Composed(parts=(catalog.Fourier(enters=enters.Concat()), catalog.Learnable(), catalog.IRPE())),
         catalog.Composed(parts=(catalog.Learnable(), catalog.RelativeBias())),
         catalog.Composed(parts=(catalog.PEG(), catalog.Fourier(), catalog.Fourier(gamma=9.0))),
     ),

@@ -112,11 +112,16 @@ def test_a_parameter_that_nobody_starts_is_an_error():
 
 def test_only_position_learns(encoding, make):
     model = make(encoding)
-    if not [*model.encoding.parameters()]:
-        with pytest.raises(SpecError, match="has no parameters, got 'position'"):
+    trainable(model, "all")
+    learning = {name for name, value in model.named_parameters() if value.requires_grad}
+    frozen = {name for name, _ in model.named_parameters()} - learning
+    assert bool(frozen) == getattr(encoding, "frozen", False)
+    assert all(name.startswith("encoding.") for name in frozen)
+    if not any(name.startswith("encoding.") for name in learning):
+        with pytest.raises(SpecError, match=r"nothing of the encoding .* learns, got 'position'"):
             trainable(model, "position")
         return
     trainable(model, "position")
     assert {name.split(".")[0] for name, value in model.named_parameters() if value.requires_grad} == {"encoding"}
     trainable(model, "all")
-    assert all(value.requires_grad for value in model.parameters())
+    assert {name for name, value in model.named_parameters() if value.requires_grad} == learning

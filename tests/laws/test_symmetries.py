@@ -7,18 +7,33 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainables.catalog import KINDS, PEG, EncodingSpec, Fourier, LearnableSinusoidal, RelativeBias, Sinusoidal
+from trainables.catalog import (
+    IRPE,
+    KINDS,
+    PEG,
+    EncodingSpec,
+    Fourier,
+    LearnableSinusoidal,
+    NoEncoding,
+    Relative,
+    RelativeBias,
+    Sinusoidal,
+)  # fmt: skip
 from trainables.encoding import Grid, Heads, Tokens, Widths
 from trainables.encodings import build
 from trainables.encodings.fourier import fourier_features, scaled_coordinates
+from trainables.encodings.irpe import bucket_ids
+from trainables.indices import Clip, Cross, Euclidean, Piecewise, Product, Quantization, buckets
 from trainables.initial import draw
+from trainables.recipe import ViT
+from trainables.vit import PositionedViT
 
 
 def module(spec: EncodingSpec, grid: Grid):
     made = build(spec, Widths(dim=8, heads=2, head_dim=4), grid, depth=2)
     draw(made, 0)
     for name, parameter in made.named_parameters():
-        if "table" in name:
+        if "table" in name or "keys" in name:
             torch.nn.init.normal_(parameter, generator=torch.Generator().manual_seed(1))
     return made.double()
 
@@ -47,7 +62,7 @@ def feature_products(spec: Fourier, grid: Grid) -> bool:
 
 
 def logit_terms(spec: EncodingSpec, grid: Grid) -> bool:
-    some = torch.zeros(2, 2, grid.patches, 4, dtype=torch.float64)
+    some = torch.arange(1.0, 5.0, dtype=torch.float64).expand(2, 2, grid.patches, 4)
     return depends_on_the_offset_only(module(spec, grid).heads(Heads(some, some, some, None, grid), 1).bias[0], grid)
 
 
@@ -72,7 +87,10 @@ SYMMETRIES: dict[str, tuple[EncodingSpec, Callable[..., bool]] | None] = {
     "sinusoidal": (Sinusoidal(), code_products),
     "learnable_sinusoidal": (LearnableSinusoidal(), code_products),
     "fourier": (Fourier(gamma=1.5), feature_products),
+    "gabor": None,
+    "relative": (Relative(), logit_terms),
     "relative_bias": (RelativeBias(), logit_terms),
+    "irpe": (IRPE(on=("q", "k")), logit_terms),
     "peg": (PEG(), convolved_interior),
     "composed": None,
 }
@@ -101,3 +119,77 @@ def test_a_constant_map_shows_the_convolution_its_border():
     inside = out[:, 1:-1, 1:-1]
     assert torch.allclose(inside, inside[:, :1, :1].expand_as(inside))
     assert not torch.isclose(out[:, 0, 2], inside[:, 0, 1]).any()
+
+
+MAPPINGS = st.sampled_from([Euclidean(), Quantization(), Quantization(of="rank"), Cross(), Product()])
+RISING = st.tuples(st.floats(0.1, 5), st.floats(1.05, 4), st.floats(1.05, 9)).map(
+    lambda some: Piecewise(alpha=some[0], beta=some[0] * some[1], gamma=some[0] * some[1] * some[2])
+)
+NUMBERINGS = RISING | st.floats(0.3, 9).map(lambda beta: Clip(beta=beta))
+
+
+@settings(max_examples=40, deadline=None)
+@given(mapping=MAPPINGS, index=NUMBERINGS, rows=st.integers(1, 5), columns=st.integers(1, 6), prefix=st.integers(0, 2))
+def test_buckets_are_within_their_tables(mapping, index, rows, columns, prefix):
+    ids = bucket_ids(mapping, index, Grid(rows, columns, prefix))
+    assert ids.min() >= 0
+    assert ids.max() < buckets(mapping, index, prefix)
+    if prefix:
+        assert (ids[:, :prefix] == buckets(mapping, index, prefix) - 1).all()
+    assert all(depends_on_the_offset_only(some[prefix:, prefix:], Grid(rows, columns)) for some in ids)
+
+
+@settings(max_examples=30, deadline=None)
+@given(mapping=MAPPINGS, index=NUMBERINGS, rows=st.integers(2, 5), columns=st.integers(2, 6))
+def test_undirected_buckets_are_symmetric_and_directed_ones_opposite(mapping, index, rows, columns):
+    ids = bucket_ids(mapping, index, Grid(rows, columns))
+    if isinstance(mapping, Euclidean | Quantization):
+        assert torch.equal(ids, ids.mT)
+    else:
+        assert torch.equal(ids + ids.mT, torch.full_like(ids, buckets(mapping, index, 0) - 1))
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    rows=st.integers(2, 5), columns=st.integers(2, 6), down=st.integers(-4, 4), right=st.integers(-4, 4),
+    form=st.sampled_from(["depthwise", "dense", "separable", "depthwise_stack"]),
+)  # fmt: skip
+def test_a_circular_convolution_moves_with_the_image(rows, columns, down, right, form):
+    grid = Grid(rows, columns)
+    made = module(PEG(padding="circular", form=form), grid)
+    x = torch.randn(2, grid.patches, 8, dtype=torch.float64)
+
+    def moved(tokens):
+        return tokens.unflatten(1, (rows, columns)).roll((down, right), (1, 2)).flatten(1, 2)
+
+    one, other = (made.tokens(Tokens(some, grid), 0).x for some in (moved(x), x))
+    assert torch.allclose(one, moved(other), atol=1e-12)
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    seed=st.integers(0, 10_000), heads=st.sampled_from([1, 2, 4]), read_out=st.sampled_from(["class", "mean", "gap"])
+)
+def test_without_position_the_order_of_patches_is_nothing(seed, heads, read_out):
+    model = PositionedViT(ViT(dim=8, depth=2, heads=heads, patch=2, read_out=read_out), (1, 4, 6), 3, NoEncoding())
+    draw(model, seed)
+    model = model.double()
+    order = torch.randperm(6, generator=torch.Generator().manual_seed(seed))
+    patches = torch.randn(2, 1, 2, 3, 2, 2, dtype=torch.float64)
+    mixed = patches.flatten(2, 3)[:, :, order].unflatten(2, (2, 3))
+    one, other = (some.transpose(3, 4).flatten(4).flatten(2, 3) for some in (patches, mixed))
+    assert torch.allclose(model(one), model(other), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("mapping", [Euclidean(), Quantization(), Cross(), Product()], ids=str)
+def test_undirected_terms_and_a_mean_do_not_tell_left_from_right(mapping):
+    """With mean pooling a reflected image looks the same to undirected mappings, and only to them."""
+    grid = (3, 4, 6)
+    model = PositionedViT(ViT(dim=16, depth=2, heads=2, patch=2, read_out="mean"), grid, 3, IRPE(mapping=mapping))
+    for value in model.parameters():
+        torch.nn.init.normal_(value, std=0.4)
+    model = model.double()
+    images = torch.randn(3, *grid, dtype=torch.float64)
+    mirrored = images.unflatten(3, (3, 2)).flip(3).flatten(3)
+    apart = (model(images) - model(mirrored)).abs().max()
+    assert apart < 1e-12 if isinstance(mapping, Euclidean | Quantization) else apart > 1e-6

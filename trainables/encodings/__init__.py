@@ -9,23 +9,35 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from trainables.catalog import Composed, EncodingSpec, OwnEncoding, canonical
+from trainables.catalog import Composed, EncodingSpec, OwnEncoding, Takes, Widths, canonical
+from trainables.enters import Add, CodeSpec, Slot
 from trainables.spec import SpecError
 
 if TYPE_CHECKING:
-    from trainables.encoding import Composition, Grid, PositionEncoding, Takes, Widths
+    from trainables.encoding import Code, Composition, Entry, Grid, PositionEncoding
 
 MODULES: dict[str, str] = {
     "learnable": "absolute:Learnable",
     "sinusoidal": "sinusoid:Sinusoidal",
     "learnable_sinusoidal": "sinusoid:LearnableSinusoidal",
     "fourier": "fourier:Fourier",
+    "gabor": "gabor:Gabor",
+    "relative": "offset:Relative",
     "relative_bias": "offset:RelativeBias",
+    "irpe": "irpe:IRPE",
     "peg": "convolution:PEG",
 }
 """By kind: the file in this folder (without .py) and the class in it that compute it."""
+
+ENTRIES: dict[str, str] = {
+    "add": "addition:Added",
+    "concat": "concatenation:Concatenated",
+    "extend": "concatenation:Extended",
+    "parts": "logit_parts:LogitParts",
+}
+"""By way of entering: the file and the class that have a code enter so. A plain `Add()` is every code's own way."""
 
 
 def build(spec: EncodingSpec, widths: Widths, grid: Grid, depth: int) -> Composition:
@@ -34,7 +46,7 @@ def build(spec: EncodingSpec, widths: Widths, grid: Grid, depth: int) -> Composi
     Parts are built from the last to the first: one that takes channels of the tokens leaves fewer to those before it.
     Raises: SpecError where the parts take all channels, or stand in an order that cannot work.
     """
-    from trainables.encoding import Composition, Takes
+    from trainables.encoding import Composition
 
     specs = _parts(spec)
     modules: list[PositionEncoding] = []
@@ -65,9 +77,32 @@ def _names(specs: tuple[EncodingSpec, ...]) -> list[str]:
 def _module(spec: EncodingSpec, widths: Widths, grid: Grid, depth: int) -> PositionEncoding:
     if isinstance(spec, OwnEncoding):
         return _own(spec, widths, grid, depth)
-    file, _, name = MODULES[spec.kind].partition(":")
-    module: PositionEncoding = getattr(import_module(f"trainables.encodings.{file}"), name)(spec, widths, grid, depth)
+    if isinstance(spec, CodeSpec):
+        return _code(spec, widths, grid, depth)
+    module: PositionEncoding = _found(MODULES[spec.kind])(spec, widths, grid, depth)
     return module
+
+
+def _code(spec: CodeSpec, widths: Widths, grid: Grid, depth: int) -> PositionEncoding:
+    """One code that enters everywhere, or one for each place and block."""
+    codes: dict[Slot, Code] = {}
+    for slot in spec.enters.codes(depth):
+        told = replace(widths, dim=spec.enters.width(slot[0], widths))
+        codes[slot] = _found(MODULES[spec.kind])(spec, told, grid, depth)
+    if spec.enters == Add():
+        return codes["common", 0]
+    entry: Entry = _found(ENTRIES[spec.enters.kind])(spec.enters, widths, depth)
+    if not spec.enters.shared:
+        own: PositionEncoding = _found("addition:OwnCodes")(codes, entry)
+        return own
+    (code,) = codes.values()
+    code.enter(entry)
+    return code
+
+
+def _found(name: str) -> Any:
+    file, _, attribute = name.partition(":")
+    return getattr(import_module(f"trainables.encodings.{file}"), attribute)
 
 
 def _own(spec: OwnEncoding, widths: Widths, grid: Grid, depth: int) -> PositionEncoding:

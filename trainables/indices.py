@@ -1,0 +1,138 @@
+"""How relative encodings number the offsets between two patches: tables of offsets, and iRPE's buckets.
+
+Offsets are whole patches; alpha, beta and gamma are lengths in patches (squared or ranked ones under `quantization`).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from trainables.spec import Spec, require
+
+
+class Split(Spec):
+    """A table of row offsets and one of column offsets, each for half of a head's channels.
+
+    Source: Ramachandran et al. 2019, section 3.1; thesis eq. 2. Differs: nothing.
+    """
+
+    kind: Literal["split"] = Field(default="split", init=False)
+
+
+class Clipped(Spec):
+    """One table over pairs of row and column offsets, both clipped to `reach`.
+
+    Source: Shaw et al. 2018, section 3.2; CPVT's comparison (reach 8). Differs: pairs, as an image needs.
+    """
+
+    kind: Literal["clipped"] = Field(default="clipped", init=False)
+    reach: int = Field(default=8, gt=0, description="a positive number of patches")
+
+
+Offsets = Annotated[Split | Clipped, Field(discriminator="kind")]
+
+
+class Euclidean(Spec):
+    """The rounded distance: undirected."""
+
+    kind: Literal["euclidean"] = Field(default="euclidean", init=False)
+
+
+class Quantization(Spec):
+    """The squared distance, or its rank among all distinct ones on the grid: undirected.
+
+    Source: iRPE, section 3.2; its published code. Differs: the paper ranks, the code takes the square: both are here.
+    """
+
+    kind: Literal["quantization"] = Field(default="quantization", init=False)
+    of: Literal["squared", "rank"] = Field(default="squared", description="squared or rank")
+
+
+class Cross(Spec):
+    """Two tables, one of row and one of column offsets, whose terms add up: directed."""
+
+    kind: Literal["cross"] = Field(default="cross", init=False)
+
+
+class Product(Spec):
+    """One table over pairs of row and column numbers: directed."""
+
+    kind: Literal["product"] = Field(default="product", init=False)
+
+
+Mapping = Annotated[Euclidean | Quantization | Cross | Product, Field(discriminator="kind")]
+
+
+class Piecewise(Spec):
+    """Offsets up to alpha as they are, beyond it on a logarithm that reaches beta at gamma."""
+
+    kind: Literal["piecewise"] = Field(default="piecewise", init=False)
+    alpha: float = Field(default=1.9, gt=0, description="a positive length in patches")
+    beta: float = Field(default=3.8, gt=0, description="a positive length in patches")
+    gamma: float = Field(default=15.2, gt=0, description="a positive length in patches")
+
+    @model_validator(mode="after")
+    def _rising(self) -> Piecewise:
+        require(self.alpha < self.beta, "beta", f"more than alpha ({self.alpha})", self.beta)
+        require(self.beta < self.gamma, "gamma", f"more than beta ({self.beta})", self.gamma)
+        return self
+
+
+class PiecewiseRatio(Spec):
+    """As `piecewise`, with alpha, beta and gamma tied: 1, 2 and 8 times one ratio, as published."""
+
+    kind: Literal["piecewise_ratio"] = Field(default="piecewise_ratio", init=False)
+    ratio: float = Field(default=1.9, gt=0, description="a positive length in patches")
+
+    @property
+    def alpha(self) -> float:
+        """Up to where offsets stay as they are."""
+        return self.ratio
+
+    @property
+    def beta(self) -> float:
+        """The largest number, before it is cut to a whole one."""
+        return 2 * self.ratio
+
+    @property
+    def gamma(self) -> float:
+        """The offset at which beta is reached."""
+        return 8 * self.ratio
+
+
+class Clip(Spec):
+    """Offsets clipped to the whole part of beta."""
+
+    kind: Literal["clip"] = Field(default="clip", init=False)
+    beta: float = Field(default=3.8, gt=0, description="a positive length in patches")
+
+
+class ClipRatio(Spec):
+    """As `clip`, with beta at 2 times the ratio to which the published code ties it."""
+
+    kind: Literal["clip_ratio"] = Field(default="clip_ratio", init=False)
+    ratio: float = Field(default=1.9, gt=0, description="a positive length in patches")
+
+    @property
+    def beta(self) -> float:
+        """The largest number, before it is cut to a whole one."""
+        return 2 * self.ratio
+
+
+Index = Annotated[Piecewise | PiecewiseRatio | Clip | ClipRatio, Field(discriminator="kind")]
+
+
+def tables(mapping: Mapping) -> int:
+    """How many tables a mapping looks in."""
+    return 2 if isinstance(mapping, Cross) else 1
+
+
+def buckets(mapping: Mapping, index: Index, prefix: int) -> int:
+    """The rows of a table: one a number from -trunc(beta) to trunc(beta), or a pair of them, and one for all prefixes.
+
+    Source: iRPE's published code (product at ratio 1.9 with a class token: 50). Differs: nothing.
+    """
+    numbers = 2 * int(index.beta) + 1
+    return (numbers**2 if isinstance(mapping, Product) else numbers) + bool(prefix)
