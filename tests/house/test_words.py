@@ -12,7 +12,7 @@ import pytest
 import trainables.encodings
 from trainables import catalog
 from trainables.catalog import KINDS, Composed, EncodingSpec, NoEncoding
-from trainables.encodings import MODULES
+from trainables.encodings import ENTRIES, MODULES
 from trainables.spec import LocusError, Spec
 
 ROOT = Path(__file__).parents[2]
@@ -62,9 +62,13 @@ def test_the_catalog_is_complete() -> None:
     }
     assert specs == set(KINDS.values())
     assert set(MODULES) == set(KINDS) - {"none", "composed"}
-    files = {file.stem for file in (ROOT / "trainables" / "encodings").glob("[a-z]*.py")}
-    assert {place.partition(":")[0] for place in MODULES.values()} == files
-    for kind, place in MODULES.items():
+    files = {file.stem: file.read_text() for file in (ROOT / "trainables" / "encodings").glob("[a-z]*.py")}
+    named = {place.partition(":")[0] for place in (*MODULES.values(), *ENTRIES.values())}
+    shared = {
+        name for name in files if any(f"from trainables.encodings.{name} import" in text for text in files.values())
+    }
+    assert named | shared == files.keys()
+    for kind, place in (MODULES | ENTRIES).items():
         module, _, cls = place.partition(":")
         assert inspect.isclass(getattr(importlib.import_module(f"trainables.encodings.{module}"), cls)), kind
 
