@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 
 from search_spaces.claim import Claim
 from search_spaces.space import Space, probes
-from trainables.catalog import Values, carry
+from trainables.catalog import Values, carry, is_own
 from trainables.recipe import Recipe, Run
 from trainables.spec import Spec, SpecError, digest, require
 
@@ -244,7 +244,7 @@ class Edition(Spec):
     @property
     def definition(self) -> dict[str, Any]:
         """What can change a run or choose a trial; under one id it may not change."""
-        plan = self.study.plan.identity()
+        plan = _sourceless(self.study.plan.identity())
         for free in ("trials", "baseline"):
             plan.pop(free, None)
         return {"base": self.study.base.identity(), "plan": plan, "score": self.study.score.plain()}
@@ -267,6 +267,14 @@ class Edition(Spec):
 def _overrides(arm: Mapping[str, Any], path: str) -> bool:
     """Whether an arm sets a path, a node that it lies in, or such a node's kind, which starts the node anew."""
     return any(path == said or path.startswith(f"{said.removesuffix('.kind')}.") for said in arm)
+
+
+def _sourceless(value: Any) -> Any:
+    """Plain values without the text of own encodings' files: what computes an answer is its code, not its question."""
+    if isinstance(value, dict):
+        own = {name.removesuffix("kind") + "source" for name, kind in value.items() if is_own(kind)}
+        return {name: _sourceless(item) for name, item in value.items() if name not in own}
+    return [_sourceless(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _first(*counts: int | None) -> int:

@@ -12,8 +12,8 @@ import logging
 import os
 import secrets
 import signal
-import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -202,11 +202,12 @@ def _session(address: str, **settings: Any) -> Iterator[None]:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     if address == "local":
         _keep_token()
-    ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **settings)
     try:
+        with _undisturbed():  # an interrupted start leaves agents behind that nobody ends
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **settings)
         yield
     finally:
-        with _deaf():
+        with _undisturbed():
             ray.shutdown()
 
 
@@ -221,17 +222,16 @@ def _keep_token() -> None:
 
 
 @contextlib.contextmanager
-def _deaf() -> Iterator[None]:
-    """Holds off Ctrl-C while something must be tidied."""
-    if not sys.stdout or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+def _undisturbed() -> Iterator[None]:
+    """Puts Ctrl-C off to the end of what must not be torn. service.interruption counts presses meanwhile."""
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
-    try:
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    except ValueError:  # not the main thread
-        yield
-        return
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+        if pressed and callable(before):
+            before(signal.SIGINT, None)

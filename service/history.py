@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any, Literal
 
-from search_spaces.study import Edition, Search, Trial
+from search_spaces.study import Ablation, Edition, Search, Trial
 from service.journal import (
     Adopted,
     Confirms,
@@ -205,7 +205,9 @@ class History:
                 parent for run in self._everyone() for parent in ancestors(run) if parent.key == fact.values["key"]
             )
             return Trial(role="parent", number=fact.number, name=fact.name, values=fact.values, recipe=parent.recipe)
-        trial = self.edition.trial(fact.number, fact.values, fact.name)
+        plan = self.edition.study.plan
+        arms = plan.arms if isinstance(plan, Ablation) else {}  # the journal's copy holds own encodings as they were
+        trial = self.edition.trial(fact.number, arms.get(fact.name, fact.values), fact.name)
         return Trial(**{**dict(trial), "role": fact.role})
 
     def _everyone(self) -> Iterable[Run]:

@@ -23,8 +23,8 @@ from service.status import all_status, one_status
 from trainables.spec import SpecError
 
 if TYPE_CHECKING:
+    from service.agreement import Check
     from service.results import Result
-    from service.verify import Check
 
 WIDE = 200
 """Columns where no terminal says how many it has."""

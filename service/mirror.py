@@ -23,7 +23,7 @@ from service.history import History
 from service.home import Home
 from service.journal import Adopted, Confirms, Counts, Fact, Planned
 from service.mirror_rows import STUDY, Status, begun, run_row, study_row, trial_row
-from service.mirror_store import Store
+from service.mirror_store import Store, make_database
 from service.mirror_view import Links, links, views
 from trainables.recipe import Recipe, Run
 from trainables.spec import LocusError
@@ -182,6 +182,8 @@ class Mirror:
         study = self.edition.study
         self.home.root.mkdir(parents=True, exist_ok=True)
         with FileLock(self.home.root / "mlflow.lock"):  # two drivers may both want to make the database
+            if self.tracking is None:
+                make_database(self.home)
             store = Store(self.tracking or self.home.tracking, self.edition.id, study.family)
             store.make(None if served(self.tracking) else self.home.artifacts)
         store.describe(views(self.edition.id, study))

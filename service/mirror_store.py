@@ -14,6 +14,7 @@ from typing import Any
 
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
 from mlflow.exceptions import MlflowException
+from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 from mlflow.tracking import MlflowClient
 
 from search_spaces.study import Edition
@@ -184,6 +185,21 @@ class Store:
         else:
             self.client.set_terminated(shown.id, row.status, round(row.last * 1000))
         shown.status = row.status
+
+
+def make_database(home: Home) -> None:
+    """Makes the default database where there is none: aside, then put in its place as a whole.
+
+    A driver killed while MLflow makes its tables would leave a file that MLflow refuses for ever. Cost: 2-6 s, once.
+    """
+    path = Path(home.tracking.removeprefix("sqlite:///"))
+    if path.exists():
+        return
+    draft = path.with_name(path.name + ".tmp")
+    for left in path.parent.glob(f"{draft.name}*"):
+        left.unlink()
+    SqlAlchemyStore(f"sqlite:///{draft}", home.artifacts.absolute().as_uri()).engine.dispose()
+    draft.replace(path)
 
 
 def look_up(home: Home, edition: Edition, tracking: str | None = None) -> Store | None:

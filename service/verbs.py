@@ -19,10 +19,10 @@ from trainables.recipe import Recipe
 from trainables.spec import digest
 
 if TYPE_CHECKING:
+    from service.agreement import Check
     from service.progress import Progress
     from service.results import Result
     from service.submission import Submission
-    from service.verify import Check
 
 FIRST_TRIALS = 20
 """How many points an ad-hoc sweep tries unless told otherwise."""
@@ -158,7 +158,7 @@ def rerun(key: str, *, home: str | None = None) -> Rerun:
 
 def verify(name: str, *, home: str | None = None, tracking: str | None = None) -> list[Check]:
     """Whether journal, outcomes, MLflow and files of a study agree."""
-    from service.verify import verify as checks
+    from service.agreement import verify as checks
 
     found = Home.find(home)
     return checks(found, editions.stored(found, editions.latest(found, name)), tracking)

@@ -10,11 +10,11 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from search_spaces.study import Edition
+from service.agreement import Check, verify
 from service.home import Home
 from service.journal import Ended, read
 from service.mirror import Mirror
 from service.outcomes import Outcomes
-from service.verify import Check, verify
 from tests.rooms.by_hand import searched
 from trainables.code import Codes
 from trainables.spec import LocusError
