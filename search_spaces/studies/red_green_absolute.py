@@ -25,6 +25,8 @@ study = Study(
         Published("absolute", 0.9985, 0.0013, "table 3"),
         Published("sinusoidal", 0.9994, 0.0010, "table 3"),
         Published("fourier", 0.9999, 0.0003, "table 3"),
+        Published("relative", 0.5402, 0.0712, "table 3"),
+        Published("relative, mean", 0.5402, 0.0712, "table 3"),
     ),
     claims=(
         AtChance("none", 0.05, "table 3"),

@@ -25,6 +25,8 @@ study = Study(
         Published("absolute", 0.9943, 0.0036, "table 1"),
         Published("sinusoidal", 0.9981, 0.0016, "table 1"),
         Published("fourier", 0.9964, 0.0032, "table 1"),
+        Published("relative", 0.9992, 0.0006, "table 1"),
+        Published("relative, mean", 0.9992, 0.0006, "table 1"),
     ),
     claims=(
         AtChance("none", 0.03, "table 1"),

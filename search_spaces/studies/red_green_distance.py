@@ -25,6 +25,8 @@ study = Study(
         Published("absolute", 0.92, 0.06, "table 1"),
         Published("sinusoidal", 0.96, 0.01, "table 1"),
         Published("fourier", 0.94, 0.03, "table 1"),
+        Published("relative", 0.84, 0.04, "table 1"),
+        Published("relative, mean", 0.84, 0.04, "table 1"),
     ),
     claims=(
         AtChance("none", 0.03, "table 1"),
