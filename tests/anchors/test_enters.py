@@ -230,6 +230,19 @@ def test_a_third_of_the_channels_is_whole():
     assert recipe(Learnable(enters=Concat(split=1 / 3))).encoding.takes(Widths(24, 3, 8)).tokens == 8
 
 
+@pytest.mark.parametrize("channels", range(1, 24))
+def test_any_whole_share_is_legal(channels):
+    """Every split of the channels, of the tokens by one, of the heads by one a head; codes of 4 by 4."""
+    assert recipe(Learnable(enters=Concat(split=channels / 24))).encoding.takes(Widths(24, 3, 8)).tokens == channels
+    for code, places, step in ((Learnable, ("key",), 3), (Sinusoidal, ("common",), 4), (Sinusoidal, ("value",), 12)):
+        encoding = code(enters=Concat(split=channels / 24, places=places))
+        if channels % step == 0:
+            recipe(encoding)
+        else:
+            with pytest.raises(SpecError, match=f"a multiple of {step} "):
+                recipe(encoding)
+
+
 def test_what_takes_channels_comes_first():
     with pytest.raises(SpecError, match="must begin with what takes channels of the content, got relative_bias before"):
         build(Composed(parts=(RelativeBias(), Gabor(enters=Concat(places=("key",))))), WIDTHS, GRIDS[0], 2)

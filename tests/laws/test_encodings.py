@@ -89,6 +89,12 @@ def test_tables_at_zero_change_nothing(spec, make, images):
     assert torch.equal(model(images), plain(images))
 
 
+def test_nothing_stays_behind_when_the_model_moves(encoding, make, images):
+    """On a device that holds no numbers: every tensor that a forward pass needs is a parameter or a buffer."""
+    model = make(encoding, "class").to("meta")
+    assert model(images.to("meta")).device.type == "meta"
+
+
 def test_state_travels(encoding, make, images):
     one, other = make(encoding, seed=1, spread=True), make(encoding, seed=2)
     assert not torch.equal(one(images), other(images))

@@ -1,0 +1,105 @@
+"""What an encoding costs: a training step of DeiT-S against the same shape without position.
+
+Forward and backward of 8 images of 224 pixels, one thread, float32, on the CPU. Each model runs by the better of its
+two attention paths (fused or explicit), found by a pilot; then 11 pairs are timed, one step of each in turn, either
+first as often as the other, and the median of their ratios counts.
+"""
+
+import statistics
+import time
+
+import pytest
+import torch
+
+from trainables.catalog import (
+    IRPE,
+    PEG,
+    Fourier,
+    Gabor,
+    Learnable,
+    LearnableSinusoidal,
+    NoEncoding,
+    RelativeBias,
+    Sinusoidal,
+)
+from trainables.initial import draw
+from trainables.recipe import ViT
+from trainables.vit import PositionedViT
+
+DEIT_S = ViT(dim=384, depth=12, heads=6, patch=16)
+SIZE, OUTPUTS, BATCH, PAIRS = (3, 224, 224), 1000, 8, 11
+
+CODE = "its code once a step, then one addition to the tokens before the first block; bound by memory, 0.1 % of a step"
+BIAS = "a lookup of H N^2 numbers a block, for all images, added to all logits; bound by memory: B H N^2 numbers a pass"
+TERMS = "products with 50 buckets (a quarter of q.k's work), then B H N^2 numbers looked up; bound by memory"
+
+CASES = {
+    "learnable": (Learnable(), 1.02, CODE),
+    "sinusoidal": (Sinusoidal(), 1.02, CODE),
+    "learnable_sinusoidal": (LearnableSinusoidal(), 1.02, CODE),
+    "fourier": (Fourier(), 1.02, CODE),
+    "gabor": (Gabor(), 1.02, CODE),
+    "peg": (PEG(places=(0,)), 1.06, "one depth-wise convolution of B D P numbers, channels last; bound by memory"),
+    "relative_bias": (RelativeBias(), 1.15, BIAS),
+    "irpe bias": (IRPE(mode="bias"), 1.15, BIAS),
+    "irpe k": (IRPE(), 1.45, TERMS),
+    "irpe q, k, v": (IRPE(on=("q", "k", "v")), 2.0, TERMS + "; on v the weights are summed by bucket, explicitly"),
+}
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def step_s(model: PositionedViT, images: torch.Tensor) -> float:
+    """Seconds of one forward and backward pass."""
+    begun = time.perf_counter()
+    model.zero_grad()
+    model(images).square().mean().backward()
+    return time.perf_counter() - begun
+
+
+def at_its_best(encoding, images: torch.Tensor) -> tuple[PositionedViT, str]:
+    """The model, warm, by the better of its attention paths, and that path's name."""
+    model = PositionedViT(DEIT_S, SIZE, OUTPUTS, encoding)
+    draw(model, 0)
+    taken = {}
+    for fused in (True, False):
+        taken[fused] = min(step_s(choose(model, fused), images) for _ in range(3))
+    fused = taken[True] <= taken[False]
+    must = model.encoding.reads_weights
+    return choose(model, fused), "explicit" if must or not fused else "fused"
+
+
+def choose(model: PositionedViT, fused: bool) -> PositionedViT:
+    for block in model.blocks:
+        block.attn.fused_attn = fused
+    return model
+
+
+def pair(plain: PositionedViT, model: PositionedViT, images: torch.Tensor, turned: bool) -> tuple[float, float]:
+    """Seconds of a step without position and of one with it; `turned`, the second is timed first."""
+    if turned:
+        ours = step_s(model, images)
+        return step_s(plain, images), ours
+    return step_s(plain, images), step_s(model, images)
+
+
+@pytest.mark.benchmark
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", CASES)
+def test_a_step_with_position(name, capsys):
+    encoding, bar, how = CASES[name]
+    images = torch.randn(BATCH, *SIZE, generator=torch.Generator().manual_seed(0))
+    (plain, base_path), (model, path) = at_its_best(NoEncoding(), images), at_its_best(encoding, images)
+    pairs = [pair(plain, model, images, turned=bool(number % 2)) for number in range(PAIRS)]
+    ratios = sorted(ours / base for base, ours in pairs)
+    base, ours = (statistics.median(times) for times in zip(*pairs, strict=True))
+    with capsys.disabled():
+        print(f"\n{name}: {ours:.2f} s ({path}) to {base:.2f} s without ({base_path}), ratio {ratios[PAIRS // 2]:.3f}")
+        print(f"  of {ratios[0]:.3f} to {ratios[-1]:.3f}, bar {bar}: {how}")
+    assert statistics.median(ratios) <= bar
