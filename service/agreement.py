@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from search_spaces.study import Edition
 from service.history import History
 from service.home import Home, StudyFolder
@@ -16,6 +14,7 @@ from service.mirror import check as check_tracking
 from service.mirror_rows import STUDY, Row, Status, rows
 from service.mirror_store import Shown, Store, look_up
 from service.outcomes import Outcomes
+from service.status import driven
 from trainables.code import Codes
 from trainables.recipe import Recipe, Run
 from trainables.spec import LocusError
@@ -46,7 +45,7 @@ def verify(home: Home, edition: Edition, tracking: str | None = None) -> list[Ch
         return codes(recipe).digest
 
     history = History(edition, code_of, facts)
-    alive = _driven(folder)
+    alive = driven(folder)
     left = " (a torn last line is left out)" if torn else ""
     return [
         Check("journal", True, f"{len(facts)} facts{left}"),
@@ -54,15 +53,6 @@ def verify(home: Home, edition: Edition, tracking: str | None = None) -> list[Ch
         _work(folder, history),
         *_mirror(look_up(home, edition, tracking), history, len(facts), alive),
     ]
-
-
-def _driven(folder: StudyFolder) -> bool:
-    """True while a driver holds the lock."""
-    try:
-        with FileLock(folder.lock, timeout=0):
-            return False
-    except Timeout:
-        return True
 
 
 def _checked(name: str, looked: int, what: str, wrong: list[str]) -> Check:
