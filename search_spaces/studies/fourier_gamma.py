@@ -1,6 +1,6 @@
 """How far should one wave of Fourier features reach?
 
-Source: thesis 3.3 and 5.1 (no number published for gamma). Cost: smoke 1 minute, cpu 20 minutes on 2 cores.
+Source: thesis 3.3 and 5.1 (no number published for gamma). Cost: smoke 2 minutes, cpu 10 minutes on 2 cores.
 Expected: accuracy on `direction` peaks for gamma between 1 and 5 patches and falls to chance far beyond the grid.
 """
 
@@ -15,7 +15,7 @@ study = Study(
     question="Which gamma lets Fourier features tell left from right?",
     family="thesis",
     paper="Zhang 2022, How to encode location in the Vision Transformer?, 3.3 and 5.1",
-    cost="smoke 1 minute, cpu 20 minutes on 2 cores",
+    cost="smoke 2 minutes, cpu 10 minutes on 2 cores",
     expected="accuracy peaks for gamma between 1 and 5 patches and falls to chance far beyond the grid",
     base=Recipe(data=RedGreen(task="direction"), encoding=Fourier(gamma=2.5)),
     plan=Search(

@@ -35,9 +35,9 @@ def _search(result: Findings, best: TrialResult) -> str:
     found = f"Of {of}, {point(best)} comes out best: {measure_name(metric.test)} {_score(best.test)} on fresh seeds"
     first = result.named.get("first")
     if first is best:
-        found += "; it is the paper's own point"
+        found += "; it was tried first"
     elif first is not None:
-        found += f"; the paper's own point, {point(first)}, has {_score(first.test)}"
+        found += f"; the point tried first, {point(first)}, has {_score(first.test)}"
     return f"{found}.{_level([point(row) for row in result.confirmed if _equal(best, row)])}"
 
 

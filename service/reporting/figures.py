@@ -197,7 +197,7 @@ def _published(result: Findings, row: TrialResult) -> list[Published]:
 def _label(result: Findings, row: TrialResult) -> str:
     if row.trial.role != "confirmation":
         return row.name
-    return f"{row.name} (the paper's)" if result.named.get("first") is row else row.name
+    return f"{row.name} (tried first)" if result.named.get("first") is row else row.name
 
 
 def _dots_caption(result: Findings) -> str:

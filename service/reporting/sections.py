@@ -64,7 +64,7 @@ def _name(result: Findings, row: TrialResult) -> str:
     plan = result.edition.study.plan
     if isinstance(plan, Ablation):
         return f"{row.name} (baseline)" if row.name == plan.baseline else row.name
-    own = " (the paper's own)" if result.named.get("first") is row else ""
+    own = " (tried first)" if result.named.get("first") is row else ""
     return f"#{row.trial.number} {row.name}{own}"
 
 
