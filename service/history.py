@@ -94,6 +94,7 @@ class History:
         self.states: dict[tuple[str, str], RunState] = {}
         self.last: float | None = None
         self._code_of = code_of
+        self._codes: dict[str, str] = {}
         self._runs: dict[tuple[str, int], Run] = {}
         for fact in facts:
             self.hear(fact)
@@ -125,7 +126,11 @@ class History:
 
     def code(self, run: Run) -> str:
         """The digest of the code that counts for a run: today's, or what was adopted."""
-        return self.adopted.get(run.key) or self._code_of(run.recipe)
+        if run.key in self.adopted:
+            return self.adopted[run.key]
+        if run.key not in self._codes:
+            self._codes[run.key] = self._code_of(run.recipe)
+        return self._codes[run.key]
 
     def state(self, run: Run) -> RunState:
         """Where a run stands."""
