@@ -65,11 +65,6 @@ class Home:
         return self.root / "outcomes"
 
     @property
-    def data(self) -> Path:
-        """Decoded images, shared by every run."""
-        return self.root / "data"
-
-    @property
     def tracking(self) -> str:
         """The URI of the default MLflow store."""
         return f"sqlite:///{self.root / 'mlflow.db'}"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterable
 from typing import Any
 
 import optuna
@@ -72,11 +71,6 @@ class Judge:
             return None
         rivals = sorted((values[epoch] for values in self._heard.values() if epoch in values), reverse=True)
         return rivals[max(len(rivals) // self.factor, 1) - 1]
-
-    def hear_all(self, measurements: Iterable[tuple[int, int, float]]) -> None:
-        """Replays measurements (number, epoch, value) in the order they came."""
-        for number, epoch, value in measurements:
-            self.hear(number, epoch, value)
 
 
 def _search(edition: Edition) -> Search:
