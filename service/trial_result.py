@@ -20,7 +20,7 @@ from trainables.recipe import Data, Recipe, Run
 from trainables.spec import LocusError, SpecError
 
 if TYPE_CHECKING:
-    from trainables.vit import PositionedViT
+    from trainables.host import Host
 
 
 @dataclass(frozen=True)
@@ -95,20 +95,20 @@ class TrialResult:
         """Why not every seed completed; the first reason found."""
         return next((run.reason for run in self.runs.values() if run.reason), "")
 
-    def model(self, seed: int | None = None) -> PositionedViT:
+    def model(self, seed: int | None = None) -> Host:
         """The trained model of a seed (the first kept one), with its weights, in evaluation mode, on the CPU.
 
         Raises: LocusError where no weights were kept.
         """
         import torch
 
-        from trainables.vit import build_vit
+        from trainables.backbones import build_model
 
         kept = [known for known, path in self.weights.items() if path.exists()]
         if not kept or (seed is not None and seed not in kept):
             wanted = "one kept" if seed is None else f"seed {seed}"
             raise LocusError(f"weights of {self.name!r} must hold {wanted}, got seeds {kept or 'none'}")
-        model: PositionedViT = build_vit(self.recipe)
+        model: Host = build_model(self.recipe)
         path = self.weights[kept[0] if seed is None else seed]
         model.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
         model.eval()

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from trainables import enters
-from trainables.encoding_spec import EncodingSpec, Shape, Takes, Widths
+from trainables.encoding_spec import EncodingSpec, Moment, PairSpec, Shape, Takes, Widths
 from trainables.enters import Add, Concat, Extend, Parts
 from trainables.indices import Clipped, Index, Mapping, Offsets, Piecewise, Product, Split, buckets, tables
 from trainables.own import OwnEncoding, Values, carry, carry_source, is_own
@@ -30,6 +30,10 @@ class NoEncoding(EncodingSpec):
     @property
     def idle(self) -> bool:
         return True
+
+    @property
+    def moments(self) -> frozenset[Moment]:
+        return frozenset()
 
 
 class Learnable(enters.CodeSpec):
@@ -121,7 +125,7 @@ class Gabor(enters.CodeSpec):
         return numbers * width
 
 
-class Relative(EncodingSpec):
+class Relative(PairSpec):
     """A learned vector for each offset (key minus query), multiplied with the query; with `value` also added to values.
 
     Source: Shaw et al. 2018 (`clipped`), Ramachandran et al. 2019 (`split`); thesis eq. 2. Differs: the whole logit is
@@ -149,7 +153,7 @@ class Relative(EncodingSpec):
         return (1 + self.value) * (1 if self.shared else shape.depth) * table
 
 
-class RelativeBias(EncodingSpec):
+class RelativeBias(PairSpec):
     """One learnable scalar a head for each offset (query minus key), added to the logits.
 
     Source: CPVT's LE + RPE row (`shared`); timm's RelPosBias. Differs: pairs with a prefix token get zero.
@@ -172,7 +176,7 @@ def _in_order(letters: tuple[Literal["q", "k", "v"], ...]) -> tuple[Literal["q",
     return tuple(sorted(letters, key="qkv".index))
 
 
-class IRPE(EncodingSpec):
+class IRPE(PairSpec):
     """Image relative position encoding: offsets (query minus key) fall into buckets, each with a learned term.
 
     `contextual` terms are products with queries (on k), keys (on q) or attention weights (on v), `bias` terms scalars.
@@ -255,6 +259,12 @@ class PEG(EncodingSpec):
         return self.into == "tokens"
 
     @property
+    def moments(self) -> frozenset[Moment]:
+        if self.into == "query_key":
+            return frozenset({"attention"})
+        return frozenset("first" if place < 0 else "between" for place in self.places)
+
+    @property
     def layers(self) -> int:
         """How many spatial convolutions stand at one place."""
         return 4 if self.form.endswith("stack") else 1
@@ -296,6 +306,10 @@ class Composed(EncodingSpec):
         return "+".join(part.label for part in self.parts) or "none"
 
     @property
+    def moments(self) -> frozenset[Moment]:
+        return frozenset(moment for part in self.parts for moment in part.moments)
+
+    @property
     def pairs(self) -> int:
         return max((part.pairs for part in self.parts), default=0)
 
@@ -308,7 +322,7 @@ class Composed(EncodingSpec):
         require(left > 0, "encoding.parts", "such that the content keeps some channels", self.label)
         for number, part in enumerate(self.parts):
             after, before = self.parts[number + 1 :], self.parts[:number]
-            free = all(other.any_grid for other in after) and all(o.any_grid or o.only_first for o in before)
+            free = all(o.any_grid for o in after) and all(o.any_grid or o.moments <= {"first"} for o in before)
             must = f"codes before the first block and convolutions only, where {part.label} makes the grid smaller"
             require(free or not part.shrinks, "encoding.parts", must, self.label)
 

@@ -17,14 +17,16 @@ from trainables.source import fingerprint
 from trainables.spec import Spec, digest
 
 ALWAYS = (
-    "checkpoint.py", "data.py", "encoding.py", "enters.py", "indices.py", "initial.py", "optimiser.py", "score.py",
-    "streams.py", "train.py", "vit.py",
+    "checkpoint.py", "data.py", "encoding.py", "enters.py", "host.py", "indices.py", "initial.py", "optimiser.py",
+    "score.py", "streams.py", "train.py", "vit.py",
 )  # fmt: skip
 """Files that compute the numbers of every run. Paths are relative to `trainables/`."""
 
 NEVER = (
-    "__init__.py", "bridge.py", "catalog.py", "code.py", "encoding_spec.py", "encodings/__init__.py", "failure.py",
-    "outcome.py", "own.py", "recipe.py", "source.py", "spec.py", "task.py", "weight.py", "worker.py",
+    "__init__.py", "backbones/__init__.py", "bridge.py", "catalog.py", "code.py", "data_spec.py", "encoding_spec.py",
+    "encodings/__init__.py",
+    "failure.py", "model_spec.py", "outcome.py", "own.py", "recipe.py", "source.py", "spec.py", "start.py", "task.py",
+    "weight.py", "worker.py",
 )  # fmt: skip
 """Files whose content is in the key, or changes no number."""
 

@@ -6,9 +6,14 @@ A `Shape` is a ViT as an encoding sees it before anything is built; counts of pa
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from trainables.spec import Spec
+
+Moment = Literal["first", "between", "attention"]
+"""When position enters: with the tokens before the first block, with those between blocks, or inside attention."""
+
+MOMENTS: frozenset[Moment] = frozenset(("first", "between", "attention"))
 
 
 @dataclass(frozen=True)
@@ -79,9 +84,9 @@ class EncodingSpec(Spec):
         return False
 
     @property
-    def only_first(self) -> bool:
-        """True where it acts before the first block and nowhere else."""
-        return False
+    def moments(self) -> frozenset[Moment]:
+        """When it acts, so that a trunk can say what it has no place for; one that does not say may act at any."""
+        return MOMENTS
 
     @property
     def pairs(self) -> int:
@@ -108,3 +113,11 @@ class EncodingSpec(Spec):
             if isinstance(field.default, Spec) and getattr(self, name) == field.default
         }
         return {name: value for name, value in super().identity().items() if name not in unsaid}
+
+
+class PairSpec(EncodingSpec):
+    """An encoding that gives each pair of tokens a term, and so acts in attention alone."""
+
+    @property
+    def moments(self) -> frozenset[Moment]:
+        return frozenset({"attention"})

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from trainables.encoding_spec import EncodingSpec, Shape, Takes, Widths
+from trainables.encoding_spec import EncodingSpec, Moment, Shape, Takes, Widths
 from trainables.spec import Spec, require
 
 Place = Literal["common", "query", "key", "value"]
@@ -219,8 +219,10 @@ class CodeSpec(EncodingSpec):
         return not self.enters.slots(1)
 
     @property
-    def only_first(self) -> bool:
-        return self.enters.slots(2) == (("common", 0),)
+    def moments(self) -> frozenset[Moment]:
+        slots = self.enters.slots(2)
+        tokens: set[Moment] = {"between" if block else "first" for place, block in slots if place == "common"}
+        return frozenset(tokens | ({"attention"} if {place for place, _ in slots} - {"common"} else set()))
 
     @property
     def pairs(self) -> int:

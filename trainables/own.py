@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from trainables.encoding_spec import EncodingSpec, Shape, Takes, Widths
+from trainables.encoding_spec import EncodingSpec, Moment, Shape, Takes, Widths
 from trainables.source import load
 from trainables.spec import Spec, SpecError
 
@@ -51,8 +51,8 @@ class OwnEncoding(EncodingSpec):
         return self.spec.any_grid
 
     @property
-    def only_first(self) -> bool:
-        return self.spec.only_first
+    def moments(self) -> frozenset[Moment]:
+        return self.spec.moments
 
     @property
     def pairs(self) -> int:

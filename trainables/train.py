@@ -18,15 +18,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from trainables.backbones import build_model
 from trainables.checkpoint import CHECKPOINT, WEIGHTS, read, take, write
 from trainables.data import Split, load
+from trainables.host import Host, no_decay, trainable
 from trainables.initial import draw
 from trainables.optimiser import adamw, rate, set_rate
 from trainables.outcome import Diverged, Measurement
 from trainables.recipe import FromTrial, Recipe, Run
 from trainables.score import score, tally
 from trainables.streams import torch_stream
-from trainables.vit import PositionedViT, build_vit, no_decay, trainable
 
 CHECKPOINT_S = 20.0
 """Seconds between two checkpoints, at least; and what a killed run can lose, apart from the epoch it was in."""
@@ -204,10 +205,10 @@ class Training:
         return [Measurement.read(measured) for measured in state["curve"]]
 
 
-def begin(recipe: Recipe, seed: int, parent: Path | None = None) -> PositionedViT:
+def begin(recipe: Recipe, seed: int, parent: Path | None = None) -> Host:
     """The model before its first step: drawn from the seed, then given what `start` takes from the parent's weights."""
     with torch.random.fork_rng(devices=[]):  # timm draws from the global generator, which is not ours to move
-        model = build_vit(recipe)
+        model = build_model(recipe)
     draw(model, seed)
     if isinstance(recipe.start, FromTrial):
         assert parent is not None, "a run with a parent needs the parent's weights"

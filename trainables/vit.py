@@ -6,7 +6,9 @@ state-dict keys stay; the encoding's parameters are named `encoding.<kind>.…`.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import torch
 from timm.layers import PatchEmbed
@@ -15,11 +17,12 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, scaled_dot_product_attention
 
 from trainables.catalog import EncodingSpec
-from trainables.encoding import Composition, Grid, Heads, PositionEncoding, Takes, Tokens, TokensBND, Widths
+from trainables.encoding import Composition, Grid, Heads, PositionEncoding, Takes, Tokens, TokensBND
 from trainables.encodings import build
+from trainables.host import Host
 from trainables.initial import timm_start
-from trainables.recipe import Recipe, ViT
-from trainables.spec import LocusError, SpecError
+from trainables.model_spec import Size, ViT
+from trainables.spec import LocusError
 
 
 class Attention(timm_vit.Attention):  # type: ignore[misc]
@@ -78,7 +81,7 @@ class Block(timm_vit.Block):  # type: ignore[misc]
         return Tokens(x + self.mlp(self.norm2(x)), t.grid)
 
 
-class PositionedViT(timm_vit.VisionTransformer):  # type: ignore[misc]
+class PositionedViT(Host, timm_vit.VisionTransformer):  # type: ignore[misc]
     """A ViT whose only source of position is `encoding`.
 
     Raises: SpecError where the encoding takes too many channels, or its parts are in an order that cannot work.
@@ -86,16 +89,22 @@ class PositionedViT(timm_vit.VisionTransformer):  # type: ignore[misc]
 
     encoding: Composition
     patch_embed: PatchEmbed
+    embed_dim: int
+    blocks: Any
+    norm: nn.Module
+    forward_head: Callable[[Tensor], Tensor]
     cls_token: nn.Parameter | None
+    head_dist: nn.Linear | None
+    dist_token: nn.Parameter | None
 
-    def __init__(self, model: ViT, size: tuple[int, int, int], outputs: int, encoding: EncodingSpec) -> None:
-        channels, height, width = size
-        grid = Grid(height // model.patch, width // model.patch, model.prefix)
-        positions = build(encoding, Widths(model.dim, model.heads, model.dim // model.heads), grid, model.depth)
-        super().__init__(
-            img_size=(height, width),
+    def __init__(self, model: ViT, size: Size, outputs: int, encoding: EncodingSpec) -> None:
+        (shape,) = model.shapes(size)
+        positions = build(encoding, shape.widths, Grid(shape.rows, shape.columns, shape.prefix), shape.depth)
+        timm_vit.VisionTransformer.__init__(
+            self,
+            img_size=size[1:],
             patch_size=model.patch,
-            in_chans=channels,
+            in_chans=size[0],
             num_classes=outputs,
             global_pool="token" if model.prefix else "avg",
             fc_norm=model.read_out == "mean",  # the norm after the average; else before the read-out
@@ -108,6 +117,11 @@ class PositionedViT(timm_vit.VisionTransformer):  # type: ignore[misc]
             block_fn=Block,
             attn_layer=Attention,
         )
+        self.num_prefix_tokens = model.prefix
+        self.dist_token, self.head_dist = None, None
+        if model.read_out == "distilled":
+            self.dist_token = nn.Parameter(torch.zeros(1, 1, model.dim))
+            self.head_dist = nn.Linear(model.dim, outputs)
         self.encoding = positions
         if positions.takes != Takes():
             self._give(positions.takes)
@@ -116,8 +130,9 @@ class PositionedViT(timm_vit.VisionTransformer):  # type: ignore[misc]
         """Replaces timm's layers by narrower ones, for the channels that position fills."""
         patch, content = self.patch_embed, self.embed_dim - takes.tokens
         self.patch_embed = PatchEmbed(patch.img_size, patch.patch_size, self.in_chans, content)
-        if self.cls_token is not None:
-            self.cls_token = nn.Parameter(torch.zeros(1, 1, content))
+        for name in ("cls_token", "dist_token"):
+            if getattr(self, name) is not None:
+                setattr(self, name, nn.Parameter(torch.zeros(1, 1, content)))
         for block in self.blocks:
             block.attn.take(takes)
 
@@ -127,19 +142,25 @@ class PositionedViT(timm_vit.VisionTransformer):  # type: ignore[misc]
         rows, columns = self.patch_embed.grid_size
         return Grid(rows, columns, self.num_prefix_tokens)
 
-    def forward(self, images: Tensor) -> Tensor:
-        """The head's numbers for a batch. Shapes: (B, channels, height, width) to (B, outputs)."""
-        return self.forward_head(self.forward_features(images))  # type: ignore[no-any-return]
-
-    def forward_features(self, images: Tensor) -> Tensor:
-        """The tokens after the last block and norm. Shapes: (B, channels, height, width) to (B, N, D)."""
+    def features(self, images: Tensor) -> Tokens:
+        """The tokens after the last block and norm, on the grid they end on. Shapes: to (B, N, D)."""
         x = self.patch_embed(images)
-        if self.cls_token is not None or not self.encoding.parts:
-            x = self._pos_embed(x)  # the class token; without one a copy, which timm makes only where it has no table
+        prefix = [token.expand(len(x), -1, -1) for token in (self.cls_token, self.dist_token) if token is not None]
+        if prefix or not self.encoding.parts:
+            x = torch.cat([*prefix, x], dim=1)  # without prefix a copy, which timm makes only where it has no table
         t = Tokens(x, self.grid)
         for number, block in enumerate(self.blocks):
             t = block(t, self.encoding, number)
-        return self.norm(t.x)  # type: ignore[no-any-return]
+        return replace(t, x=self.norm(t.x))
+
+    def answers(self, t: Tokens) -> tuple[Tensor, ...]:
+        """What the head says of the pooled tokens, and the distillation token's of that one."""
+        first = self.forward_head(t.x)
+        return (first,) if self.head_dist is None else (first, self.head_dist(t.x[:, 1]))
+
+    def forward_features(self, images: Tensor) -> Tensor:
+        """As timm's: the tokens of `features`."""
+        return self.features(images).x
 
     def forward_intermediates(self, *_: Any, **__: Any) -> Any:
         """Refused: timm's version runs the blocks without their encoding. Raises: LocusError."""
@@ -148,35 +169,3 @@ class PositionedViT(timm_vit.VisionTransformer):  # type: ignore[misc]
     def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
         """Starts the trunk's parameters as timm does (`trainables.initial.draw`)."""
         timm_start(self, name, value, stream)
-
-
-def build_vit(recipe: Recipe) -> PositionedViT:
-    """The model of a recipe; `trainables.initial.draw(model, seed)` gives it its initial weights."""
-    return PositionedViT(recipe.model, recipe.data.size, recipe.data.outputs, recipe.encoding)
-
-
-def no_decay(model: nn.Module) -> set[str]:
-    """The parameters that weight decay would spoil: biases, norms, the class token, position tables, frequencies."""
-    positions = {
-        f"{prefix}.{name}"
-        for prefix, module in model.named_modules()
-        if isinstance(module, PositionEncoding)
-        for name in module.undecayed
-    }
-    names = dict(model.named_parameters())
-    return {name for name, value in names.items() if value.ndim < 2 or name == "cls_token" or name in positions}
-
-
-def trainable(model: PositionedViT, learns: Literal["all", "position"]) -> None:
-    """Lets all parameters learn, or the encoding's only; frozen parts stay as they start.
-
-    Raises: SpecError where only position should learn and the encoding has nothing that learns.
-    """
-    model.requires_grad_(learns == "all")
-    model.encoding.requires_grad_(True)
-    for part in model.encoding.modules():
-        if isinstance(part, PositionEncoding) and part.frozen:
-            part.requires_grad_(False)
-    if learns == "position" and not any(parameter.requires_grad for parameter in model.encoding.parameters()):
-        label = "+".join(model.encoding.parts) or "none"
-        raise SpecError(f"learns must be 'all' where nothing of the encoding ({label}) learns, got 'position'")

@@ -6,12 +6,13 @@ import torch
 from timm.layers import gen_relative_position_index
 from timm.models.vision_transformer import VisionTransformer
 
+from trainables.backbones import build_model
 from trainables.catalog import Learnable, NoEncoding
 from trainables.encoding import Grid
 from trainables.encodings.offset import offset_index
 from trainables.initial import draw
 from trainables.recipe import Recipe, ViT
-from trainables.vit import PositionedViT, build_vit
+from trainables.vit import PositionedViT
 
 TYPES = (torch.float32, torch.float64)
 READ_OUTS = ("class", "mean", "gap")
@@ -62,7 +63,7 @@ def test_timms_keys_stay(read_out):
 
 def test_a_recipe_builds_the_same_model():
     recipe = Recipe(encoding=Learnable(), model=ViT(depth=2))
-    model = build_vit(recipe)
+    model = build_model(recipe)
     draw(model, 0)
     theirs = VisionTransformer(img_size=32, patch_size=4, num_classes=2, embed_dim=64, depth=2, num_heads=4)
     state = model.state_dict()

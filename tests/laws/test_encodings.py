@@ -6,8 +6,8 @@ from torch.nn.functional import cross_entropy
 
 from trainables.catalog import IRPE, KINDS, PEG, Composed, NoEncoding, RelativeBias, canonical
 from trainables.encodings import MODULES, irpe
+from trainables.host import no_decay
 from trainables.indices import Cross
-from trainables.vit import no_decay
 
 
 def test_every_kind_has_an_example_and_a_file(examples):

@@ -6,10 +6,10 @@ from torch.nn.functional import cross_entropy
 
 from trainables.catalog import IRPE, PEG, Composed, Learnable
 from trainables.checkpoint import write
+from trainables.host import no_decay
 from trainables.optimiser import adamw
 from trainables.recipe import FromTrial, Recipe, RedGreen, ViT
 from trainables.train import begin
-from trainables.vit import no_decay
 
 
 def recipe(encoding, **values):

@@ -143,11 +143,11 @@ import torch
 from trainables.code import Codes
 from trainables.initial import draw
 from trainables.recipe import Recipe
-from trainables.vit import build_vit
+from trainables.backbones import build_model
 from trainables.weight import weigh
 
 recipe = Recipe().put({"encoding.kind": "ramp", "encoding.enters.kind": "concat", "encoding.enters.split": 0.25})
-model = build_vit(recipe)
+model = build_model(recipe)
 draw(model, 0)
 model(torch.randn(2, 3, 32, 32)).sum().backward()
 assert model.encoding.ramp.slope.shape == (16,) and model.encoding.ramp.slope.grad.any()

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
+from trainables.backbones import build_model
 from trainables.catalog import IRPE, PEG, Add, Composed, Concat, Extend, Gabor, Learnable, Parts, Relative, RelativeBias
 from trainables.indices import Clipped
 from trainables.recipe import Digits, Recipe, ViT
-from trainables.vit import build_vit
 
 QUERY_KEY = Add(places=("query", "key"), shared=False)
 EDGE_IN_VALUE = Gabor(form="edge", enters=Add(places=("value",), shared=False))
@@ -38,7 +38,7 @@ def test_compositions(name, read_out):
     model = ViT(dim=24, heads=3, depth=7, patch=2, read_out=read_out)
     recipe = Recipe(data=Digits(), model=model, encoding=COMPOSITIONS[name])
     assert Recipe.read(recipe.plain()) == recipe
-    built = build_vit(recipe).double()
+    built = build_model(recipe).double()
     for value in built.parameters():
         torch.nn.init.normal_(value, std=0.2)
     images = torch.randn(2, 1, 8, 8, dtype=torch.float64)

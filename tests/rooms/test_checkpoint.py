@@ -3,16 +3,16 @@
 import pytest
 import torch
 
+from trainables.backbones import build_model
 from trainables.catalog import Composed, Fourier, Learnable, NoEncoding
 from trainables.checkpoint import read, take, write
 from trainables.initial import draw
 from trainables.recipe import Recipe, RedGreen, ViT
 from trainables.spec import SpecError
-from trainables.vit import build_vit
 
 
 def model(encoding, seed, **data):
-    built = build_vit(Recipe(data=RedGreen(image=16, **data), model=ViT(dim=8, heads=2), encoding=encoding))
+    built = build_model(Recipe(data=RedGreen(image=16, **data), model=ViT(dim=8, heads=2), encoding=encoding))
     draw(built, seed)
     return built
 
@@ -74,7 +74,7 @@ def test_what_the_parent_lacks_is_refused():
     with pytest.raises(SpecError, match=r"of shape \(17, 8\), got shape \(65, 8\)"):
         take(
             model(Learnable(), 0),
-            build_vit(Recipe(model=ViT(dim=8, heads=2), encoding=Learnable())).state_dict(),
+            build_model(Recipe(model=ViT(dim=8, heads=2), encoding=Learnable())).state_dict(),
             "all",
         )
     with pytest.raises(SpecError, match=r"start.part must"):

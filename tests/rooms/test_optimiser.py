@@ -7,10 +7,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trainables.backbones import build_model
 from trainables.catalog import Fourier, Learnable
+from trainables.host import no_decay
 from trainables.optimiser import adamw, rate, set_rate
 from trainables.recipe import AdamW, Recipe
-from trainables.vit import build_vit, no_decay
 
 
 @settings(max_examples=40, deadline=None)
@@ -53,7 +54,7 @@ def test_constant_is_constant():
 
 @pytest.mark.parametrize(("encoding", "name"), [(Learnable(), "learnable"), (Fourier(), "fourier")])
 def test_position_tables_frequencies_norms_and_biases_do_not_decay(encoding, name):
-    model = build_vit(Recipe(encoding=encoding))
+    model = build_model(Recipe(encoding=encoding))
     optimiser = adamw(model, AdamW(weight_decay=0.3), no_decay(model))
     names = {parameter: qualified for qualified, parameter in model.named_parameters()}
     decays = {names[p]: group["weight_decay"] for group in optimiser.param_groups for p in group["params"]}
@@ -66,7 +67,7 @@ def test_position_tables_frequencies_norms_and_biases_do_not_decay(encoding, nam
 
 
 def test_only_the_position_learns_where_the_rest_is_frozen():
-    model = build_vit(Recipe(encoding=Fourier())).requires_grad_(False)
+    model = build_model(Recipe(encoding=Fourier())).requires_grad_(False)
     model.encoding.requires_grad_(True)
     optimiser = adamw(model, AdamW(), no_decay(model))
     learning = {id(parameter) for group in optimiser.param_groups for parameter in group["params"]}

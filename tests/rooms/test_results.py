@@ -123,12 +123,12 @@ def test_opening_is_light(ablated_result):
 def test_a_model_comes_with_its_weights(ablated_result):
     import torch
 
-    from trainables.vit import build_vit
+    from trainables.backbones import build_model
 
     fourier = ablated_result.named["fourier"]
     with pytest.raises(LocusError, match="weights of 'fourier' must hold one kept, got seeds none"):
         fourier.model()
-    weights = {name: torch.full_like(value, 0.25) for name, value in build_vit(fourier.recipe).state_dict().items()}
+    weights = {name: torch.full_like(value, 0.25) for name, value in build_model(fourier.recipe).state_dict().items()}
     torch.save(weights, fourier.weights[1])
     try:
         model = fourier.model()

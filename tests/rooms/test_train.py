@@ -18,13 +18,13 @@ from trainables import train as train_module
 from trainables.catalog import PEG, Composed, Fourier, Learnable, RelativeBias
 from trainables.checkpoint import CHECKPOINT, WEIGHTS, read, write
 from trainables.data import load
+from trainables.host import no_decay
 from trainables.optimiser import rate
 from trainables.outcome import Diverged, Measurement
 from trainables.recipe import AdamW, Digits, FromTrial, Recipe, RedGreen, Run, ViT
 from trainables.spec import SpecError
 from trainables.streams import torch_stream
 from trainables.train import begin, train
-from trainables.vit import no_decay
 
 ROOT = Path(__file__).parents[2]
 SMALL = Recipe(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from trainables.backbones import build_model
 from trainables.catalog import (
     IRPE,
     KINDS,
@@ -25,7 +26,6 @@ from trainables.catalog import (
 )  # fmt: skip
 from trainables.indices import Clipped, Cross
 from trainables.recipe import AdamW, Digits, Recipe, ViT
-from trainables.vit import build_vit
 from trainables.weight import weigh
 
 ROOT = Path(__file__).parents[2]
@@ -51,7 +51,7 @@ ENCODINGS += [
 def test_parameters_are_counted(encoding, read_out):
     model = ViT(dim=24, heads=3, depth=2, mlp_ratio=2.5, patch=2, read_out=read_out)
     recipe = Recipe(data=Digits(), model=model, encoding=encoding)
-    assert weigh(recipe).parameters == sum(parameter.numel() for parameter in build_vit(recipe).parameters())
+    assert weigh(recipe).parameters == sum(parameter.numel() for parameter in build_model(recipe).parameters())
 
 
 def test_terms_of_pairs_weigh():

@@ -1,0 +1,25 @@
+"""Which file computes which trunk: a line here, a spec in `model_spec.py`, a class in the file.
+
+The class is a `trainables.host.Host`, made as `Class(spec, size, outputs, encoding)`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from trainables.recipe import Recipe
+
+if TYPE_CHECKING:
+    from trainables.host import Host
+
+BACKBONES: dict[str, str] = {"vit": "vit:PositionedViT"}
+"""By kind: the file in `trainables/` (without .py) and the class in it."""
+
+
+def build_model(recipe: Recipe) -> Host:
+    """The model of a recipe; `trainables.initial.draw(model, seed)` gives it its initial weights."""
+    file, _, name = BACKBONES[recipe.model.kind].partition(":")
+    make = getattr(import_module(f"trainables.{file}"), name)
+    model: Host = make(recipe.model, recipe.data.size, recipe.data.outputs, recipe.encoding)
+    return model

@@ -1,0 +1,102 @@
+"""The trunk that a position encoding stands in, as numbers: its shape, what it can hold, how heavy it is."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from trainables.encoding_spec import MOMENTS, EncodingSpec, Moment, Shape, Takes, Widths
+from trainables.spec import Spec, require
+
+Size = tuple[int, int, int]
+"""Channels, rows and columns of an image, in pixels."""
+
+
+class ModelSpec(Spec):
+    """What every trunk's spec must say. `holds`: the moments at which its host has a place for position."""
+
+    holds: ClassVar[frozenset[Moment]] = MOMENTS
+
+    kind: str
+
+    def fit(self, size: Size) -> None:
+        """Complains with `require` where images of this size cannot be cut into patches."""
+
+    def shapes(self, size: Size) -> tuple[Shape, ...]:
+        """The trunk as an encoding sees it: one shape a stage, each with an encoding of its own."""
+        raise NotImplementedError
+
+    def accept(self, encoding: EncodingSpec, size: Size) -> None:
+        """Complains where the trunk has no place for an encoding, or it cannot stand in one of the stages."""
+        for shape in self.shapes(size):
+            encoding.fit(shape)
+
+    def parameters(self, size: Size, outputs: int, takes: Takes) -> int:
+        """The trunk's parameters without its encoding, and without the channels that position takes."""
+        raise NotImplementedError
+
+    def kept(self, size: Size, pairs: int) -> int:
+        """How many numbers an image keeps for the gradient, within a factor of 1.5; `pairs` as an encoding says it."""
+        raise NotImplementedError
+
+
+class ViT(ModelSpec):
+    """The trunk: timm's VisionTransformer, one block of 64 channels by default.
+
+    Units: `patch` in pixels. `read_out`: the class token; the class and a distillation token with a head each, whose
+    mean is the answer (`distilled`, which needs a teacher); or, without such tokens, the patches: `mean` averages, then
+    normalises, as timm does; `gap` normalises, then averages, as CPVT does.
+    Source: thesis 4.1 (one block); DeiT 3 (`distilled`); CPVT 3.3 (GAP). Differs: nothing.
+    """
+
+    kind: Literal["vit"] = Field(default="vit", init=False)
+    dim: int = Field(default=64, gt=0, description="a positive number of channels")
+    depth: int = Field(default=1, gt=0, description="a positive number of blocks")
+    heads: int = Field(default=4, gt=0, description="a positive number of heads")
+    patch: int = Field(default=4, gt=0, description="a positive side in pixels")
+    mlp_ratio: float = Field(default=4.0, gt=0, description="a positive ratio of the MLP's width to dim")
+    read_out: Literal["class", "distilled", "mean", "gap"] = Field(
+        default="class", description="class, distilled, mean or gap"
+    )
+
+    @model_validator(mode="after")
+    def _divides(self) -> ViT:
+        require(self.dim % self.heads == 0, "dim", f"a multiple of heads ({self.heads})", self.dim)
+        return self
+
+    @property
+    def prefix(self) -> int:
+        """How many tokens stand before the patches."""
+        return {"class": 1, "distilled": 2, "mean": 0, "gap": 0}[self.read_out]
+
+    def fit(self, size: Size) -> None:
+        divides = all(side % self.patch == 0 for side in size[1:])
+        require(divides, "model.patch", f"a divisor of the image's sides {size[1:]}", self.patch)
+
+    def shapes(self, size: Size) -> tuple[Shape, ...]:
+        rows, columns = size[1] // self.patch, size[2] // self.patch
+        widths = Widths(self.dim, self.heads, self.dim // self.heads)
+        return (Shape(widths, self.depth, rows, columns, self.prefix),)
+
+    def parameters(self, size: Size, outputs: int, takes: Takes) -> int:
+        hidden, content = int(self.dim * self.mlp_ratio), self.dim - takes.tokens
+        patch = size[0] * self.patch**2 * content + content
+        projections = 3 * self.dim - self.heads * (takes.q + takes.k + takes.v)
+        attention = (self.dim + 1) * projections + (self.dim + 1) * self.dim
+        mlp = 2 * self.dim * hidden + hidden + self.dim
+        norm = 2 * self.dim
+        head = (self.dim + 1) * outputs * (2 if self.read_out == "distilled" else 1)
+        return patch + self.prefix * content + self.depth * (attention + mlp + 2 * norm) + norm + head
+
+    def kept(self, size: Size, pairs: int) -> int:
+        """A token keeps what a block's norms, projections, MLP and pairs need, its pixels, and its code."""
+        tokens = self.shapes(size)[0].tokens
+        block = (11 + 2 * self.mlp_ratio) * self.dim + pairs * self.heads * tokens
+        return tokens * (int(self.depth * block) + 4 * self.dim + size[0] * self.patch**2)
+
+
+DEIT_TINY = ViT(dim=192, depth=12, heads=3, patch=16)
+DEIT_SMALL = ViT(dim=384, depth=12, heads=6, patch=16)
+DEIT_BASE = ViT(dim=768, depth=12, heads=12, patch=16)
+"""The sizes of DeiT, which are those of ViT, too. Source: DeiT table 1."""

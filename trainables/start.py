@@ -1,0 +1,88 @@
+"""Where a training begins: fresh, with the weights of another recipe's run, from a file, or from timm's own weights."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from trainables.catalog import Values
+from trainables.spec import WHERE, Spec
+
+Part = Literal["encoding", "backbone", "all"]
+_PART = "encoding, backbone or all"
+_SHA256 = "the 64 hex digits of the file's SHA-256 (sha256sum FILE)"
+
+
+class Fresh(Spec):
+    """Begin with weights drawn from the run's seed."""
+
+    kind: Literal["fresh"] = Field(default="fresh", init=False)
+
+
+class FromTrial(Spec):
+    """Begin with the weights of another recipe's run at the same seed.
+
+    `values` names only what the parent differs in, and is put on the child's own recipe. `part`: which weights to take.
+    """
+
+    kind: Literal["from_trial"] = Field(default="from_trial", init=False)
+    values: Values = Field(description="{path: value} of what the parent differs in")
+    part: Part = Field(default="all", description=_PART)
+
+
+class FromFile(Spec):
+    """Begin with the weights of a file: a state dict of this model or of timm's, as torch or safetensors wrote it.
+
+    The file is known by its content; where it lies is no part of a run's key. `part`: which weights to take.
+    """
+
+    kind: Literal["from_file"] = Field(default="from_file", init=False)
+    path: Annotated[str, WHERE] = Field(description="the path of a file of weights")
+    sha256: str = Field(pattern="^[0-9a-f]{64}$", description=_SHA256)
+    part: Part = Field(default="all", description=_PART)
+
+
+class FromTimm(Spec):
+    """Begin with weights that timm fetches, which needs a network or timm's cache. `part`: which weights to take."""
+
+    kind: Literal["from_timm"] = Field(default="from_timm", init=False)
+    name: str = Field(
+        min_length=1, description="the name of a model with weights in timm (deit_tiny_patch16_224.fb_in1k)"
+    )
+    part: Part = Field(default="all", description=_PART)
+
+
+Start = Annotated[Fresh | FromTrial | FromFile | FromTimm, Field(discriminator="kind")]
+
+
+class NoTeacher(Spec):
+    """Nobody but the labels."""
+
+    kind: Literal["none"] = Field(default="none", init=False)
+
+
+class TaughtByTrial(Spec):
+    """Hard distillation from another recipe's run at the same seed: its most likely class is a second label.
+
+    `values` names only what the teacher differs in, and is put on the pupil's own recipe read out at its class token.
+    Source: DeiT 3 (hard distillation); CPVT table 10. Differs: the teacher sees the images without augmentation.
+    """
+
+    kind: Literal["from_trial"] = Field(default="from_trial", init=False)
+    values: Values = Field(description="{path: value} of what the teacher differs in")
+
+
+class TaughtByFile(Spec):
+    """Hard distillation from a file of weights. `values`: what the teacher's recipe differs in from the pupil's.
+
+    Source: as `TaughtByTrial`. Differs: as there.
+    """
+
+    kind: Literal["from_file"] = Field(default="from_file", init=False)
+    path: Annotated[str, WHERE] = Field(description="the path of a file of weights")
+    sha256: str = Field(pattern="^[0-9a-f]{64}$", description=_SHA256)
+    values: Values = Field(default={}, description="{path: value} of what the teacher differs in")
+
+
+Teacher = Annotated[NoTeacher | TaughtByTrial | TaughtByFile, Field(discriminator="kind")]
