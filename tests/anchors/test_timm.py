@@ -1,21 +1,26 @@
 """With `none` and with `learnable`, the model is timm's own, to the bit."""
 
 import pytest
+import timm
 import timm.layers
 import torch
 from timm.layers import gen_relative_position_index
+from timm.models.deit import VisionTransformerDistilled
 from timm.models.vision_transformer import VisionTransformer
+from torch import nn
 
 from trainables.backbones import build_model
 from trainables.catalog import Learnable, NoEncoding
 from trainables.encoding import Grid
+from trainables.encoding_spec import Takes
 from trainables.encodings.offset import offset_index
 from trainables.initial import draw
+from trainables.model_spec import DEIT_BASE, DEIT_SMALL, DEIT_TINY
 from trainables.recipe import Recipe, ViT
 from trainables.vit import PositionedViT
 
 TYPES = (torch.float32, torch.float64)
-READ_OUTS = ("class", "mean", "gap")
+READ_OUTS = ("class", "distilled", "mean", "gap")
 
 
 def pair(encoding, read_out, image=(12, 20)):
@@ -23,15 +28,18 @@ def pair(encoding, read_out, image=(12, 20)):
     ours = PositionedViT(
         ViT(dim=24, depth=3, heads=3, patch=4, read_out=read_out, mlp_ratio=2.5), (2, *image), 7, encoding
     )
-    theirs = VisionTransformer(
+    token = read_out in ("class", "distilled")
+    theirs = (VisionTransformerDistilled if read_out == "distilled" else VisionTransformer)(
         img_size=image, patch_size=4, in_chans=2, num_classes=7, embed_dim=24, depth=3, num_heads=3, mlp_ratio=2.5,
         pos_embed="learn" if encoding.kind == "learnable" else "none",
-        class_token=read_out == "class", global_pool="token" if read_out == "class" else "avg",
-        fc_norm=False if read_out == "gap" else None,
+        class_token=token, global_pool="token" if token else "avg", fc_norm=False if read_out == "gap" else None,
     )  # fmt: skip
+    if encoding.kind == "none" and read_out == "distilled":
+        theirs.pos_embed = nn.Parameter(torch.zeros_like(theirs.pos_embed))  # timm's has a table in any case
     state = theirs.state_dict()
+    table = state.pop("pos_embed", None)
     if encoding.kind == "learnable":
-        state["encoding.learnable.table"] = state.pop("pos_embed")[0]
+        state["encoding.learnable.table"] = table[0]
     ours.load_state_dict(state)
     return ours, theirs
 
@@ -51,6 +59,8 @@ def test_same_outputs_and_gradients_to_the_bit(encoding, read_out, fused, dtype)
     right.square().sum().backward()
     gradients = dict(ours.named_parameters())
     for name, value in theirs.named_parameters():
+        if name == "pos_embed" and encoding.kind == "none":
+            continue
         mine = gradients["encoding.learnable.table" if name == "pos_embed" else name].grad
         assert torch.equal(mine, value.grad.reshape(mine.shape)), name
 
@@ -58,7 +68,7 @@ def test_same_outputs_and_gradients_to_the_bit(encoding, read_out, fused, dtype)
 @pytest.mark.parametrize("read_out", READ_OUTS)
 def test_timms_keys_stay(read_out):
     ours, theirs = pair(NoEncoding(), read_out)
-    assert [*ours.state_dict()] == [*theirs.state_dict()]
+    assert {*ours.state_dict()} == {*theirs.state_dict()} - {"pos_embed"}
 
 
 def test_a_recipe_builds_the_same_model():
@@ -116,3 +126,27 @@ def test_gap_normalises_and_then_averages():
     out = ours(images)
     assert torch.allclose(out, ours.head(ours.norm(seen[0]).mean(1)), atol=1e-5)
     assert not torch.allclose(out, ours.head(ours.norm(seen[0].mean(1))), atol=1e-2)
+
+
+@pytest.mark.parametrize(("name", "spec"), [
+    ("deit_tiny_patch16_224", DEIT_TINY), ("deit_small_patch16_224", DEIT_SMALL), ("deit_base_patch16_224", DEIT_BASE),
+    ("vit_base_patch16_224", DEIT_BASE),
+    ("deit_small_distilled_patch16_224", DEIT_SMALL.put({"read_out": "distilled"})),
+])  # fmt: skip
+def test_the_sizes_of_deit_are_timms(name, spec):
+    with torch.device("meta"):
+        ours, theirs = PositionedViT(spec, (3, 224, 224), 1000, Learnable()), timm.create_model(name)
+    left, right = ({name: value.shape for name, value in model.named_parameters()} for model in (ours, theirs))
+    assert left.pop("encoding.learnable.table") == right.pop("pos_embed")[1:]
+    assert left == right
+    outputs = spec.parameters((3, 224, 224), 1000, Takes()) + Learnable().parameters(spec.shapes((3, 224, 224))[0])
+    assert outputs == sum(value.numel() for value in theirs.parameters())
+
+
+def test_a_distilled_answer_is_the_mean_of_two_heads():
+    ours, theirs = pair(Learnable(), "distilled")
+    images = torch.randn(5, 2, 12, 20)
+    theirs.set_distilled_training(True)
+    left, right = ours.answers(ours.features(images)), theirs.train()(images)
+    assert all(torch.equal(mine, timms) for mine, timms in zip(left, right, strict=True))
+    assert torch.equal(ours(images), (left[0] + left[1]) / 2)
