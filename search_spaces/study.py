@@ -244,7 +244,7 @@ class Edition(Spec):
     @property
     def definition(self) -> dict[str, Any]:
         """What can change a run or choose a trial; under one id it may not change."""
-        plan = _sourceless(self.study.plan.identity())
+        plan = _placeless(self.study.plan.identity())
         for free in ("trials", "baseline"):
             plan.pop(free, None)
         return {"base": self.study.base.identity(), "plan": plan, "score": self.study.score.plain()}
@@ -269,12 +269,13 @@ def _overrides(arm: Mapping[str, Any], path: str) -> bool:
     return any(path == said or path.startswith(f"{said.removesuffix('.kind')}.") for said in arm)
 
 
-def _sourceless(value: Any) -> Any:
-    """Plain values without the text of own encodings' files: what computes an answer is its code, not its question."""
+def _placeless(value: Any) -> Any:
+    """Plain values without what changes no question: the text of own encodings' files, and where weights lie."""
     if isinstance(value, dict):
         own = {name.removesuffix("kind") + "source" for name, kind in value.items() if is_own(kind)}
-        return {name: _sourceless(item) for name, item in value.items() if name not in own}
-    return [_sourceless(item) for item in value] if isinstance(value, list | tuple) else value
+        files = {name.removesuffix("sha256") + "path" for name in value if name.endswith("sha256")}
+        return {name: _placeless(item) for name, item in value.items() if name not in own | files}
+    return [_placeless(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _first(*counts: int | None) -> int:
