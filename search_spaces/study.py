@@ -46,7 +46,7 @@ class Search(Spec):
 
     kind: Literal["search"] = Field(default="search", init=False)
     space: Space
-    first: tuple[Values, ...] = Field(default=(), strict=False, description="a list of {path: value}")
+    first: tuple[dict[str, Any], ...] = Field(default=(), strict=False, description="a list of {path: value}")
     trials: int = Field(default=20, gt=0, description="a positive number of trials")
     stop: Halving | None = None
 
@@ -148,7 +148,7 @@ class Study(Spec):
             self.score.metric == measure, "score.metric", f"{measure!r} for {self.base.data.kind}", self.score.metric
         )
         for point in self._points():
-            self.base.put(point)
+            self.recipe(point)
         known = self.names()
         for claim in self.claims:
             for who in (claim.who, getattr(claim, "than", claim.who)):
@@ -161,6 +161,10 @@ class Study(Spec):
         for point in self.plan.first:
             self.plan.space.require_point(self.base, point, "plan.first")
         return [*self.plan.first, *probes(self.plan.space, self.base)]
+
+    def recipe(self, values: dict[str, Any]) -> Recipe:
+        """The recipe of an arm or a point."""
+        return self.base.put(self.plan.space.carried(values) if isinstance(self.plan, Search) else values)
 
     def names(self) -> list[str]:
         """What claims and published numbers may speak of: the arms, or `best` and `first`."""
@@ -255,8 +259,7 @@ class Edition(Spec):
 
     def trial(self, number: int, values: dict[str, Any], name: str = "") -> Trial:
         """A trial of this study: its values put on the base recipe."""
-        recipe = self.study.base.put(values)
-        return Trial(number=number, name=name or short(values), values=values, recipe=recipe)
+        return Trial(number=number, name=name or short(values), values=values, recipe=self.study.recipe(values))
 
     def arms(self) -> list[Trial]:
         """The trials of an ablation, in order."""

@@ -106,11 +106,11 @@ def carry_source(value: Any) -> Any:
     """A user's spec becomes an OwnEncoding with the source of the file that defines its class."""
     if isinstance(value, EncodingSpec) and is_own(value.kind) and not isinstance(value, OwnEncoding):
         loaded = getattr(sys.modules[type(value).__module__], "__source__", None)
-        return OwnEncoding(**value.plain(), source=loaded or _source(value.kind))
+        return OwnEncoding(**value.plain(), source=loaded or source_of(value.kind))
     return value
 
 
-def _source(kind: str) -> str:
+def source_of(kind: str) -> str:
     """The text of a kind's file: of the one being loaded, else from the working folder, else as it was loaded last."""
     file = kind.partition(":")[0]
     modules = [getattr(module, "__dict__", {}) for module in list(sys.modules.values())]
@@ -133,7 +133,7 @@ def carry(values: Any) -> Any:
         carried[path] = _plain(given)
         beside = path.removesuffix("kind") + "source"
         if path.endswith("kind") and is_own(given) and beside not in values:
-            carried[beside] = _source(given)
+            carried[beside] = source_of(given)
     return carried
 
 
