@@ -11,10 +11,11 @@ from torch.nn.functional import interpolate
 
 from trainables import pretrained
 from trainables.catalog import PEG, Composed, Concat, Fourier, Gabor, Learnable, NoEncoding
+from trainables.checkpoint import WEIGHTS, read
 from trainables.enters import Add
-from trainables.recipe import Fresh, FromFile, FromTimm, Recipe, RedGreen, ViT
+from trainables.recipe import AdamW, Fresh, FromFile, FromTimm, Recipe, RedGreen, Run, ViT
 from trainables.spec import LocusError, SpecError
-from trainables.train import begin
+from trainables.train import begin, train
 
 SIDES = {"embed_dim": 16, "depth": 2, "num_heads": 2, "patch_size": 4, "num_classes": 2}
 
@@ -79,6 +80,21 @@ def test_without_a_place_for_the_table_it_is_dropped(tmp_path, part):
     for name, value in gabor.state_dict().items():
         expected = drawn.state_dict() if name.startswith("encoding.") else model.state_dict()
         assert torch.equal(value, expected[name]), name
+
+
+def test_position_learns_on_a_frozen_trunk(tmp_path):
+    """The Gabor paper's setting: bitwise the trunk of the file after training, and every number of position moved."""
+    model = theirs()
+    spec = recipe(Gabor(enters=Add(places=("query", "key"))), saved(model, tmp_path).put({"part": "backbone"}))
+    data = RedGreen(image=16, train=60, validation=20, test=20)
+    spec = spec.put({"learns": "position", "data": data, "optimiser": AdamW(epochs=2, batch=20, lr=0.01)})
+    list(train(Run(recipe=spec, seed=0), tmp_path))
+    drawn = begin(spec, 0).state_dict()
+    for name, value in read(tmp_path / WEIGHTS).items():
+        if name.startswith("encoding."):
+            assert not torch.equal(value, drawn[name]), name
+        else:
+            assert torch.equal(value, model.state_dict()[name]), name
 
 
 def test_the_encoding_alone_is_the_table(tmp_path):
