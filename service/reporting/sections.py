@@ -60,8 +60,11 @@ def measured(result: Findings) -> Table | None:
 def _sizes(rows: Sequence[TrialResult]) -> dict[str, list[str]]:
     """How many parameters each row's model has, and how many learn, where rows differ in that."""
     weights = [weigh(row.recipe) for row in rows]
-    counts = {"parameters": [w.parameters for w in weights], "learnt": [w.learnt for w in weights]}
-    return {name: [f"{n:,}" for n in some] for name, some in counts.items() if len({*some}) > 1}
+    counts = {"parameters": [weight.parameters for weight in weights]}
+    learnt = [weight.learnt for weight in weights]
+    if learnt != counts["parameters"]:
+        counts["learnt"] = learnt
+    return {name: [f"{count:,}" for count in some] for name, some in counts.items() if len({*some}) > 1}
 
 
 def _note(gaps: bool, published: bool) -> str:
