@@ -61,7 +61,7 @@ def fetched(name: str) -> dict[str, Tensor]:
         with torch.random.fork_rng(devices=[]):  # timm draws weights before it loads them
             weights: dict[str, Tensor] = timm.create_model(name, pretrained=True).state_dict()
     except (OSError, RuntimeError) as error:
-        why = str(error).splitlines()[0]
+        why = str(error).partition("\n")[0]
         raise LocusError(
             f"timm's weights of {name} could not be fetched ({why}); give start.kind from_file with a checkpoint"
         ) from None
