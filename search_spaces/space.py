@@ -14,8 +14,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from trainables.catalog import is_own
+from trainables.own import source_of
 from trainables.recipe import Recipe
-from trainables.spec import Spec, require
+from trainables.spec import WHERE, Spec, require
 
 
 class Real(Spec):
@@ -124,6 +126,9 @@ class Space(Spec):
     given: dict[str, dict[str, dict[str, Domain]]] = Field(
         default_factory=dict, description="{path: {value: {path: domain}}}"
     )
+    sources: Annotated[dict[str, str], WHERE] = Field(
+        default_factory=lambda told: _sources(told), description="{kind: text of its file}, of kinds of one's own"
+    )
 
     @model_validator(mode="after")
     def _known(self) -> Space:
@@ -173,7 +178,7 @@ class Space(Spec):
             if path not in values
         }
         domains = {path: domain for path, domain in domains.items() if path not in values}
-        return Space(domains=domains, given=given) if domains else None
+        return Space(domains=domains, given=given, sources=self.sources) if domains else None
 
     def point(self, base: Recipe, ask: Ask) -> dict[str, Any]:
         """Values for every open path, each coordinate answered by `ask(name, coordinate)`."""
@@ -204,6 +209,11 @@ class Space(Spec):
                     found[name] = (domain, values[path])
         return found
 
+    def carried(self, values: dict[str, Any]) -> dict[str, Any]:
+        """A point's values with the source beside each kind of one's own, as a recipe takes them."""
+        own = {path: value for path, value in values.items() if path.endswith("kind") and is_own(value)}
+        return values | {path.removesuffix("kind") + "source": self.sources[kind] for path, kind in own.items()}
+
     def require_point(self, base: Recipe, values: dict[str, Any], where: str) -> None:
         """Complains with `require` where values are no point of this space: a path too few or too many, or outside."""
         paths = [path for path, _ in self._open(values)]
@@ -233,6 +243,14 @@ class Space(Spec):
 _YES_NO = Choice(options=(False, True))
 CLOSE = 1e-9
 """By how much, relatively, a factor may stray by rounding."""
+
+
+def _sources(told: dict[str, Any]) -> dict[str, str]:
+    """The text of each file whose encodings may be chosen: it comes along, as with an arm."""
+    given = [domains for cases in told.get("given", {}).values() for domains in cases.values()]
+    chosen = [domain for domains in (told.get("domains", {}), *given) for domain in domains.values()]
+    kinds = [option for domain in chosen if isinstance(domain, Choice) for option in domain.options]
+    return {str(kind): source_of(str(kind)) for kind in kinds if is_own(kind)}
 
 
 def _value(path: str, base: Recipe, values: dict[str, Any]) -> Any:

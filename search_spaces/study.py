@@ -46,7 +46,7 @@ class Search(Spec):
 
     kind: Literal["search"] = Field(default="search", init=False)
     space: Space
-    first: tuple[Values, ...] = Field(default=(), strict=False, description="a list of {path: value}")
+    first: tuple[dict[str, Any], ...] = Field(default=(), strict=False, description="a list of {path: value}")
     trials: int = Field(default=20, gt=0, description="a positive number of trials")
     stop: Halving | None = None
 
@@ -148,7 +148,7 @@ class Study(Spec):
             self.score.metric == measure, "score.metric", f"{measure!r} for {self.base.data.kind}", self.score.metric
         )
         for point in self._points():
-            self.base.put(point)
+            self.recipe(point)
         known = self.names()
         for claim in self.claims:
             for who in (claim.who, getattr(claim, "than", claim.who)):
@@ -161,6 +161,10 @@ class Study(Spec):
         for point in self.plan.first:
             self.plan.space.require_point(self.base, point, "plan.first")
         return [*self.plan.first, *probes(self.plan.space, self.base)]
+
+    def recipe(self, values: dict[str, Any]) -> Recipe:
+        """The recipe of an arm or a point."""
+        return self.base.put(self.plan.space.carried(values) if isinstance(self.plan, Search) else values)
 
     def names(self) -> list[str]:
         """What claims and published numbers may speak of: the arms, or `best` and `first`."""
@@ -244,7 +248,7 @@ class Edition(Spec):
     @property
     def definition(self) -> dict[str, Any]:
         """What can change a run or choose a trial; under one id it may not change."""
-        plan = _sourceless(self.study.plan.identity())
+        plan = _placeless(self.study.plan.identity())
         for free in ("trials", "baseline"):
             plan.pop(free, None)
         return {"base": self.study.base.identity(), "plan": plan, "score": self.study.score.plain()}
@@ -255,8 +259,7 @@ class Edition(Spec):
 
     def trial(self, number: int, values: dict[str, Any], name: str = "") -> Trial:
         """A trial of this study: its values put on the base recipe."""
-        recipe = self.study.base.put(values)
-        return Trial(number=number, name=name or short(values), values=values, recipe=recipe)
+        return Trial(number=number, name=name or short(values), values=values, recipe=self.study.recipe(values))
 
     def arms(self) -> list[Trial]:
         """The trials of an ablation, in order."""
@@ -269,12 +272,13 @@ def _overrides(arm: Mapping[str, Any], path: str) -> bool:
     return any(path == said or path.startswith(f"{said.removesuffix('.kind')}.") for said in arm)
 
 
-def _sourceless(value: Any) -> Any:
-    """Plain values without the text of own encodings' files: what computes an answer is its code, not its question."""
+def _placeless(value: Any) -> Any:
+    """Plain values without what changes no question: the text of own encodings' files, and where weights lie."""
     if isinstance(value, dict):
         own = {name.removesuffix("kind") + "source" for name, kind in value.items() if is_own(kind)}
-        return {name: _sourceless(item) for name, item in value.items() if name not in own}
-    return [_sourceless(item) for item in value] if isinstance(value, list | tuple) else value
+        files = {name.removesuffix("sha256") + "path" for name in value if name.endswith("sha256")}
+        return {name: _placeless(item) for name, item in value.items() if name not in own | files}
+    return [_placeless(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _first(*counts: int | None) -> int:

@@ -18,6 +18,7 @@ from service.mirror_curve import Point, mean_curve
 from trainables.catalog import EncodingSpec
 from trainables.recipe import Recipe, Run
 from trainables.spec import Spec, SpecError, digest
+from trainables.weight import weigh
 
 Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
 Place = tuple[str, str, int | None]
@@ -204,7 +205,9 @@ def _params(edition: Edition, trial: Trial) -> dict[str, str]:
             found[path] = _text(recipe.get(path))
         except SpecError:  # a path of another kind's: this recipe has no such number
             continue
-    return found | {"encoding.kind": recipe.encoding.label}
+    weight = weigh(recipe)
+    counts = {"parameters": str(weight.parameters), "parameters.learnt": str(weight.learnt)}
+    return found | {"encoding.kind": recipe.encoding.label} | counts
 
 
 def _text(value: Any) -> str:

@@ -52,7 +52,9 @@ class Plan:
         if not self.to_train:
             time = "nothing to wait for"
         memory = self.weight.memory_bytes * self.placement.at_once / 2**30
-        yield f"{self.placement}; {self.weight.parameters:,} parameters, {memory:.1f} GiB in all"
+        some = self.weight.learnt < self.weight.parameters
+        learnt = f", {self.weight.learnt:,} of them learn" if some else ""
+        yield f"{self.placement}; {self.weight.parameters:,} parameters{learnt}, {memory:.1f} GiB in all"
         yield f"plan: {id}: {', '.join(parts)}; {time}"
 
 

@@ -294,6 +294,9 @@ class PEG(EncodingSpec):
                 layer = dim * (dim * area + 2)
         return len(self.places) * self.layers * layer
 
+    def learnt(self, shape: Shape) -> int:
+        return 0 if self.frozen else self.parameters(shape)
+
 
 class Composed(EncodingSpec):
     """Several encodings, one after the other: `encoding.parts.1.gamma` is the second part's gamma."""
@@ -331,6 +334,9 @@ class Composed(EncodingSpec):
 
     def parameters(self, shape: Shape) -> int:
         return sum(part.parameters(replace(shape, widths=told)) for part, told in self._told(shape.widths))
+
+    def learnt(self, shape: Shape) -> int:
+        return sum(part.learnt(replace(shape, widths=told)) for part, told in self._told(shape.widths))
 
     def _told(self, widths: Widths) -> list[tuple[EncodingSpec, Widths]]:
         """Each part with the widths it will see: one that takes channels of the tokens leaves fewer to those before."""

@@ -16,6 +16,8 @@ from trainables.spec import SpecError
 
 CHECKPOINT = "checkpoint.pt"
 WEIGHTS = "weights.pt"
+HEADS = ("head.", "head_dist.")
+"""What follows the task: where classes differ, it stays as it was drawn."""
 
 
 def write(path: Path, value: Any) -> None:
@@ -38,8 +40,13 @@ def read(path: Path, device: torch.device | str = "cpu") -> Any:
     return torch.load(path, map_location=device, weights_only=True)
 
 
-def take(model: nn.Module, weights: dict[str, Tensor], part: Literal["encoding", "backbone", "all"]) -> list[str]:
-    """Gives the model the parent's weights of a part, by name; the names that were taken.
+def take(
+    model: nn.Module,
+    weights: dict[str, Tensor],
+    part: Literal["encoding", "backbone", "all"],
+    giver: str = "start.values must give a parent",
+) -> list[str]:
+    """Gives the model a parent's weights of a part, by name; the names that were taken. `giver` begins a complaint.
 
     `encoding`: every parameter of the encoding. `backbone`: every other one, the head where its shape fits (a head of
     another task stays as it was drawn). `all`: both, but an encoding that the parent lacks stays as it was drawn.
@@ -54,9 +61,9 @@ def take(model: nn.Module, weights: dict[str, Tensor], part: Literal["encoding",
         theirs = weights.get(name)
         if theirs is not None and theirs.shape == mine.shape:
             taken[name] = theirs
-        elif not name.startswith("head.") and not (inside and part == "all" and theirs is None):
+        elif not name.startswith(HEADS) and not (inside and part == "all" and theirs is None):
             got = "none" if theirs is None else f"shape {tuple(theirs.shape)}"
-            raise SpecError(f"start.values must give a parent with {name} of shape {tuple(mine.shape)}, got {got}")
+            raise SpecError(f"{giver} with {name} of shape {tuple(mine.shape)}, got {got}")
     if not taken:
         raise SpecError(f"start.part must name weights that the encoding has, got {part!r}")
     model.load_state_dict(taken, strict=False)

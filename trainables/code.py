@@ -30,6 +30,9 @@ NEVER = (
 )  # fmt: skip
 """Files whose content is in the key, or changes no number."""
 
+STARTS = {name: ("pretrained.py", "weights_file.py") for name in ("from_file", "from_timm")}
+"""Files that bring weights from elsewhere, by the kind of the start."""
+
 
 class Code(Spec):
     """Digests of the files that compute a run's numbers, by name."""
@@ -59,6 +62,7 @@ class Codes:
         node: Recipe | None = recipe
         while node is not None:
             names.add(f"{node.data.kind}.py")
+            names.update(STARTS.get(node.start.kind, ()))
             names.update(encoding_files(node.encoding))
             own.update(_sources(node.encoding))
             node = node.parent
@@ -74,7 +78,8 @@ class Codes:
 def encoding_files(encoding: EncodingSpec) -> set[str]:
     """The files in `encodings/` that compute an encoding: of its kinds, of how codes enter, and what they import."""
     classes = {MODULES[part.kind] for part in _leaves(encoding) if part.kind in MODULES}
-    enters = [part.enters for part in _leaves(encoding) if isinstance(part, CodeSpec)]
+    specs = [part.spec if isinstance(part, OwnEncoding) else part for part in _leaves(encoding)]
+    enters = [spec.enters for spec in specs if isinstance(spec, CodeSpec)]
     classes |= {ENTRIES[how.kind] for how in enters if how != Add()}
     files: set[str] = set()
     left = {name.partition(":")[0] for name in classes}

@@ -104,6 +104,10 @@ class EncodingSpec(Spec):
         """How many parameters it has, for the plan; an encoding of one's own that does not say counts for nothing."""
         return 0
 
+    def learnt(self, shape: Shape) -> int:
+        """How many of its parameters learn."""
+        return self.parameters(shape)
+
     def identity(self) -> Any:
         """As `Spec.identity`, but a node that is its default goes unsaid: what is new leaves the keys as they are."""
         fields = type(self).model_fields

@@ -29,14 +29,18 @@ class OwnEncoding(EncodingSpec):
     @classmethod
     def _complete(cls, value: Any) -> Any:
         if isinstance(value, dict) and {"kind", "source"} <= value.keys():
-            knobs = {name: item for name, item in value.items() if name not in ("kind", "source")}
-            return {**value, **_own_class(value["kind"], value["source"]).read(knobs).plain()}
+            made = _own_class(value["kind"], value["source"]).read(_knobs(value))
+            return {**value, **{name: getattr(made, name) for name in made.fields()}}
         return value
 
     @property
     def spec(self) -> EncodingSpec:
         """The user's own spec, an instance of the class that `kind` names."""
-        return _own_class(self.kind, self.source).read(self.model_extra or {})
+        return _own_class(self.kind, self.source).read(_knobs(self.model_extra or {}))
+
+    @property
+    def idle(self) -> bool:
+        return self.spec.idle
 
     @property
     def label(self) -> str:
@@ -67,8 +71,20 @@ class OwnEncoding(EncodingSpec):
     def parameters(self, shape: Shape) -> int:
         return self.spec.parameters(shape)
 
+    def learnt(self, shape: Shape) -> int:
+        return self.spec.learnt(shape)
+
     def identity(self) -> Any:
         return self.spec.identity()
+
+
+def _knobs(values: Mapping[str, Any]) -> dict[str, Any]:
+    """An own encoding's knobs as plain values."""
+    return {name: _plain(value) for name, value in values.items() if name not in ("kind", "source")}
+
+
+def _plain(value: Any) -> Any:
+    return value.plain() if isinstance(value, Spec) else value
 
 
 def _own_class(kind: str, source: str) -> type[EncodingSpec]:
@@ -90,11 +106,11 @@ def carry_source(value: Any) -> Any:
     """A user's spec becomes an OwnEncoding with the source of the file that defines its class."""
     if isinstance(value, EncodingSpec) and is_own(value.kind) and not isinstance(value, OwnEncoding):
         loaded = getattr(sys.modules[type(value).__module__], "__source__", None)
-        return OwnEncoding(**value.plain(), source=loaded or _source(value.kind))
+        return OwnEncoding(**value.plain(), source=loaded or source_of(value.kind))
     return value
 
 
-def _source(kind: str) -> str:
+def source_of(kind: str) -> str:
     """The text of a kind's file: of the one being loaded, else from the working folder, else as it was loaded last."""
     file = kind.partition(":")[0]
     modules = [getattr(module, "__dict__", {}) for module in list(sys.modules.values())]
@@ -114,10 +130,10 @@ def carry(values: Any) -> Any:
     carried: dict[str, Any] = {}
     for path, value in values.items():
         given = carry_source(value)
-        carried[path] = given.plain() if isinstance(given, Spec) else given
+        carried[path] = _plain(given)
         beside = path.removesuffix("kind") + "source"
         if path.endswith("kind") and is_own(given) and beside not in values:
-            carried[beside] = _source(given)
+            carried[beside] = source_of(given)
     return carried
 
 

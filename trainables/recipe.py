@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from trainables.catalog import Encoding, NoEncoding, canonical
 from trainables.data_spec import Data, Digits, RedGreen
-from trainables.encoding_spec import Shape
+from trainables.encoding_spec import Shape, Takes
 from trainables.model_spec import ViT
 from trainables.spec import Spec, digest, require
 from trainables.start import (
@@ -103,6 +103,10 @@ class Recipe(Spec):
         self.model.accept(self.encoding, self.data.size)
         learnt = self.learns == "all" or not isinstance(self.encoding, NoEncoding)
         require(learnt, "learns", "'all' where the encoding is none", self.learns)
+        if isinstance(self.start, FromFile | FromTimm) and self.start.part != "encoding":
+            whole = all(self.encoding.takes(shape.widths) == Takes() for shape in self.shapes)
+            must = "fresh or from_trial where position takes channels, which replaces layers"
+            require(whole, "start.kind", must, self.start.kind)
         if isinstance(self.start, FromTrial):
             self.parent  # noqa: B018 (it must build)
         return self

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import hashlib
+import os
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, model_validator
 
 from trainables.catalog import Values
-from trainables.spec import WHERE, Spec
+from trainables.spec import WHERE, Spec, require
 
 Part = Literal["encoding", "backbone", "all"]
 _PART = "encoding, backbone or all"
 _SHA256 = "the 64 hex digits of the file's SHA-256 (sha256sum FILE)"
+FilePath = Annotated[str, AfterValidator(os.path.abspath), WHERE]
+"""Where a file lies: seen from the working folder it is given in, so that a worker elsewhere finds it."""
+
+
+def _known_by_content(value: Any) -> Any:
+    """Where a file is given without its digest, the complaint says it."""
+    if isinstance(value, dict) and "sha256" not in value and os.path.isfile(str(value.get("path"))):
+        with open(value["path"], "rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+        require(False, "sha256", f"given ({found} is that of {value['path']})", None)
+    return value
 
 
 class Fresh(Spec):
@@ -38,9 +51,11 @@ class FromFile(Spec):
     """
 
     kind: Literal["from_file"] = Field(default="from_file", init=False)
-    path: Annotated[str, WHERE] = Field(description="the path of a file of weights")
+    path: FilePath = Field(description="the path of a file of weights")
     sha256: str = Field(pattern="^[0-9a-f]{64}$", description=_SHA256)
     part: Part = Field(default="all", description=_PART)
+
+    _digest = model_validator(mode="before")(_known_by_content)
 
 
 class FromTimm(Spec):
@@ -80,9 +95,11 @@ class TaughtByFile(Spec):
     """
 
     kind: Literal["from_file"] = Field(default="from_file", init=False)
-    path: Annotated[str, WHERE] = Field(description="the path of a file of weights")
+    path: FilePath = Field(description="the path of a file of weights")
     sha256: str = Field(pattern="^[0-9a-f]{64}$", description=_SHA256)
     values: Values = Field(default={}, description="{path: value} of what the teacher differs in")
+
+    _digest = model_validator(mode="before")(_known_by_content)
 
 
 Teacher = Annotated[NoTeacher | TaughtByTrial | TaughtByFile, Field(discriminator="kind")]

@@ -25,7 +25,7 @@ from trainables.host import Host, no_decay, trainable
 from trainables.initial import draw
 from trainables.optimiser import adamw, rate, set_rate
 from trainables.outcome import Diverged, Measurement
-from trainables.recipe import FromTrial, Recipe, Run
+from trainables.recipe import FromFile, FromTimm, FromTrial, Recipe, Run
 from trainables.score import score, tally
 from trainables.streams import torch_stream
 
@@ -206,13 +206,17 @@ class Training:
 
 
 def begin(recipe: Recipe, seed: int, parent: Path | None = None) -> Host:
-    """The model before its first step: drawn from the seed, then given what `start` takes from the parent's weights."""
+    """The model before its first step: drawn from the seed, then given what `start` takes from a parent or a file."""
     with torch.random.fork_rng(devices=[]):  # timm draws from the global generator, which is not ours to move
         model = build_model(recipe)
     draw(model, seed)
     if isinstance(recipe.start, FromTrial):
         assert parent is not None, "a run with a parent needs the parent's weights"
         take(model, read(parent), recipe.start.part)
+    elif isinstance(recipe.start, FromFile | FromTimm):
+        from trainables.pretrained import start_from  # computes these runs' numbers alone (trainables.code)
+
+        start_from(model, recipe, recipe.start)
     trainable(model, recipe.learns)
     return model
 

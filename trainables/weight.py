@@ -13,9 +13,13 @@ PROCESS_BYTES = 800 * 2**20
 
 @dataclass(frozen=True)
 class Weight:
-    """Parameters of a model, and the memory of its training. Units: bytes, within a factor of about 1.5."""
+    """Parameters of a model, those of them that learn, and the memory of its training.
+
+    Units: bytes, within a factor of about 1.5.
+    """
 
     parameters: int
+    learnt: int
     memory_bytes: int
 
 
@@ -25,12 +29,14 @@ def weigh(recipe: Recipe) -> Weight:
     Memory: the process, the data as bytes, each parameter four times (value, gradient, two moments), and the
     activations that one batch keeps for its gradient.
     """
-    parameters = trunk_parameters(recipe) + position_parameters(recipe)
+    trunk = trunk_parameters(recipe)
+    parameters = trunk + position_parameters(recipe)
+    learnt = sum(recipe.encoding.learnt(shape) for shape in recipe.shapes) + (trunk if recipe.learns == "all" else 0)
     number = 8 if recipe.optimiser.precision == "float64" else 4
     channels, rows, columns = recipe.data.size
     images = (recipe.data.train + recipe.data.validation + recipe.data.test) * channels * rows * columns
     kept = recipe.optimiser.batch * recipe.model.kept(recipe.data.size, recipe.encoding.pairs)
-    return Weight(parameters, PROCESS_BYTES + images + number * (4 * parameters + kept))
+    return Weight(parameters, learnt, PROCESS_BYTES + images + number * (4 * parameters + kept))
 
 
 def position_parameters(recipe: Recipe) -> int:

@@ -10,6 +10,7 @@ from search_spaces.space import Above, Choice, Domain, Real, Subset
 from search_spaces.study import Ablation, short
 from service.reporting.provenance import circumstances, codes, configuration, plain
 from service.reporting.words import between, fixed, measure_name, p_text, plural, signed
+from trainables.weight import weigh
 
 if TYPE_CHECKING:
     from service.findings import Findings
@@ -41,17 +42,29 @@ def measured(result: Findings) -> Table | None:
     gaps = bool(result.differences)
     published = any(_published(result, row) for row in rows)
     metric = measure_name(result.edition.study.score.test)
-    head = ["arm" if ablation else "point", "seeds", metric, "95 % interval"]
+    sizes = _sizes(rows)
+    head = ["arm" if ablation else "point", *sizes, "seeds", metric, "95 % interval"]
     head += ["published"] * published + ["to baseline", "95 % interval", "p (Holm)"] * gaps + ["validation"]
     body = []
-    for row in rows:
-        said = [_name(result, row), _seeds(row), _spread(row.test), between(row.test.interval)]
+    for place, row in enumerate(rows):
+        counts = [counts[place] for counts in sizes.values()]
+        said = [_name(result, row), *counts, _seeds(row), _spread(row.test), between(row.test.interval)]
         said += (
             [_published(result, row)] * published + (_gap(result, row) if gaps else []) + [fixed(row.validation.mean)]
         )
         body.append(tuple(said))
     strong = frozenset(place for place, row in enumerate(rows) if row is result.best)
     return Table(tuple(head), body, strong=strong, note=_note(gaps, published), wide=True)
+
+
+def _sizes(rows: Sequence[TrialResult]) -> dict[str, list[str]]:
+    """How many parameters each row's model has, and how many learn, where rows differ in that."""
+    weights = [weigh(row.recipe) for row in rows]
+    counts = {"parameters": [weight.parameters for weight in weights]}
+    learnt = [weight.learnt for weight in weights]
+    if learnt != counts["parameters"]:
+        counts["learnt"] = learnt
+    return {name: [f"{count:,}" for count in some] for name, some in counts.items() if len({*some}) > 1}
 
 
 def _note(gaps: bool, published: bool) -> str:

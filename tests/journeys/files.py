@@ -114,3 +114,20 @@ study = Study(
 """
 )
 """Arms that start from other runs: `once` from one, `twice` from one that starts from the same."""
+
+PLUGGED = (
+    SMALL
+    + """
+FILE = {"kind": "from_file", "path": "weights.pt", "sha256": "SHA256"}
+study = Study(
+    name="plugged",
+    question="Does position plugged into a trained trunk help?",
+    base=BASE.put({"encoding.kind": "gabor", "start": {**FILE, "part": "backbone"}, "learns": "position"}),
+    plan=Ablation(
+        arms={"gabor": {}, "table": {"encoding.kind": "learnable", "start": FILE, "learns": "all"}}, baseline="table"
+    ),
+    seeds=1,
+)
+"""
+)
+"""Arms that start from a file of weights: position alone learns, or all of it with the file's table."""

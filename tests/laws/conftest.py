@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -16,7 +17,7 @@ from trainables.vit import PositionedViT
 TOYS = (Path(__file__).parent / "toys.py").read_text()
 
 
-def toy(name: str, **knobs: float) -> OwnEncoding:
+def toy(name: str, **knobs: Any) -> OwnEncoding:
     """An encoding from the user's file toys.py."""
     return OwnEncoding(kind=f"toys.py:{name}", source=TOYS, **knobs)
 
@@ -71,6 +72,12 @@ EXAMPLES: dict[str, tuple[EncodingSpec, ...]] = {
         catalog.Composed(parts=(catalog.PEG(), catalog.Fourier(), catalog.Fourier(gamma=9.0))),
     ),
     "toys.py:Spiral": (toy("Spiral"), toy("Spiral", turns=0.7)),
+    "toys.py:Tide": (
+        toy("Tide"),
+        toy("Tide", enters=enters.Concat(split=0.25)),
+        toy("Tide", enters=enters.Extend(channels=2, shared=False)),
+        toy("Tide", enters=enters.Parts(parts=(1, 2))),
+    ),
     "toys.py:Beside": (toy("Beside", tokens=5), toy("Beside", q=2, k=2), toy("Beside", v=3), toy("Beside", extra=4)),
     "toys.py:Marker": (toy("Marker"),),
 }

@@ -1,8 +1,5 @@
 """Keys of recipes stay as they are, and the code of an answer names every file that computes it."""
 
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -100,69 +97,3 @@ def test_the_way_of_entering_is_part_of_the_code():
     codes = Codes()
     plain, beside = (codes(Recipe(encoding=Learnable(enters=how))) for how in (Add(), Concat()))
     assert "trainables/encodings/concatenation.py" in plain.changed(beside)
-
-
-SPEC = '''
-
-class Ramp(enters.CodeSpec):
-    """A code that rises along the rows."""
-
-    kind: Literal["ramp"] = Field(default="ramp", init=False)
-
-    def code_parameters(self, width: int, shape: Shape) -> int:
-        return width
-
-
-def _kind('''
-
-MODULE = """
-import torch
-from torch import nn
-
-from trainables.encoding import Code
-
-
-class Ramp(Code):
-    undecayed = ("slope",)
-
-    def __init__(self, spec, widths, grid, depth):
-        super().__init__()
-        self.slope = nn.Parameter(torch.empty(widths.dim))
-        at = torch.cat([torch.zeros(grid.prefix), grid.coordinates()[:, 1].float()])
-        self.register_buffer("at", at, persistent=False)
-
-    def code(self):
-        return torch.outer(self.at, self.slope)
-
-    def start(self, name, value, stream):
-        value.normal_(generator=stream)
-"""
-
-TRIES = """
-import torch
-from trainables.code import Codes
-from trainables.initial import draw
-from trainables.recipe import Recipe
-from trainables.backbones import build_model
-from trainables.weight import weigh
-
-recipe = Recipe().put({"encoding.kind": "ramp", "encoding.enters.kind": "concat", "encoding.enters.split": 0.25})
-model = build_model(recipe)
-draw(model, 0)
-model(torch.randn(2, 3, 32, 32)).sum().backward()
-assert model.encoding.ramp.slope.shape == (16,) and model.encoding.ramp.slope.grad.any()
-assert sum(value.numel() for value in model.parameters()) == weigh(recipe).parameters
-assert "trainables/encodings/ramp.py" in Codes()(recipe).files
-"""
-
-
-def test_a_new_kind_is_a_spec_a_file_and_a_line(tmp_path):
-    """Its spec and its name in catalog.py, a file, a line in encodings/__init__.py: built, entered, counted, keyed."""
-    shutil.copytree(ROOT / "trainables", tmp_path / "trainables", ignore=shutil.ignore_patterns("__pycache__"))
-    catalog, names = tmp_path / "trainables/catalog.py", tmp_path / "trainables/encodings/__init__.py"
-    text = catalog.read_text().replace("\n\ndef _kind(", SPEC)
-    catalog.write_text(text.replace("    | Annotated[PEG,", '    | Annotated[Ramp, Tag("ramp")]\n    | Annotated[PEG,'))
-    names.write_text(names.read_text().replace('    "peg":', '    "ramp": "ramp:Ramp",\n    "peg":'))
-    (tmp_path / "trainables/encodings/ramp.py").write_text(MODULE)
-    done = subprocess.run([sys.executable, "-c", TRIES], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr

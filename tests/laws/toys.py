@@ -7,6 +7,7 @@ from torch import nn
 
 from trainables.catalog import EncodingSpec
 from trainables.encoding import Code, PositionEncoding, Takes
+from trainables.enters import CodeSpec
 
 
 class Spiral(EncodingSpec):
@@ -29,6 +30,39 @@ class SpiralCode(Code):
 
     def code(self):
         return self.amplitudes * (6.28 * self.angles).sin()
+
+    def start(self, name, value, stream):
+        value.normal_(generator=stream)
+
+
+class Tide(CodeSpec):
+    """A code that rises from patch to patch, as far as each channel learns; it enters as the house's codes do."""
+
+    kind: str = "toys.py:Tide"
+    height: float = 1.0
+
+    @property
+    def multiple(self):
+        return 2
+
+    def code_parameters(self, width, shape):
+        return width
+
+    def build(self, widths, grid, depth):
+        return TideCode(self.height, widths, grid)
+
+
+class TideCode(Code):
+    undecayed = ("slopes",)
+
+    def __init__(self, height, widths, grid):
+        super().__init__()
+        self.slopes = nn.Parameter(torch.empty(widths.dim))
+        at = height * torch.arange(1, grid.patches + 1) / grid.patches
+        self.register_buffer("at", torch.cat([torch.zeros(grid.prefix), at]), persistent=False)
+
+    def code(self):
+        return torch.outer(self.at, self.slopes)
 
     def start(self, name, value, stream):
         value.normal_(generator=stream)

@@ -22,6 +22,7 @@ from service.journal import Confirms, Counts, Ended, FailedWith, Measured, Plann
 from service.mirror import Mirror, MirrorError
 from trainables.catalog import Fourier
 from trainables.recipe import FromTrial, Recipe, Run
+from trainables.weight import weigh
 
 EPOCHS = 3
 BASE = Recipe(encoding=Fourier(gamma=2.5)).put({"optimiser.epochs": EPOCHS})
@@ -143,6 +144,8 @@ def test_the_three_levels_show_what_the_table_promises(home, small):
     }  # fmt: skip
     study, trial, run = shown["reach@base"], shown["#00 gamma=2.5"], shown["#00 seed 1"]
     known = {"trial": "#00 gamma=2.5", "encoding.kind": "fourier", "data.task": "direction", "encoding.gamma": "2.5"}
+    known |= {"parameters": str(weigh(Recipe(encoding=Fourier())).parameters)}
+    known |= {"parameters.learnt": known["parameters"]}
     assert study.data.params == {"budget": "base"}
     assert trial.data.params == known
     assert run.data.params == known | {"seed": "1"}

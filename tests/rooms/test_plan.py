@@ -1,6 +1,7 @@
 """The plan: what is done, what is reused, what is missing and why, how long."""
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tests.rooms.toy import Toy, conduct, driving
 from trainables.catalog import Fourier
 from trainables.code import Codes
 from trainables.recipe import FromTrial, Recipe
+from trainables.weight import Weight
 
 BASE = Recipe(encoding=Fourier(gamma=2.5)).put({"optimiser.epochs": 6})
 
@@ -52,6 +54,13 @@ def test_before_the_first_run_all_is_missing_and_the_time_unknown(home: Home) ->
     first, last = found.lines("arms@base")
     assert first.startswith("2 runs at once, 1 thread each, cpu; ")
     assert last == "plan: arms@base: 4 runs to train, 0 done, 0 reused; unknown until the first epoch"
+
+
+def test_what_learns_is_said_where_something_does_not(home: Home) -> None:
+    found = planned(home, arms())
+    assert " parameters, " in next(iter(found.lines("x")))
+    some = replace(found, weight=Weight(25_010, 10_752, 2**30))
+    assert next(iter(some.lines("x"))).endswith("; 25,010 parameters, 10,752 of them learn, 2.0 GiB in all")
 
 
 def test_parents_are_counted_once(home: Home) -> None:

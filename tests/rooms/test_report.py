@@ -3,6 +3,7 @@ import re
 import xml.etree.ElementTree as ElementTree
 from io import StringIO
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -12,12 +13,15 @@ from hypothesis import strategies as st
 from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Search, Study
 from service.home import Home
+from service.reporting import sections
 from service.reporting.provenance import circumstances, configuration, stale
 from service.reporting.svg import apart
 from service.reporting.words import duration, number, p_text, signed
 from service.results import Result
 from tests.rooms.by_hand import ENVIRONMENT, ByHand, ablated, base, searched
 from trainables.catalog import Composed, Fourier, Learnable
+from trainables.recipe import Recipe
+from trainables.weight import weigh
 
 
 @pytest.fixture(scope="module")
@@ -225,3 +229,13 @@ def searched_two() -> Study:
     domains = {"encoding.kind": Choice(("fourier", "peg")), "optimiser.lr": Real(low=1e-4, high=0.1, log=True)}
     plan = Search(space=Space(domains, {"encoding.kind": {"fourier": gamma}}), trials=3)
     return Study(name="two", question="Which kind, how fast?", base=base(), plan=plan)
+
+
+def test_parameters_stand_where_arms_differ_in_them(ablation):
+    result, _ = ablation
+    weights = {row.name: weigh(row.recipe) for row in result.of("trial")}
+    table = sections.measured(result)
+    assert table.head[:3] == ("arm", "parameters", "seeds"), "all of them learn"
+    assert [row[1] for row in table.rows] == [f"{weight.parameters:,}" for weight in weights.values()]
+    rows = [SimpleNamespace(recipe=Recipe(encoding=Fourier(), learns=learns)) for learns in ("all", "position")]
+    assert sections._sizes(rows) == {"learnt": ["57,698", "4,256"]}, "the models are as large as each other"

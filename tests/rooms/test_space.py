@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from search_spaces.space import Above, Choice, Integer, Real, Space, Subset, probes
-from trainables.catalog import PEG, Composed, Fourier
+from search_spaces.study import Edition, Search, Study
+from trainables.catalog import PEG, Composed, Fourier, OwnEncoding
 from trainables.recipe import Recipe, ViT
 from trainables.spec import SpecError
 
@@ -185,3 +186,41 @@ def test_points_outside_are_refused(values: dict, said: str) -> None:
 
     with pytest.raises(SpecError, match=said):
         Holder()
+
+
+OWN = """
+from trainables.catalog import EncodingSpec
+
+
+class Wave(EncodingSpec):
+    kind: str = "own.py:Wave"
+    length: float = 2.0
+
+
+class Step(EncodingSpec):
+    kind: str = "own.py:Step"
+"""
+
+
+def test_kinds_of_ones_own_may_be_chosen(tmp_path, monkeypatch) -> None:
+    """Their source comes along, also to where the file is not; an edited file is the same question."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text(OWN)
+    length = {"encoding.length": Real(low=1, high=8)}
+    kinds = Choice(options=("fourier", "own.py:Wave", "own.py:Step"))
+    searched = Space(domains={"encoding.kind": kinds}, given={"encoding.kind": {"own.py:Wave": length}})
+    first = {"encoding.kind": "own.py:Wave", "encoding.length": 4.0}
+    study = Study(name="own", question="?", base=Recipe(), plan=Search(space=searched, first=(first,)))
+    (tmp_path / "own.py").write_text(OWN + "# edited")
+    edited = study.plan.space.sources | {"own.py:Wave": OWN + "# edited"}
+    other = study.put({"plan.space.sources": edited})
+    (tmp_path / "own.py").unlink()
+    edition = Edition.read(study.at().plain())
+    assert edition == study.at()
+    assert edition.definition == other.at().definition
+    assert edition.trial(0, first).recipe.encoding == OwnEncoding(kind="own.py:Wave", source=OWN, length=4.0)
+    assert edition.trial(1, {"encoding.kind": "own.py:Step"}).recipe.encoding.kind == "own.py:Step"
+    assert edition.trial(2, {"encoding.kind": "fourier"}).recipe == Recipe(encoding=Fourier())
+    assert list(searched.coordinates(Recipe(), first)) == ["encoding.kind", "encoding.own.py:Wave.length"]
+    pinned = study.at(set={"optimiser.lr": 0.01, "encoding.kind": "own.py:Wave"}).study.plan
+    assert (list(pinned.space.domains), pinned.first) == (["encoding.length"], ({"encoding.length": 4.0},))

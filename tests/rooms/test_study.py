@@ -8,7 +8,7 @@ from search_spaces.claim import AtLeast, Better
 from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Ablation, Budget, Edition, Halving, Score, Search, Study, short
 from trainables.catalog import Fourier
-from trainables.recipe import FromTrial, Recipe, RedGreen
+from trainables.recipe import FromFile, FromTrial, Recipe, RedGreen
 from trainables.spec import SpecError
 
 GAMMA = Real(low=0.1, high=40, log=True)
@@ -207,3 +207,21 @@ def test_a_budget_reaches_the_parents() -> None:
     child = study.at(set={"optimiser.epochs": 4}).arms()[1].recipe
     assert child.parent.optimiser.epochs == 4
     assert child.parent.data.task == "distance"
+
+
+def test_where_a_file_of_weights_lies_is_no_part_of_the_definition() -> None:
+    def study(path: str, sha256: str = "0" * 64) -> Study:
+        file = {"kind": "from_file", "path": path, "sha256": sha256}
+        flat = {f"start.{name}": value for name, value in file.items()}
+        parent = {"kind": "from_trial", "values": {"start": file}}
+        arms = {"own": {}, "dict": {"start": file}, "flat": flat, "parent": {"start": parent}}
+        return Study(
+            name="weights", question="?", base=Recipe(start=FromFile(path, sha256)),
+            plan=Ablation(arms=arms, baseline="own"),
+        )  # fmt: skip
+
+    here, there = study("w.pt").at(), study("moved/w.pt").at()
+    assert here.definition == there.definition
+    assert "w.pt" not in str(here.definition)
+    assert [arm.runs(1)[0].key for arm in here.arms()] == [arm.runs(1)[0].key for arm in there.arms()]
+    assert study("w.pt", "1" * 64).at().definition != here.definition

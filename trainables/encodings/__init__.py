@@ -11,7 +11,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from trainables.catalog import Composed, EncodingSpec, OwnEncoding, Takes, Widths, canonical
+from trainables.catalog import Composed, EncodingSpec, OwnEncoding, Takes, Widths, canonical, is_own
 from trainables.enters import Add, CodeSpec, Slot
 from trainables.spec import SpecError
 
@@ -75,20 +75,18 @@ def _names(specs: tuple[EncodingSpec, ...]) -> list[str]:
 
 
 def _module(spec: EncodingSpec, widths: Widths, grid: Grid, depth: int) -> PositionEncoding:
-    if isinstance(spec, OwnEncoding):
-        return _own(spec, widths, grid, depth)
+    spec = spec.spec if isinstance(spec, OwnEncoding) else spec
     if isinstance(spec, CodeSpec):
-        return _code(spec, widths, grid, depth)
-    module: PositionEncoding = _found(MODULES[spec.kind])(spec, widths, grid, depth)
+        return _entering(spec, widths, grid, depth)
+    module: PositionEncoding = _made(spec, widths, grid, depth)
     return module
 
 
-def _code(spec: CodeSpec, widths: Widths, grid: Grid, depth: int) -> PositionEncoding:
+def _entering(spec: CodeSpec, widths: Widths, grid: Grid, depth: int) -> PositionEncoding:
     """One code that enters everywhere, or one for each place and block."""
     codes: dict[Slot, Code] = {}
     for slot in spec.enters.codes(depth):
-        told = replace(widths, dim=spec.enters.width(slot[0], widths))
-        codes[slot] = _found(MODULES[spec.kind])(spec, told, grid, depth)
+        codes[slot] = _made(spec, replace(widths, dim=spec.enters.width(slot[0], widths)), grid, depth)
     if spec.enters == Add():
         return codes["common", 0]
     entry: Entry = _found(ENTRIES[spec.enters.kind])(spec.enters, widths, depth)
@@ -100,22 +98,29 @@ def _code(spec: CodeSpec, widths: Widths, grid: Grid, depth: int) -> PositionEnc
     return code
 
 
+def _made(spec: EncodingSpec, widths: Widths, grid: Grid, depth: int) -> Any:
+    """The module of a spec as its file makes it."""
+    if is_own(spec.kind):
+        return _own(spec, widths, grid, depth)
+    return _found(MODULES[spec.kind])(spec, widths, grid, depth)
+
+
 def _found(name: str) -> Any:
     file, _, attribute = name.partition(":")
     return getattr(import_module(f"trainables.encodings.{file}"), attribute)
 
 
-def _own(spec: OwnEncoding, widths: Widths, grid: Grid, depth: int) -> PositionEncoding:
-    from trainables.encoding import PositionEncoding
+def _own(spec: EncodingSpec, widths: Widths, grid: Grid, depth: int) -> PositionEncoding:
+    from trainables.encoding import Code, PositionEncoding
 
-    make = getattr(spec.spec, "build", None)
+    name = type(spec).__name__
+    make = getattr(spec, "build", None)
     if make is None:
-        raise SpecError(f"{spec.label} of {spec.kind} must have a method build(widths, grid, depth), got none")
+        raise SpecError(f"{name} of {spec.kind} must have a method build(widths, grid, depth), got none")
     module = make(widths, grid, depth)
-    if not isinstance(module, PositionEncoding):
-        raise SpecError(
-            f"{spec.label}.build of {spec.kind} must return a PositionEncoding, got {type(module).__name__}"
-        )
+    must = Code if isinstance(spec, CodeSpec) else PositionEncoding
+    if not isinstance(module, must):
+        raise SpecError(f"{name}.build of {spec.kind} must return a {must.__name__}, got {type(module).__name__}")
     return module
 
 

@@ -1,0 +1,188 @@
+"""Weights from elsewhere: a model of timm's, written to a file, computes the same in ours, or is refused by name."""
+
+import hashlib
+
+import pytest
+import timm
+import torch
+from timm.models.deit import VisionTransformerDistilled
+from timm.models.vision_transformer import VisionTransformer
+from torch.nn.functional import interpolate
+
+from trainables import pretrained
+from trainables.catalog import PEG, Composed, Concat, Fourier, Gabor, Learnable, NoEncoding
+from trainables.checkpoint import WEIGHTS, read
+from trainables.enters import Add
+from trainables.recipe import AdamW, Fresh, FromFile, FromTimm, Recipe, RedGreen, Run, ViT
+from trainables.spec import LocusError, SpecError
+from trainables.train import begin, train
+
+SIDES = {"embed_dim": 16, "depth": 2, "num_heads": 2, "patch_size": 4, "num_classes": 2}
+
+
+def theirs(size=(16, 16), make=VisionTransformer, **knobs):
+    """A model of timm's with every weight drawn at random."""
+    model = make(img_size=size, **SIDES | knobs)
+    for number, value in enumerate(model.parameters()):
+        torch.nn.init.normal_(value, std=0.3, generator=torch.Generator().manual_seed(number))
+    return model.eval()
+
+
+def saved(model, folder):
+    path = folder / "theirs.pt"
+    torch.save({"model": model.state_dict()}, path)
+    return FromFile(str(path), hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+def recipe(encoding, start, read_out="class", image=16, **model):
+    spec = ViT(dim=16, depth=2, heads=2, patch=4, read_out=read_out).put(model)
+    return Recipe(data=RedGreen(image=image), model=spec, encoding=encoding, start=start)
+
+
+def images(rows=16, columns=16):
+    return torch.randn(3, 3, rows, columns, generator=torch.Generator().manual_seed(5))
+
+
+@pytest.mark.parametrize(("knobs", "read_out"), [
+    ({}, "class"),
+    ({"no_embed_class": True}, "class"),
+    ({"make": VisionTransformerDistilled}, "distilled"),
+    ({"global_pool": "avg", "class_token": False, "fc_norm": True}, "mean"),
+    ({"global_pool": "avg", "class_token": False, "fc_norm": False}, "gap"),
+])  # fmt: skip
+def test_a_table_and_its_trunk_compute_what_they_did(tmp_path, knobs, read_out):
+    model = theirs(**knobs)
+    for encoding in (Learnable(), Composed(parts=(PEG(places=()), Learnable(enters=Add(blocks=1))))):
+        ours = begin(recipe(encoding, saved(model, tmp_path), read_out), 0).eval()
+        assert torch.allclose(ours(images()), model(images()), atol=1e-6)
+
+
+def test_the_table_is_found_among_others(tmp_path):
+    """Not the one of queries, nor one with rows of its own for each block."""
+    parts = (Learnable(enters=Add(places=("query",))), Learnable(enters=Add(shared=False)), Learnable(), Gabor())
+    model = theirs()
+    spec = recipe(Composed(parts=parts), saved(model, tmp_path))
+    ours, drawn = begin(spec, 0).state_dict(), begin(spec.put({"start": Fresh()}), 0).state_dict()
+    assert torch.equal(ours["encoding.learnable_3.table"], model.pos_embed[0])
+    same = {name for name, value in ours.items() if name.startswith("encoding.") and torch.equal(value, drawn[name])}
+    assert same == {name for name in ours if name.startswith("encoding.")} - {"encoding.learnable_3.table"}
+
+
+@pytest.mark.parametrize("part", ["backbone", "all"])
+def test_without_a_place_for_the_table_it_is_dropped(tmp_path, part):
+    model = theirs()
+    start = saved(model, tmp_path).put({"part": part})
+    bare = begin(recipe(NoEncoding(), start), 0).eval()
+    gabor = begin(recipe(Gabor(), start), 0).eval()
+    torch.nn.init.zeros_(model.pos_embed)
+    assert torch.allclose(bare(images()), model(images()), atol=1e-6)
+    drawn = begin(recipe(Gabor(), Fresh()), 0)
+    for name, value in gabor.state_dict().items():
+        expected = drawn.state_dict() if name.startswith("encoding.") else model.state_dict()
+        assert torch.equal(value, expected[name]), name
+
+
+def test_position_learns_on_a_frozen_trunk(tmp_path):
+    """The Gabor paper's setting: bitwise the trunk of the file after training, and every number of position moved."""
+    model = theirs()
+    spec = recipe(Gabor(enters=Add(places=("query", "key"))), saved(model, tmp_path).put({"part": "backbone"}))
+    data = RedGreen(image=16, train=60, validation=20, test=20)
+    spec = spec.put({"learns": "position", "data": data, "optimiser": AdamW(epochs=2, batch=20, lr=0.01)})
+    list(train(Run(recipe=spec, seed=0), tmp_path))
+    drawn = begin(spec, 0).state_dict()
+    for name, value in read(tmp_path / WEIGHTS).items():
+        if name.startswith("encoding."):
+            assert not torch.equal(value, drawn[name]), name
+        else:
+            assert torch.equal(value, model.state_dict()[name]), name
+
+
+def test_the_encoding_alone_is_the_table(tmp_path):
+    model, spec = theirs(), recipe(Learnable(), Fresh())
+    child = begin(spec.put({"start": saved(model, tmp_path).put({"part": "encoding"})}), 0)
+    drawn = begin(spec, 0).state_dict()
+    for name, value in child.state_dict().items():
+        assert torch.equal(value, model.pos_embed[0] if name == "encoding.learnable.table" else drawn[name]), name
+
+
+@pytest.mark.parametrize("read_out", ["class", "distilled", "gap"])
+@pytest.mark.parametrize(("size", "ours"), [((16, 16), (12, 28)), ((24, 24), (12, 48)), ((12, 28), (12, 28))])
+def test_a_table_of_another_grid_is_resampled(tmp_path, monkeypatch, size, ours, read_out):
+    """4 x 4 to 3 x 7; 6 x 6 to 3 x 12, as many; 3 x 7 to the same."""
+    monkeypatch.setattr(RedGreen, "size", property(lambda self: (3, *ours)))
+    model = theirs(size, make=VisionTransformerDistilled) if read_out == "distilled" else theirs(size)
+    child = begin(recipe(Learnable(), saved(model, tmp_path), read_out), 0)
+    prefix = model.num_prefix_tokens
+    rows, columns = (side // 4 for side in size)
+    image = model.pos_embed[0, prefix:].T.reshape(1, 16, rows, columns)
+    new = tuple(side // 4 for side in ours)
+    moved = image if new == (rows, columns) else interpolate(image, new, mode="bicubic", align_corners=False)
+    kept = model.pos_embed[0, : {"class": 1, "distilled": 2, "gap": 0}[read_out]]
+    assert torch.allclose(child.encoding.learnable.table, torch.cat([kept, moved[0].flatten(1).T]), atol=1e-6)
+
+
+def test_a_head_of_other_classes_stays_as_drawn(tmp_path):
+    start = saved(theirs(num_classes=7, make=VisionTransformerDistilled), tmp_path)
+    child = begin(recipe(Learnable(), start, "distilled"), 0).state_dict()
+    drawn = begin(recipe(Learnable(), Fresh(), "distilled"), 0).state_dict()
+    for name in ("head.weight", "head.bias", "head_dist.weight", "head_dist.bias"):
+        assert torch.equal(child[name], drawn[name])
+
+
+@pytest.mark.parametrize(
+    ("knobs", "part", "said"),
+    [
+        ({"patch_size": 8}, "all", r"patch_embed\.proj\.weight of shape \(16, 3, 4, 4\), got shape \(16, 3, 8, 8\)"),
+        ({"in_chans": 1}, "backbone", r"patch_embed\.proj\.weight of shape \(16, 3, 4, 4\), got shape \(16, 1, 4, 4\)"),
+        ({"embed_dim": 24}, "all", r"with cls_token of shape \(1, 1, 16\), got shape \(1, 1, 24\)"),
+        ({"depth": 3}, "all", r"weights that this model has a place for, got blocks\.2\.norm1\.weight"),
+        ({"depth": 1}, "all", r"with blocks\.1\.norm1\.weight of shape \(16,\), got none"),
+        ({"init_values": 0.1}, "backbone", r"weights that this model has a place for, got blocks\.0\.ls1\.gamma"),
+        ({}, "encoding", r"with encoding\.gabor\.offset of shape \(16,\), got none"),
+    ],
+)
+def test_what_does_not_fit_is_named(tmp_path, knobs, part, said):
+    start = saved(theirs(**knobs), tmp_path).put({"part": part})
+    with pytest.raises(SpecError, match="start.path must name a file .*" + said):
+        begin(recipe(Gabor(), start), 0)
+
+
+def test_a_table_of_no_known_grid_is_refused(tmp_path):
+    start = saved(theirs((12, 28)), tmp_path)
+    with pytest.raises(SpecError, match="start must give a table of a square grid, or of one of 4 x 4, got 22 rows"):
+        begin(recipe(Learnable(), start), 0)
+
+
+def test_what_our_own_engine_wrote_is_taken(tmp_path):
+    parent = begin(recipe(Composed(parts=(Learnable(), Fourier())), Fresh()), 1)
+    start = saved(parent, tmp_path)
+    child = begin(recipe(Composed(parts=(Learnable(), Fourier())), start), 0).state_dict()
+    assert all(torch.equal(child[name], value) for name, value in parent.state_dict().items())
+    fourier = begin(recipe(Fourier(), start), 0).state_dict()
+    assert all(torch.equal(value, parent.state_dict()[name]) for name, value in fourier.items())
+
+
+@pytest.mark.parametrize("start", [FromFile("w.pt", "0" * 64), FromTimm("deit_tiny_patch16_224.fb_in1k")])
+def test_channels_that_position_takes_are_refused_when_the_recipe_is_made(start):
+    with pytest.raises(SpecError, match=r"start\.kind must be fresh or from_trial where position takes channels"):
+        recipe(Learnable(enters=Concat()), start)
+    recipe(Learnable(enters=Concat()), start.put({"part": "encoding"}))
+
+
+def test_timm_is_asked_by_name(monkeypatch):
+    monkeypatch.setattr(pretrained.timm, "create_model", lambda name, pretrained: theirs())
+    ours = begin(recipe(Learnable(), FromTimm("deit_tiny_patch16_224.fb_in1k")), 0).eval()
+    assert torch.allclose(ours(images()), theirs()(images()), atol=1e-6)
+    with pytest.raises(SpecError, match=r"start\.name must be one of .* such as deit_tiny_.*, got 'deit_tiny'"):
+        begin(recipe(Learnable(), FromTimm("deit_tiny")), 0)
+
+
+def test_without_a_network_timm_says_what_to_do(monkeypatch):
+    def fails(name, pretrained):
+        raise OSError("no route\nto host")
+
+    monkeypatch.setattr(timm, "create_model", fails)
+    name = "deit_tiny_patch16_224.fb_in1k"
+    said = rf"timm's weights of {name} could not be fetched \(no route\); give start\.kind from_file with a checkpoint"
+    with pytest.raises(LocusError, match=said):
+        begin(recipe(Learnable(), FromTimm(name)), 0)

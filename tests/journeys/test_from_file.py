@@ -1,0 +1,76 @@
+"""Weights of timm's in a file, given by a relative path: position learns on a frozen trunk, through the real engine."""
+
+import hashlib
+import re
+
+import pytest
+import torch
+from timm.models.vision_transformer import VisionTransformer
+
+from service.home import Home
+from service.journal import read
+from service.outcomes import Outcomes
+from tests.journeys.files import PLUGGED
+from tests.journeys.terminal import Terminal
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def plugged(tmp_path_factory):
+    terminal = Terminal(tmp_path_factory.mktemp("plugged"))
+    trunk = VisionTransformer(img_size=16, patch_size=4, embed_dim=16, depth=1, num_heads=2, num_classes=2)
+    terminal.weights = {name: value.clone() for name, value in trunk.state_dict().items()}
+    file = terminal.folder / "weights.pt"
+    torch.save({"model": terminal.weights}, file)
+    terminal.text = PLUGGED.replace("SHA256", hashlib.sha256(file.read_bytes()).hexdigest())
+    (terminal.folder / "plugged.py").write_text(terminal.text)
+    terminal.first = terminal.type("run", "./plugged.py")
+    yield terminal
+    terminal.clear()
+
+
+def facts(terminal):
+    return read(Home(terminal.home).study("plugged@base").journal)[0]
+
+
+def test_only_position_moved(plugged):
+    assert plugged.first.code == 0, plugged.first.out + plugged.first.err
+    home = Home(plugged.home)
+    ended = {fact.run: fact.code for fact in facts(plugged) if fact.fact == "ended"}
+    runs = {Outcomes(home).get(key, code).run.recipe.encoding.kind: (key, code) for key, code in ended.items()}
+    assert runs.keys() == {"gabor", "learnable"}
+    learnt = torch.load(Outcomes(home).weights(*runs["gabor"]), weights_only=True)
+    trunk = {name for name in learnt if not name.startswith("encoding.")}
+    assert trunk == plugged.weights.keys() - {"pos_embed"}
+    assert all(torch.equal(learnt[name], plugged.weights[name]) for name in trunk)
+    assert not torch.equal(
+        torch.load(Outcomes(home).weights(*runs["learnable"]), weights_only=True)["norm.weight"],
+        plugged.weights["norm.weight"],
+    )
+
+
+def test_what_learns_is_said(plugged):
+    assert re.search(r"; 4,370 parameters, 224 of them learn, ", plugged.first.out)
+    report = re.search(r"^report +(.*)$", plugged.first.out, re.MULTILINE)[1]
+    table = (plugged.home / "studies/plugged@base/report/report.md").read_text()
+    assert "| arm | parameters | learnt | seeds |" in table, report
+
+
+def test_the_file_elsewhere_is_the_same_question(plugged):
+    before = facts(plugged)
+    (plugged.folder / "moved").mkdir()
+    (plugged.folder / "weights.pt").rename(plugged.folder / "moved/weights.pt")
+    (plugged.folder / "plugged.py").write_text(plugged.text.replace("weights.pt", "moved/weights.pt"))
+    again = plugged.type("run", "./plugged.py")
+    assert again.code == 0, again.err
+    assert "plan: plugged@base: 0 runs to train, 2 done" in again.out
+    assert facts(plugged) == before
+    assert plugged.type("verify", "plugged").code == 0
+
+
+def test_another_files_content_fails_in_one_sentence(plugged):
+    (plugged.folder / "plugged.py").write_text(plugged.text.replace('name="plugged"', 'name="other"'))
+    torch.save({"other": torch.zeros(2, 3)}, plugged.folder / "weights.pt")
+    done = plugged.type("run", "./plugged.py", "--set", "optimiser.lr=0.02", "--seeds", "1")
+    assert re.search(r"weights\.pt must have the SHA-256 [0-9a-f]{64}, got [0-9a-f]{64}", done.out), done.out + done.err

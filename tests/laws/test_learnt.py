@@ -1,0 +1,52 @@
+"""How many parameters learn, by arithmetic alone, against the model that is built to be trained."""
+
+import pytest
+
+from trainables.catalog import PEG, Composed, Gabor, Learnable
+from trainables.enters import Add
+from trainables.model_spec import DEIT_TINY
+from trainables.recipe import Recipe, RedGreen, ViT
+from trainables.train import begin
+from trainables.weight import weigh
+
+UNCOUNTED = ("toys.py:Spiral", "toys.py:Beside", "toys.py:Marker")
+"""Encodings of one's own that do not say how many parameters they have."""
+
+
+SIZE = (3, 12, 20)
+
+
+@pytest.mark.parametrize("read_out", ["class", "mean", "distilled"])
+def test_what_learns_is_counted(encoding, read_out, monkeypatch):
+    monkeypatch.setattr(RedGreen, "size", property(lambda self: SIZE))
+    if encoding.kind in UNCOUNTED:
+        pytest.skip("it does not count")
+    model = ViT(dim=16, heads=2, depth=2, read_out=read_out)
+    for learns in ("all", "position") if encoding.learnt(model.shapes(SIZE)[0]) else ("all",):
+        recipe = Recipe(model=model, encoding=encoding, learns=learns)
+        built = [(value.numel(), value.requires_grad) for value in begin(recipe, 0).parameters()]
+        weight = weigh(recipe)
+        assert weight.parameters == sum(count for count, _ in built)
+        assert weight.learnt == sum(count for count, learning in built if learning)
+
+
+def own(form, *places):
+    return Gabor(form=form, enters=Add(places=places, shared=False))
+
+
+IN_QK, IN_V = own("gabor+edge", "query", "key"), own("edge", "value")
+
+
+@pytest.mark.parametrize(("spec", "count"), [
+    (IN_QK, 64_512),
+    (Composed(parts=(IN_QK, IN_V)), 78_336),
+    (Composed(parts=(IN_QK, IN_V, PEG(frozen=True))), 78_336),
+    (Learnable(enters=Add(places=("query", "key"), shared=False)), 907_776),
+])  # fmt: skip
+def test_published_counts_of_what_learns(spec, count, monkeypatch):
+    """Gabor paper, table 3: DeiT-Ti frozen, position alone learns."""
+    monkeypatch.setattr(RedGreen, "size", property(lambda self: (3, 224, 224)))
+    recipe = Recipe(model=DEIT_TINY, encoding=spec)
+    assert weigh(recipe.put({"learns": "position"})).learnt == count
+    frozen = 192 * 10 if isinstance(spec, Composed) and len(spec.parts) == 3 else 0
+    assert weigh(recipe).learnt == weigh(recipe).parameters - frozen

@@ -1,0 +1,137 @@
+"""Begins with weights from elsewhere: a file's, or those that timm fetches, in the names of our models.
+
+Our trunks keep timm's names, so only what timm says otherwise is brought over: its table of positions, which here is
+an encoding, and the norm before the read-out.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+
+import timm
+import torch
+from timm.layers import resample_abs_pos_embed
+from torch import Tensor
+
+from trainables.catalog import Composed, EncodingSpec, Learnable
+from trainables.checkpoint import HEADS, take
+from trainables.encoding import Composition
+from trainables.enters import Add
+from trainables.host import Host
+from trainables.recipe import Recipe
+from trainables.spec import LocusError, SpecError
+from trainables.start import FromFile, FromTimm
+from trainables.weights_file import read_weights
+
+TABLES: dict[str, str] = {}
+"""How timm calls a trunk's table of positions, by kind, where it is not `pos_embed`."""
+
+PREFIX = ("cls_token", "dist_token")
+NORMS = ("norm.", "fc_norm.")
+"""The last norm: before the read-out's average, or after it."""
+
+
+def start_from(model: Host, recipe: Recipe, start: FromFile | FromTimm) -> list[str]:
+    """Gives a model the weights that its recipe starts from; the names that were taken.
+
+    Raises: SpecError where they do not fit; LocusError where they cannot be had.
+    """
+    if isinstance(start, FromFile):
+        weights, giver = read_weights(start.path, start.sha256), "start.path must name a file"
+    else:
+        weights, giver = fetched(start.name), "start.name must name a model"
+    weights = renamed(weights, model, recipe)
+    if start.part != "encoding":
+        _refuse_strangers(weights, model, giver)
+    return take(model, weights, start.part, giver)
+
+
+def fetched(name: str) -> dict[str, Tensor]:
+    """The state dict of a pretrained model of timm's, from its cache or the network.
+
+    Raises: SpecError for a name that timm has no weights of; LocusError where they cannot be fetched.
+    """
+    known = timm.list_pretrained()
+    if name not in known:
+        begun = [other for other in known if other.startswith(name)]
+        near = ", ".join((begun or difflib.get_close_matches(name, known, n=3, cutoff=0))[:3])
+        raise SpecError(f"start.name must be one of timm's models with weights, such as {near}, got {name!r}")
+    try:
+        with torch.random.fork_rng(devices=[]):  # timm draws weights before it loads them
+            weights: dict[str, Tensor] = timm.create_model(name, pretrained=True).state_dict()
+    except (OSError, RuntimeError) as error:
+        why = str(error).partition("\n")[0]
+        raise LocusError(
+            f"timm's weights of {name} could not be fetched ({why}); give start.kind from_file with a checkpoint"
+        ) from None
+    return weights
+
+
+def renamed(weights: dict[str, Tensor], model: Host, recipe: Recipe) -> dict[str, Tensor]:
+    """Weights in the names of our model: timm's table becomes that of a learnable encoding, or is dropped.
+
+    So a model without a table keeps the trunk that was trained with one. Source: Gabor paper 4 (DeiT's table removed).
+    Differs: nothing.
+    """
+    weights = dict(weights)
+    table = weights.pop(TABLES.get(recipe.model.kind, "pos_embed"), None)
+    mine = _own_table(model, recipe)
+    if table is not None and mine is not None:
+        weights[mine] = _on_our_grid(table, sum(name in weights for name in PREFIX), recipe)
+    for norm, other in (NORMS, NORMS[::-1]):
+        for leaf in ("weight", "bias"):
+            if norm + leaf in weights:
+                weights.setdefault(other + leaf, weights[norm + leaf])
+    return weights
+
+
+def _own_table(model: Host, recipe: Recipe) -> str | None:
+    """The name of our table of positions: of the first learnable encoding added before the first block."""
+    if not isinstance(model.encoding, Composition):
+        return None
+    for name, part in zip(model.encoding.parts, _parts(recipe.encoding), strict=False):
+        enters = part.enters if isinstance(part, Learnable) else None
+        if isinstance(enters, Add) and enters.shared and "common" in enters.places:
+            return f"encoding.{name}.table"
+    return None
+
+
+def _parts(encoding: EncodingSpec) -> tuple[EncodingSpec, ...]:
+    return encoding.parts if isinstance(encoding, Composed) else (encoding,)
+
+
+def _on_our_grid(table: Tensor, prefix: int, recipe: Recipe) -> Tensor:
+    """A table (1, n, D) of timm's on our grid (N, D): resampled where the grids differ, rows of prefix tokens kept.
+
+    A prefix token that had no row there gets zeros. Source: DeiT (bicubic, no antialiasing). Differs: nothing.
+    """
+    (shape,) = recipe.shapes
+    prefix, old = _their_grid(table.shape[1], prefix, (shape.rows, shape.columns))
+    moved = resample_abs_pos_embed(table, [shape.rows, shape.columns], old, prefix, antialias=False)[0]
+    rows = moved.new_zeros(shape.prefix, moved.shape[1])
+    kept = min(prefix, shape.prefix)
+    rows[:kept] = moved[:kept]
+    return torch.cat([rows, moved[prefix:]])
+
+
+def _their_grid(count: int, prefix: int, ours: tuple[int, int]) -> tuple[int, list[int]]:
+    """How many of a table's rows are prefix tokens', and the grid of the others: a square, else ours.
+
+    Some of timm's tables have no rows for the prefix tokens that their model has.
+    """
+    for rows in (prefix, 0):
+        side = math.isqrt(count - rows)
+        for grid in ((side, side), ours):
+            if math.prod(grid) == count - rows:
+                return rows, list(grid)
+    raise SpecError(f"start must give a table of a square grid, or of one of {ours[0]} x {ours[1]}, got {count} rows")
+
+
+def _refuse_strangers(weights: dict[str, Tensor], model: Host, giver: str) -> None:
+    """Complains about weights that our trunk has no place for: without them it would be another model."""
+    free = ("encoding.", *PREFIX, *HEADS, *NORMS)
+    ours = model.state_dict()
+    strange = next((name for name in weights if name not in ours and not name.startswith(free)), None)
+    if strange is not None:
+        raise SpecError(f"{giver} of weights that this model has a place for, got {strange}")
