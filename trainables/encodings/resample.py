@@ -19,7 +19,7 @@ def resampled_table(table: Tensor, old: Grid, new: Grid) -> Tensor:
     Differs: in float64; not antialiased when it shrinks either (timm's default is).
     """
     prefix, patches = table[: old.prefix], table[old.prefix :]
-    maps = _bicubic(patches.T.unflatten(1, (old.rows, old.columns)), new.rows, new.columns)
+    maps = _bicubic(patches.T.reshape(-1, old.rows, old.columns), new.rows, new.columns)
     return torch.cat([prefix, maps.flatten(1).T])
 
 
@@ -29,7 +29,7 @@ def resampled_offsets(table: Tensor, old: Grid, new: Grid) -> Tensor:
     Shapes: (..., (2R - 1)(2C - 1)) to (..., (2R' - 1)(2C' - 1)), row offsets first.
     Source: timm's `resize_rel_pos_bias_table_simple`. Differs: in float64; grids need not be square.
     """
-    maps = table.unflatten(-1, (2 * old.rows - 1, 2 * old.columns - 1))
+    maps = table.reshape(*table.shape[:-1], 2 * old.rows - 1, 2 * old.columns - 1)
     return _bicubic(maps, 2 * new.rows - 1, 2 * new.columns - 1).flatten(-2)
 
 
