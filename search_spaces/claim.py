@@ -13,7 +13,7 @@ from pydantic import Field
 from trainables.spec import Spec
 
 
-class Tested(Spec):
+class Judged(Spec):
     """What every claim may say: at which side of the test images. Units: pixels."""
 
     side: int | None = Field(
@@ -26,7 +26,7 @@ class Tested(Spec):
         return f" at {self.side} px" if self.side else ""
 
 
-class AtLeast(Tested):
+class AtLeast(Judged):
     """The mean test score of `who` is at least `value`."""
 
     kind: Literal["at_least"] = Field(default="at_least", init=False)
@@ -38,7 +38,7 @@ class AtLeast(Tested):
         return f"{self.who} reaches at least {self.value:g}{self.where}"
 
 
-class AtChance(Tested):
+class AtChance(Judged):
     """The mean test score of `who` lies within `margin` of chance."""
 
     kind: Literal["at_chance"] = Field(default="at_chance", init=False)
@@ -50,7 +50,7 @@ class AtChance(Tested):
         return f"{self.who} stays at chance, within {self.margin:g}{self.where}"
 
 
-class Better(Tested):
+class Better(Judged):
     """`who` scores higher than `than` by more than `margin`, paired by seed."""
 
     kind: Literal["better"] = Field(default="better", init=False)
@@ -64,7 +64,7 @@ class Better(Tested):
         return f"{self.who} is better than {self.than}{margin}{self.where}"
 
 
-class Equivalent(Tested):
+class Equivalent(Judged):
     """`who` and `than` score alike, within `margin`, paired by seed."""
 
     kind: Literal["equivalent"] = Field(default="equivalent", init=False)

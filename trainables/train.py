@@ -117,6 +117,8 @@ class Training:
         self.splits = load(recipe.data).to(self.device)
         self.steps = math.ceil(len(self.splits.train) / self.spec.batch)
         self.model = begin(recipe, run.seed, parent).to(self.device, self.dtype)
+        for side in recipe.sizes:
+            at_size(self.model, recipe, side)  # what cannot be is refused now, not after the last epoch
         self.module = team.wrap(self.model)
         self.learning = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         self.optimiser = adamw(self.model, self.spec, no_decay(self.model))

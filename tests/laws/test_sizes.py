@@ -2,10 +2,15 @@
 
 import pytest
 import torch
+from torch import nn
 
 from tests.laws.conftest import toy
-from trainables.catalog import PEG, Composed, Fourier, Learnable
+from trainables.catalog import PEG, Composed, Fourier, Learnable, Shape, Widths
+from trainables.encoding import Grid
+from trainables.encodings import build
 from trainables.encodings.resample import resampled_table
+from trainables.host import Host
+from trainables.initial import draw
 from trainables.model_spec import ViT
 from trainables.spec import SpecError
 from trainables.streams import torch_stream
@@ -73,3 +78,27 @@ def test_the_parts_of_a_composition_are_asked_each(make):
     for name in ("encoding.learnable.table", "encoding.Beside.tables.k"):
         assert torch.equal(made[name], resampled_table(known[name], model.grid, other.grid))
     assert torch.equal(made["encoding.peg.conv.-1.1.running_var"], known["encoding.peg.conv.-1.1.running_var"])
+
+
+class Staged(Host):
+    """A trunk of two stages, the second on half the grid, and nothing else."""
+
+    def __init__(self, shapes):
+        super().__init__()
+        grids = [Grid(shape.rows, shape.columns, shape.prefix) for shape in shapes]
+        stages = zip(shapes, grids, strict=True)
+        self.encoding = nn.ModuleList(build(Learnable(), shape.widths, grid, shape.depth) for shape, grid in stages)
+        draw(self, 0)
+
+
+def test_stages_are_resampled_each_on_its_own_grid():
+    old, new = (
+        [Shape(Widths(4, 2, 2), 1, rows, columns, 0), Shape(Widths(8, 2, 4), 1, rows // 2, columns // 2, 0)]
+        for rows, columns in ((4, 6), (8, 2))
+    )
+    model, other = Staged(old), Staged(new)
+    known, made = model.state_dict(), transferred(model, other, old, new)
+    for number, grids in enumerate([(Grid(4, 6), Grid(8, 2)), (Grid(2, 3), Grid(4, 1))]):
+        name = f"encoding.{number}.learnable.table"
+        assert torch.equal(made[name], resampled_table(known[name], *grids))
+    other.load_state_dict(made)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
+from tests.laws.conftest import toy
 from trainables.backbones import build_model
 from trainables.catalog import PEG, Composed, Learnable, NoEncoding, RelativeBias
 from trainables.checkpoint import WEIGHTS, read
@@ -65,6 +66,14 @@ def test_a_resumed_training_ends_with_the_same_scores(tmp_path):
     running.close()
     assert ends(train(Run(RECIPE, 1), tmp_path / "cut")) == whole
     assert ends(train(Run(RECIPE, 1), tmp_path / "cut")) == whole, "said again"
+
+
+def test_a_table_of_ones_own_that_nobody_resamples_is_refused_before_the_first_epoch(tmp_path):
+    run = Run(RECIPE.put({"encoding": toy("Marker").plain()}), 0)
+    with pytest.raises(
+        SpecError, match=r"^encoding.Marker.marks must be of shape \(37, 4\) on another grid.* \(17, 4\)$"
+    ):
+        next(train(run, tmp_path))
 
 
 @pytest.mark.parametrize("task", ["distance", "absolute"])
