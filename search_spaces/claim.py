@@ -1,7 +1,7 @@
 """A paper's sentence as a check: closed forms, answered SUPPORTED, REFUTED or INCONCLUSIVE with a margin.
 
 A claim names trials: an arm, or `best` for the confirmed best of a search. It is judged on the test set, over seeds
-(`service.statistics`).
+(`service.statistics`), with images of the training's own side or of another one of `Recipe.sizes`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,20 @@ from pydantic import Field
 from trainables.spec import Spec
 
 
-class AtLeast(Spec):
+class Judged(Spec):
+    """What every claim may say: at which side of the test images. Units: pixels."""
+
+    side: int | None = Field(
+        default=None, gt=0, kw_only=True, description="one of sizes, or null for the training's own side"
+    )
+
+    @property
+    def where(self) -> str:
+        """The side in words; nothing for the training's own."""
+        return f" at {self.side} px" if self.side else ""
+
+
+class AtLeast(Judged):
     """The mean test score of `who` is at least `value`."""
 
     kind: Literal["at_least"] = Field(default="at_least", init=False)
@@ -22,10 +35,10 @@ class AtLeast(Spec):
     source: str = ""
 
     def __str__(self) -> str:
-        return f"{self.who} reaches at least {self.value:g}"
+        return f"{self.who} reaches at least {self.value:g}{self.where}"
 
 
-class AtChance(Spec):
+class AtChance(Judged):
     """The mean test score of `who` lies within `margin` of chance."""
 
     kind: Literal["at_chance"] = Field(default="at_chance", init=False)
@@ -34,10 +47,10 @@ class AtChance(Spec):
     source: str = ""
 
     def __str__(self) -> str:
-        return f"{self.who} stays at chance, within {self.margin:g}"
+        return f"{self.who} stays at chance, within {self.margin:g}{self.where}"
 
 
-class Better(Spec):
+class Better(Judged):
     """`who` scores higher than `than` by more than `margin`, paired by seed."""
 
     kind: Literal["better"] = Field(default="better", init=False)
@@ -47,10 +60,11 @@ class Better(Spec):
     source: str = ""
 
     def __str__(self) -> str:
-        return f"{self.who} is better than {self.than}" + (f" by more than {self.margin:g}" if self.margin else "")
+        margin = f" by more than {self.margin:g}" if self.margin else ""
+        return f"{self.who} is better than {self.than}{margin}{self.where}"
 
 
-class Equivalent(Spec):
+class Equivalent(Judged):
     """`who` and `than` score alike, within `margin`, paired by seed."""
 
     kind: Literal["equivalent"] = Field(default="equivalent", init=False)
@@ -60,7 +74,7 @@ class Equivalent(Spec):
     source: str = ""
 
     def __str__(self) -> str:
-        return f"{self.who} equals {self.than} within {self.margin:g}"
+        return f"{self.who} equals {self.than} within {self.margin:g}{self.where}"
 
 
 Claim = Annotated[AtLeast | AtChance | Better | Equivalent, Field(discriminator="kind")]

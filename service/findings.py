@@ -73,10 +73,16 @@ class Findings:
         """The test scores of the named trials."""
         return {name: row.test for name, row in self.named.items()}
 
+    def scores_at(self, side: int | None) -> dict[str, Scores]:
+        """The same at another side of images; None: at the training's own."""
+        if side is None:
+            return self.scores
+        return {name: row.sides[side] for name, row in self.named.items() if side in row.sides}
+
     @cached_property
     def claims(self) -> list[Verdict]:
         """The verdicts on the study's claims."""
-        return [judge(claim, self.scores) for claim in self.edition.study.claims]
+        return [judge(claim, self.scores_at(claim.side)) for claim in self.edition.study.claims]
 
     @cached_property
     def differences(self) -> dict[str, tuple[Estimate, float | None]]:

@@ -7,6 +7,7 @@ from statistics import fmean, stdev
 
 from search_spaces.study import Trial
 from service.history import History, RunState
+from trainables.outcome import at_side
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,9 @@ def _values(state: RunState, epoch: int, trial: Trial) -> dict[str, float]:
     if state.status != "diverged" or epoch < state.epoch:
         return {}
     chance, last = trial.recipe.data.chance, trial.recipe.optimiser.epochs
-    return {trial.score.metric: chance} | ({trial.score.test: chance} if epoch == last else {})
+    test = trial.score.test
+    tests = [test, *(at_side(test, side) for side in trial.recipe.sizes)]
+    return {trial.score.metric: chance} | (dict.fromkeys(tests, chance) if epoch == last else {})
 
 
 def _time(states: list[RunState], epoch: int) -> float:

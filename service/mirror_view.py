@@ -15,6 +15,7 @@ from urllib.parse import quote
 from search_spaces.study import Ablation, Study
 from service.mirror_rows import STUDY
 from service.mirror_store import Store
+from trainables.outcome import at_side
 
 PREFIX = "mlflow.sharedViewState."
 TRAINING = "workflowType=machine_learning"
@@ -60,6 +61,7 @@ def views(id: str, study: Study) -> dict[str, str]:
 def _trials(id: str, study: Study) -> dict[str, Any]:
     score, test = study.score.metric, study.score.test
     metrics = [f"{score}_mean", f"{score}_std", f"{score}_n", f"{test}_mean"]
+    metrics += [f"{at_side(test, side)}_mean" for side in study.base.sizes]
     columns = [*_varied(study), *(_column("metrics", metric) for metric in metrics), *_ends()]
     charts = [_chart(0, "LINE", f"{score}_mean"), _chart(1, "BAR", f"{test}_mean")]
     section = {"uuid": SECTION, "name": "mean over seeds", "display": True, "isReordered": False}

@@ -15,7 +15,7 @@ from search_spaces.study import Trial
 from service.history import History, RunState, TrialAnswer
 from service.outcomes import Answered, Outcomes
 from service.statistics import Scale, Scores
-from trainables.outcome import Diverged
+from trainables.outcome import Diverged, at_side
 from trainables.recipe import Data, Recipe, Run
 from trainables.spec import LocusError, SpecError
 
@@ -66,13 +66,17 @@ class RunResult:
 
 @dataclass(frozen=True)
 class TrialResult:
-    """One trial with its runs, by seed. `validation` and `test` hold the answered seeds, a diverged one at chance."""
+    """One trial with its runs, by seed. `validation` and `test` hold the answered seeds, a diverged one at chance.
+
+    `sides`: the test scores at each further side of images. Units: pixels.
+    """
 
     trial: Trial
     answer: TrialAnswer
     runs: dict[int, RunResult]
     validation: Scores
     test: Scores
+    sides: dict[int, Scores]
     weights: dict[int, Path] = field(repr=False)
 
     @property
@@ -95,14 +99,16 @@ class TrialResult:
         """Why not every seed completed; the first reason found."""
         return next((run.reason for run in self.runs.values() if run.reason), "")
 
-    def model(self, seed: int | None = None) -> Host:
+    def model(self, seed: int | None = None, side: int | None = None) -> Host:
         """The trained model of a seed (the first kept one), with its weights, in evaluation mode, on the CPU.
 
-        Raises: LocusError where no weights were kept.
+        `side`: for images of another side, in pixels. Raises: LocusError where no weights were kept, SpecError where
+        the model cannot stand on that side.
         """
         import torch
 
         from trainables.backbones import build_model
+        from trainables.transfer import at_size
 
         kept = [known for known, path in self.weights.items() if path.exists()]
         if not kept or (seed is not None and seed not in kept):
@@ -112,7 +118,7 @@ class TrialResult:
         path = self.weights[kept[0] if seed is None else seed]
         model.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
         model.eval()
-        return model
+        return model if side is None else at_size(model, self.recipe, side)
 
     def value(self, path: str) -> Any:
         """What this trial has at a path, or None where its recipe has no such field."""
@@ -139,15 +145,21 @@ def _trial(history: History, outcomes: Outcomes, trial: Trial) -> TrialResult:
     answer = history.answer(trial)
     data, metric = trial.recipe.data, trial.score
     fallen = frozenset(seed for seed, run in runs.items() if run.state.status == "diverged")
-    finals = {seed: run.final(metric.test) for seed, run in runs.items() if run.state.status == "completed"}
-    tested = {seed: value for seed, value in finals.items() if value is not None} | dict.fromkeys(fallen, data.chance)
+
+    def tested(name: str) -> Scores:
+        finals = {seed: run.final(name) for seed, run in runs.items() if run.state.status == "completed"}
+        known = {seed: value for seed, value in finals.items() if value is not None}
+        values = dict(sorted((known | dict.fromkeys(fallen, data.chance)).items()))
+        return Scores(values, answer.asked, scale(data, data.test), fallen)
+
     weights = {seed: outcomes.weights(run.run.key, run.code) for seed, run in runs.items()}
     return TrialResult(
         trial=trial,
         answer=answer,
         runs=runs,
         validation=Scores(dict(answer.values), answer.asked, scale(data, data.validation), fallen),
-        test=Scores(dict(sorted(tested.items())), answer.asked, scale(data, data.test), fallen),
+        test=tested(metric.test),
+        sides={side: tested(at_side(metric.test, side)) for side in trial.recipe.sizes},
         weights=weights,
     )
 

@@ -58,7 +58,7 @@ def judge(claim: Claim, scores: Mapping[str, Scores]) -> Verdict:
 def _lacking(name: str, scores: Scores | None, claim: Claim) -> str | None:
     """Why a trial's scores cannot decide, or None."""
     if scores is None:
-        return f"{name} has no test score yet."
+        return f"{name} has no test score{claim.where} yet."
     if not scores.complete:
         return f"only {scores.n} of {plural(scores.asked, 'seed')} of {name} have an answer."
     if scores.n < 2:

@@ -18,7 +18,7 @@ from trainables.spec import Spec, digest
 
 ALWAYS = (
     "checkpoint.py", "data.py", "encoding.py", "enters.py", "host.py", "indices.py", "initial.py", "optimiser.py",
-    "score.py", "streams.py", "train.py", "vit.py",
+    "score.py", "streams.py", "train.py", "transfer.py", "vit.py",
 )  # fmt: skip
 """Files that compute the numbers of every run. Paths are relative to `trainables/`."""
 

@@ -109,6 +109,10 @@ class PositionEncoding(nn.Module):
         """
         torch_start(self, name, value, stream)
 
+    def resampled(self, name: str, value: Tensor, old: Grid, new: Grid) -> Tensor:
+        """What one parameter becomes for another grid, without training: itself, unless it is a table of the grid."""
+        return value
+
 
 CodeOf = Callable[[Place, int], CodeND]
 """The code that enters at a place of a block."""

@@ -13,7 +13,8 @@ from trainables.spec import Spec, require
 class Measurement(Spec):
     """What one epoch showed: named finite floats. Epochs count from 1.
 
-    Names: `train/loss`, `val/accuracy` or `val/r2`, `time/epoch_s`; with the last epoch `test/...`.
+    Names: `train/loss`, `val/accuracy` or `val/r2`, `time/epoch_s`; with the last epoch `test/...`, and
+    `test/accuracy_at_48` at another side of images (`at_side`).
     """
 
     epoch: int = Field(ge=0, description="an epoch")
@@ -25,6 +26,11 @@ class Measurement(Spec):
         for name, value in values.items():
             require(math.isfinite(value), name, "finite", value)
         return values
+
+
+def at_side(metric: str, side: int) -> str:
+    """A metric's name at another side of images. Units: pixels. (MLflow takes no `@` in a name.)"""
+    return f"{metric}_at_{side}"
 
 
 class Completed(Spec):

@@ -10,12 +10,13 @@ from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from trainables.catalog import Encoding, NoEncoding, canonical
 from trainables.data_spec import Data, Digits, RedGreen
 from trainables.encoding_spec import Shape, Takes
-from trainables.model_spec import ViT
-from trainables.spec import Spec, digest, require
+from trainables.model_spec import Size, ViT
+from trainables.spec import Spec, SpecError, digest, require
 from trainables.start import (
     Fresh,
     FromFile,
@@ -109,12 +110,28 @@ class Recipe(Spec):
             require(whole, "start.kind", must, self.start.kind)
         if isinstance(self.start, FromTrial):
             self.parent  # noqa: B018 (it must build)
+        require(len({*self.sizes}) == len(self.sizes), "sizes", "without doubles", list(self.sizes))
+        for side in self.sizes:
+            others = f"sides other than the training's own {self.data.size[1:]}"
+            require(self.size_at(side) != self.data.size, "sizes", others, side)
         return self
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
         """The model as its encoding sees it, a shape a stage."""
         return self.model.shapes(self.data.size)
+
+    def size_at(self, side: int) -> Size:
+        """The size of a square image of another side. Raises: SpecError where model or encoding cannot stand in it."""
+        size = (self.data.size[0], side, side)
+        try:
+            self.model.fit(size)
+            self.model.accept(self.encoding, size)
+        except PydanticCustomError as error:
+            said = error.context or {}
+            must = f"such that at {side} px {said['path']} is {said['must']}"
+            raise SpecError(f"sizes must be {must}, got {said['got']}") from None
+        return size
 
     @property
     def parent(self) -> Recipe | None:

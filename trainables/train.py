@@ -24,10 +24,11 @@ from trainables.data import Split, load
 from trainables.host import Host, no_decay, trainable
 from trainables.initial import draw
 from trainables.optimiser import adamw, rate, set_rate
-from trainables.outcome import Diverged, Measurement
+from trainables.outcome import Diverged, Measurement, at_side
 from trainables.recipe import FromFile, FromTimm, FromTrial, Recipe, Run
 from trainables.score import score, tally
 from trainables.streams import torch_stream
+from trainables.transfer import at_size, resized
 
 CHECKPOINT_S = 20.0
 """Seconds between two checkpoints, at least; and what a killed run can lose, apart from the epoch it was in."""
@@ -116,6 +117,8 @@ class Training:
         self.splits = load(recipe.data).to(self.device)
         self.steps = math.ceil(len(self.splits.train) / self.spec.batch)
         self.model = begin(recipe, run.seed, parent).to(self.device, self.dtype)
+        for side in recipe.sizes:
+            at_size(self.model, recipe, side)  # what cannot be is refused now, not after the last epoch
         self.module = team.wrap(self.model)
         self.learning = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         self.optimiser = adamw(self.model, self.spec, no_decay(self.model))
@@ -127,7 +130,10 @@ class Training:
         learnt = time.perf_counter()
         values = {"train/loss": loss, f"val/{self.measure}": self.evaluate(self.splits.validation)}
         if number == self.spec.epochs:
-            values[f"test/{self.measure}"] = self.evaluate(self.splits.test)
+            test = f"test/{self.measure}"
+            values[test] = self.evaluate(self.splits.test)
+            for side in self.run.recipe.sizes:
+                values[at_side(test, side)] = self.evaluate(self.splits.test, side)
         values["train/images_per_s"] = len(self.splits.train) / (learnt - begun)
         values["time/epoch_s"] = time.perf_counter() - begun
         return values
@@ -164,15 +170,16 @@ class Training:
         return loss.detach()
 
     @torch.no_grad()
-    def evaluate(self, split: Split) -> float:
-        """The score of a split; NaN where an output is not finite."""
-        self.model.eval()
+    def evaluate(self, split: Split, side: int | None = None) -> float:
+        """The score of a split, or of its images resized to another side; NaN where an output is not finite."""
+        model = self.model.eval() if side is None else at_size(self.model, self.run.recipe, side)
         total = torch.zeros(split.targets.shape[1:] or 1, dtype=torch.float64, device=self.device)
         stride = self.team.size * EVALUATED
         for first in range(self.team.rank, len(split), stride):
             images, targets = split.batch(slice(first, first + stride, self.team.size), self.dtype)
+            images = images if side is None else resized(images, side)
             with self.autocast:
-                outputs = self.model(images)
+                outputs = model(images)
             total += tally(self.measure, outputs, targets)
         return score(self.measure, self.team.total(total), split.targets)
 

@@ -46,9 +46,9 @@ def learning_curves(result: Findings) -> tuple[Figure, str] | None:
     chance_line(axes, chance, named=not labelled)
     for place, (row, curve) in enumerate(rows):
         colour = coloured(row) if coloured else SERIES[place % len(SERIES)]
-        _line(axes, row, curve, colour, best=row.trial.number == _best_number(result))
+        draw_line(axes, row, curve, colour, best=row.trial.number == _best_number(result))
     if labelled:
-        _labels(axes, rows, chance)
+        label_ends(axes, rows, chance)
     return fig, _caption(result, coloured is not None)
 
 
@@ -68,7 +68,8 @@ def _curve(result: Findings, row: TrialResult) -> Curve:
     return dict(sorted(found.items()))
 
 
-def _line(axes: Axes, row: TrialResult, curve: Curve, colour: Any, *, best: bool) -> None:
+def draw_line(axes: Axes, row: TrialResult, curve: Curve, colour: Any, *, best: bool) -> None:
+    """The mean over seeds with its band; a mark where the trial did not come to its end."""
     epochs, means = list(curve), [fmean(values) for values in curve.values()]
     if any(len(values) > 1 for values in curve.values()):
         low, high = [min(values) for values in curve.values()], [max(values) for values in curve.values()]
@@ -105,7 +106,7 @@ def _steps(low: float, high: float, count: int) -> list[float]:
     return [low + (high - low) * step / (count - 1) for step in range(count)]
 
 
-def _labels(axes: Axes, rows: list[tuple[TrialResult, Curve]], chance: float) -> None:
+def label_ends(axes: Axes, rows: list[tuple[TrialResult, Curve]], chance: float) -> None:
     """Each line's name at its end, moved apart where ends meet."""
     said = [(row.name, fmean(list(curve.values())[-1]), SERIES[n % len(SERIES)]) for n, (row, curve) in enumerate(rows)]
     said.append(("chance", chance, MUTED))

@@ -1,7 +1,7 @@
 """The figures of a report, chosen by what a study asked.
 
 A search: the score over each searched path. An ablation, and a search's confirmation: a dot a trial with its interval
-and the published value. Both: learning curves.
+and the published value. Both: learning curves; and the test score over sides of images, where a study has several.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 from search_spaces.space import Above, Choice, Domain, Real, Subset
 from search_spaces.study import Published, Search
 from service.reporting.curves import learning_curves
+from service.reporting.sides import side_curves
 from service.reporting.svg import ACCENT, FAINT, INK, MUTED, PAPER, SERIES, STYLE, chance_line, figure, to_svg
 from service.reporting.words import measure_name, number
 
@@ -44,12 +45,17 @@ class Drawn:
 def figures(result: Findings) -> list[Drawn]:
     """Every figure that the numbers allow, the most telling first. Cost: about 0.3 s each."""
     with mpl.rc_context(STYLE):
-        return [drawn for make in (_landscape, _dots, _curves) if (drawn := make(result)) is not None]
+        return [drawn for make in (_landscape, _dots, _sides, _curves) if (drawn := make(result)) is not None]
 
 
 def _curves(result: Findings) -> Drawn | None:
     drawn = learning_curves(result)
     return drawn and Drawn("curves", to_svg(drawn[0], "curves"), drawn[1])
+
+
+def _sides(result: Findings) -> Drawn | None:
+    drawn = side_curves(result)
+    return drawn and Drawn("sides", to_svg(drawn[0], "sides"), drawn[1])
 
 
 def _landscape(result: Findings) -> Drawn | None:

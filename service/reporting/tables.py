@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from trainables.outcome import at_side
+
 if TYPE_CHECKING:
     from service.findings import Findings
     from service.statistics import Scores
@@ -33,6 +35,7 @@ def varied(result: Findings, row: TrialResult) -> dict[str, Any]:
 def _run(result: Findings, row: TrialResult, run: RunResult) -> dict[str, Any]:
     score = result.edition.study.score
     completed = run.state.status == "completed"
+    tests = [score.test, *(at_side(score.test, side) for side in row.sides)]
     return {
         "trial": row.trial.label,
         "name": row.name,
@@ -42,7 +45,7 @@ def _run(result: Findings, row: TrialResult, run: RunResult) -> dict[str, Any]:
         "outcome": run.state.status,
         "epochs": run.epochs,
         score.metric: run.final(score.metric),
-        score.test: run.final(score.test) if completed else None,
+        **{test: run.final(test) if completed else None for test in tests},
         "time_s": round(run.seconds, 3),
         "key": run.run.key,
         "code": run.code,
@@ -63,6 +66,7 @@ def _trial(result: Findings, row: TrialResult) -> dict[str, Any]:
         "asked": row.answer.asked,
         **_scores("", row.validation),
         **_scores("test_", row.test),
+        **{name: value for side, at in row.sides.items() for name, value in _scores(f"test_at_{side}_", at).items()},
         **(_difference(result, row) if result.differences else {}),
         "diverged": len(row.test.diverged),
         "reason": row.reason,

@@ -10,6 +10,7 @@ import torch
 from trainables import catalog, enters, indices
 from trainables.catalog import EncodingSpec, OwnEncoding
 from trainables.initial import draw
+from trainables.model_spec import Size
 from trainables.recipe import ViT
 from trainables.streams import torch_stream
 from trainables.vit import PositionedViT
@@ -103,8 +104,10 @@ def examples() -> dict[str, tuple[EncodingSpec, ...]]:
 def make() -> Make:
     """A model in float64 of two blocks on a 3 x 5 grid; `spread` makes effects large."""
 
-    def model(encoding: EncodingSpec, read_out: str = "mean", seed: int = 0, spread: bool = False) -> PositionedViT:
-        made = PositionedViT(ViT(dim=16, depth=2, heads=2, patch=4, read_out=read_out), SIZE, 3, encoding)
+    def model(
+        encoding: EncodingSpec, read_out: str = "mean", seed: int = 0, spread: bool = False, size: Size = SIZE
+    ) -> PositionedViT:
+        made = PositionedViT(ViT(dim=16, depth=2, heads=2, patch=4, read_out=read_out), size, 3, encoding)
         draw(made, seed)
         if spread:
             for name, parameter in made.named_parameters():

@@ -7,6 +7,7 @@ from torch import nn
 
 from trainables.catalog import EncodingSpec
 from trainables.encoding import Code, PositionEncoding, Takes
+from trainables.encodings.resample import resampled_table
 from trainables.enters import CodeSpec
 
 
@@ -96,6 +97,9 @@ class Tables(PositionEncoding):
 
     def start(self, name, value, stream):
         value.normal_(generator=stream)
+
+    def resampled(self, name, value, old, new):
+        return resampled_table(value, old, new)
 
     def tokens(self, t, block):
         if block > 0 or "tokens" not in self.tables:

@@ -15,7 +15,7 @@ from service.journal import Confirms, Counts, Ended, FailedWith, Journal, Measur
 from service.outcomes import Answered, Outcomes
 from trainables.catalog import Fourier
 from trainables.code import Codes
-from trainables.outcome import Completed, Diverged, Measurement
+from trainables.outcome import Completed, Diverged, Measurement, at_side
 from trainables.recipe import Recipe, RedGreen, Run
 
 EPOCHS = 8
@@ -57,9 +57,12 @@ class ByHand:
             self.journal.write(Measured(**known, epoch=said.epoch, values=said.values))
         return known
 
-    def complete(self, trial: Trial, seed: int, final: float, test: float, *, reused: bool = False, **odd) -> None:
+    def complete(
+        self, trial: Trial, seed: int, final: float, test: float, *, reused: bool = False, tests=None, **odd
+    ) -> None:
         curve = self.curve(trial, seed, final)
-        curve[-1] = Measurement(epoch=EPOCHS, values=curve[-1].values | {"test/accuracy": test})
+        measured = curve[-1].values | {"test/accuracy": test} | (tests or {})
+        curve[-1] = Measurement(epoch=EPOCHS, values=measured)
         known = self._tell(trial, seed, curve)
         self._answer(trial, seed, Completed(curve=tuple(curve)), odd)
         self.journal.write(Ended(**known, outcome="completed", epoch=EPOCHS, reused=reused))
@@ -197,4 +200,28 @@ def ablated(root: Path) -> str:
                     hand.diverge(arm, seed, 5)
                 else:
                     hand.complete(arm, seed, value, test, reused=seed == 0, threads=2 if arm.name == "peg" else 1)
+    return edition.id
+
+
+def at_sides(root: Path) -> str:
+    """Three arms of three seeds tested at two further sides; a seed of one diverged."""
+    base_, arms = base().put({"sizes": [24, 64]}), {name: ARMS[name] for name in ("none", "learnable", "peg")}
+    claims = (Better("peg", "learnable", 0.2, side=64), AtLeast("peg", 0.9, side=24), AtChance("none", 0.05, side=48))
+    study = Study(
+        name="sides", question="What stays at other sides?", base=base_, plan=Ablation(arms, "none"), claims=claims
+    )
+    edition = study.at()
+    hand = ByHand(root, edition)
+    means = {"none": (0.5, 0.5, 0.5), "learnable": (0.99, 0.8, 0.6), "peg": (0.98, 0.97, 0.95)}
+    with hand.journal:
+        hand.journal.write(Counts(seeds=3))
+        for number, (name, values) in enumerate(arms.items()):
+            trial = hand.plan("trial", number, values, name)
+            for seed in range(3):
+                own, *others = (round(mean + 0.002 * seed, 3) for mean in means[name])
+                sides = {at_side("test/accuracy", side): score for side, score in zip((24, 64), others, strict=True)}
+                if (name, seed) == ("learnable", 1):
+                    hand.diverge(trial, seed, 5)
+                else:
+                    hand.complete(trial, seed, own, own, tests=sides)
     return edition.id

@@ -15,6 +15,8 @@ from trainables.spec import SpecError
         (Better("fourier", "learnable"), "fourier is better than learnable"),
         (Better("fourier", "learnable", 0.01), "fourier is better than learnable by more than 0.01"),
         (Equivalent("fourier", "peg", margin=0.02), "fourier equals peg within 0.02"),
+        (Better("peg", "learnable", side=48), "peg is better than learnable at 48 px"),
+        (AtChance("none", side=48), "none stays at chance, within 0.03 at 48 px"),
     ],
 )
 def test_a_claim_reads_as_a_sentence_and_travels(claim, sentence: str) -> None:

@@ -21,11 +21,12 @@ from service.home import Home
 from service.journal import Confirms, Counts, Ended, FailedWith, Measured, Planned, Started, StoppedAt
 from service.mirror import Mirror, MirrorError
 from trainables.catalog import Fourier
+from trainables.outcome import at_side
 from trainables.recipe import FromTrial, Recipe, Run
 from trainables.weight import weigh
 
 EPOCHS = 3
-BASE = Recipe(encoding=Fourier(gamma=2.5)).put({"optimiser.epochs": EPOCHS})
+BASE = Recipe(encoding=Fourier(gamma=2.5)).put({"optimiser.epochs": EPOCHS, "sizes": [48]})
 
 
 @dataclass
@@ -54,7 +55,8 @@ class Facts:
     def measure(self, known: dict, *values: float) -> None:
         for epoch, value in enumerate(values, start=1):
             said = {"train/loss": 1 - value, "val/accuracy": value}
-            said |= {"test/accuracy": value - 0.125} if epoch == EPOCHS else {}
+            tests = {"test/accuracy": value - 0.125, at_side("test/accuracy", 48): value - 0.25}
+            said |= tests if epoch == EPOCHS else {}
             self.add(Measured(**known, epoch=epoch, values=said))
 
     def complete(self, trial: Trial, seed: int, final: float) -> None:
@@ -177,6 +179,7 @@ def test_a_run_has_its_curve_at_the_times_of_its_facts(home, small):
         (f.epoch, f.values["val/accuracy"], round(f.time * 1000)) for f in told
     ]
     assert points(home, run, "test/accuracy") == [(3, 0.75)]
+    assert points(home, run, "test/accuracy_at_48") == [(3, 0.625)]
 
 
 def test_a_trial_has_its_mean_curve(home, small):
@@ -193,6 +196,7 @@ def test_a_diverged_seed_counts_as_chance_from_then_on(home, small):
     trial = runs(home)["#02 gamma=1.5"]
     assert points(home, trial, "val/accuracy_mean") == [(1, 0.375), (2, 0.5), (3, (1.0 + 0.5) / 2)]
     assert points(home, trial, "test/accuracy_mean") == [(3, pytest.approx((0.875 + 0.5) / 2))]
+    assert points(home, trial, "test/accuracy_at_48_mean") == [(3, pytest.approx((0.75 + 0.5) / 2))]
     assert runs(home)["#02 seed 1"].data.tags["locus.reason"] == "diverged after epoch 1; counts as chance"
 
 

@@ -101,6 +101,16 @@ def test_a_parent_that_cannot_be_built_is_refused_at_once() -> None:
         ({"learns": "position"}, "learns must be 'all' where the encoding is none, got 'position'"),
         ({"data.task": "left"}, "data.task must be one of direction, direction4, distance, absolute, got 'left'"),
         ({"start.kind": "from_trial"}, "start.values must be given"),
+        ({"sizes": [48, 32]}, "sizes must be sides other than the training's own (32, 32), got 32"),
+        ({"sizes": [48, 48]}, "sizes must be without doubles, got [48, 48]"),
+        (
+            {"sizes": [48, 30]},
+            "sizes must be such that at 30 px model.patch is a divisor of the image's sides (30, 30), got 4",
+        ),
+        (
+            {"sizes": [8], "encoding.kind": "peg", "encoding.padding": "valid"},
+            "sizes must be such that at 8 px encoding.places is so few that some of the grid is left, got [-1]",
+        ),
     ],
 )
 def test_mistakes_are_told_in_one_sentence(values: dict, sentence: str) -> None:

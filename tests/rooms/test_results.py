@@ -7,7 +7,7 @@ import pytest
 
 from service.home import Home
 from service.results import Result
-from tests.rooms.by_hand import ARMS, ablated, ablation, searched
+from tests.rooms.by_hand import ARMS, ablated, ablation, at_sides, searched
 from trainables.spec import LocusError
 
 
@@ -136,5 +136,41 @@ def test_a_model_comes_with_its_weights(ablated_result):
         assert all(bool((value == 0.25).all()) for value in model.state_dict().values())
         with pytest.raises(LocusError, match=r"must hold seed 3, got seeds \[1\]"):
             fourier.model(seed=3)
+        assert fourier.model(1, side=48)(torch.randn(2, 3, 48, 48)).shape == (2, 2)
+        with pytest.raises(LocusError, match="sizes must be such that at 30 px"):
+            fourier.model(1, side=30)
     finally:
         fourier.weights[1].unlink()
+
+
+@pytest.fixture(scope="module")
+def sides_result(tmp_path_factory) -> Result:
+    root = tmp_path_factory.mktemp("sides")
+    return Result.open(Home(root), at_sides(root))
+
+
+def test_scores_at_other_sides_are_rows_and_columns(sides_result):
+    peg, learnable = (sides_result.named[name] for name in ("peg", "learnable"))
+    assert {side: list(at.values.values()) for side, at in peg.sides.items()} == {
+        24: [0.97, 0.972, 0.974], 64: [0.95, 0.952, 0.954],
+    }  # fmt: skip
+    assert (learnable.sides[64].values, learnable.sides[64].diverged) == ({0: 0.6, 1: 0.5, 2: 0.604}, frozenset({1}))
+    runs, trials = sides_result.table().set_index("name"), sides_result.trials().set_index("name")
+    assert runs.loc["peg", "test/accuracy_at_64"].tolist() == [0.95, 0.952, 0.954]
+    assert trials.loc["peg", "test_at_24_mean"] == pytest.approx(0.972)
+    assert trials.loc["peg", "test_mean"] == pytest.approx(0.982)
+
+
+def test_a_claim_is_judged_at_its_side(sides_result):
+    better, reaches, unknown = sides_result.claims
+    assert (better.word, reaches.word, unknown.word) == ("SUPPORTED", "SUPPORTED", "INCONCLUSIVE")
+    assert better.measured == pytest.approx(0.952 - (0.6 + 0.5 + 0.604) / 3)
+    assert unknown.why == "none has no test score at 48 px yet."
+
+
+def test_the_report_draws_sides_where_there_are_some(sides_result):
+    folder = sides_result.report().parent
+    drawn = (folder / "sides.svg").read_text()
+    for text in ("24", "32", "64", "peg", "learnable", "none", "chance", "side of the test images in pixels"):
+        assert f">{text}</text>" in drawn
+    assert "(sides.svg)" in (folder / "report.md").read_text()

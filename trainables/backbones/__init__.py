@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from trainables.model_spec import Size
 from trainables.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -17,9 +18,12 @@ BACKBONES: dict[str, str] = {"vit": "vit:PositionedViT"}
 """By kind: the file in `trainables/` (without .py) and the class in it."""
 
 
-def build_model(recipe: Recipe) -> Host:
-    """The model of a recipe; `trainables.initial.draw(model, seed)` gives it its initial weights."""
+def build_model(recipe: Recipe, size: Size | None = None) -> Host:
+    """The model of a recipe; `trainables.initial.draw(model, seed)` gives it its initial weights.
+
+    `size`: for images of another size than the recipe's own.
+    """
     file, _, name = BACKBONES[recipe.model.kind].partition(":")
     make = getattr(import_module(f"trainables.{file}"), name)
-    model: Host = make(recipe.model, recipe.data.size, recipe.data.outputs, recipe.encoding)
+    model: Host = make(recipe.model, size or recipe.data.size, recipe.data.outputs, recipe.encoding)
     return model

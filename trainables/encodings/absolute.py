@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from trainables import catalog
 from trainables.encoding import Code, CodeND, Grid, Widths
+from trainables.encodings.resample import resampled_table
 
 
 class Learnable(Code):
@@ -28,3 +29,6 @@ class Learnable(Code):
 
     def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
         nn.init.trunc_normal_(value, std=self.std, generator=stream)
+
+    def resampled(self, name: str, value: Tensor, old: Grid, new: Grid) -> Tensor:
+        return resampled_table(value, old, new)

@@ -10,6 +10,7 @@ from torch.nn.functional import pad
 from trainables import catalog, indices
 from trainables.encoding import Grid, Heads, LogitsBHNN, PositionEncoding, ValuesBHNE, Widths
 from trainables.encodings.lookup import looked_up, picked, summed_by_number
+from trainables.encodings.resample import resampled_line, resampled_offsets
 
 IndexPP = Int[Tensor, "P P"]
 IndexLL = Int[Tensor, "L L"]
@@ -58,6 +59,9 @@ class RelativeBias(PositionEncoding):
 
     def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
         value.zero_()
+
+    def resampled(self, name: str, value: Tensor, old: Grid, new: Grid) -> Tensor:
+        return resampled_offsets(value, old, new)
 
 
 class SplitTables(nn.Module):
@@ -161,3 +165,8 @@ class Relative(PositionEncoding):
 
     def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
         nn.init.trunc_normal_(value, std=0.02, generator=stream)
+
+    def resampled(self, name: str, value: Tensor, old: Grid, new: Grid) -> Tensor:
+        lengths = {"rows": new.rows, "columns": new.columns}
+        side = name.rpartition(".")[2]
+        return resampled_line(value, lengths[side]) if side in lengths else value  # clipped vectors know no grid
