@@ -11,6 +11,8 @@ from trainables.spec import WHERE, Spec
 
 Part = Literal["encoding", "backbone", "all"]
 _PART = "encoding, backbone or all"
+Use = Literal["start", "teacher"]
+"""What a run needs the weights of another one for."""
 _SHA256 = "the 64 hex digits of the file's SHA-256 (sha256sum FILE)"
 
 

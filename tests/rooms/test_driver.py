@@ -261,8 +261,8 @@ def test_parents_come_first_and_shared_ones_once(home: Home, keep: tuple) -> Non
     assert [fact.number for fact in parents] == [1, 2]
     for arm in edition.arms()[1:]:
         for run in arm.runs(2):
-            assert keys.index(run.needs().key) < keys.index(run.key)
-    first, second = (arm.runs(1)[0].needs().key for arm in edition.arms()[1:3])
+            assert all(keys.index(parent.key) < keys.index(run.key) for parent in run.needs())
+    first, second = (arm.runs(1)[0].needs()[0].key for arm in edition.arms()[1:3])
     assert first == second
     assert len(keys) == 12
 
@@ -286,7 +286,7 @@ def test_a_diverged_parent_makes_its_children_diverged_untrained(home: Home) -> 
 
 def test_a_failed_parent_blocks_its_children_and_nothing_else(home: Home) -> None:
     edition = arms(STARTS)
-    parent = edition.arms()[1].runs(1)[0].needs().key
+    parent = edition.arms()[1].runs(1)[0].needs()[0].key
     toy = conduct(home, edition, at_once=2, fails=lambda task, epoch: task.run.key == parent)
     assert len(facts(home, edition, Ended)) == 12 - 3
     assert [run.key for run in toy.order].count(parent) == 2

@@ -28,13 +28,13 @@ TINY = Recipe().put(
 )
 
 
-def answer(home: Home, run: Run, parent: Path | None = None) -> Answered:
+def answer(home: Home, run: Run, **parents: Path) -> Answered:
     """Trains a run and keeps its answer, as a driver does."""
     from trainables.train import train
 
     folder = home.root / "work" / run.key
     folder.mkdir(parents=True)
-    said = list(train(run, folder, parent=parent))
+    said = list(train(run, folder, parents=parents))
     curve = tuple(one for one in said if isinstance(one, Measurement))
     last = said[-1]
     outcome = Diverged(epoch=last.epoch, curve=curve) if isinstance(last, Diverged) else Completed(curve=curve)
@@ -83,9 +83,9 @@ def test_a_divergence_comes_again(home: Home) -> None:
 
 def test_a_child_is_trained_from_its_parents_weights(home: Home) -> None:
     child = Run(TINY.put({"start": FromTrial(values={"data.task": "absolute"}, part="encoding")}), 3)
-    parent = answer(home, child.needs())
+    parent = answer(home, child.needs()[0])
     weights = Outcomes(home).weights(parent.run.key, parent.code.digest)
-    answer(home, child, weights)
+    answer(home, child, start=weights)
     assert rerun(home, child.key).equal
     weights.unlink()
     with pytest.raises(LocusError, match=r"the weights of the parent .* are gone; run its study again"):

@@ -231,9 +231,9 @@ def test_a_child_begins_with_its_parents_weights_and_only_its_position_learns(tm
     child = small(
         start=FromTrial(values={"data.task": "direction4", "learns": "all"}, part="backbone"), learns="position"
     )
-    parent = child.needs()
+    (parent,) = child.needs()
     list(train(parent, folder(tmp_path, "parent")))
-    list(train(child, folder(tmp_path, "child"), parent=tmp_path / "parent" / WEIGHTS))
+    list(train(child, folder(tmp_path, "child"), parents={"start": tmp_path / "parent" / WEIGHTS}))
     before, drawn = read(tmp_path / "parent" / WEIGHTS), begin(small().recipe, 0).state_dict()
     for name, value in read(tmp_path / "child" / WEIGHTS).items():
         if name.startswith("encoding."):
@@ -244,9 +244,9 @@ def test_a_child_begins_with_its_parents_weights_and_only_its_position_learns(tm
 
 def test_a_parent_that_does_not_fit_is_refused(tmp_path):
     child = small(start=FromTrial(values={"model.dim": 12}))
-    list(train(child.needs(), folder(tmp_path, "parent")))
+    list(train(child.needs()[0], folder(tmp_path, "parent")))
     with pytest.raises(SpecError, match=r"start.values must give a parent with cls_token of shape \(1, 1, 8\)"):
-        next(train(child, tmp_path, parent=tmp_path / "parent" / WEIGHTS))
+        next(train(child, tmp_path, parents={"start": tmp_path / "parent" / WEIGHTS}))
 
 
 def folder(path, name):

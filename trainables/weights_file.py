@@ -1,0 +1,51 @@
+"""Weights from a file that people give: known by its content, read without running code from it."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import pickle
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as from_safetensors
+from torch import Tensor
+
+from trainables.spec import LocusError
+
+INSIDE = ("model", "state_dict")
+"""Where training scripts put a state dict in a file that holds more."""
+
+
+def read_weights(path: str | Path, sha256: str) -> dict[str, Tensor]:
+    """The state dict of a file, as torch (.pt, .pth) or safetensors wrote it; also under `model` or `state_dict`.
+
+    Raises: LocusError where the file is not there, is another one, or holds no state dict.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise LocusError(f"{path} must be a file of weights, got no such file")
+    content = path.read_bytes()
+    found = hashlib.sha256(content).hexdigest()
+    if found != sha256:
+        raise LocusError(f"{path} must have the SHA-256 {sha256}, got {found}")
+    held = _held(path, content)
+    for name in INSIDE:
+        if isinstance(held, dict) and isinstance(held.get(name), dict):
+            held = held[name]
+    if not isinstance(held, dict) or not held or not all(isinstance(value, Tensor) for value in held.values()):
+        raise LocusError(f"{path} must hold a state dict of tensors, got something else")
+    return held
+
+
+def _held(path: Path, content: bytes) -> Any:
+    try:
+        if path.suffix == ".safetensors":
+            return from_safetensors(content)
+        if path.suffix in (".pt", ".pth"):
+            return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, SafetensorError, RuntimeError, EOFError) as error:
+        raise LocusError(f"{path} must be readable as {path.suffix} without running code, got {error}") from error
+    raise LocusError(f"{path} must end in .pt, .pth or .safetensors, got {path.suffix!r}")
