@@ -54,7 +54,7 @@ def take(model: nn.Module, weights: dict[str, Tensor], part: Literal["encoding",
         theirs = weights.get(name)
         if theirs is not None and theirs.shape == mine.shape:
             taken[name] = theirs
-        elif not name.startswith("head.") and not (inside and part == "all" and theirs is None):
+        elif not name.startswith(("head.", "head_dist.")) and not (inside and part == "all" and theirs is None):
             got = "none" if theirs is None else f"shape {tuple(theirs.shape)}"
             raise SpecError(f"start.values must give a parent with {name} of shape {tuple(mine.shape)}, got {got}")
     if not taken:

@@ -60,11 +60,14 @@ def torch_start(module: nn.Module, name: str, value: Tensor, stream: torch.Gener
 def timm_start(module: nn.Module, name: str, value: Tensor, stream: torch.Generator) -> None:
     """Starts a parameter of timm's ViT as timm does: linear weights truncated normal, the class token near zero.
 
-    Source: timm's `init_weights_vit_timm`; the patch embedding keeps torch's start. Differs: as `torch_start`.
+    Source: timm's `init_weights_vit_timm`, `deit.py` for the distillation token; the patch embedding keeps torch's
+    start. Differs: as `torch_start`.
     """
     path, _, leaf = name.rpartition(".")
     if name == "cls_token":
         value.normal_(std=1e-6, generator=stream)
+    elif name == "dist_token":
+        nn.init.trunc_normal_(value, std=0.02, generator=stream)
     elif not isinstance(module.get_submodule(path), nn.Linear):
         torch_start(module, name, value, stream)
     elif leaf == "weight":
