@@ -267,6 +267,19 @@ def test_parents_come_first_and_shared_ones_once(home: Home, keep: tuple) -> Non
     assert len(keys) == 12
 
 
+def test_a_teacher_is_a_parent_listed_as_one(home: Home) -> None:
+    teacher = {"kind": "from_trial", "values": {"encoding.kind": "peg"}}
+    some = {"alone": {}, "taught": {"model.read_out": "distilled", "teacher": teacher}}
+    edition = arms(some)
+    toy = conduct(home, edition)
+    (listed,) = [fact for fact in facts(home, edition, Planned) if fact.role == "parent"]
+    assert listed.name == "teacher: peg on direction"
+    keys = [run.key for run in toy.order]
+    for pupil in edition.arms()[1].runs(2):
+        assert keys.index(pupil.needs()[0].key) < keys.index(pupil.key)
+    assert len(keys) == 6
+
+
 def test_an_arm_that_is_a_parent_too_keeps_its_weights(home: Home) -> None:
     some = {"far": {"encoding.gamma": 8.0}, "child": {"start": FromTrial(values={"encoding.gamma": 8.0}).plain()}}
     toy = conduct(home, arms(some, keep=()))

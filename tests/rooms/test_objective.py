@@ -28,9 +28,8 @@ def batch(run: Run, size: int = 6):
 
 
 def kept(run: Run, path, **changes) -> TaughtByFile:
-    """The teacher's recipe as it begins, some of its weights changed, in a file."""
-    weights = begin(run.recipe.master, 5).state_dict()
-    torch.save(weights | changes, path)
+    """The teacher as it begins, some of its weights changed, in a file."""
+    torch.save(begin(run.recipe.master, 5).state_dict() | changes, path)
     return TaughtByFile(
         path=str(path), sha256=hashlib.sha256(path.read_bytes()).hexdigest(), values=run.recipe.teacher.values
     )

@@ -32,8 +32,9 @@ ARMS = {
     "child": {"start": START},
     "twin": {"optimiser.lr": 0.01, "start": {**START, "values": {"data.task": "absolute", "optimiser.lr": 0.001}}},
     "grandchild": {"start": FromTrial(values={"data.task": "direction4", "start": START}).plain()},
+    "pupil": {"model.read_out": "distilled", "start": START, "teacher": {"kind": "from_trial", "values": {}}},
 }
-"""`child`, `twin` and the parent of `grandchild` begin from one run."""
+"""`child`, `twin` and the parent of `grandchild` begin from one run; `pupil` has two parents."""
 
 
 def arms(some: dict | None = None, seeds: int = 2) -> Edition:
@@ -220,6 +221,23 @@ def test_a_diverged_parent_is_inherited_a_failed_one_blocks() -> None:
     assert now.history.answer(now.history.of("trial")[1]).status == "incomplete"
 
 
+def test_all_parents_come_first_and_any_that_diverged_is_inherited() -> None:
+    undistilled = {**START, "values": {**START["values"], "model.read_out": "class", "teacher": {"kind": "none"}}}
+    now = planned({"pupil": {**ARMS["pupil"], "start": undistilled}})
+    pupil = now.history.of("trial")[0].runs(1)[0]
+    start, teacher = pupil.needs()
+    for number, (use, parent) in enumerate(pupil.parents().items(), start=1):
+        assert now.next() == Adopt(parent, use)
+        now.hear(Planned(role="parent", number=number, name=use, values={"key": parent.key}))
+    rows = now.history.of("parent")
+    assert now.next() == Give(start, rows[0])
+    assert now.next(start) == Give(teacher, rows[1]), "both may train at once"
+    now.end(start)
+    assert now.next(teacher).run.seed == 1, "the next seed's parents meanwhile"
+    now.end(teacher, outcome="diverged")
+    assert now.next() == Inherit(pupil)
+
+
 class World(Situation):
     """Plays a driver and its workers; what a run comes to is decided by its key alone, so also when tried again."""
 
@@ -327,4 +345,4 @@ def test_a_world_without_trouble_completes(trials: int) -> None:
     while world.step():
         pass
     assert {world.history.answer(trial).status for trial in world.history.of("trial")} == {"completed"}
-    assert len({run.key for run in world.given}) == len(world.given) == 2 * (5 + 2)
+    assert len({run.key for run in world.given}) == len(world.given) == 2 * (6 + 4)
