@@ -68,7 +68,7 @@ class TaughtByTrial(Spec):
     """Hard distillation from another recipe's run at the same seed: its most likely class is a second label.
 
     `values` names only what the teacher differs in, and is put on the pupil's own recipe read out at its class token.
-    Source: DeiT 3 (hard distillation); CPVT table 10. Differs: the teacher sees the images without augmentation.
+    Source: DeiT 3 (hard distillation); CPVT 4.5. Differs: the teacher sees the images without augmentation.
     """
 
     kind: Literal["from_trial"] = Field(default="from_trial", init=False)

@@ -10,7 +10,7 @@ from service.outcomes import Answered, Outcomes
 from service.rerun import rerun
 from trainables.code import Codes
 from trainables.outcome import Completed, Diverged, Measurement
-from trainables.recipe import FromTrial, Recipe, Run
+from trainables.recipe import FromTrial, Recipe, Run, TaughtByTrial
 from trainables.spec import LocusError
 
 TINY = Recipe().put(
@@ -90,3 +90,15 @@ def test_a_child_is_trained_from_its_parents_weights(home: Home) -> None:
     weights.unlink()
     with pytest.raises(LocusError, match=r"the weights of the parent .* are gone; run its study again"):
         rerun(home, child.key)
+
+
+def test_a_pupil_is_taught_again_by_its_teacher(home: Home) -> None:
+    teacher = TaughtByTrial(values={"optimiser.lr": 0.02})
+    pupil = Run(TINY.put({"model.read_out": "distilled", "teacher": teacher}), 3)
+    known = answer(home, pupil.needs()[0])
+    weights = Outcomes(home).weights(known.run.key, known.code.digest)
+    answer(home, pupil, teacher=weights)
+    assert rerun(home, pupil.key).equal
+    weights.unlink()
+    with pytest.raises(LocusError, match=rf"the weights of the parent {known.run.key} of {pupil.key} are gone"):
+        rerun(home, pupil.key)
