@@ -38,8 +38,8 @@ def test_the_teacher_is_listed_as_one_and_all_is_verified(trained):
     assert "teacher: fourier on direction" in row
     verified = trained.type("verify", "distilled")
     assert verified.code == 0, verified.out
-    report = (Home(trained.home).study("distilled@base").root / "report" / "report.md").read_text()
-    assert "teacher: fourier on direction" in report
+    results = (Home(trained.home).study("distilled@base").root / "report" / "results.csv").read_text()
+    assert "teacher: fourier on direction" in results
 
 
 def test_a_pupil_can_be_run_again(trained):

@@ -55,7 +55,9 @@ def test_the_heads_gradients_of_a_pupil_are_the_formulas():
     images, targets = batch(run)
     others = torch.tensor([0, 1, 1, 0, 1, 1])
     assert not torch.equal(others, targets)
-    loss = Objective(run, model, others)(images, targets, taught=others)
+    objective = Objective(run, model, others)
+    assert objective.extras(torch.tensor([4, 0, 3]), 0)["taught"].tolist() == [1, 0, 0]
+    loss = objective(images, targets, taught=others)
     loss.backward()
     t = model.features(images).x
     total = 0.0
@@ -99,8 +101,10 @@ def test_what_is_added_leaves_the_models_beginning_as_it_is():
     assert same(*drawn)
 
 
-def test_a_teacher_is_asked_once_of_every_image_as_it_was_trained(tmp_path):
-    run = pupil(data__train=300)
+def test_a_teacher_is_asked_once_of_every_image_as_it_is_evaluated(tmp_path):
+    """Its PEG normalises batches, which tells training from evaluation."""
+    stack = {"model.dim": 12, "encoding": {"kind": "peg", "form": "depthwise_stack"}}
+    run = pupil(TaughtByTrial(values=stack), data__train=300)
     (teacher,) = run.needs()
     assert (teacher.recipe.model.read_out, teacher.recipe.model.dim, teacher.seed) == ("class", 12, 0)
     model, split = begin(teacher.recipe, 0).eval(), load(run.recipe.data).train
