@@ -38,6 +38,7 @@ from service.schedule import Adopt, Confirm, Done, Give, Inherit, PlanArms, Prop
 from trainables.code import Codes
 from trainables.outcome import Completed, Diverged, Measurement
 from trainables.recipe import Run
+from trainables.start import Use
 from trainables.task import Task
 
 CHECKPOINT = "checkpoint.pt"
@@ -121,10 +122,8 @@ class Driver:
                         return self._start(run, trial)
                 case Inherit(run=run):
                     self._answer(run, Diverged(epoch=0, reason="its parent diverged"), {}, None)
-                case Adopt(parent=parent):
-                    number = len(self.history.of("parent")) + 1
-                    data = parent.recipe.data
-                    name = f"{parent.recipe.encoding.label} on {getattr(data, 'task', data.kind)}"
+                case Adopt(parent=parent, use=use):
+                    number, name = len(self.history.of("parent")) + 1, _parent_name(parent, use)
                     self._write(Planned(role="parent", number=number, name=name, values={"key": parent.key}))
                 case PlanArms():
                     for arm in self.edition.arms():
@@ -213,15 +212,16 @@ class Driver:
         before = self.folder.work(run.key, code, attempt - 1) / CHECKPOINT
         if before.exists():
             shutil.copyfile(before, folder / CHECKPOINT)
-        parent = run.needs()
-        weights = self.outcomes.weights(parent.key, self.history.code(parent)) if parent else None
         task = Task(
             run=run,
             code=code,
             label=trial.label,
             attempt=attempt,
             folder=str(folder),
-            parent=str(weights) if weights else None,
+            parents={
+                use: str(self.outcomes.weights(parent.key, self.history.code(parent)))
+                for use, parent in run.parents().items()
+            },
             device=self.placement.device,
             threads=self.placement.threads,
             workers=self.placement.workers,
@@ -298,6 +298,13 @@ class Driver:
     def _clear(self, key: str, code: str) -> None:
         """Frees a run's work folders."""
         shutil.rmtree(self.folder.work(key, code, 0).parent, ignore_errors=True)
+
+
+def _parent_name(parent: Run, use: Use) -> str:
+    """How a parent is listed: what it learns from what, and that it teaches."""
+    data = parent.recipe.data
+    name = f"{parent.recipe.encoding.label} on {getattr(data, 'task', data.kind)}"
+    return f"teacher: {name}" if use == "teacher" else name
 
 
 def _epoch(answered: Answered) -> int:

@@ -154,7 +154,7 @@ class History:
         return runs
 
     def keeps(self, run: Run) -> bool:
-        """Whether a run's weights are needed: the study keeps them, or another run begins with them."""
+        """Whether a run's weights are needed: the study keeps them, or another run needs them."""
         if "weights" in self.edition.study.keep:
             return True
         return any(run.key == parent.key for other in self._everyone() for parent in ancestors(other))
@@ -222,11 +222,10 @@ class History:
 
 
 def ancestors(run: Run) -> Iterable[Run]:
-    """The runs that a run needs before it, the nearest first."""
-    parent = run.needs()
-    while parent is not None:
+    """The runs that a run needs before it, each before those that it needs; one that two need comes twice."""
+    for parent in run.needs():
         yield parent
-        parent = parent.needs()
+        yield from ancestors(parent)
 
 
 def _hear(state: RunState, fact: Started | Measured | StoppedAt | FailedWith | Ended) -> None:

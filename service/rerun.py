@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from service.home import Home
-from service.outcomes import Answered, Outcomes
+from service.outcomes import Outcomes
 from trainables.code import Codes
 from trainables.outcome import Diverged, Measurement
+from trainables.recipe import Run
 from trainables.spec import LocusError
 
 CLOCKED = ("time/", "train/images_per_s")
@@ -55,12 +56,12 @@ def rerun(home: Home, start: str, say: Callable[[str], None] = lambda line: None
     outcomes = Outcomes(home)
     before = outcomes.find(start)[-1]
     run = before.run
-    parent = _parent(outcomes, before)
+    parents = {use: _weights(outcomes, parent, run) for use, parent in run.parents().items()}
     torch.set_num_threads(int(before.environment.get("threads", 1)))
     now: list[Measurement] = []
     ending = "completed"
     with tempfile.TemporaryDirectory(prefix="locus-rerun-") as folder:
-        for said in train(run, Path(folder), parent=parent):
+        for said in train(run, Path(folder), parents=parents):
             if isinstance(said, Diverged):
                 ending = "diverged"
                 break
@@ -73,15 +74,13 @@ def rerun(home: Home, start: str, say: Callable[[str], None] = lambda line: None
     return Rerun(run.key, compared, differences, Codes()(run.recipe).changed(before.code), ending)
 
 
-def _parent(outcomes: Outcomes, answered: Answered) -> Path | None:
-    parent = answered.run.needs()
-    if parent is None:
-        return None
+def _weights(outcomes: Outcomes, parent: Run, child: Run) -> Path:
+    """The newest weights of a parent."""
     for found in reversed(outcomes.of(parent.key)):
         weights = outcomes.weights(parent.key, found.code.digest)
         if weights.exists():
             return weights
-    raise LocusError(f"the weights of the parent {parent.key} of {answered.run.key} are gone; run its study again")
+    raise LocusError(f"the weights of the parent {parent.key} of {child.key} are gone; run its study again")
 
 
 def compare(before: Iterable[Measurement], now: Iterable[Measurement]) -> list[Difference]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from search_spaces.study import CONFIRMED, Ablation, Search, Trial
 from service.history import History
 from trainables.recipe import Run
+from trainables.start import Use
 
 
 @dataclass(frozen=True)
@@ -25,16 +26,17 @@ class Give:
 
 @dataclass(frozen=True)
 class Inherit:
-    """The parent of this run diverged: so did it, untrained."""
+    """A parent of this run diverged: so did it, untrained."""
 
     run: Run
 
 
 @dataclass(frozen=True)
 class Adopt:
-    """A parent that no row stands for yet: list it."""
+    """A parent that no row stands for yet: list it. `use`: what its child needs it for."""
 
     parent: Run
+    use: Use
 
 
 @dataclass(frozen=True)
@@ -116,19 +118,19 @@ def _towards(history: History, trial: Trial, run: Run, flying: set[str]) -> Acti
     state = history.state(run)
     if state.answered or run.key in flying or history.given_up(run):
         return None
-    parent = run.needs()
-    if parent is None:
+    rows: list[tuple[Trial, Run]] = []
+    for use, parent in run.parents().items():
+        row = next((other for other in history.of("parent") if other.recipe == parent.recipe), None)
+        if row is None:
+            return Adopt(parent, use)
+        rows.append((row, parent))
+    statuses = {history.state(parent).status for _, parent in rows}
+    if "diverged" in statuses:
+        return Inherit(run)
+    if statuses <= {"completed"}:
         return Give(run, trial)
-    row = next((other for other in history.of("parent") if other.recipe == parent.recipe), None)
-    if row is None:
-        return Adopt(parent)
-    match history.state(parent).status:
-        case "completed":
-            return Give(run, trial)
-        case "diverged":
-            return Inherit(run)
-        case _:
-            return _towards(history, row, parent, flying)
+    actions = (_towards(history, row, parent, flying) for row, parent in rows)
+    return next((action for action in actions if action is not None), None)
 
 
 def _to_confirm(history: History, plan: Search) -> tuple[int, ...]:

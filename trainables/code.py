@@ -7,18 +7,19 @@ out: what they say is in the key or changes no number (a test holds the list tru
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 from trainables.catalog import Composed, EncodingSpec, OwnEncoding
 from trainables.encodings import ENTRIES, MODULES
 from trainables.enters import Add, CodeSpec
-from trainables.recipe import Recipe
+from trainables.recipe import DRLoc, NoTeacher, Recipe, TaughtByFile
 from trainables.source import fingerprint
 from trainables.spec import Spec, digest
 
 ALWAYS = (
-    "checkpoint.py", "data.py", "encoding.py", "enters.py", "host.py", "indices.py", "initial.py", "optimiser.py",
-    "score.py", "streams.py", "train.py", "transfer.py", "vit.py",
+    "checkpoint.py", "data.py", "encoding.py", "enters.py", "host.py", "indices.py", "initial.py", "objective.py",
+    "optimiser.py", "score.py", "streams.py", "train.py", "transfer.py", "vit.py",
 )  # fmt: skip
 """Files that compute the numbers of every run. Paths are relative to `trainables/`."""
 
@@ -59,13 +60,11 @@ class Codes:
         """The code that would compute a recipe's numbers, its parents' included."""
         names: set[str] = set(ALWAYS)
         own: dict[str, str] = {}
-        node: Recipe | None = recipe
-        while node is not None:
+        for node in _line(recipe):
             names.add(f"{node.data.kind}.py")
             names.update(STARTS.get(node.start.kind, ()))
-            names.update(encoding_files(node.encoding))
+            names.update(encoding_files(node.encoding), objective_files(node))
             own.update(_sources(node.encoding))
-            node = node.parent
         files = {f"trainables/{name}": self._fingerprint(name) for name in sorted(names)}
         return Code(files=files | {name: fingerprint(source) for name, source in sorted(own.items())})
 
@@ -87,6 +86,24 @@ def encoding_files(encoding: EncodingSpec) -> set[str]:
         files |= left
         left = {imported for file in left for imported in _imports(file)} - files
     return {f"encodings/{file}.py" for file in files}
+
+
+def objective_files(recipe: Recipe) -> set[str]:
+    """The files of what a recipe's training adds to its task."""
+    files = {
+        "drloc.py": isinstance(recipe.auxiliary, DRLoc),
+        "distillation.py": not isinstance(recipe.teacher, NoTeacher),
+        "weights_file.py": isinstance(recipe.teacher, TaughtByFile),
+    }
+    return {file for file, used in files.items() if used}
+
+
+def _line(recipe: Recipe) -> Iterator[Recipe]:
+    """A recipe, and all from which it learns: its parent, its teacher, theirs."""
+    yield recipe
+    for other in (recipe.parent, recipe.master):
+        if other is not None:
+            yield from _line(other)
 
 
 def _imports(file: str) -> set[str]:

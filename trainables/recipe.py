@@ -27,6 +27,7 @@ from trainables.start import (
     TaughtByFile,
     TaughtByTrial,
     Teacher,
+    Use,
 )
 
 
@@ -104,16 +105,41 @@ class Recipe(Spec):
         self.model.accept(self.encoding, self.data.size)
         learnt = self.learns == "all" or not isinstance(self.encoding, NoEncoding)
         require(learnt, "learns", "'all' where the encoding is none", self.learns)
+        return self
+
+    @model_validator(mode="after")
+    def _begins(self) -> Recipe:
+        """Complains where the training cannot begin as it should."""
         if isinstance(self.start, FromFile | FromTimm) and self.start.part != "encoding":
             whole = all(self.encoding.takes(shape.widths) == Takes() for shape in self.shapes)
             must = "fresh or from_trial where position takes channels, which replaces layers"
             require(whole, "start.kind", must, self.start.kind)
         if isinstance(self.start, FromTrial):
             self.parent  # noqa: B018 (it must build)
+        return self
+
+    @model_validator(mode="after")
+    def _ends(self) -> Recipe:
+        """Complains of sizes at which the model cannot be tested."""
         require(len({*self.sizes}) == len(self.sizes), "sizes", "without doubles", list(self.sizes))
         for side in self.sizes:
             others = f"sides other than the training's own {self.data.size[1:]}"
             require(self.size_at(side) != self.data.size, "sizes", others, side)
+        return self
+
+    @model_validator(mode="after")
+    def _is_taught(self) -> Recipe:
+        """Complains where the teacher and the pupil do not go together."""
+        alone, kind = isinstance(self.teacher, NoTeacher), self.teacher.kind
+        read_out = getattr(self.model, "read_out", "none")
+        if read_out == "distilled":
+            require(not alone, "teacher", "from_trial or from_file where model.read_out is distilled", kind)
+        else:
+            require(alone, "model.read_out", "distilled where there is a teacher", read_out)
+        if self.master is not None:
+            require(self.data.measure == "accuracy", "teacher", "none where the data have no classes", kind)
+            mine, theirs = _classes(self.data), _classes(self.master.data)
+            require(mine == theirs, "teacher.values", f"of a teacher of {mine}", theirs)
         return self
 
     @property
@@ -140,6 +166,23 @@ class Recipe(Spec):
             return None
         return self.put({"start": Fresh(), "sizes": [], **self.start.values})
 
+    @property
+    def master(self) -> Recipe | None:
+        """The recipe of the teacher, or None: this one, read out at its class token and trained by its labels alone."""
+        if isinstance(self.teacher, NoTeacher):
+            return None
+        plain = {"start": Fresh(), "teacher": NoTeacher(), "auxiliary": NoAuxiliary(), "sizes": []}
+        if not {"model", "model.kind", "model.read_out"} & self.teacher.values.keys():
+            plain["model.read_out"] = "class"
+        return self.put({**plain, **self.teacher.values})
+
+    @property
+    def parents(self) -> dict[Use, Recipe]:
+        """The recipes that are trained before this one, by what for."""
+        taught = self.master if isinstance(self.teacher, TaughtByTrial) else None
+        found: dict[Use, Recipe | None] = {"start": self.parent, "teacher": taught}
+        return {use: recipe for use, recipe in found.items() if recipe is not None}
+
     def identity(self) -> Any:
         """As every spec's; a parent is what it resolves to, however its values were written."""
         said = super().identity()
@@ -148,7 +191,13 @@ class Recipe(Spec):
                 del said[name]
         if self.parent is not None:
             said["start"]["values"] = self.parent.identity()
+        if self.master is not None:
+            said["teacher"]["values"] = self.master.identity()
         return said
+
+
+def _classes(data: Data) -> str:
+    return f"{data.outputs} classes of images of {data.size}"
 
 
 class Run(Spec):
@@ -159,18 +208,20 @@ class Run(Spec):
 
     @cached_property
     def key(self) -> str:
-        """16 hex digits that name the question: the recipe's identity, the seed, the data's fingerprint, the parent.
+        """16 hex digits that name the question: the recipe's identity, the seed, the data's fingerprint, the parents.
 
         A new field with a default changes no key.
         """
-        parent = self.needs()
         said = [self.recipe.identity(), self.seed, self.recipe.data.fingerprint]
-        return digest(said if parent is None else [*said, parent.key])
+        return digest([*said, *(parent.key for parent in self.needs())])
 
-    def needs(self) -> Run | None:
-        """The run whose weights this one begins with: the parent's recipe at the same seed."""
-        parent = self.recipe.parent
-        return None if parent is None else Run(recipe=parent, seed=self.seed)
+    def parents(self) -> dict[Use, Run]:
+        """The runs whose weights this one needs, by what for: the parents' recipes at the same seed."""
+        return {use: Run(recipe=recipe, seed=self.seed) for use, recipe in self.recipe.parents.items()}
+
+    def needs(self) -> tuple[Run, ...]:
+        """The runs whose weights this one needs."""
+        return tuple(self.parents().values())
 
 
 __all__ = [

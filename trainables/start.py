@@ -13,6 +13,8 @@ from trainables.spec import WHERE, Spec, require
 
 Part = Literal["encoding", "backbone", "all"]
 _PART = "encoding, backbone or all"
+Use = Literal["start", "teacher"]
+"""What a run needs the weights of another one for."""
 _SHA256 = "the 64 hex digits of the file's SHA-256 (sha256sum FILE)"
 FilePath = Annotated[str, AfterValidator(os.path.abspath), WHERE]
 """Where a file lies: seen from the working folder it is given in, so that a worker elsewhere finds it."""
@@ -81,7 +83,7 @@ class TaughtByTrial(Spec):
     """Hard distillation from another recipe's run at the same seed: its most likely class is a second label.
 
     `values` names only what the teacher differs in, and is put on the pupil's own recipe read out at its class token.
-    Source: DeiT 3 (hard distillation); CPVT table 10. Differs: the teacher sees the images without augmentation.
+    Source: DeiT 3 (hard distillation); CPVT 4.5. Differs: the teacher sees the images without augmentation.
     """
 
     kind: Literal["from_trial"] = Field(default="from_trial", init=False)

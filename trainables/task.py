@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from trainables.recipe import Run
 from trainables.spec import Spec
+from trainables.start import Use
 
 
 class Task(Spec):
@@ -15,8 +18,8 @@ class Task(Spec):
     attempt: int
     folder: str
     """The only folder the worker writes; it may hold an earlier attempt's checkpoint."""
-    parent: str | None = None
-    """The file of the parent's weights."""
+    parents: dict[Use, str] = Field(default_factory=dict)
+    """The files of the parents' weights, by what for."""
     device: str = "cpu"
     threads: int = 1
     workers: int = 0

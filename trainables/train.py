@@ -9,24 +9,25 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from trainables.backbones import build_model
 from trainables.checkpoint import CHECKPOINT, WEIGHTS, read, take, write
 from trainables.data import Split, load
 from trainables.host import Host, no_decay, trainable
 from trainables.initial import draw
+from trainables.objective import Objective
 from trainables.optimiser import adamw, rate, set_rate
 from trainables.outcome import Diverged, Measurement, at_side
-from trainables.recipe import FromFile, FromTimm, FromTrial, Recipe, Run
+from trainables.recipe import FromFile, FromTimm, FromTrial, NoTeacher, Recipe, Run
 from trainables.score import score, tally
+from trainables.start import Use
 from trainables.streams import torch_stream
 from trainables.transfer import at_size, resized
 
@@ -37,13 +38,13 @@ EVALUATED = 256
 """Images evaluated at once."""
 
 
-def _alone(model: nn.Module) -> nn.Module:
-    return model
+def _alone(module: nn.Module) -> nn.Module:
+    return module
 
 
 @dataclass(frozen=True)
 class Team:
-    """The workers that train one run together: this one's rank, how many they are, and how the model is wrapped (DDP).
+    """The workers that train one run together: this one's rank, how many they are, how the objective is wrapped (DDP).
 
     With more than one, torch's process group must stand, and all must see the run's folder; rank 0 alone writes.
     """
@@ -68,17 +69,17 @@ SOLO = Team()
 
 
 def train(
-    run: Run, folder: Path, device: str = "cpu", *, parent: Path | None = None, team: Team = SOLO
+    run: Run, folder: Path, device: str = "cpu", *, parents: Mapping[Use, Path] = {}, team: Team = SOLO
 ) -> Generator[Measurement | Diverged]:
     """Trains a run: one Measurement an epoch, the last with the test set's score too, or a Diverged as the last item.
 
     A folder with a checkpoint is gone on from; what it measured before is said again first. Checkpoints are written
-    20 s apart, when the iterator is closed, and at the end, after the weights. `parent` is the file of the weights that
-    a run with a `start` begins with.
+    20 s apart, when the iterator is closed, and at the end, after the weights. `parents`: the files of the weights of
+    the runs that this one needs, by what for (`Run.parents`).
 
-    Raises: SpecError where the parent's weights do not fit, or nothing learns.
+    Raises: SpecError where a parent's weights do not fit, or nothing learns.
     """
-    training = Training(run, device, parent, team)
+    training = Training(run, device, parents, team)
     curve = training.resume(folder)
     epochs = run.recipe.optimiser.epochs
     if len(curve) == epochs:
@@ -107,7 +108,7 @@ def train(
 class Training:
     """A run under way: its model, its optimiser, its data, on one device."""
 
-    def __init__(self, run: Run, device: str, parent: Path | None, team: Team) -> None:
+    def __init__(self, run: Run, device: str, parents: Mapping[Use, Path], team: Team) -> None:
         recipe = run.recipe
         self.run, self.spec, self.team, self.device = run, recipe.optimiser, team, torch.device(device)
         self.measure = recipe.data.measure
@@ -116,12 +117,21 @@ class Training:
         self.autocast = torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=half)
         self.splits = load(recipe.data).to(self.device)
         self.steps = math.ceil(len(self.splits.train) / self.spec.batch)
-        self.model = begin(recipe, run.seed, parent).to(self.device, self.dtype)
+        self.model = begin(recipe, run.seed, parents.get("start")).to(self.device, self.dtype)
         for side in recipe.sizes:
             at_size(self.model, recipe, side)  # what cannot be is refused now, not after the last epoch
-        self.module = team.wrap(self.model)
-        self.learning = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
-        self.optimiser = adamw(self.model, self.spec, no_decay(self.model))
+        self.objective = Objective(run, self.model, self._taught(parents)).to(self.device, self.dtype)
+        self.module = team.wrap(self.objective)
+        self.learning = [parameter for parameter in self.objective.parameters() if parameter.requires_grad]
+        self.optimiser = adamw(self.objective, self.spec, no_decay(self.objective))
+
+    def _taught(self, parents: Mapping[Use, Path]) -> Tensor | None:
+        """The teacher's label of every training image, where there is a teacher."""
+        if isinstance(self.run.recipe.teacher, NoTeacher):
+            return None
+        from trainables.distillation import taught
+
+        return taught(self.run.recipe, parents, self.splits.train, self.dtype)
 
     def epoch(self, number: int) -> dict[str, float]:
         """Learns from every training image once, then evaluates: the epoch's values, finite or not."""
@@ -146,22 +156,26 @@ class Training:
         total = torch.zeros((), dtype=torch.float64, device=self.device)
         for step, chosen in enumerate(torch.split(order, self.spec.batch), start=(number - 1) * self.steps):
             set_rate(self.optimiser, rate(self.spec, step, self.steps * self.spec.epochs))
-            total += self._step(chosen)
+            total += self._step(chosen, step)
         return float(self.team.total(total)) / count
 
-    def _step(self, chosen: Tensor) -> Tensor:
+    def _step(self, chosen: Tensor, step: int) -> Tensor:
         """One step on a batch; this worker's summed loss, left on the device so that nothing waits for it.
 
         DDP averages gradients over workers; the factor makes that the gradient of the whole batch's mean loss, also
         where the shares are uneven. A worker without a share takes part with an image that counts for nothing.
         """
-        mine = self.team.share(chosen)
-        images, targets = self.splits.train.batch(mine if len(mine) else chosen[:1], self.dtype)
+        idle = len(self.team.share(chosen)) == 0
+
+        def mine(of_all: Tensor) -> Tensor:
+            return of_all[:1] if idle else self.team.share(of_all)
+
+        images, targets = self.splits.train.batch(mine(chosen), self.dtype)
+        extras = {name: mine(of_all) for name, of_all in self.objective.extras(chosen, step).items()}
         self.optimiser.zero_grad()
         with self.autocast:
-            outputs = self.module(images)
-        loss = summed_loss(outputs.to(self.dtype), targets)
-        if len(mine) == 0:
+            loss: Tensor = self.module(images, targets, **extras)
+        if idle:
             loss = loss * 0
         torch.autograd.backward(loss * (self.team.size / len(chosen)))
         if self.spec.clip is not None:
@@ -199,7 +213,8 @@ class Training:
         if len(curve) == self.spec.epochs:
             write(folder / WEIGHTS, weights)
         measured = [measurement.plain() for measurement in curve]
-        state = {"weights": weights, "optimiser": self.optimiser.state_dict(), "curve": measured}
+        optimiser, added = self.optimiser.state_dict(), self.objective.added()
+        state = {"weights": weights, "added": added, "optimiser": optimiser, "curve": measured}
         write(folder / CHECKPOINT, state)
 
     def resume(self, folder: Path) -> list[Measurement]:
@@ -208,6 +223,7 @@ class Training:
             return []
         state: dict[str, Any] = read(folder / CHECKPOINT, self.device)
         self.model.load_state_dict(state["weights"])
+        self.objective.take(state["added"])
         self.optimiser.load_state_dict(state["optimiser"])
         return [Measurement.read(measured) for measured in state["curve"]]
 
@@ -226,10 +242,3 @@ def begin(recipe: Recipe, seed: int, parent: Path | None = None) -> Host:
         start_from(model, recipe, recipe.start)
     trainable(model, recipe.learns)
     return model
-
-
-def summed_loss(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Cross-entropy for classes, squared error (mean over the targets) for numbers; summed over the images."""
-    if targets.is_floating_point():
-        return (outputs - targets).square().mean(dim=1).sum()
-    return cross_entropy(outputs, targets, reduction="sum")

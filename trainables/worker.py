@@ -135,9 +135,9 @@ def _train(task: Task, device: str, team: Team, say: Callable[[Said], bool]) -> 
     from trainables.train import train
 
     torch.set_num_threads(task.threads)
-    parent = Path(task.parent) if task.parent else None
+    parents = {use: Path(file) for use, file in task.parents.items()}
     try:
-        with closing(train(task.run, Path(task.folder), device, parent=parent, team=team)) as epochs:
+        with closing(train(task.run, Path(task.folder), device, parents=parents, team=team)) as epochs:
             for said in epochs:
                 if not say(said):
                     return

@@ -71,6 +71,30 @@ def test_timms_keys_stay(read_out):
     assert {*ours.state_dict()} == {*theirs.state_dict()} - {"pos_embed"}
 
 
+@pytest.mark.parametrize("dtype", TYPES)
+def test_a_distilled_model_is_timms_deit_to_the_bit(dtype):
+    size = dict(img_size=(12, 20), patch_size=4, in_chans=2, num_classes=7, embed_dim=24, depth=3, num_heads=3)
+    theirs = VisionTransformerDistilled(**size, global_pool="token")
+    ours = PositionedViT(ViT(dim=24, depth=3, heads=3, patch=4, read_out="distilled"), (2, 12, 20), 7, Learnable())
+    state = theirs.state_dict()
+    state["encoding.learnable.table"] = state.pop("pos_embed")[0]
+    ours.load_state_dict(state)
+    ours, theirs, images = ours.to(dtype), theirs.to(dtype), torch.randn(5, 2, 12, 20, dtype=dtype)
+    theirs.set_distilled_training()
+    for mine, said in zip(ours.answers(ours.features(images)), theirs.train()(images), strict=True):
+        assert torch.equal(mine, said)
+    assert torch.equal(ours(images), theirs.eval()(images))
+
+
+def test_the_distillation_token_begins_as_timms():
+    model = PositionedViT(ViT(dim=384, heads=3, read_out="distilled"), (3, 8, 12), 7, NoEncoding())
+    draw(model, 0)
+    theirs = VisionTransformerDistilled(img_size=(8, 12), patch_size=4, embed_dim=384, depth=1, num_heads=3)
+    for value in (model.dist_token, theirs.dist_token):
+        assert value.std().item() == pytest.approx(0.02, rel=0.15)
+    assert not model.head_dist.bias.any()
+
+
 def test_a_recipe_builds_the_same_model():
     recipe = Recipe(encoding=Learnable(), model=ViT(depth=2))
     model = build_model(recipe)

@@ -67,9 +67,10 @@ def trained(recipes: list[Recipe]) -> list[set[str]]:
 
 @pytest.fixture(scope="module")
 def loads(tmp_path_factory) -> tuple[list[Recipe], list[set[str]]]:
+    folder = tmp_path_factory.mktemp("teacher")
     recipes = [Recipe().put(SMALL)]
     recipes += [Recipe().put(SMALL | {"encoding.kind": kind}) for kind in ALONE]
-    recipes += [Recipe().put(DIGITS)]
+    recipes += [Recipe().put(DIGITS), Recipe().put(SMALL | {"auxiliary.kind": "drloc"}), by_file(folder)]
     weights = tmp_path_factory.mktemp("weights") / "weights.pt"
     torch.save(begin(recipes[0], 0).state_dict(), weights)
     start = FromFile(str(weights), hashlib.sha256(weights.read_bytes()).hexdigest())
@@ -77,12 +78,25 @@ def loads(tmp_path_factory) -> tuple[list[Recipe], list[set[str]]]:
     return recipes, trained(recipes)
 
 
+def by_file(folder: Path) -> Recipe:
+    """A recipe with a teacher, whose weights lie in a file."""
+    import torch
+
+    from trainables.train import begin
+
+    taught = SMALL | {"model.read_out": "distilled"}
+    teacher = {"kind": "from_trial", "values": {}}
+    torch.save(begin(Recipe().put(taught | {"teacher": teacher}).master, 0).state_dict(), folder / "t.pt")
+    sha256 = hashlib.sha256((folder / "t.pt").read_bytes()).hexdigest()
+    return Recipe().put(taught | {"teacher": {"kind": "from_file", "path": str(folder / "t.pt"), "sha256": sha256}})
+
+
 def test_every_kind_trains_with_the_files_it_names_and_no_other(loads) -> None:
     """Files add up over the recipes of one process, so what is new with a recipe must be what it names anew."""
     named: set[str] = set()
     for recipe, loaded in zip(*loads, strict=True):
         named |= {file.removeprefix("trainables/") for file in Codes()(recipe).files}
-        assert loaded - set(NEVER) == named, recipe.encoding.kind
+        assert loaded - set(NEVER) == named, recipe.identity()
 
 
 def test_the_lists_are_disjoint_and_name_files_that_are_there() -> None:
@@ -92,9 +106,10 @@ def test_the_lists_are_disjoint_and_name_files_that_are_there() -> None:
         assert (folder / name).is_file(), name
 
 
-def test_every_file_is_always_never_a_kinds_or_a_data_sets() -> None:
+def test_every_file_is_always_never_a_kinds_a_data_sets_or_an_objectives() -> None:
     folder = Path(trainables.__file__).parent
     files = {str(file.relative_to(folder)) for file in folder.rglob("*.py")}
     kinds = {name for name in files if name.startswith("encodings/") and name != "encodings/__init__.py"}
     starts = {name for names in STARTS.values() for name in names}
-    assert files - kinds - set(ALWAYS) - set(NEVER) - starts == {"red_green.py", "digits.py"}
+    said = {"red_green.py", "digits.py", "drloc.py", "distillation.py"}
+    assert files - kinds - set(ALWAYS) - set(NEVER) - starts == said

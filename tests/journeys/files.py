@@ -5,7 +5,7 @@ from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Budget, Halving, Search, Study
 from search_spaces.claim import AtLeast
 from trainables.catalog import EncodingSpec, Fourier, NoEncoding, Sinusoidal
-from trainables.recipe import AdamW, FromTrial, Recipe, RedGreen, ViT
+from trainables.recipe import AdamW, DRLoc, FromTrial, Recipe, RedGreen, TaughtByTrial, ViT
 from pydantic import Field
 
 BASE = Recipe(
@@ -131,3 +131,25 @@ study = Study(
 """
 )
 """Arms that start from a file of weights: position alone learns, or all of it with the file's table."""
+
+
+DISTILLED = (
+    SMALL
+    + """
+study = Study(
+    name="distilled",
+    question="Does a teacher help?",
+    base=BASE.put({"model.read_out": "distilled", "teacher": TaughtByTrial(values={"model.depth": 2})}),
+    plan=Ablation(
+        arms={
+            "alone": {"model.read_out": "class", "teacher.kind": "none"},
+            "taught": {},
+            "localised": {"auxiliary": DRLoc(pairs=4, hidden=8)},
+        },
+        baseline="alone",
+    ),
+    seeds=2,
+)
+"""
+)
+"""An arm by itself and two with one teacher, a deeper model; the last is trained to tell offsets, too."""

@@ -36,6 +36,15 @@ def test_a_parents_files_count_too() -> None:
     assert found == {f"trainables/{name}.py" for name in names}
 
 
+def test_what_is_added_to_the_loss_counts_where_it_is() -> None:
+    assert files({"auxiliary.kind": "drloc"}) == {"trainables/red_green.py", "trainables/drloc.py"}
+    taught = {"model.read_out": "distilled", "teacher": {"kind": "from_trial", "values": {"encoding.kind": "peg"}}}
+    names = {"red_green", "distillation", "encodings/convolution"}
+    assert files(taught) == {f"trainables/{name}.py" for name in names}, "the teacher's files count"
+    file = {**taught["teacher"], "kind": "from_file", "path": "t.pt", "sha256": "a" * 64}
+    assert files({**taught, "teacher": file}) == {f"trainables/{name}.py" for name in names | {"weights_file"}}
+
+
 def test_own_code_is_in_by_its_syntax_tree() -> None:
     def code(text: str) -> Code:
         return Codes()(Recipe(encoding=OwnEncoding(kind="mine.py:Spiral", source=text)))

@@ -261,10 +261,23 @@ def test_parents_come_first_and_shared_ones_once(home: Home, keep: tuple) -> Non
     assert [fact.number for fact in parents] == [1, 2]
     for arm in edition.arms()[1:]:
         for run in arm.runs(2):
-            assert keys.index(run.needs().key) < keys.index(run.key)
-    first, second = (arm.runs(1)[0].needs().key for arm in edition.arms()[1:3])
+            assert all(keys.index(parent.key) < keys.index(run.key) for parent in run.needs())
+    first, second = (arm.runs(1)[0].needs()[0].key for arm in edition.arms()[1:3])
     assert first == second
     assert len(keys) == 12
+
+
+def test_a_teacher_is_a_parent_listed_as_one(home: Home) -> None:
+    teacher = {"kind": "from_trial", "values": {"encoding.kind": "peg"}}
+    some = {"alone": {}, "taught": {"model.read_out": "distilled", "teacher": teacher}}
+    edition = arms(some)
+    toy = conduct(home, edition)
+    (listed,) = [fact for fact in facts(home, edition, Planned) if fact.role == "parent"]
+    assert listed.name == "teacher: peg on direction"
+    keys = [run.key for run in toy.order]
+    for pupil in edition.arms()[1].runs(2):
+        assert keys.index(pupil.needs()[0].key) < keys.index(pupil.key)
+    assert len(keys) == 6
 
 
 def test_an_arm_that_is_a_parent_too_keeps_its_weights(home: Home) -> None:
@@ -286,7 +299,7 @@ def test_a_diverged_parent_makes_its_children_diverged_untrained(home: Home) -> 
 
 def test_a_failed_parent_blocks_its_children_and_nothing_else(home: Home) -> None:
     edition = arms(STARTS)
-    parent = edition.arms()[1].runs(1)[0].needs().key
+    parent = edition.arms()[1].runs(1)[0].needs()[0].key
     toy = conduct(home, edition, at_once=2, fails=lambda task, epoch: task.run.key == parent)
     assert len(facts(home, edition, Ended)) == 12 - 3
     assert [run.key for run in toy.order].count(parent) == 2

@@ -190,7 +190,7 @@ def test_a_parents_runs_are_those_that_its_children_need() -> None:
     for number, (name, values) in enumerate(study.study.plan.arms.items()):
         found.hear(Planned(role="trial", number=number, name=name, values=values))
     children = list(found.runs(found.trials[1]).values())
-    found.hear(Planned(role="parent", number=1, name="p", values={"key": children[0].needs().key}))
-    assert found.runs(found.of("parent")[0]) == {run.seed: run.needs() for run in children}
-    assert found.keeps(children[0].needs())
+    found.hear(Planned(role="parent", number=1, name="p", values={"key": children[0].needs()[0].key}))
+    assert found.runs(found.of("parent")[0]) == {run.seed: run.needs()[0] for run in children}
+    assert found.keeps(children[0].needs()[0])
     assert not found.keeps(children[0])

@@ -364,7 +364,7 @@ def test_arms_go_by_their_names_and_share_a_parent(home):
     arms = edition.arms()
     for arm in arms:
         facts.add(Planned(role="trial", number=arm.number, name=arm.name, values=arm.plain()["values"]))
-    parent = Run(recipe=arms[1].recipe, seed=0).needs()
+    (parent,) = Run(recipe=arms[1].recipe, seed=0).needs()
     facts.add(Planned(role="parent", number=1, name="none on direction", values={"key": parent.key}))
     first = Trial(role="parent", number=1, name="none", values={}, recipe=parent.recipe)
     for trial in (first, *arms):

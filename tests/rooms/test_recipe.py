@@ -69,9 +69,9 @@ def test_the_parents_data_are_part_of_the_childs_key(monkeypatch) -> None:
 
 def test_a_parent_is_put_on_the_childs_own_recipe() -> None:
     child = Recipe().put({"optimiser.epochs": 4, "start": FromTrial(values={"data.task": "absolute"})})
-    parent = Run(child, 5).needs()
+    (parent,) = Run(child, 5).needs()
     assert (parent.seed, parent.recipe.data.task, parent.recipe.optimiser.epochs) == (5, "absolute", 4)
-    assert parent.needs() is None
+    assert parent.needs() == ()
     grown = child.put({"optimiser.epochs": 9})
     assert grown.parent.optimiser.epochs == 9
     nested = {"data.task": "distance", "start": FromTrial(values={"data.task": "absolute"}).plain()}

@@ -10,7 +10,7 @@ from service.outcomes import Answered, Outcomes
 from service.rerun import rerun
 from trainables.code import Codes
 from trainables.outcome import Completed, Diverged, Measurement
-from trainables.recipe import FromTrial, Recipe, Run
+from trainables.recipe import FromTrial, Recipe, Run, TaughtByTrial
 from trainables.spec import LocusError
 
 TINY = Recipe().put(
@@ -28,13 +28,13 @@ TINY = Recipe().put(
 )
 
 
-def answer(home: Home, run: Run, parent: Path | None = None) -> Answered:
+def answer(home: Home, run: Run, **parents: Path) -> Answered:
     """Trains a run and keeps its answer, as a driver does."""
     from trainables.train import train
 
     folder = home.root / "work" / run.key
     folder.mkdir(parents=True)
-    said = list(train(run, folder, parent=parent))
+    said = list(train(run, folder, parents=parents))
     curve = tuple(one for one in said if isinstance(one, Measurement))
     last = said[-1]
     outcome = Diverged(epoch=last.epoch, curve=curve) if isinstance(last, Diverged) else Completed(curve=curve)
@@ -83,10 +83,22 @@ def test_a_divergence_comes_again(home: Home) -> None:
 
 def test_a_child_is_trained_from_its_parents_weights(home: Home) -> None:
     child = Run(TINY.put({"start": FromTrial(values={"data.task": "absolute"}, part="encoding")}), 3)
-    parent = answer(home, child.needs())
+    parent = answer(home, child.needs()[0])
     weights = Outcomes(home).weights(parent.run.key, parent.code.digest)
-    answer(home, child, weights)
+    answer(home, child, start=weights)
     assert rerun(home, child.key).equal
     weights.unlink()
     with pytest.raises(LocusError, match=r"the weights of the parent .* are gone; run its study again"):
         rerun(home, child.key)
+
+
+def test_a_pupil_is_taught_again_by_its_teacher(home: Home) -> None:
+    teacher = TaughtByTrial(values={"optimiser.lr": 0.02})
+    pupil = Run(TINY.put({"model.read_out": "distilled", "teacher": teacher}), 3)
+    known = answer(home, pupil.needs()[0])
+    weights = Outcomes(home).weights(known.run.key, known.code.digest)
+    answer(home, pupil, teacher=weights)
+    assert rerun(home, pupil.key).equal
+    weights.unlink()
+    with pytest.raises(LocusError, match=rf"the weights of the parent {known.run.key} of {pupil.key} are gone"):
+        rerun(home, pupil.key)

@@ -32,8 +32,9 @@ ARMS = {
     "child": {"start": START},
     "twin": {"optimiser.lr": 0.01, "start": {**START, "values": {"data.task": "absolute", "optimiser.lr": 0.001}}},
     "grandchild": {"start": FromTrial(values={"data.task": "direction4", "start": START}).plain()},
+    "pupil": {"model.read_out": "distilled", "start": START, "teacher": {"kind": "from_trial", "values": {}}},
 }
-"""`child`, `twin` and the parent of `grandchild` begin from one run."""
+"""`child`, `twin` and the parent of `grandchild` begin from one run; `pupil` has two parents."""
 
 
 def arms(some: dict | None = None, seeds: int = 2) -> Edition:
@@ -196,8 +197,8 @@ def test_a_parent_is_listed_then_trained_then_its_children() -> None:
     now = planned({"alone": {}, "child": {"start": START}})
     alone, child = (trial.runs(1)[0] for trial in now.history.of("trial"))
     now.end(alone)
-    parent = child.needs()
-    assert now.next() == Adopt(parent)
+    (parent,) = child.needs()
+    assert now.next() == Adopt(parent, "start")
     now.hear(Planned(role="parent", number=1, name="p", values={"key": parent.key}))
     row = now.history.of("parent")[0]
     assert now.next() == Give(parent, row)
@@ -211,13 +212,30 @@ def test_a_diverged_parent_is_inherited_a_failed_one_blocks() -> None:
     for run in now.history.of("trial")[0].runs(2):
         now.end(run)
     child = now.history.of("trial")[1].runs(2)
-    now.hear(Planned(role="parent", number=1, name="p", values={"key": child[0].needs().key}))
-    now.end(child[0].needs(), outcome="diverged")
+    now.hear(Planned(role="parent", number=1, name="p", values={"key": child[0].needs()[0].key}))
+    now.end(child[0].needs()[0], outcome="diverged")
     assert now.next() == Inherit(child[0])
     now.end(child[0], outcome="diverged", epoch=0)
-    now.fail(child[1].needs(), times=2)
+    now.fail(child[1].needs()[0], times=2)
     assert now.next() == Done()
     assert now.history.answer(now.history.of("trial")[1]).status == "incomplete"
+
+
+def test_all_parents_come_first_and_any_that_diverged_is_inherited() -> None:
+    undistilled = {**START, "values": {**START["values"], "model.read_out": "class", "teacher": {"kind": "none"}}}
+    now = planned({"pupil": {**ARMS["pupil"], "start": undistilled}})
+    pupil = now.history.of("trial")[0].runs(1)[0]
+    start, teacher = pupil.needs()
+    for number, (use, parent) in enumerate(pupil.parents().items(), start=1):
+        assert now.next() == Adopt(parent, use)
+        now.hear(Planned(role="parent", number=number, name=use, values={"key": parent.key}))
+    rows = now.history.of("parent")
+    assert now.next() == Give(start, rows[0])
+    assert now.next(start) == Give(teacher, rows[1]), "both may train at once"
+    now.end(start)
+    assert now.next(teacher).run.seed == 1, "the next seed's parents meanwhile"
+    now.end(teacher, outcome="diverged")
+    assert now.next() == Inherit(pupil)
 
 
 class World(Situation):
@@ -266,7 +284,7 @@ class World(Situation):
                 number = len(self.history.of("parent")) + 1
                 self.hear(Planned(role="parent", number=number, name="p", values={"key": parent.key}))
             case Inherit(run=run):
-                assert self.history.state(run.needs()).status == "diverged"
+                assert "diverged" in {self.history.state(parent).status for parent in run.needs()}
                 self.end(run, outcome="diverged", epoch=0)
             case Give(run=run, trial=trial):
                 self.give(run, trial)
@@ -274,8 +292,7 @@ class World(Situation):
     def give(self, run: Run, trial: Trial) -> None:
         assert run.key not in self.flying
         assert not self.history.state(run).answered
-        parent = run.needs()
-        assert parent is None or self.history.state(parent).status == "completed"
+        assert all(self.history.state(parent).status == "completed" for parent in run.needs())
         tries = sum(one.key == run.key for one in self.given)
         assert tries < 2
         assert tries == 0 or self.fate(run) in ("broken", "flaky")
@@ -296,7 +313,7 @@ class World(Situation):
 
 def balanced(world: World) -> bool:
     """No arm without a parent is more than one seed ahead of another in what was given, whatever happened to it."""
-    ready = [trial for trial in world.history.of("trial") if trial.recipe.parent is None]
+    ready = [trial for trial in world.history.of("trial") if not trial.recipe.parents]
     keys = {run.key for run in world.given}
     counts = [sum(run.key in keys for run in world.history.runs(trial).values()) for trial in ready]
     return not counts or max(counts) - min(counts) <= 1
@@ -328,4 +345,4 @@ def test_a_world_without_trouble_completes(trials: int) -> None:
     while world.step():
         pass
     assert {world.history.answer(trial).status for trial in world.history.of("trial")} == {"completed"}
-    assert len({run.key for run in world.given}) == len(world.given) == 2 * (5 + 2)
+    assert len({run.key for run in world.given}) == len(world.given) == 2 * (6 + 4)

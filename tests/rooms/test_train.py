@@ -1,5 +1,6 @@
 """The training loop: against a plain loop, cut and resumed, diverging, by two workers, with a parent."""
 
+import hashlib
 import json
 import math
 import os
@@ -21,7 +22,7 @@ from trainables.data import load
 from trainables.host import no_decay
 from trainables.optimiser import rate
 from trainables.outcome import Diverged, Measurement
-from trainables.recipe import AdamW, Digits, FromTrial, Recipe, RedGreen, Run, ViT
+from trainables.recipe import AdamW, Digits, DRLoc, FromTrial, Recipe, RedGreen, Run, TaughtByFile, TaughtByTrial, ViT
 from trainables.spec import SpecError
 from trainables.streams import torch_stream
 from trainables.train import begin, train
@@ -114,10 +115,15 @@ def test_a_run_is_the_plain_loop(tmp_path):
 ENCODINGS = (Fourier(hidden=6), Composed(parts=(Learnable(), PEG(), RelativeBias())))
 
 
+LOCALISED = {"encoding": PEG(padding="valid"), "auxiliary": DRLoc(pairs=5, hidden=12)}
+
+
 @pytest.mark.parametrize("cut", [1, 3])
-@pytest.mark.parametrize("encoding", ENCODINGS, ids=lambda encoding: encoding.label)
-def test_a_closed_run_goes_on_bit_for_bit(tmp_path, encoding, cut):
-    run = small(encoding=encoding)
+@pytest.mark.parametrize(
+    "values", [*({"encoding": one} for one in ENCODINGS), LOCALISED], ids=["", "composed", "drloc"]
+)
+def test_a_closed_run_goes_on_bit_for_bit(tmp_path, values, cut):
+    run = small(**values)
     whole = list(train(run, folder(tmp_path, "whole")))
     running = train(run, folder(tmp_path, "cut"))
     first = list(islice(running, cut))
@@ -231,9 +237,9 @@ def test_a_child_begins_with_its_parents_weights_and_only_its_position_learns(tm
     child = small(
         start=FromTrial(values={"data.task": "direction4", "learns": "all"}, part="backbone"), learns="position"
     )
-    parent = child.needs()
+    (parent,) = child.needs()
     list(train(parent, folder(tmp_path, "parent")))
-    list(train(child, folder(tmp_path, "child"), parent=tmp_path / "parent" / WEIGHTS))
+    list(train(child, folder(tmp_path, "child"), parents={"start": tmp_path / "parent" / WEIGHTS}))
     before, drawn = read(tmp_path / "parent" / WEIGHTS), begin(small().recipe, 0).state_dict()
     for name, value in read(tmp_path / "child" / WEIGHTS).items():
         if name.startswith("encoding."):
@@ -244,14 +250,25 @@ def test_a_child_begins_with_its_parents_weights_and_only_its_position_learns(tm
 
 def test_a_parent_that_does_not_fit_is_refused(tmp_path):
     child = small(start=FromTrial(values={"model.dim": 12}))
-    list(train(child.needs(), folder(tmp_path, "parent")))
+    list(train(child.needs()[0], folder(tmp_path, "parent")))
     with pytest.raises(SpecError, match=r"start.values must give a parent with cls_token of shape \(1, 1, 8\)"):
-        next(train(child, tmp_path, parent=tmp_path / "parent" / WEIGHTS))
+        next(train(child, tmp_path, parents={"start": tmp_path / "parent" / WEIGHTS}))
 
 
 def folder(path, name):
     (path / name).mkdir()
     return path / name
+
+
+TEACHER = TaughtByTrial(values={"encoding.kind": "none"})
+
+
+def taught_by_file(run, path):
+    """The same run with its teacher, as it begins, from a file."""
+    torch.save(begin(run.recipe.master, 5).state_dict(), path)
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    teacher = TaughtByFile(path=str(path), sha256=sha256, values=run.recipe.teacher.values)
+    return Run(run.recipe.put({"teacher": teacher}), run.seed)
 
 
 def by_two(run, path):
@@ -270,11 +287,20 @@ def by_two(run, path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("precision", "epochs", "near"), [("float64", 10, 1e-10), ("float32", 4, 1e-5)])
-def test_two_workers_train_as_one(tmp_path, precision, epochs, near):
+@pytest.mark.parametrize(
+    ("precision", "epochs", "near", "values"),
+    [
+        ("float64", 10, 1e-10, {"encoding": ENCODINGS[1]}),
+        ("float32", 4, 1e-5, {"encoding": ENCODINGS[1]}),
+        ("float64", 4, 1e-10, {**LOCALISED, "model__read_out": "distilled", "teacher": TEACHER}),
+    ],
+    ids=["float64", "float32", "drloc and a teacher"],
+)
+def test_two_workers_train_as_one(tmp_path, precision, epochs, near, values):
     """5 steps an epoch; the last batch has one image, so the second worker's share of it is empty."""
-    values = {"optimiser__precision": precision, "optimiser__epochs": epochs, "data__train": 65}
-    run = small(encoding=ENCODINGS[1], sizes=[24], **values)
+    run = small(optimiser__precision=precision, optimiser__epochs=epochs, data__train=65, sizes=[24], **values)
+    if run.needs():
+        run = taught_by_file(run, tmp_path / "teacher.pt")
     alone = list(train(run, folder(tmp_path, "alone")))
     both = by_two(run, tmp_path)
     assert numbers(both[0]) == numbers(both[1])

@@ -82,7 +82,7 @@ class Toy:
             if not isinstance(task, Task):
                 return task is FINISHED
             assert task.run.key not in self.workers, "one key twice at once"
-            assert task.parent is None or Path(task.parent).exists(), "a child before its parent's weights"
+            assert all(Path(file).exists() for file in task.parents.values()), "a child before its parent's weights"
             self.order.append(task.run)
             self.workers[task.run.key] = (task, self._train(task))
         return False
