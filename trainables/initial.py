@@ -61,8 +61,8 @@ def timm_start(module: nn.Module, name: str, value: Tensor, stream: torch.Genera
     """Starts a parameter of timm's ViT as timm does: linear weights and the distillation token truncated
     normal, the class token near zero.
 
-    Source: timm's `init_weights_vit_timm`, its DeiT for the distillation token; the patch embedding as torch starts it.
-    Differs: as `torch_start`.
+    Source: timm's `init_weights_vit_timm`, `deit.py` for the distillation token; the patch embedding keeps torch's
+    start. Differs: as `torch_start`.
     """
     path, _, leaf = name.rpartition(".")
     if name == "cls_token":

@@ -1,46 +1,51 @@
-"""Reads a file of weights, known by its content: a state dict as torch or safetensors wrote it."""
+"""Weights from a file that people give: known by its content, read without running code from it."""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import pickle
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors.torch import load as from_safetensors
 from torch import Tensor
 
-from trainables.spec import SpecError
+from trainables.spec import LocusError
 
-UNDER = ("model", "state_dict", "model_state_dict")
-"""Where published checkpoints hold their state dict, if they are none themselves."""
+INSIDE = ("model", "state_dict", "model_state_dict")
+"""Where training scripts put a state dict in a file that holds more."""
 
 
-def read_weights(path: str, sha256: str) -> dict[str, Tensor]:
-    """The tensors of a file by name, once it is seen to be the one that is meant. `path`: .safetensors, else torch's.
+def read_weights(path: str | Path, sha256: str) -> dict[str, Tensor]:
+    """The state dict of a file, as torch (.pt, .pth) or safetensors wrote it; also under `model` or `state_dict`.
 
-    Raises: SpecError for no file, one of other content, or one that holds no state dict.
+    Raises: LocusError where the file is not there, is another one, or holds no state dict.
     """
-    if not Path(path).is_file():
-        raise SpecError(f"no file {path}")
-    with open(path, "rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
+    path = Path(path)
+    if not path.is_file():
+        raise LocusError(f"{path} must be a file of weights, got no such file")
+    content = path.read_bytes()
+    found = hashlib.sha256(content).hexdigest()
     if found != sha256:
-        raise SpecError(f"{path} must have the SHA-256 {sha256}, got {found}")
-    try:
-        held = load_file(path) if path.endswith(".safetensors") else torch.load(path, "cpu", weights_only=True)
-    except (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError) as error:
-        why = str(error).partition("\n")[0] or "nothing"
-        raise SpecError(f"{path} must be a file of tensors, got {why}") from None
-    return _state_dict(held, path)
-
-
-def _state_dict(held: Any, path: str) -> dict[str, Tensor]:
-    if isinstance(held, dict):
-        held = next((held[name] for name in UNDER if name in held), held)
+        raise LocusError(f"{path} must have the SHA-256 {sha256}, got {found}")
+    held = _held(path, content)
+    for name in INSIDE:
+        if isinstance(held, dict) and isinstance(held.get(name), dict):
+            held = held[name]
     if not isinstance(held, dict) or not held or not all(isinstance(value, Tensor) for value in held.values()):
-        got = f"one with {', '.join(map(str, list(held)[:4]))}" if isinstance(held, dict) else type(held).__name__
-        raise SpecError(f"{path} must hold a state dict, alone or under {' or '.join(UNDER)}, got {got}")
+        raise LocusError(f"{path} must hold a state dict of tensors, got something else")
     return held
+
+
+def _held(path: Path, content: bytes) -> Any:
+    try:
+        if path.suffix == ".safetensors":
+            return from_safetensors(content)
+        if path.suffix in (".pt", ".pth"):
+            return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, SafetensorError, RuntimeError, EOFError) as error:
+        raise LocusError(f"{path} must be readable as {path.suffix} without running code, got {error}") from error
+    raise LocusError(f"{path} must end in .pt, .pth or .safetensors, got {path.suffix!r}")
