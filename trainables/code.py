@@ -31,7 +31,7 @@ NEVER = (
 )  # fmt: skip
 """Files whose content is in the key, or changes no number."""
 
-STARTS = {name: ("pretrained.py", "weights_file.py") for name in ("from_file", "from_timm")}
+STARTS = {name: ("encodings/resample.py", "pretrained.py", "weights_file.py") for name in ("from_file", "from_timm")}
 """Files that bring weights from elsewhere, by the kind of the start."""
 
 

@@ -11,12 +11,12 @@ import math
 
 import timm
 import torch
-from timm.layers import resample_abs_pos_embed
 from torch import Tensor
 
 from trainables.catalog import Composed, EncodingSpec, Learnable
 from trainables.checkpoint import HEADS, take
-from trainables.encoding import Composition
+from trainables.encoding import Composition, Grid
+from trainables.encodings.resample import resampled_table
 from trainables.enters import Add
 from trainables.host import Host
 from trainables.recipe import Recipe
@@ -107,25 +107,26 @@ def _on_our_grid(table: Tensor, prefix: int, recipe: Recipe) -> Tensor:
     A prefix token that had no row there gets zeros. Source: DeiT (bicubic, no antialiasing). Differs: nothing.
     """
     (shape,) = recipe.shapes
-    prefix, old = _their_grid(table.shape[1], prefix, (shape.rows, shape.columns))
-    moved = resample_abs_pos_embed(table, [shape.rows, shape.columns], old, prefix, antialias=False)[0]
+    theirs = _their_grid(table.shape[1], prefix, Grid(shape.rows, shape.columns))
+    moved = resampled_table(table[0], theirs, Grid(shape.rows, shape.columns))
     rows = moved.new_zeros(shape.prefix, moved.shape[1])
-    kept = min(prefix, shape.prefix)
+    kept = min(theirs.prefix, shape.prefix)
     rows[:kept] = moved[:kept]
-    return torch.cat([rows, moved[prefix:]])
+    return torch.cat([rows, moved[theirs.prefix :]])
 
 
-def _their_grid(count: int, prefix: int, ours: tuple[int, int]) -> tuple[int, list[int]]:
-    """How many of a table's rows are prefix tokens', and the grid of the others: a square, else ours.
+def _their_grid(count: int, prefix: int, ours: Grid) -> Grid:
+    """The grid of a table's rows and how many of them are prefix tokens': a square, else ours.
 
     Some of timm's tables have no rows for the prefix tokens that their model has.
     """
     for rows in (prefix, 0):
         side = math.isqrt(count - rows)
-        for grid in ((side, side), ours):
-            if math.prod(grid) == count - rows:
-                return rows, list(grid)
-    raise SpecError(f"start must give a table of a square grid, or of one of {ours[0]} x {ours[1]}, got {count} rows")
+        for grid in (Grid(side, side, rows), Grid(ours.rows, ours.columns, rows)):
+            if grid.patches == count - rows:
+                return grid
+    must = f"of a square grid, or of one of {ours.rows} x {ours.columns}"
+    raise SpecError(f"start must give a table {must}, got {count} rows")
 
 
 def _refuse_strangers(weights: dict[str, Tensor], model: Host, giver: str) -> None:

@@ -13,7 +13,7 @@ from trainables import pretrained
 from trainables.catalog import PEG, Composed, Concat, Fourier, Gabor, Learnable, NoEncoding
 from trainables.checkpoint import WEIGHTS, read
 from trainables.enters import Add
-from trainables.recipe import AdamW, Fresh, FromFile, FromTimm, Recipe, RedGreen, Run, ViT
+from trainables.recipe import AdamW, Fresh, FromFile, FromTimm, NoTeacher, Recipe, RedGreen, Run, TaughtByTrial, ViT
 from trainables.spec import LocusError, SpecError
 from trainables.train import begin, train
 
@@ -36,7 +36,8 @@ def saved(model, folder):
 
 def recipe(encoding, start, read_out="class", image=16, **model):
     spec = ViT(dim=16, depth=2, heads=2, patch=4, read_out=read_out).put(model)
-    return Recipe(data=RedGreen(image=image), model=spec, encoding=encoding, start=start)
+    teacher = TaughtByTrial(values={}) if read_out == "distilled" else NoTeacher()
+    return Recipe(data=RedGreen(image=image), model=spec, encoding=encoding, start=start, teacher=teacher)
 
 
 def images(rows=16, columns=16):
