@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+from trainables.backbones import BACKBONES
 from trainables.catalog import Composed, EncodingSpec, OwnEncoding
 from trainables.encodings import ENTRIES, MODULES
 from trainables.enters import Add, CodeSpec
@@ -18,15 +19,15 @@ from trainables.spec import Spec, digest
 
 ALWAYS = (
     "checkpoint.py", "data.py", "encoding.py", "enters.py", "host.py", "indices.py", "initial.py", "optimiser.py",
-    "score.py", "streams.py", "train.py", "vit.py",
+    "score.py", "streams.py", "train.py",
 )  # fmt: skip
 """Files that compute the numbers of every run. Paths are relative to `trainables/`."""
 
 NEVER = (
     "__init__.py", "backbones/__init__.py", "bridge.py", "catalog.py", "code.py", "data_spec.py", "encoding_spec.py",
     "encodings/__init__.py",
-    "failure.py", "model_spec.py", "outcome.py", "own.py", "recipe.py", "source.py", "spec.py", "start.py", "task.py",
-    "weight.py", "worker.py",
+    "failure.py", "layer_sizes.py", "model_spec.py", "outcome.py", "own.py", "recipe.py", "source.py", "spec.py",
+    "staged_specs.py", "start.py", "task.py", "trunk_specs.py", "weight.py", "worker.py",
 )  # fmt: skip
 """Files whose content is in the key, or changes no number."""
 
@@ -59,6 +60,7 @@ class Codes:
         node: Recipe | None = recipe
         while node is not None:
             names.add(f"{node.data.kind}.py")
+            names.add(trunk_file(node.model.kind))
             names.update(encoding_files(node.encoding))
             own.update(_sources(node.encoding))
             node = node.parent
@@ -69,6 +71,11 @@ class Codes:
         if name not in self._read:
             self._read[name] = fingerprint((Path(__file__).parent / name).read_text())
         return self._read[name]
+
+
+def trunk_file(kind: str) -> str:
+    """The file that computes a trunk."""
+    return BACKBONES[kind].partition(":")[0].replace(".", "/") + ".py"
 
 
 def encoding_files(encoding: EncodingSpec) -> set[str]:

@@ -16,6 +16,7 @@ from trainables.data_spec import Data, Digits, RedGreen
 from trainables.encoding_spec import Shape
 from trainables.model_spec import ViT
 from trainables.spec import Spec, digest, require
+from trainables.staged_specs import Model
 from trainables.start import (
     Fresh,
     FromFile,
@@ -84,7 +85,7 @@ class Recipe(Spec):
     """
 
     data: Data = RedGreen()
-    model: ViT = ViT()
+    model: Model = ViT()
     encoding: Annotated[Encoding, AfterValidator(canonical)] = NoEncoding()
     optimiser: AdamW = AdamW()
     start: Start = Fresh()

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 import trainables
+from trainables.backbones import BACKBONES
 from trainables.catalog import KINDS
-from trainables.code import ALWAYS, NEVER, Codes
+from trainables.code import ALWAYS, NEVER, Codes, trunk_file
 from trainables.recipe import Recipe
 
 CODE = """
@@ -67,6 +68,8 @@ def loads() -> tuple[list[Recipe], list[set[str]]]:
     recipes = [Recipe().put(SMALL)]
     recipes += [Recipe().put(SMALL | {"encoding.kind": kind}) for kind in ALONE]
     recipes += [Recipe().put(DIGITS)]
+    small = {path: value for path, value in SMALL.items() if not path.startswith("model.")}
+    recipes += [Recipe().put(small | {"model.kind": kind}) for kind in BACKBONES if kind != "vit"]
     return recipes, trained(recipes)
 
 
@@ -75,7 +78,7 @@ def test_every_kind_trains_with_the_files_it_names_and_no_other(loads) -> None:
     named: set[str] = set()
     for recipe, loaded in zip(*loads, strict=True):
         named |= {file.removeprefix("trainables/") for file in Codes()(recipe).files}
-        assert loaded - set(NEVER) == named, recipe.encoding.kind
+        assert loaded - set(NEVER) == named, (recipe.encoding.kind, recipe.model.kind)
 
 
 def test_the_lists_are_disjoint_and_name_files_that_are_there() -> None:
@@ -89,4 +92,5 @@ def test_every_file_is_always_never_a_kinds_or_a_data_sets() -> None:
     folder = Path(trainables.__file__).parent
     files = {str(file.relative_to(folder)) for file in folder.rglob("*.py")}
     kinds = {name for name in files if name.startswith("encodings/") and name != "encodings/__init__.py"}
-    assert files - kinds - set(ALWAYS) - set(NEVER) == {"red_green.py", "digits.py"}
+    trunks = {trunk_file(kind) for kind in BACKBONES}
+    assert files - kinds - trunks - set(ALWAYS) - set(NEVER) == {"red_green.py", "digits.py"}
