@@ -67,7 +67,12 @@ class Staged(ModelSpec):
 
 
 class Pyramid(Staged):
-    """What both pyramids of PVT say alike: keys and values are those of the map, reduced along both sides."""
+    """What both pyramids of PVT say alike: keys and values are those of the map, reduced along both sides.
+
+    `mlp_steps`: how many maps of its hidden width an MLP keeps for the gradient.
+    """
+
+    mlp_steps: ClassVar[int] = 2
 
     dims: tuple[Count, ...] = Field(default=(32, 64), strict=False, description=f"a number of channels {_EACH}")
     reductions: tuple[Count, ...] = Field(
@@ -99,7 +104,7 @@ class Pyramid(Staged):
     def kept(self, size: Size, pairs: int) -> int:
         """What the blocks of all stages keep; the reduced map counts little."""
         return sum(
-            shape.depth * shape.tokens * int((12 + 3 * ratio) * shape.widths.dim) + 6 * shape.tokens * shape.widths.dim
+            shape.depth * shape.tokens * int((12 + self.mlp_steps * ratio) * shape.widths.dim) + 6 * shape.tokens * shape.widths.dim
             for shape, ratio in zip(self.shapes(size), self.mlp_ratios, strict=True)
         )
 
@@ -109,6 +114,8 @@ class PVTv2(Pyramid):
 
     Source: Wang et al. 2022, PVT v2, section 3. Differs: the linear attention of B2-Li is left out.
     """
+
+    mlp_steps: ClassVar[int] = 3
 
     kind: Literal["pvt_v2"] = Field(default="pvt_v2", init=False)
 

@@ -24,7 +24,7 @@ _RATIO = "a positive ratio of the MLP's width to dim"
 
 def room(kind: str, why: str) -> str:
     """What a trunk with one grid has room for, in words."""
-    return f"none, or what enters {kind} before its first block: a code or a padded convolution, added ({why})"
+    return f"none, or what enters {kind} before its first block: a code or a padded convolution ({why})"
 
 
 class OneGrid(ModelSpec):
@@ -244,8 +244,8 @@ class TNT(Patches):
     def kept(self, size: Size, pairs: int) -> int:
         """What a patch keeps outside and for its pixels inside, neither with fused attention."""
         tokens = self.shape(size).tokens
-        inside = self.pixels * (21 * self.inner_dim + 3 * self.inner_heads * self.pixels)
-        outside = (13 + 2 * self.mlp_ratio) * self.dim + 3 * self.heads * tokens
+        inside = self.pixels * (21 * self.inner_dim + 2 * self.inner_heads * self.pixels)
+        outside = (13 + 2 * self.mlp_ratio) * self.dim + 2 * self.heads * tokens
         return tokens * (int(self.depth * (inside + outside)) + 4 * self.dim + size[0] * self.patch**2)
 
 
