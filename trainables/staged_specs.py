@@ -104,7 +104,8 @@ class Pyramid(Staged):
     def kept(self, size: Size, pairs: int) -> int:
         """What the blocks of all stages keep; the reduced map counts little."""
         return sum(
-            shape.depth * shape.tokens * int((12 + self.mlp_steps * ratio) * shape.widths.dim) + 6 * shape.tokens * shape.widths.dim
+            shape.depth * shape.tokens * int((12 + self.mlp_steps * ratio) * shape.widths.dim)
+            + 6 * shape.tokens * shape.widths.dim
             for shape, ratio in zip(self.shapes(size), self.mlp_ratios, strict=True)
         )
 
