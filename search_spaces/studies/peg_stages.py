@@ -1,7 +1,7 @@
 """Does a PEG in each stage help pyramids and windows?
 
 Source: CPVT table 13. Cost: smoke 1 minute, cpu 8 on 2 cores.
-Expected: a PEG beats PVT's tables; Swin and PVT v2 know positions already, so that it changes little there.
+Expected: a PEG beats PVT's tables and helps Swin; PVT v2's convolutions leave it little to add.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ study = Study(
     family="cpvt",
     paper="Chu et al. 2021, Conditional positional encodings for vision transformers, table 13",
     cost="smoke 1 minute, cpu 8 on 2 cores",
-    expected="a PEG beats PVT's tables; Swin and PVT v2 know positions already, so that it changes little there",
+    expected="a PEG beats PVT's tables and helps Swin; PVT v2's convolutions leave it little to add",
     base=Recipe(data=RedGreen(task="absolute")),
     plan=Ablation(
         arms={

@@ -6,13 +6,13 @@ from scipy.stats import ks_2samp
 
 from tests.anchors.trunks import HOSTS, SPECS, TABLES, ours, size, spread, timms
 from trainables.backbones.swin import PositionedSwin
-from trainables.catalog import PEG, Composed, Fourier, Learnable, NoEncoding
+from trainables.catalog import PEG, Composed, Fourier, Learnable, NoEncoding, OwnEncoding
 from trainables.encoding import Grid
 from trainables.encoding_spec import Takes
 from trainables.enters import Concat
 from trainables.host import no_decay
 from trainables.initial import draw
-from trainables.spec import LocusError
+from trainables.spec import LocusError, SpecError
 from trainables.staged_specs import Swin
 
 KINDS = [*HOSTS]
@@ -136,6 +136,47 @@ def test_concat_narrows_what_makes_the_tokens(kind):
     assert narrower == layers.get(kind, {"patch_embed.proj.weight", "patch_embed.proj.bias"})
     assert all(dict(model.named_parameters())[name].shape[-1 if name == "cls_token" else 0] == dim * 3 // 4
                for name in narrower)  # fmt: skip
+
+
+OWN = """
+from dataclasses import replace
+
+import torch
+
+from trainables.catalog import EncodingSpec
+from trainables.encoding import PositionEncoding, Takes
+
+
+class Ones(EncodingSpec):
+    kind: str = "ones.py:Ones"
+
+    @property
+    def moments(self):
+        return frozenset({"first"})
+
+    def build(self, widths, grid, depth):
+        return Beside()
+
+
+class Beside(PositionEncoding):
+    takes = Takes(tokens=2)
+
+    def tokens(self, t, block):
+        return replace(t, x=torch.cat([t.x, torch.ones_like(t.x[..., :2])], dim=2)) if block == 0 else t
+"""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_encoding_of_ones_own_takes_channels_where_there_are_some(kind):
+    own = OwnEncoding(kind="ones.py:Ones", source=OWN)
+    if kind in STAGED:
+        with pytest.raises(SpecError, match=r"encoding must leave the stages of the trunk all their channels, got One"):
+            ours(kind, own)
+        return
+    model = spread(ours(kind, own))
+    assert model(images(kind)).shape == (3, 7)
+    first, whole = ({name: value.numel() for name, value in one.named_parameters()} for one in (model, timms(kind)))
+    assert sum(whole.values()) - whole[TABLES[kind]] - sum(first.values()) > 0
 
 
 def shuffled(kind, x, order):
