@@ -41,7 +41,9 @@ class OneGrid(ModelSpec):
 
 
 class Patches(OneGrid):
-    """What those of them say alike that cut an image into patches as a ViT does."""
+    """What those of them say alike that cut an image as a ViT does. `prefix`: tokens that have come before position."""
+
+    prefix: ClassVar[int] = 0
 
     dim: int = Field(default=64, gt=0, description=_DIM)
     depth: int = Field(default=2, gt=0, description=_DEPTH)
@@ -66,11 +68,6 @@ class Patches(OneGrid):
     def shape(self, size: Size) -> Shape:
         widths = Widths(self.dim, self.heads, self.dim // self.heads)
         return Shape(widths, self.depth, size[1] // self.patch, size[2] // self.patch, self.prefix)
-
-    @property
-    def prefix(self) -> int:
-        """How many tokens stand before the patches where position enters."""
-        return 0
 
 
 class CaiT(Patches):
@@ -210,6 +207,7 @@ class TNT(Patches):
     projection of pixels).
     """
 
+    prefix: ClassVar[int] = 1
     room: ClassVar[str] = room("tnt", "its attention has no place for terms of pairs")
 
     kind: Literal["tnt"] = Field(default="tnt", init=False)
@@ -222,10 +220,6 @@ class TNT(Patches):
         fits = self.inner_dim % self.inner_heads == 0
         require(fits, "inner_dim", f"a multiple of inner_heads ({self.inner_heads})", self.inner_dim)
         return self
-
-    @property
-    def prefix(self) -> int:
-        return 1
 
     @property
     def pixels(self) -> int:
