@@ -55,7 +55,7 @@ study = Study(
     gaps=(
         "ImageNet there, red-green images here: only the differences of two arms of one trunk can be compared",
         "PVT v1 is Twins-PCPVT without its PEG, read out at the mean of its patches; timm has no PVT v1",
-        "two stages of two blocks; the papers' sizes are in trainables/staged_specs.py",
+        "two stages of two blocks; papers' sizes: trainables/staged_specs.py",
         "Swin keeps its relative biases, PVT v2 the zero padding of its convolutions: `none` knows positions there",
         "COCO and ADE20K are left out",
     ),
