@@ -309,6 +309,10 @@ class Composed(EncodingSpec):
         return "+".join(part.label for part in self.parts) or "none"
 
     @property
+    def shrinks(self) -> bool:
+        return any(part.shrinks for part in self.parts)
+
+    @property
     def moments(self) -> frozenset[Moment]:
         return frozenset(moment for part in self.parts for moment in part.moments)
 

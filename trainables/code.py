@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from trainables.backbones import BACKBONES
 from trainables.catalog import Composed, EncodingSpec, OwnEncoding
 from trainables.encodings import ENTRIES, MODULES
 from trainables.enters import Add, CodeSpec
@@ -19,15 +20,15 @@ from trainables.spec import Spec, digest
 
 ALWAYS = (
     "checkpoint.py", "data.py", "encoding.py", "enters.py", "host.py", "indices.py", "initial.py", "objective.py",
-    "optimiser.py", "score.py", "streams.py", "train.py", "transfer.py", "vit.py",
+    "optimiser.py", "score.py", "streams.py", "train.py", "transfer.py",
 )  # fmt: skip
 """Files that compute the numbers of every run. Paths are relative to `trainables/`."""
 
 NEVER = (
     "__init__.py", "backbones/__init__.py", "bridge.py", "catalog.py", "code.py", "data_spec.py", "encoding_spec.py",
     "encodings/__init__.py",
-    "failure.py", "model_spec.py", "outcome.py", "own.py", "recipe.py", "source.py", "spec.py", "start.py", "task.py",
-    "weight.py", "worker.py",
+    "failure.py", "layer_sizes.py", "model_spec.py", "outcome.py", "own.py", "recipe.py", "source.py", "spec.py",
+    "staged_specs.py", "start.py", "task.py", "trunk_specs.py", "weight.py", "worker.py",
 )  # fmt: skip
 """Files whose content is in the key, or changes no number."""
 
@@ -62,6 +63,7 @@ class Codes:
         own: dict[str, str] = {}
         for node in _line(recipe):
             names.add(f"{node.data.kind}.py")
+            names.add(trunk_file(node.model.kind))
             names.update(STARTS.get(node.start.kind, ()))
             names.update(encoding_files(node.encoding), objective_files(node))
             own.update(_sources(node.encoding))
@@ -72,6 +74,11 @@ class Codes:
         if name not in self._read:
             self._read[name] = fingerprint((Path(__file__).parent / name).read_text())
         return self._read[name]
+
+
+def trunk_file(kind: str) -> str:
+    """The file that computes a trunk."""
+    return BACKBONES[kind].partition(":")[0].replace(".", "/") + ".py"
 
 
 def encoding_files(encoding: EncodingSpec) -> set[str]:

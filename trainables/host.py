@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from torch import Tensor, nn
 
-from trainables.encoding import PositionEncoding, Tokens
-from trainables.spec import SpecError
+from trainables.catalog import EncodingSpec
+from trainables.encoding import Composition, Grid, PositionEncoding, Takes, Tokens
+from trainables.encoding_spec import Shape
+from trainables.encodings import build
+from trainables.spec import LocusError, SpecError
 
 
 class Host(nn.Module):
-    """A trunk whose position comes from `encoding`: a composition, or a list of them, one a stage."""
+    """A trunk whose position comes from `encoding`: a composition, or a list of them, one a stage.
+
+    `undecayed`: what the names of the trunk's own position parameters have in them, which do not decay.
+    """
 
     encoding: nn.Module
+    undecayed: tuple[str, ...] = ()
+
+    if TYPE_CHECKING:  # timm's layers, which mypy does not know
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def features(self, images: Tensor) -> Tokens:
         """The tokens after the last block and norm. Shapes: (B, channels, height, width) to (B, N, D)."""
@@ -28,17 +39,48 @@ class Host(nn.Module):
         first, *others = self.answers(self.features(images))
         return first if not others else (first + sum(others)) / (1 + len(others))
 
+    def forward_features(self, images: Tensor) -> Tensor:
+        """The tokens of `features`."""
+        return self.features(images).x
+
+    def forward_intermediates(self, *_: Any, **__: Any) -> Any:
+        """Refused: timm's version runs the blocks without their encoding. Raises: LocusError."""
+        raise LocusError("forward_intermediates runs blocks without their position; use hooks on model.blocks instead")
+
+
+def position(encoding: EncodingSpec, shape: Shape) -> Composition:
+    """The modules of an encoding in a trunk, or a stage of it, of this shape."""
+    return build(encoding, shape.widths, Grid(shape.rows, shape.columns, shape.prefix), shape.depth)
+
+
+def positions(encoding: EncodingSpec, shapes: tuple[Shape, ...]) -> nn.ModuleList:
+    """The modules of an encoding, one composition a stage.
+
+    Raises: SpecError where they take channels, which stages do not give up.
+    """
+    stages = [position(encoding, shape) for shape in shapes]
+    if any(stage.takes != Takes() for stage in stages):
+        raise SpecError(f"encoding must leave the stages of the trunk all their channels, got {encoding.label}")
+    return nn.ModuleList(stages)
+
+
+def on_map(encoding: PositionEncoding, x: Tensor, block: int) -> Tensor:
+    """What an encoding makes of a map of tokens before a block. Shapes: (B, R, C, D) to (B, R, C, D or more)."""
+    t = encoding.tokens(Tokens(x.flatten(1, 2), Grid(x.shape[1], x.shape[2])), block)
+    return t.x.reshape(len(t.x), t.grid.rows, t.grid.columns, -1)
+
 
 def no_decay(model: nn.Module) -> set[str]:
     """The parameters that weight decay would spoil: biases, norms, prefix tokens, position tables, frequencies."""
-    positions = {
+    places = {
         f"{prefix}.{name}"
         for prefix, module in model.named_modules()
         if isinstance(module, PositionEncoding)
         for name in module.undecayed
     }
-    names = dict(model.named_parameters())
-    return {name for name, value in names.items() if value.ndim < 2 or name.endswith("_token") or name in positions}
+    own = model.undecayed if isinstance(model, Host) else ()
+    places |= {name for name, _ in model.named_parameters() if name.endswith("_token") or any(o in name for o in own)}
+    return {name for name, value in model.named_parameters() if value.ndim < 2 or name in places}
 
 
 def trainable(model: Host, learns: Literal["all", "position"]) -> None:

@@ -14,9 +14,16 @@ Size = tuple[int, int, int]
 
 
 class ModelSpec(Spec):
-    """What every trunk's spec must say. `holds`: the moments at which its host has a place for position."""
+    """What every trunk's spec must say.
+
+    `holds`: the moments at which its host has a place for position. `gives`: its tokens give up channels for position.
+    `shrinks`: its grid may become smaller. `room`: the same in words, for whoever asks for more.
+    """
 
     holds: ClassVar[frozenset[Moment]] = MOMENTS
+    gives: ClassVar[bool] = True
+    shrinks: ClassVar[bool] = False
+    room: ClassVar[str] = "an encoding that the trunk has a place for"
 
     kind: str
 
@@ -29,7 +36,11 @@ class ModelSpec(Spec):
 
     def accept(self, encoding: EncodingSpec, size: Size) -> None:
         """Complains where the trunk has no place for an encoding, or it cannot stand in one of the stages."""
-        for shape in self.shapes(size):
+        shapes = self.shapes(size)
+        fits = encoding.moments <= self.holds and (self.shrinks or not encoding.shrinks)
+        fits = fits and (self.gives or all(encoding.takes(shape.widths) == Takes() for shape in shapes))
+        require(fits, "encoding", self.room, encoding.label)
+        for shape in shapes:
             encoding.fit(shape)
 
     def parameters(self, size: Size, outputs: int, takes: Takes) -> int:
@@ -49,6 +60,8 @@ class ViT(ModelSpec):
     normalises, as timm does; `gap` normalises, then averages, as CPVT does.
     Source: thesis 4.1 (one block); DeiT 3 (`distilled`); CPVT 3.3 (GAP). Differs: nothing.
     """
+
+    shrinks: ClassVar[bool] = True
 
     kind: Literal["vit"] = Field(default="vit", init=False)
     dim: int = Field(default=64, gt=0, description="a positive number of channels")

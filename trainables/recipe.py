@@ -17,6 +17,7 @@ from trainables.data_spec import Data, Digits, RedGreen
 from trainables.encoding_spec import Shape, Takes
 from trainables.model_spec import Size, ViT
 from trainables.spec import Spec, SpecError, digest, require
+from trainables.staged_specs import Model
 from trainables.start import (
     Fresh,
     FromFile,
@@ -86,7 +87,7 @@ class Recipe(Spec):
     """
 
     data: Data = RedGreen()
-    model: ViT = ViT()
+    model: Model = ViT()
     encoding: Annotated[Encoding, AfterValidator(canonical)] = NoEncoding()
     optimiser: AdamW = AdamW()
     start: Start = Fresh()

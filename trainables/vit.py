@@ -18,11 +18,9 @@ from torch.nn.functional import linear, scaled_dot_product_attention
 
 from trainables.catalog import EncodingSpec
 from trainables.encoding import Composition, Grid, Heads, PositionEncoding, Takes, Tokens, TokensBND
-from trainables.encodings import build
-from trainables.host import Host
+from trainables.host import Host, position
 from trainables.initial import timm_start
 from trainables.model_spec import Size, ViT
-from trainables.spec import LocusError
 
 
 class Attention(timm_vit.Attention):  # type: ignore[misc]
@@ -99,7 +97,7 @@ class PositionedViT(Host, timm_vit.VisionTransformer):  # type: ignore[misc]
 
     def __init__(self, model: ViT, size: Size, outputs: int, encoding: EncodingSpec) -> None:
         (shape,) = model.shapes(size)
-        positions = build(encoding, shape.widths, Grid(shape.rows, shape.columns, shape.prefix), shape.depth)
+        positions = position(encoding, shape)
         timm_vit.VisionTransformer.__init__(
             self,
             img_size=size[1:],
@@ -157,14 +155,6 @@ class PositionedViT(Host, timm_vit.VisionTransformer):  # type: ignore[misc]
         """What the head says of the pooled tokens, and the distillation token's of that one."""
         first = self.forward_head(t.x)
         return (first,) if self.head_dist is None else (first, self.head_dist(t.x[:, 1]))
-
-    def forward_features(self, images: Tensor) -> Tensor:
-        """As timm's: the tokens of `features`."""
-        return self.features(images).x
-
-    def forward_intermediates(self, *_: Any, **__: Any) -> Any:
-        """Refused: timm's version runs the blocks without their encoding. Raises: LocusError."""
-        raise LocusError("forward_intermediates runs blocks without their position; use hooks on model.blocks instead")
 
     def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
         """Starts the trunk's parameters as timm does (`trainables.initial.draw`)."""

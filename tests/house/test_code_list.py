@@ -11,8 +11,9 @@ import pytest
 import torch
 
 import trainables
+from trainables.backbones import BACKBONES
 from trainables.catalog import KINDS
-from trainables.code import ALWAYS, NEVER, STARTS, Codes
+from trainables.code import ALWAYS, NEVER, STARTS, Codes, trunk_file
 from trainables.recipe import FromFile, Recipe
 from trainables.train import begin
 
@@ -75,6 +76,8 @@ def loads(tmp_path_factory) -> tuple[list[Recipe], list[set[str]]]:
     torch.save(begin(recipes[0], 0).state_dict(), weights)
     start = FromFile(str(weights), hashlib.sha256(weights.read_bytes()).hexdigest())
     recipes += [Recipe().put(SMALL | {"start": start})]
+    small = {path: value for path, value in SMALL.items() if not path.startswith("model.")}
+    recipes += [Recipe().put(small | {"model.kind": kind}) for kind in BACKBONES if kind != "vit"]
     return recipes, trained(recipes)
 
 
@@ -111,5 +114,6 @@ def test_every_file_is_always_never_a_kinds_a_data_sets_or_an_objectives() -> No
     files = {str(file.relative_to(folder)) for file in folder.rglob("*.py")}
     kinds = {name for name in files if name.startswith("encodings/") and name != "encodings/__init__.py"}
     starts = {name for names in STARTS.values() for name in names}
+    trunks = {trunk_file(kind) for kind in BACKBONES}
     said = {"red_green.py", "digits.py", "drloc.py", "distillation.py"}
-    assert files - kinds - set(ALWAYS) - set(NEVER) - starts == said
+    assert files - kinds - trunks - set(ALWAYS) - set(NEVER) - starts == said

@@ -5,7 +5,7 @@ import pytest
 from trainables.catalog import PEG, Composed, Gabor, Learnable
 from trainables.enters import Add
 from trainables.model_spec import DEIT_TINY
-from trainables.recipe import Recipe, RedGreen, ViT
+from trainables.recipe import NoTeacher, Recipe, RedGreen, TaughtByTrial, ViT
 from trainables.train import begin
 from trainables.weight import weigh
 
@@ -14,6 +14,7 @@ UNCOUNTED = ("toys.py:Spiral", "toys.py:Beside", "toys.py:Marker")
 
 
 SIZE = (3, 12, 20)
+TEACHERS = {"distilled": TaughtByTrial(values={})}
 
 
 @pytest.mark.parametrize("read_out", ["class", "mean", "distilled"])
@@ -23,7 +24,7 @@ def test_what_learns_is_counted(encoding, read_out, monkeypatch):
         pytest.skip("it does not count")
     model = ViT(dim=16, heads=2, depth=2, read_out=read_out)
     for learns in ("all", "position") if encoding.learnt(model.shapes(SIZE)[0]) else ("all",):
-        recipe = Recipe(model=model, encoding=encoding, learns=learns)
+        recipe = Recipe(model=model, encoding=encoding, learns=learns, teacher=TEACHERS.get(read_out, NoTeacher()))
         built = [(value.numel(), value.requires_grad) for value in begin(recipe, 0).parameters()]
         weight = weigh(recipe)
         assert weight.parameters == sum(count for count, _ in built)

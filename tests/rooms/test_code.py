@@ -19,7 +19,14 @@ class Spiral(EncodingSpec):
 
 
 def files(values: dict) -> set[str]:
-    return set(Codes()(Recipe().put(values)).files) - {f"trainables/{name}" for name in ALWAYS}
+    return set(Codes()(Recipe().put(values)).files) - {f"trainables/{name}" for name in (*ALWAYS, "vit.py")}
+
+
+def test_a_recipe_names_the_file_of_its_trunk() -> None:
+    assert "trainables/vit.py" in Codes()(Recipe()).files
+    names = Codes()(Recipe().put({"model.kind": "pvt_v2"})).files
+    assert "trainables/backbones/pvt_v2.py" in names
+    assert "trainables/vit.py" not in names
 
 
 def test_a_recipe_names_the_files_of_its_data_and_its_kinds() -> None:
@@ -59,7 +66,7 @@ def test_own_code_is_in_by_its_syntax_tree() -> None:
 def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the files, which a test may change."""
     there = Path(trainables.code.__file__).parent
-    for file in [*there.glob("*.py"), *there.glob("encodings/*.py")]:
+    for file in [*there.glob("*.py"), *there.glob("encodings/*.py"), *there.glob("backbones/*.py")]:
         target = tmp_path / file.relative_to(there)
         target.parent.mkdir(exist_ok=True)
         target.write_text(file.read_text())
@@ -67,7 +74,7 @@ def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("name", [*ALWAYS, "red_green.py", "encodings/fourier.py"])
+@pytest.mark.parametrize("name", [*ALWAYS, "vit.py", "red_green.py", "encodings/fourier.py"])
 def test_one_changed_expression_is_another_code_and_is_named(copy: Path, name: str) -> None:
     recipe = Recipe().put({"encoding.kind": "fourier"})
     before = Codes()(recipe)
@@ -78,7 +85,9 @@ def test_one_changed_expression_is_another_code_and_is_named(copy: Path, name: s
     assert Codes()(recipe).changed(before) == [f"trainables/{name}"]
 
 
-@pytest.mark.parametrize("name", ["recipe.py", "catalog.py", "worker.py", "encodings/peg.py", "digits.py"])
+@pytest.mark.parametrize(
+    "name", ["recipe.py", "catalog.py", "worker.py", "encodings/peg.py", "backbones/cait.py", "digits.py"]
+)
 def test_files_of_other_recipes_do_not_count(copy: Path, name: str) -> None:
     recipe = Recipe().put({"encoding.kind": "fourier"})
     before = Codes()(recipe)

@@ -1,4 +1,4 @@
-"""Which file computes which trunk: a line here, a spec in `model_spec.py`, a class in the file.
+"""Which file computes which trunk: a line here, a spec in `model_spec.py` or beside it, a class in the file.
 
 The class is a `trainables.host.Host`, made as `Class(spec, size, outputs, encoding)`.
 """
@@ -14,7 +14,16 @@ from trainables.recipe import Recipe
 if TYPE_CHECKING:
     from trainables.host import Host
 
-BACKBONES: dict[str, str] = {"vit": "vit:PositionedViT"}
+BACKBONES: dict[str, str] = {
+    "vit": "vit:PositionedViT",
+    "cait": "backbones.cait:PositionedCaiT",
+    "convit": "backbones.convit:PositionedConViT",
+    "volo": "backbones.volo:PositionedVOLO",
+    "tnt": "backbones.tnt:PositionedTNT",
+    "pvt_v2": "backbones.pvt_v2:PositionedPVTv2",
+    "swin": "backbones.swin:PositionedSwin",
+    "twins": "backbones.twins:PositionedTwins",
+}
 """By kind: the file in `trainables/` (without .py) and the class in it."""
 
 

@@ -1,0 +1,66 @@
+"""timm's CaiT with an encoding where its own table was: added to, or beside, the patches before the first block."""
+
+from __future__ import annotations
+
+import torch
+from timm.layers import PatchEmbed
+from timm.models.cait import Cait
+from torch import Tensor
+
+from trainables.catalog import EncodingSpec
+from trainables.encoding import Composition, Grid, Tokens
+from trainables.host import Host, position
+from trainables.initial import cut_normal, timm_start
+from trainables.model_spec import Size
+from trainables.trunk_specs import CaiT
+
+
+class PositionedCaiT(Host, Cait):  # type: ignore[misc]
+    """A CaiT whose only source of position is `encoding`. The class token comes in after the blocks, without a place.
+
+    Raises: SpecError where the encoding takes too many channels.
+    """
+
+    encoding: Composition
+
+    def __init__(self, model: CaiT, size: Size, outputs: int, encoding: EncodingSpec) -> None:
+        (shape,) = model.shapes(size)
+        found = position(encoding, shape)
+        Cait.__init__(
+            self,
+            img_size=size[1:],
+            patch_size=model.patch,
+            in_chans=size[0],
+            num_classes=outputs,
+            embed_dim=model.dim,
+            depth=model.depth,
+            num_heads=model.heads,
+            mlp_ratio=model.mlp_ratio,
+            init_values=model.layer_scale,
+            depth_token_only=model.class_depth,
+        )
+        del self.pos_embed
+        self.patch_embed = PatchEmbed(size[1:], model.patch, size[0], model.dim - found.takes.tokens)
+        self.encoding, self.layer_scale = found, model.layer_scale
+
+    def features(self, images: Tensor) -> Tokens:
+        """The class token and the patches after the last norm. Shapes: to (B, 1 + P, D)."""
+        rows, columns = self.patch_embed.grid_size
+        t = self.encoding.tokens(Tokens(self.patch_embed(images), Grid(rows, columns)), 0)
+        x, token = self.blocks(t.x), self.cls_token.expand(len(t.x), -1, -1)
+        for block in self.blocks_token_only:
+            token = block(x, token)
+        return Tokens(self.norm(torch.cat([token, x], dim=1)), Grid(rows, columns, 1))
+
+    def answers(self, t: Tokens) -> tuple[Tensor, ...]:
+        """What the head says of the class token."""
+        return (self.forward_head(t.x),)
+
+    def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
+        """Starts the trunk's parameters as timm does, residuals at their scale."""
+        if name == "cls_token":
+            cut_normal(value, stream)
+        elif name.endswith((".gamma_1", ".gamma_2")):
+            value.fill_(self.layer_scale)
+        else:
+            timm_start(self, name, value, stream)

@@ -1,0 +1,71 @@
+"""timm's TNT with an encoding where its table of patches was; its table of the pixels in a patch stays."""
+
+from __future__ import annotations
+
+import torch
+from timm.models import tnt as timm_tnt
+from torch import Tensor, nn
+
+from trainables.catalog import EncodingSpec
+from trainables.encoding import Composition, Grid, Tokens
+from trainables.host import Host, position
+from trainables.initial import cut_normal, timm_start
+from trainables.model_spec import Size
+from trainables.trunk_specs import TNT
+
+
+class PositionedTNT(Host, timm_tnt.TNT):  # type: ignore[misc]
+    """A TNT whose patches know their place by `encoding` alone; their pixels know theirs within the patch.
+
+    Raises: SpecError where the encoding takes too many channels.
+    """
+
+    encoding: Composition
+    undecayed = ("pixel_pos",)
+
+    def __init__(self, model: TNT, size: Size, outputs: int, encoding: EncodingSpec) -> None:
+        (shape,) = model.shapes(size)
+        found = position(encoding, shape)
+        timm_tnt.TNT.__init__(
+            self,
+            img_size=size[1:],
+            patch_size=model.patch,
+            in_chans=size[0],
+            num_classes=outputs,
+            embed_dim=model.dim,
+            inner_dim=model.inner_dim,
+            depth=model.depth,
+            num_heads_inner=model.inner_heads,
+            num_heads_outer=model.heads,
+            mlp_ratio=model.mlp_ratio,
+            first_stride=model.stride,
+        )
+        del self.patch_pos
+        content = model.dim - found.takes.tokens
+        self.proj = nn.Linear(model.pixels * model.inner_dim, content)
+        self.norm2_proj = nn.LayerNorm(content)
+        self.cls_token = nn.Parameter(torch.zeros(1, 1, content))
+        self.encoding = found
+
+    def features(self, images: Tensor) -> Tokens:
+        """The class token and the patches after the last norm. Shapes: to (B, 1 + P, D)."""
+        pixels = self.pixel_embed(images, self.pixel_pos)
+        x = self.norm2_proj(self.proj(self.norm1_proj(pixels.reshape(len(images), self.num_patches, -1))))
+        x = torch.cat([self.cls_token.expand(len(x), -1, -1), x], dim=1)
+        rows, columns = self.pixel_embed.grid_size
+        t = self.encoding.tokens(Tokens(x, Grid(rows, columns, 1)), 0)
+        x = t.x
+        for block in self.blocks:
+            pixels, x = block(pixels, x)
+        return Tokens(self.norm(x), t.grid)
+
+    def answers(self, t: Tokens) -> tuple[Tensor, ...]:
+        """What the head says of the class token."""
+        return (self.forward_head(t.x),)
+
+    def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
+        """Starts the trunk's parameters as timm does."""
+        if name in ("cls_token", "pixel_pos"):
+            cut_normal(value, stream)
+        else:
+            timm_start(self, name, value, stream)

@@ -1,0 +1,64 @@
+"""timm's Twins-PCPVT with an encoding in each of its stages, beside its own PEG or instead of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from timm.models import twins as timm_twins
+from torch import Tensor, nn
+
+from trainables.catalog import EncodingSpec
+from trainables.encoding import Grid, Tokens
+from trainables.host import Host, positions
+from trainables.initial import pyramid_start
+from trainables.model_spec import Size
+from trainables.staged_specs import Twins
+
+
+class PositionedTwins(Host, timm_twins.Twins):  # type: ignore[misc]
+    """A Twins-PCPVT with an `encoding` a stage; its own PEG stays unless the spec says `peg=False`."""
+
+    encoding: Any  # a list of compositions, one a stage
+    undecayed = ("pos_block.",)
+
+    def __init__(self, model: Twins, size: Size, outputs: int, encoding: EncodingSpec) -> None:
+        found = positions(encoding, model.shapes(size))
+        timm_twins.Twins.__init__(
+            self,
+            img_size=size[1:],
+            patch_size=model.patch,
+            in_chans=size[0],
+            num_classes=outputs,
+            embed_dims=model.dims,
+            num_heads=model.heads,
+            mlp_ratios=model.mlp_ratios,
+            depths=model.depths,
+            sr_ratios=model.reductions,
+        )
+        if not model.peg:
+            self.pos_block = nn.ModuleList()
+        self.encoding = found
+
+    def features(self, images: Tensor) -> Tokens:
+        """The patches of the last stage after the norm. Shapes: to (B, P, D)."""
+        x = images
+        for stage, (embed, blocks) in enumerate(zip(self.patch_embeds, self.blocks, strict=True)):
+            tokens, side = embed(x)
+            t = Tokens(tokens, Grid(*side))
+            for number, block in enumerate(blocks):
+                t = self.encoding[stage].tokens(t, number)
+                t = replace(t, x=block(t.x, side))
+                if number == 0 and self.pos_block:
+                    t = replace(t, x=self.pos_block[stage](t.x, side))
+            x = t.x.reshape(len(t.x), *side, -1).permute(0, 3, 1, 2).contiguous()
+        return replace(t, x=self.norm(t.x))
+
+    def answers(self, t: Tokens) -> tuple[Tensor, ...]:
+        """What the head says of the mean of the patches."""
+        return (self.forward_head(t.x),)
+
+    def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
+        """Starts the trunk's parameters as timm does."""
+        pyramid_start(self, name, value, stream)
