@@ -220,7 +220,7 @@ class Driver:
             folder=str(folder),
             parents={
                 use: str(self.outcomes.weights(parent.key, self.history.code(parent)))
-                for use, parent in run.parents().items()
+                for use, parent in run.parents.items()
             },
             device=self.placement.device,
             threads=self.placement.threads,

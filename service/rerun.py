@@ -56,7 +56,7 @@ def rerun(home: Home, start: str, say: Callable[[str], None] = lambda line: None
     outcomes = Outcomes(home)
     before = outcomes.find(start)[-1]
     run = before.run
-    parents = {use: _weights(outcomes, parent, run) for use, parent in run.parents().items()}
+    parents = {use: _weights(outcomes, parent, run) for use, parent in run.parents.items()}
     torch.set_num_threads(int(before.environment.get("threads", 1)))
     now: list[Measurement] = []
     ending = "completed"

@@ -119,7 +119,7 @@ def _towards(history: History, trial: Trial, run: Run, flying: set[str]) -> Acti
     if state.answered or run.key in flying or history.given_up(run):
         return None
     rows: list[tuple[Trial, Run]] = []
-    for use, parent in run.parents().items():
+    for use, parent in run.parents.items():
         row = next((other for other in history.of("parent") if other.recipe == parent.recipe), None)
         if row is None:
             return Adopt(parent, use)

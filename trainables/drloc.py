@@ -16,9 +16,9 @@ from trainables.streams import torch_stream
 class Localisation(nn.Module):
     """An MLP that tells the absolute offset of two patches from their last tokens, and its error.
 
-    Source: Liu et al. 2021, Efficient training of visual transformers with small datasets, equations 2-4. Differs:
-    `unit` offsets are over the grid's sides, as the paper has it (its code leaves them in patches); grids need not be
-    square; the weight is constant.
+    Source: Liu et al. 2021, Efficient training of visual transformers with small datasets, section 4.
+    Differs: the error is a mean over the two coordinates, as the published code has it; `unit` offsets are over the
+    numbers of columns and rows, as the paper has it; the weight is constant; grids need not be square.
     """
 
     def __init__(self, spec: DRLoc, dim: int, seed: int) -> None:

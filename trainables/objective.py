@@ -54,7 +54,8 @@ class Objective(nn.Module):
         if taught is not None:
             (second,) = others
             loss = (loss + summed_loss(second, taught)) / 2
-        if self.drloc is not None and places is not None:
+        if self.drloc is not None:
+            assert places is not None, "localisation needs places: see extras"
             loss = loss + self.drloc(t, places).to(loss.dtype)
         return loss
 

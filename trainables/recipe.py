@@ -216,13 +216,14 @@ class Run(Spec):
         said = [self.recipe.identity(), self.seed, self.recipe.data.fingerprint]
         return digest([*said, *(parent.key for parent in self.needs())])
 
+    @property
     def parents(self) -> dict[Use, Run]:
         """The runs whose weights this one needs, by what for: the parents' recipes at the same seed."""
         return {use: Run(recipe=recipe, seed=self.seed) for use, recipe in self.recipe.parents.items()}
 
     def needs(self) -> tuple[Run, ...]:
         """The runs whose weights this one needs."""
-        return tuple(self.parents().values())
+        return tuple(self.parents.values())
 
 
 __all__ = [

@@ -208,7 +208,7 @@ def test_a_teacher_is_the_pupils_recipe_read_out_at_its_class_token():
     )
     assert recipe.master == Recipe().put({"encoding.kind": "peg"})
     assert recipe.put({"teacher": {**TEACHER, "values": {"model.read_out": "gap"}}}).master.model.read_out == "gap"
-    assert {use: run.recipe for use, run in Run(recipe, 4).parents().items()} == recipe.parents
+    assert {use: run.recipe for use, run in Run(recipe, 4).parents.items()} == recipe.parents
     assert list(recipe.parents) == ["start", "teacher"]
     assert {run.seed for run in Run(recipe, 4).needs()} == {4}
 

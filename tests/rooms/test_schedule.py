@@ -226,7 +226,7 @@ def test_all_parents_come_first_and_any_that_diverged_is_inherited() -> None:
     now = planned({"pupil": {**ARMS["pupil"], "start": undistilled}})
     pupil = now.history.of("trial")[0].runs(1)[0]
     start, teacher = pupil.needs()
-    for number, (use, parent) in enumerate(pupil.parents().items(), start=1):
+    for number, (use, parent) in enumerate(pupil.parents.items(), start=1):
         assert now.next() == Adopt(parent, use)
         now.hear(Planned(role="parent", number=number, name=use, values={"key": parent.key}))
     rows = now.history.of("parent")
