@@ -20,19 +20,18 @@ from trainables.spec import Spec, digest
 
 ALWAYS = (
     "checkpoint.py", "data.py", "encoding.py", "enters.py", "host.py", "indices.py", "initial.py", "objective.py",
-    "optimiser.py", "score.py", "streams.py", "train.py", "transfer.py",
+    "optimiser.py", "resample.py", "score.py", "streams.py", "train.py", "transfer.py",
 )  # fmt: skip
 """Files that compute the numbers of every run. Paths are relative to `trainables/`."""
 
 NEVER = (
     "__init__.py", "backbones/__init__.py", "bridge.py", "catalog.py", "code.py", "data_spec.py", "encoding_spec.py",
-    "encodings/__init__.py",
-    "failure.py", "layer_sizes.py", "model_spec.py", "outcome.py", "own.py", "recipe.py", "source.py", "spec.py",
-    "staged_specs.py", "start.py", "task.py", "trunk_specs.py", "weight.py", "worker.py",
+    "encodings/__init__.py", "failure.py", "layer_sizes.py", "model_spec.py", "outcome.py", "own.py", "recipe.py",
+    "source.py", "spec.py", "staged_specs.py", "start.py", "task.py", "trunk_specs.py", "weight.py", "worker.py",
 )  # fmt: skip
 """Files whose content is in the key, or changes no number."""
 
-STARTS = {name: ("encodings/resample.py", "pretrained.py", "weights_file.py") for name in ("from_file", "from_timm")}
+STARTS = {name: ("pretrained.py", "weights_file.py") for name in ("from_file", "from_timm")}
 """Files that bring weights from elsewhere, by the kind of the start."""
 
 

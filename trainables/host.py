@@ -26,6 +26,14 @@ class Host(nn.Module):
 
         def __getattr__(self, name: str) -> Any: ...
 
+    def has_place(self, name: str) -> bool:
+        """Whether a parameter is a prefix token or a position of the trunk's own."""
+        return name.endswith("_token") or any(part in name for part in self.undecayed)
+
+    def resampled(self, name: str, value: Tensor, other: Host) -> Tensor:
+        """What a parameter of the trunk is in another one, which is built for images of another size."""
+        return value
+
     def features(self, images: Tensor) -> Tokens:
         """The tokens after the last block and norm. Shapes: (B, channels, height, width) to (B, N, D)."""
         raise NotImplementedError
@@ -72,15 +80,13 @@ def on_map(encoding: PositionEncoding, x: Tensor, block: int) -> Tensor:
 
 def no_decay(model: nn.Module) -> set[str]:
     """The parameters that weight decay would spoil: biases, norms, prefix tokens, position tables, frequencies."""
-    places = {
-        f"{prefix}.{name}"
-        for prefix, module in model.named_modules()
-        if isinstance(module, PositionEncoding)
-        for name in module.undecayed
-    }
-    own = model.undecayed if isinstance(model, Host) else ()
-    places |= {name for name, _ in model.named_parameters() if name.endswith("_token") or any(o in name for o in own)}
-    return {name for name, value in model.named_parameters() if value.ndim < 2 or name in places}
+    exempt = set()
+    for prefix, module in model.named_modules():
+        if isinstance(module, PositionEncoding):
+            exempt |= {f"{prefix}.{name}" for name in module.undecayed}
+        if isinstance(module, Host):
+            exempt |= {name for name, _ in module.named_parameters(prefix) if module.has_place(name)}
+    return {name for name, value in model.named_parameters() if value.ndim < 2 or name in exempt}
 
 
 def trainable(model: Host, learns: Literal["all", "position"]) -> None:
@@ -95,3 +101,11 @@ def trainable(model: Host, learns: Literal["all", "position"]) -> None:
             part.requires_grad_(False)
     if learns == "position" and not any(parameter.requires_grad for parameter in model.encoding.parameters()):
         raise SpecError("learns must be 'all' where nothing of the encoding learns, got 'position'")
+
+
+def to_learning(model: nn.Module) -> None:
+    """Training mode, in which a normalisation that does not learn keeps its statistics, too."""
+    model.train()
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d) and not module.weight.requires_grad:
+            module.eval()

@@ -16,16 +16,19 @@ from torch import Tensor
 from trainables.catalog import Composed, EncodingSpec, Learnable
 from trainables.checkpoint import HEADS, take
 from trainables.encoding import Composition, Grid
-from trainables.encodings.resample import resampled_table
 from trainables.enters import Add
 from trainables.host import Host
 from trainables.recipe import Recipe
+from trainables.resample import resampled_table
 from trainables.spec import LocusError, SpecError
 from trainables.start import FromFile, FromTimm
 from trainables.weights_file import read_weights
 
-TABLES: dict[str, str] = {}
+TABLES = {"tnt": "patch_pos"}
 """How timm calls a trunk's table of positions, by kind, where it is not `pos_embed`."""
+
+SPARE = ("aux_head.", "pos_block.", "relative_position_bias_table")
+"""What a trunk may do without: VOLO's second head, position of its own that a recipe leaves out."""
 
 PREFIX = ("cls_token", "dist_token")
 NORMS = ("norm.", "fc_norm.")
@@ -102,13 +105,15 @@ def _parts(encoding: EncodingSpec) -> tuple[EncodingSpec, ...]:
 
 
 def _on_our_grid(table: Tensor, prefix: int, recipe: Recipe) -> Tensor:
-    """A table (1, n, D) of timm's on our grid (N, D): resampled where the grids differ, rows of prefix tokens kept.
+    """A table of timm's on our grid: resampled where the grids differ, rows of prefix tokens kept.
 
-    A prefix token that had no row there gets zeros. Source: DeiT (bicubic, no antialiasing). Differs: nothing.
+    A prefix token that had no row there gets zeros. Shapes: (1, n, D), or (1, R, C, D) as VOLO has it, to (N, D).
+    Source: DeiT (bicubic, no antialiasing). Differs: nothing.
     """
     (shape,) = recipe.shapes
-    theirs = _their_grid(table.shape[1], prefix, Grid(shape.rows, shape.columns))
-    moved = resampled_table(table[0], theirs, Grid(shape.rows, shape.columns))
+    table = table[0].flatten(0, -2)
+    theirs = _their_grid(len(table), prefix, Grid(shape.rows, shape.columns))
+    moved = resampled_table(table, theirs, Grid(shape.rows, shape.columns))
     rows = moved.new_zeros(shape.prefix, moved.shape[1])
     kept = min(theirs.prefix, shape.prefix)
     rows[:kept] = moved[:kept]
@@ -133,6 +138,7 @@ def _refuse_strangers(weights: dict[str, Tensor], model: Host, giver: str) -> No
     """Complains about weights that our trunk has no place for: without them it would be another model."""
     free = ("encoding.", *PREFIX, *HEADS, *NORMS)
     ours = model.state_dict()
-    strange = next((name for name in weights if name not in ours and not name.startswith(free)), None)
+    strangers = (name for name in weights if name not in ours and not name.startswith(free))
+    strange = next((name for name in strangers if not any(part in name for part in SPARE)), None)
     if strange is not None:
         raise SpecError(f"{giver} of weights that this model has a place for, got {strange}")

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from trainables.backbones import build_model
 from trainables.checkpoint import CHECKPOINT, WEIGHTS, read, take, write
 from trainables.data import Split, load
-from trainables.host import Host, no_decay, trainable
+from trainables.host import Host, no_decay, to_learning, trainable
 from trainables.initial import draw
 from trainables.objective import Objective
 from trainables.optimiser import adamw, rate, set_rate
@@ -150,7 +150,7 @@ class Training:
 
     def _learn(self, number: int) -> float:
         """The epoch's mean loss an image, as it was when each batch was seen."""
-        self.module.train()
+        to_learning(self.module)
         count = len(self.splits.train)
         order = torch.randperm(count, generator=torch_stream(self.run.seed, "order", number)).to(self.device)
         total = torch.zeros((), dtype=torch.float64, device=self.device)

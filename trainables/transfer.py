@@ -38,12 +38,12 @@ def transferred(model: Host, other: Host, old: Sequence[Shape], new: Sequence[Sh
     Each tensor of the encoding becomes what the innermost encoding around it says (`PositionEncoding.resampled`).
     Raises: SpecError where a tensor has another shape there and nobody says how it gets it.
     """
-    state = model.state_dict()
+    state = {name: model.resampled(name, value, other) for name, value in model.state_dict().items()}
     for (place, stage), before, after in zip(_stages(model), old, new, strict=True):
         state |= {f"{place}.{name}": value for name, value in _resampled(stage, _grid(before), _grid(after))}
     for name, value in other.state_dict().items():
         if value.shape != state[name].shape:
-            must = f"of shape {tuple(value.shape)} on another grid, by its encoding's method resampled"
+            must = f"of shape {tuple(value.shape)} on another grid, by the method resampled of what has it"
             raise SpecError(f"{name} must be {must}, got {tuple(state[name].shape)}")
     return state
 

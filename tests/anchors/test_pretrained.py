@@ -9,6 +9,7 @@ from timm.models.deit import VisionTransformerDistilled
 from timm.models.vision_transformer import VisionTransformer
 from torch.nn.functional import interpolate
 
+from tests.anchors.trunks import SPECS, TABLES, size, spread, timms
 from trainables import pretrained
 from trainables.catalog import PEG, Composed, Concat, Fourier, Gabor, Learnable, NoEncoding
 from trainables.checkpoint import WEIGHTS, read
@@ -187,3 +188,28 @@ def test_without_a_network_timm_says_what_to_do(monkeypatch):
     said = rf"timm's weights of {name} could not be fetched \(no route\); give start\.kind from_file with a checkpoint"
     with pytest.raises(LocusError, match=said):
         begin(recipe(Learnable(), FromTimm(name)), 0)
+
+
+@pytest.mark.parametrize("kind", SPECS)
+def test_every_trunk_takes_timms_weights(kind, tmp_path, monkeypatch):
+    """Its table becomes our code's, where it has one."""
+    monkeypatch.setattr(RedGreen, "size", property(lambda self: size(kind)))
+    monkeypatch.setattr(RedGreen, "outputs", property(lambda self: 7))
+    model = spread(timms(kind)).eval()
+    encoding = Learnable() if kind in TABLES else NoEncoding()
+    whole = Recipe(model=SPECS[kind], encoding=encoding, start=saved(model, tmp_path))
+    inputs = torch.randn(3, *size(kind), generator=torch.Generator().manual_seed(5))
+    assert torch.allclose(begin(whole, 0).eval()(inputs), model(inputs), atol=1e-4)
+    bare = begin(whole.put({"encoding": NoEncoding()}), 0).eval()
+    assert torch.allclose(bare(inputs), model(inputs), atol=1e-4) == (kind not in TABLES)
+
+
+@pytest.mark.parametrize(("kind", "without"), [("twins", {"peg": False}), ("swin", {"relative_bias": False})])
+def test_position_of_its_own_may_be_left_out(kind, without, tmp_path, monkeypatch):
+    monkeypatch.setattr(RedGreen, "size", property(lambda self: size(kind)))
+    monkeypatch.setattr(RedGreen, "outputs", property(lambda self: 7))
+    model = spread(timms(kind)).eval()
+    child = begin(Recipe(model=SPECS[kind].put(without), start=saved(model, tmp_path)), 0).state_dict()
+    given = model.state_dict()
+    assert all(torch.equal(value, given[name]) for name, value in child.items())
+    assert given.keys() - child.keys()

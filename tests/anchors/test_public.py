@@ -11,8 +11,8 @@ from trainables.encodings.fourier import fourier_features, scaled_coordinates
 from trainables.encodings.gabor import edge_maps, gabor_waves, line_coordinates
 from trainables.encodings.irpe import bucket_ids, piecewise_index
 from trainables.encodings.offset import clipped_index, line_index, offset_index
-from trainables.encodings.resample import resampled_line, resampled_offsets, resampled_table
 from trainables.encodings.sinusoid import sinusoidal_table
+from trainables.resample import resampled_line, resampled_offsets, resampled_table
 from trainables.transfer import resized
 
 GRID = Grid(rows=3, columns=5)

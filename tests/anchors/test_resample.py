@@ -16,8 +16,8 @@ from trainables.catalog import Learnable, Relative, RelativeBias
 from trainables.encoding import Grid, Widths
 from trainables.encodings import build
 from trainables.encodings.offset import line_index, offset_index
-from trainables.encodings.resample import resampled_line, resampled_offsets, resampled_table
 from trainables.initial import draw
+from trainables.resample import resampled_line, resampled_offsets, resampled_table
 
 PAIRS = [
     (Grid(3, 5), Grid(5, 3)),

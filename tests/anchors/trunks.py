@@ -29,7 +29,14 @@ SPECS = {
     "twins": Twins(depths=(2, 1, 3), dims=(8, 12, 18), heads=(1, 2, 3), reductions=(2, 1, 1), mlp_ratios=(2, 3, 1.5)),
     "swin": Swin(depths=(2, 3), heads=(2, 4), dim=12, window=2, mlp_ratio=2.5),
 }
-SIZES = {"convit": (2, 16, 16), "volo": (2, 16, 24), "tnt": (2, 16, 24), "pvt_v2": (2, 32, 48), "twins": (2, 32, 48)}
+SIZES = {
+    "convit": (2, 16, 16),
+    "swin": (2, 16, 32),
+    "volo": (2, 16, 24),
+    "tnt": (2, 16, 24),
+    "pvt_v2": (2, 32, 48),
+    "twins": (2, 32, 48),
+}
 TABLES = {"cait": "pos_embed", "convit": "pos_embed", "volo": "pos_embed", "tnt": "patch_pos"}
 HOSTS = {
     "cait": PositionedCaiT, "convit": PositionedConViT, "volo": PositionedVOLO, "tnt": PositionedTNT,

@@ -82,7 +82,7 @@ def test_knobs_by_position_leave_out_how_a_code_enters():
 
 
 def test_files_that_compute_an_encoding():
-    assert encoding_files(Learnable()) == {"encodings/absolute.py", "encodings/resample.py"}
+    assert encoding_files(Learnable()) == {"encodings/absolute.py", "resample.py"}
     twice = Learnable(enters=Add(blocks=2))
     assert encoding_files(twice) == encoding_files(Learnable()) | {"encodings/addition.py"}
     assert encoding_files(IRPE()) == {"encodings/irpe.py", "encodings/lookup.py"}
@@ -90,7 +90,7 @@ def test_files_that_compute_an_encoding():
     assert "encodings/concatenation.py" not in encoding_files(Composed(parts=(PEG(), Gabor())))
     files = {f"encodings/{name.partition(':')[0]}.py" for name in [*MODULES.values(), *ENTRIES.values()]}
     there = {f"encodings/{path.name}" for path in (ROOT / "trainables" / "encodings").glob("*.py")}
-    assert there - files == {"encodings/__init__.py", "encodings/lookup.py", "encodings/resample.py"}
+    assert there - files == {"encodings/__init__.py", "encodings/lookup.py", "resample.py"}
 
 
 def test_the_way_of_entering_is_part_of_the_code():

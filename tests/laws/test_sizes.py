@@ -8,10 +8,10 @@ from tests.laws.conftest import toy
 from trainables.catalog import PEG, Composed, Fourier, Learnable, Shape, Widths
 from trainables.encoding import Grid
 from trainables.encodings import build
-from trainables.encodings.resample import resampled_table
 from trainables.host import Host
 from trainables.initial import draw
 from trainables.model_spec import ViT
+from trainables.resample import resampled_table
 from trainables.spec import SpecError
 from trainables.streams import torch_stream
 from trainables.transfer import transferred

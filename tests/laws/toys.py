@@ -7,8 +7,8 @@ from torch import nn
 
 from trainables.catalog import EncodingSpec
 from trainables.encoding import Code, PositionEncoding, Takes
-from trainables.encodings.resample import resampled_table
 from trainables.enters import CodeSpec
+from trainables.resample import resampled_table
 
 
 class Spiral(EncodingSpec):

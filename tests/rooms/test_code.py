@@ -39,7 +39,7 @@ def test_a_recipe_names_the_files_of_its_data_and_its_kinds() -> None:
 def test_a_parents_files_count_too() -> None:
     start = FromTrial(values={"data.kind": "red_green", "encoding.kind": "learnable"}).plain()
     found = files({"data.kind": "digits", "model.patch": 2, "encoding.kind": "peg", "start": start})
-    names = ("digits", "red_green", "encodings/absolute", "encodings/resample", "encodings/convolution")
+    names = ("digits", "red_green", "encodings/absolute", "resample", "encodings/convolution")
     assert found == {f"trainables/{name}.py" for name in names}
 
 

@@ -13,6 +13,7 @@ from trainables.encoding import Grid, Tokens
 from trainables.host import Host, on_map, positions
 from trainables.initial import cut_normal, timm_start
 from trainables.model_spec import Size
+from trainables.resample import resampled_offsets
 from trainables.staged_specs import Swin
 
 TABLE = "relative_position_bias_table"
@@ -51,6 +52,12 @@ class PositionedSwin(Host, SwinTransformer):  # type: ignore[misc]
                 delattr(block.attn, TABLE)
                 block.attn.register_buffer(TABLE, zeros, persistent=False)
 
+    def resampled(self, name: str, value: Tensor, other: Host) -> Tensor:
+        """A table of offsets for the other's windows, which are smaller where its grid is."""
+        if not name.endswith(TABLE):
+            return value
+        return resampled_offsets(value.T, _window(self, name), _window(other, name)).T
+
     def features(self, images: Tensor) -> Tokens:
         """The patches of the last stage after the norm. Shapes: to (B, P, D)."""
         x = self.patch_embed(images)
@@ -70,3 +77,10 @@ class PositionedSwin(Host, SwinTransformer):  # type: ignore[misc]
             cut_normal(value, stream)
         else:
             timm_start(self, name, value, stream)
+
+
+def _window(host: Host, table: str) -> Grid:
+    """The window that a table of offsets is for."""
+    attention: Any = host.get_submodule(table.rpartition(".")[0])
+    rows, columns = attention.window_size
+    return Grid(rows, columns)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from trainables import catalog
 from trainables.encoding import Code, CodeND, Grid, Widths
-from trainables.encodings.resample import resampled_table
+from trainables.resample import resampled_table
 
 
 class Learnable(Code):

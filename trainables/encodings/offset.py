@@ -10,7 +10,7 @@ from torch.nn.functional import pad
 from trainables import catalog, indices
 from trainables.encoding import Grid, Heads, LogitsBHNN, PositionEncoding, ValuesBHNE, Widths
 from trainables.encodings.lookup import looked_up, picked, summed_by_number
-from trainables.encodings.resample import resampled_line, resampled_offsets
+from trainables.resample import resampled_line, resampled_offsets
 
 IndexPP = Int[Tensor, "P P"]
 IndexLL = Int[Tensor, "L L"]
