@@ -20,18 +20,19 @@ from trainables.spec import Spec, digest
 
 ALWAYS = (
     "checkpoint.py", "data.py", "encoding.py", "enters.py", "host.py", "indices.py", "initial.py", "objective.py",
-    "optimiser.py", "resample.py", "score.py", "streams.py", "train.py", "transfer.py",
+    "optimiser.py", "score.py", "streams.py", "train.py", "transfer.py",
 )  # fmt: skip
 """Files that compute the numbers of every run. Paths are relative to `trainables/`."""
 
 NEVER = (
     "__init__.py", "backbones/__init__.py", "bridge.py", "catalog.py", "code.py", "data_spec.py", "encoding_spec.py",
-    "encodings/__init__.py", "failure.py", "layer_sizes.py", "model_spec.py", "outcome.py", "own.py", "recipe.py",
-    "source.py", "spec.py", "staged_specs.py", "start.py", "task.py", "trunk_specs.py", "weight.py", "worker.py",
+    "encodings/__init__.py", "failure.py", "layer_sizes.py", "model_spec.py", "outcome.py", "own.py", "pair_specs.py",
+    "recipe.py", "source.py", "spec.py", "staged_specs.py", "start.py", "task.py", "trunk_specs.py", "weight.py",
+    "worker.py",
 )  # fmt: skip
 """Files whose content is in the key, or changes no number."""
 
-STARTS = {name: ("pretrained.py", "weights_file.py") for name in ("from_file", "from_timm")}
+STARTS = {name: ("pretrained.py",) for name in ("from_file", "from_timm")}
 """Files that bring weights from elsewhere, by the kind of the start."""
 
 
@@ -62,8 +63,7 @@ class Codes:
         own: dict[str, str] = {}
         for node in _line(recipe):
             names.add(f"{node.data.kind}.py")
-            names.add(trunk_file(node.model.kind))
-            names.update(STARTS.get(node.start.kind, ()))
+            names.update(_with_imports({trunk_file(node.model.kind), *STARTS.get(node.start.kind, ())}))
             names.update(encoding_files(node.encoding), objective_files(node))
             own.update(_sources(node.encoding))
         files = {f"trainables/{name}": self._fingerprint(name) for name in sorted(names)}
@@ -81,17 +81,12 @@ def trunk_file(kind: str) -> str:
 
 
 def encoding_files(encoding: EncodingSpec) -> set[str]:
-    """The files in `encodings/` that compute an encoding: of its kinds, of how codes enter, and what they import."""
+    """The files that compute an encoding: of its kinds, of how codes enter, and what they import."""
     classes = {MODULES[part.kind] for part in _leaves(encoding) if part.kind in MODULES}
     specs = [part.spec if isinstance(part, OwnEncoding) else part for part in _leaves(encoding)]
     enters = [spec.enters for spec in specs if isinstance(spec, CodeSpec)]
     classes |= {ENTRIES[how.kind] for how in enters if how != Add()}
-    files: set[str] = set()
-    left = {name.partition(":")[0] for name in classes}
-    while left:
-        files |= left
-        left = {imported for file in left for imported in _imports(file)} - files
-    return {f"encodings/{file}.py" for file in files}
+    return _with_imports({f"encodings/{name.partition(':')[0]}.py" for name in classes})
 
 
 def objective_files(recipe: Recipe) -> set[str]:
@@ -112,11 +107,21 @@ def _line(recipe: Recipe) -> Iterator[Recipe]:
             yield from _line(other)
 
 
+def _with_imports(files: set[str]) -> set[str]:
+    """Files with all that they import of this folder and that is not on the lists above."""
+    found: set[str] = set()
+    while files:
+        found |= files
+        files = {imported for file in files for imported in _imports(file)} - found - {*ALWAYS, *NEVER}
+    return found
+
+
 def _imports(file: str) -> set[str]:
-    tree = ast.parse((Path(__file__).parent / "encodings" / f"{file}.py").read_text())
+    folder = Path(__file__).parent
+    tree = ast.parse((folder / file).read_text())
     modules = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    prefix = "trainables.encodings."
-    return {module.removeprefix(prefix) for module in modules if module.startswith(prefix)}
+    inside = {module.removeprefix("trainables.").replace(".", "/") for module in modules}
+    return {f"{name}.py" for name in inside if (folder / f"{name}.py").is_file()}
 
 
 def _leaves(encoding: EncodingSpec) -> list[EncodingSpec]:

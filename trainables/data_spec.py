@@ -68,7 +68,8 @@ class RedGreen(Spec):
 class Digits(Spec):
     """1,797 handwritten digits of 8 x 8 pixels, as they come with scikit-learn.
 
-    Source: scikit-learn's `load_digits`. Validation and test are drawn class-balanced; the rest is for training.
+    Source: scikit-learn's `load_digits`. Differs: validation and test are drawn class-balanced; the rest is for
+    training.
     """
 
     kind: Literal["digits"] = Field(default="digits", init=False)

@@ -117,11 +117,3 @@ class EncodingSpec(Spec):
             if isinstance(field.default, Spec) and getattr(self, name) == field.default
         }
         return {name: value for name, value in super().identity().items() if name not in unsaid}
-
-
-class PairSpec(EncodingSpec):
-    """An encoding that gives each pair of tokens a term, and so acts in attention alone."""
-
-    @property
-    def moments(self) -> frozenset[Moment]:
-        return frozenset({"attention"})

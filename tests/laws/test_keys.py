@@ -90,7 +90,7 @@ def test_files_that_compute_an_encoding():
     assert "encodings/concatenation.py" not in encoding_files(Composed(parts=(PEG(), Gabor())))
     files = {f"encodings/{name.partition(':')[0]}.py" for name in [*MODULES.values(), *ENTRIES.values()]}
     there = {f"encodings/{path.name}" for path in (ROOT / "trainables" / "encodings").glob("*.py")}
-    assert there - files == {"encodings/__init__.py", "encodings/lookup.py", "resample.py"}
+    assert there - files == {"encodings/__init__.py", "encodings/lookup.py"}
 
 
 def test_the_way_of_entering_is_part_of_the_code():
