@@ -72,6 +72,10 @@ class Published(Spec):
     spread: float | None
     source: str
 
+    def __str__(self) -> str:
+        spread = "" if self.spread is None else f" +- {self.spread:g}"
+        return f"{self.value:g}{spread}, {self.source}"
+
 
 class Budget(Spec):
     """How large: values put on the base recipe, and counts."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import time
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
@@ -96,18 +97,17 @@ def show(name: str, as_json: bool) -> None:
     _section(out, "base recipe", list(_leaves(study.base.plain())))
     budgets = [(name, f"{_said(one.values) or 'as it is'}; {size}") for (name, size), one in _budgets(study)]
     _section(out, "budgets (trials x seeds)", budgets)
-    _section(
-        out, "published", [(one.who, f"{one.value:g} +- {one.spread or 0:g}, {one.source}") for one in study.published]
-    )
-    _section(out, "claims", [(claim.kind, f"{claim} ({claim.source})") for claim in study.claims])
-    _section(out, "gaps to the paper", [("", gap) for gap in study.gaps])
+    _section(out, "published", [(one.who, str(one)) for one in study.published])
+    claims = [(claim.kind, f"{claim}" + (f" ({claim.source})" if claim.source else "")) for claim in study.claims]
+    _section(out, "claims", claims)
+    _section(out, "gaps to the paper", [("-", gap) for gap in study.gaps])
 
 
 def _budgets(study: Study) -> list[tuple[tuple[str, str], Any]]:
     return list(zip(_sizes(study).items(), study.budgets.values(), strict=False))
 
 
-def _section(out: Console, title: str, lines: list[tuple[str, str]]) -> None:
+def _section(out: Console, title: str, lines: Sequence[tuple[str, str]]) -> None:
     if not lines:
         return
     out.print(f"\n[bold]{title}[/]")

@@ -34,7 +34,7 @@ study = Study(
     name="concat-backbones",
     question="Does a table beside the content serve other trunks as well as one added to it?",
     family="concat",
-    paper="the concat paper, table 1",
+    paper="Zhou et al. 2024, Rethinking Position Embedding Methods in the Transformer Architecture, table 1",
     cost="smoke 2 minutes, cpu 8 on 2 cores",
     expected="alike; the paper's gains are far below what a few seeds can tell apart",
     base=Recipe(data=RedGreen(task="absolute", image=16), encoding=Learnable(std=0.5)),
