@@ -77,7 +77,7 @@ class Codes:
 
 def trunk_file(kind: str) -> str:
     """The file that computes a trunk."""
-    return BACKBONES[kind].partition(":")[0].replace(".", "/") + ".py"
+    return f"backbones/{BACKBONES[kind].partition(':')[0]}.py"
 
 
 def encoding_files(encoding: EncodingSpec) -> set[str]:

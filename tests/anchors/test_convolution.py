@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from tests.anchors.pairs import module, same
+from trainables.backbones.vit import PositionedViT
 from trainables.catalog import PEG, Composed, Learnable, RelativeBias
 from trainables.encoding import Grid, Tokens, Widths
 from trainables.encodings import build
 from trainables.recipe import Digits, Recipe, ViT
 from trainables.spec import SpecError
-from trainables.vit import PositionedViT
 
 GRIDS = [Grid(3, 5), Grid(5, 4, prefix=1), Grid(4, 5, prefix=2)]
 

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from trainables.backbones.vit import PositionedViT
 from trainables.catalog import (
     IRPE,
     PEG,
@@ -19,7 +20,6 @@ from trainables.encoding import Grid, Widths
 from trainables.encodings import build
 from trainables.initial import draw
 from trainables.recipe import ViT
-from trainables.vit import PositionedViT
 
 TINY = (Widths(192, 3, 64), Grid(14, 14, prefix=1), 12)
 """DeiT-Ti at 224 pixels."""

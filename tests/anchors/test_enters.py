@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from tests.anchors.pairs import GRIDS, SCALE, WIDTHS, content, fast, module, same, slow
+from trainables.backbones.vit import PositionedViT
 from trainables.catalog import Add, Composed, Concat, Extend, Fourier, Gabor, Learnable, Parts, RelativeBias, Sinusoidal
 from trainables.encoding import Grid, Heads, Tokens, Widths
 from trainables.encodings import build
 from trainables.recipe import Digits, Recipe, ViT
 from trainables.spec import SpecError
-from trainables.vit import PositionedViT
 
 PLACES = [("query",), ("key",), ("value",), ("query", "key"), ("query", "key", "value")]
 SUBSETS = [some for size in (1, 2, 3, 4) for some in itertools.combinations((1, 2, 3, 4), size) if some != (1,)]

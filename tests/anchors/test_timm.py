@@ -10,6 +10,7 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 
 from trainables.backbones import build_model
+from trainables.backbones.vit import PositionedViT
 from trainables.catalog import Learnable, NoEncoding
 from trainables.encoding import Grid
 from trainables.encoding_spec import Takes
@@ -17,7 +18,6 @@ from trainables.encodings.offset import offset_index
 from trainables.initial import draw
 from trainables.model_spec import DEIT_BASE, DEIT_SMALL, DEIT_TINY
 from trainables.recipe import Recipe, ViT
-from trainables.vit import PositionedViT
 
 TYPES = (torch.float32, torch.float64)
 READ_OUTS = ("class", "distilled", "mean", "gap")

@@ -11,6 +11,7 @@ import time
 import pytest
 import torch
 
+from trainables.backbones.vit import PositionedViT
 from trainables.catalog import (
     IRPE,
     PEG,
@@ -24,7 +25,6 @@ from trainables.catalog import (
 )
 from trainables.initial import draw
 from trainables.recipe import ViT
-from trainables.vit import PositionedViT
 
 DEIT_S = ViT(dim=384, depth=12, heads=6, patch=16)
 SIZE, OUTPUTS, BATCH, PAIRS = (3, 224, 224), 1000, 8, 11

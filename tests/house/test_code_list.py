@@ -50,7 +50,7 @@ ALONE = sorted(set(KINDS) - {"none", "composed"})
 
 
 def path(module: str) -> str:
-    """`trainables.vit` is vit.py, a package its __init__.py; relative to trainables/."""
+    """`trainables.backbones.vit` is backbones/vit.py, a package its __init__.py; relative to trainables/."""
     inside = module.partition(".")[2].replace(".", "/")
     folder = Path(trainables.__file__).parent
     return f"{inside}/__init__.py".lstrip("/") if (folder / inside).is_dir() else f"{inside}.py"

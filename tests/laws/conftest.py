@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from trainables import catalog, enters, indices
+from trainables.backbones.vit import PositionedViT
 from trainables.catalog import EncodingSpec, OwnEncoding
 from trainables.initial import draw
 from trainables.model_spec import Size
 from trainables.recipe import ViT
 from trainables.streams import torch_stream
-from trainables.vit import PositionedViT
 
 TOYS = (Path(__file__).parent / "toys.py").read_text()
 

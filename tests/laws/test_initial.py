@@ -7,13 +7,13 @@ import torch
 from torch import nn
 
 from trainables.backbones import build_model
+from trainables.backbones.vit import PositionedViT
 from trainables.catalog import PEG, Composed, Fourier, Learnable, NoEncoding, RelativeBias, Sinusoidal
 from trainables.encoding import PositionEncoding
 from trainables.host import trainable
 from trainables.initial import draw
 from trainables.recipe import Recipe, ViT
 from trainables.spec import SpecError
-from trainables.vit import PositionedViT
 
 ARMS = (
     NoEncoding(), Learnable(), Sinusoidal(), RelativeBias(), PEG(), PEG(places=(0, -1)), Fourier(),

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from tests.laws.conftest import toy
+from trainables.backbones.vit import PositionedViT
 from trainables.catalog import PEG, Composed, Fourier, Learnable, Shape, Widths
 from trainables.encoding import Grid
 from trainables.encodings import build
@@ -15,7 +16,6 @@ from trainables.resample import resampled_table
 from trainables.spec import SpecError
 from trainables.streams import torch_stream
 from trainables.transfer import transferred
-from trainables.vit import PositionedViT
 
 OTHER = (3, 28, 16)
 """7 x 4 patches, for 3 x 5."""
@@ -41,7 +41,8 @@ def test_every_encoding_stands_on_another_grid(encoding, make, images, read_out)
     other = make(encoding, read_out, seed=1, spread=True, size=OTHER)
     if encoding.label == "Marker":
         with pytest.raises(
-            SpecError, match=r"^encoding.Marker.marks must be of shape .*method resampled, got \(1?\d, 8\)"
+            SpecError,
+            match=r"^encoding.Marker.marks must be of shape .*method resampled of what has it, got \(1?\d, 8\)",
         ):
             moved(model, other, read_out)
         return

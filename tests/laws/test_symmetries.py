@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trainables.backbones.vit import PositionedViT
 from trainables.catalog import (
     IRPE,
     KINDS,
@@ -26,7 +27,6 @@ from trainables.encodings.irpe import bucket_ids
 from trainables.indices import Clip, Cross, Euclidean, Piecewise, Product, Quantization, buckets
 from trainables.initial import draw
 from trainables.recipe import ViT
-from trainables.vit import PositionedViT
 
 
 def module(spec: EncodingSpec, grid: Grid):

@@ -19,14 +19,14 @@ class Spiral(EncodingSpec):
 
 
 def files(values: dict) -> set[str]:
-    return set(Codes()(Recipe().put(values)).files) - {f"trainables/{name}" for name in (*ALWAYS, "vit.py")}
+    return set(Codes()(Recipe().put(values)).files) - {f"trainables/{name}" for name in (*ALWAYS, "backbones/vit.py")}
 
 
 def test_a_recipe_names_the_file_of_its_trunk() -> None:
-    assert "trainables/vit.py" in Codes()(Recipe()).files
+    assert "trainables/backbones/vit.py" in Codes()(Recipe()).files
     names = Codes()(Recipe().put({"model.kind": "pvt_v2"})).files
     assert "trainables/backbones/pvt_v2.py" in names
-    assert "trainables/vit.py" not in names
+    assert "trainables/backbones/vit.py" not in names
 
 
 def test_a_recipe_names_the_files_of_its_data_and_its_kinds() -> None:
@@ -74,7 +74,7 @@ def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("name", [*ALWAYS, "vit.py", "red_green.py", "encodings/fourier.py"])
+@pytest.mark.parametrize("name", [*ALWAYS, "backbones/vit.py", "red_green.py", "encodings/fourier.py"])
 def test_one_changed_expression_is_another_code_and_is_named(copy: Path, name: str) -> None:
     recipe = Recipe().put({"encoding.kind": "fourier"})
     before = Codes()(recipe)

@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch.nn.functional import relu
 
+from trainables.backbones.vit import PositionedViT
 from trainables.catalog import PEG, Learnable
 from trainables.drloc import Localisation
 from trainables.encoding import Grid, Tokens
 from trainables.initial import draw
 from trainables.model_spec import ViT
 from trainables.recipe import DRLoc
-from trainables.vit import PositionedViT
 
 SPEC = DRLoc(pairs=7, hidden=9, weight=0.3)
 

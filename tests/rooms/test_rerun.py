@@ -64,14 +64,14 @@ def test_a_number_that_does_not_come_out_again_is_named(home: Home, tmp_path: Pa
     value = json.loads(known.read_text())
     before = value["outcome"]["curve"][1]["values"]["train/loss"]
     value["outcome"]["curve"][1]["values"]["train/loss"] = before + 1e-12
-    value["code"]["files"]["trainables/vit.py"] = "0" * 16
+    value["code"]["files"]["trainables/backbones/vit.py"] = "0" * 16
     edited = Home(tmp_path)
     target = edited.outcomes / known.parent.name / known.name
     target.parent.mkdir(parents=True)
     target.write_text(json.dumps(value))
     done = rerun(edited, known.parent.name)
     assert [(gap.epoch, gap.name, gap.now) for gap in done.differences] == [(2, "train/loss", before)]
-    assert done.changed == ["trainables/vit.py"]
+    assert done.changed == ["trainables/backbones/vit.py"]
 
 
 def test_a_divergence_comes_again(home: Home) -> None:

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 BACKBONES: dict[str, str] = {
     "vit": "vit:PositionedViT",
-    "cait": "backbones.cait:PositionedCaiT",
-    "convit": "backbones.convit:PositionedConViT",
-    "volo": "backbones.volo:PositionedVOLO",
-    "tnt": "backbones.tnt:PositionedTNT",
-    "pvt_v2": "backbones.pvt_v2:PositionedPVTv2",
-    "swin": "backbones.swin:PositionedSwin",
-    "twins": "backbones.twins:PositionedTwins",
+    "cait": "cait:PositionedCaiT",
+    "convit": "convit:PositionedConViT",
+    "volo": "volo:PositionedVOLO",
+    "tnt": "tnt:PositionedTNT",
+    "pvt_v2": "pvt_v2:PositionedPVTv2",
+    "swin": "swin:PositionedSwin",
+    "twins": "twins:PositionedTwins",
 }
-"""By kind: the file in `trainables/` (without .py) and the class in it."""
+"""By kind: the file in this folder (without .py) and the class in it."""
 
 
 def build_model(recipe: Recipe, size: Size | None = None) -> Host:
@@ -33,6 +33,6 @@ def build_model(recipe: Recipe, size: Size | None = None) -> Host:
     `size`: for images of another size than the recipe's own.
     """
     file, _, name = BACKBONES[recipe.model.kind].partition(":")
-    make = getattr(import_module(f"trainables.{file}"), name)
+    make = getattr(import_module(f"trainables.backbones.{file}"), name)
     model: Host = make(recipe.model, size or recipe.data.size, recipe.data.outputs, recipe.encoding)
     return model
