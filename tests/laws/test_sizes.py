@@ -42,7 +42,7 @@ def test_every_encoding_stands_on_another_grid(encoding, make, images, read_out)
     if encoding.label == "Marker":
         with pytest.raises(
             SpecError,
-            match=r"^encoding.Marker.marks must be of shape .*method resampled of what has it, got \(1?\d, 8\)",
+            match=r"^encoding.Marker.marks must be of shape .*method resampled .*, got \(1?\d, 8\)",
         ):
             moved(model, other, read_out)
         return
