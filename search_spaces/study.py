@@ -151,20 +151,24 @@ class Study(Spec):
         require(
             self.score.metric == measure, "score.metric", f"{measure!r} for {self.base.data.kind}", self.score.metric
         )
-        for point in self._points():
-            self.recipe(point)
+        for name, point in self._points():
+            try:
+                self.recipe(point)
+            except SpecError as error:
+                raise SpecError(f"arm {name!r}: {error}" if name else str(error)) from None
         known = self.names()
         for claim in self.claims:
             for who in (claim.who, getattr(claim, "than", claim.who)):
                 require(who in known, "claims", f"about one of {', '.join(known)}", who)
         return self
 
-    def _points(self) -> list[dict[str, Any]]:
+    def _points(self) -> list[tuple[str, dict[str, Any]]]:
+        """The arms by name, or points all over the space, which have none."""
         if isinstance(self.plan, Ablation):
-            return list(self.plan.arms.values())
+            return list(self.plan.arms.items())
         for point in self.plan.first:
             self.plan.space.require_point(self.base, point, "plan.first")
-        return [*self.plan.first, *probes(self.plan.space, self.base)]
+        return [("", point) for point in (*self.plan.first, *probes(self.plan.space, self.base))]
 
     def recipe(self, values: dict[str, Any]) -> Recipe:
         """The recipe of an arm or a point."""

@@ -134,6 +134,8 @@ def _conduct(resolved: Any, orders: Orders, *, fresh: bool = False) -> None:
         _say(f"stopped; what is finished is kept. This goes on: {again}")
         raise typer.Exit(INTERRUPTED) from None
     looking.ending(result, f"{_again('--seeds')} --seeds {result.history.seeds + 2}")
+    if result.history.failed:
+        raise typer.Exit(1)
 
 
 def _again(*without: str) -> str:

@@ -19,6 +19,7 @@ from service.placement import Machine, place
 from service.plan import plan
 from service.progress import Progress
 from service.results import Result
+from trainables.spec import LocusError
 from trainables.task import Task
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ def _train(driver: Driver, mirror: Mirror, progress: Progress, ctrl_c: CtrlC, ad
     planned = plan(driver.history, driver.outcomes, driver.placement, adopt=driver.adopt)
     for line in planned.lines(driver.edition.id):
         progress.note(line)
+    if planned.absent:
+        raise LocusError("nothing was trained: a file of weights is not there")
     if url := mirror.parent_url:
         progress.note(f"MLflow: {url}")
     progress.begin(driver.history)

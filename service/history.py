@@ -196,6 +196,12 @@ class History:
         """True where a run, or one that it needs, failed too often to be tried again by this command."""
         return any(self.state(needed).failures >= TRIES for needed in (run, *ancestors(run)))
 
+    @property
+    def failed(self) -> int:
+        """How many of the runs asked for ended in a failure."""
+        states = (self.state(run) for trial in self.trials for run in self.asked(trial))
+        return sum(state.status == "failed" for state in states)
+
     def best(self, count: int = 1) -> list[Trial]:
         """The completed trials with the highest mean score, best first; earlier numbers win ties."""
         answers = [(trial, self.answer(trial)) for trial in self.of("trial")]

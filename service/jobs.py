@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import ray
 import requests
+from ray._raylet import AuthenticationTokenLoader  # type: ignore[attr-defined]  # written in Cython
 from ray.exceptions import RayError
 from ray.job_submission import JobSubmissionClient
 
@@ -99,6 +101,8 @@ def _client(address: str) -> JobSubmissionClient:
     except requests.RequestException:
         raise JobError(f"no Ray cluster answers at {address} ({ANSWER_S} s)") from None
     try:
+        if not ray.is_initialized():
+            AuthenticationTokenLoader.instance().reset_cache()  # a Ray of this process has left its own token there
         client = JobSubmissionClient(address)
         there = client._do_request("GET", "/api/version").json()["ray_version"]
     except (RayError, RuntimeError, ConnectionError, ValueError, KeyError) as error:

@@ -207,7 +207,12 @@ def ending(result: Result, more: str) -> None:
     home = "" if result.home.root == Home.find().root else f" --home {result.home.root}"
     out.print(f"report     {result.home.study(edition.id).report / 'report.html'}", soft_wrap=True)
     out.print(f"MLflow     locus ui {edition.id}{home}", soft_wrap=True)
-    out.print(f"next       {more}   (only the new seeds run)", soft_wrap=True)
+    if failed := result.history.failed:
+        runs = "1 run" if failed == 1 else f"{failed} runs"
+        said = f"{runs}; locus status {edition.id}{home} says why, the same command tries again"
+        out.print(f"[bold red]failed[/]     {said}", soft_wrap=True)
+    else:
+        out.print(f"next       {more}   (only the new seeds run)", soft_wrap=True)
     budget = edition.study.budgets.get(edition.budget)
     if budget and budget.gap:
         out.print(f"note       {budget.gap}", soft_wrap=True)

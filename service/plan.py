@@ -5,6 +5,7 @@ Time comes from the epochs of earlier answers; it is unknown before the first.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,7 +27,8 @@ LOOKED_AT = 60
 class Plan:
     """Counts of runs: `done` in this study, `reused` from the outcomes, `missing`, `unknown` (points not yet proposed).
 
-    `changed` counts runs whose answer is of older code, by the file that changed. Units: seconds, bytes.
+    `changed` counts runs whose answer is of older code, by the file that changed; `absent`: files of weights that
+    missing runs need and that are not there. Units: seconds, bytes.
     """
 
     done: int
@@ -37,6 +39,7 @@ class Plan:
     seconds: float | None
     weight: Weight
     placement: Placement
+    absent: tuple[str, ...] = ()
 
     @property
     def to_train(self) -> int:
@@ -47,6 +50,7 @@ class Plan:
         """The plan in words; the last line begins with `plan:`."""
         for file, count in self.changed.items():
             yield f"{file} changed: {_runs(count)} of older code not counted (--adopt counts)"
+        yield from (f"{path} must be a file of weights, got no such file" for path in self.absent)
         parts = [f"{_runs(self.to_train)} to train", f"{self.done} done", f"{self.reused} reused"]
         time = "unknown until the first epoch" if self.seconds is None else f"about {clock(self.seconds)}"
         if not self.to_train:
@@ -61,6 +65,7 @@ class Plan:
 def plan(history: History, outcomes: Outcomes, placement: Placement, *, adopt: bool = False) -> Plan:
     """The plan of a study as it stands. `adopt`: answers of older code count."""
     codes, counts, changed, epochs = Codes(), Counter[str](), Counter[str](), 0
+    absent: set[str] = set()
     for run in _known(history):
         state, whole = history.state(run), history.keeps(run)
         if state.answered:
@@ -74,6 +79,7 @@ def plan(history: History, outcomes: Outcomes, placement: Placement, *, adopt: b
             counts["reused"] += 1
             continue
         counts["missing"] += 1
+        absent.update(path for path in run.recipe.files if not os.path.isfile(path))
         epochs += run.recipe.optimiser.epochs - state.epoch
         if older:
             changed.update(codes(run.recipe).changed(older[-1].code))
@@ -83,7 +89,8 @@ def plan(history: History, outcomes: Outcomes, placement: Placement, *, adopt: b
     epoch_s = _epoch_s(history, outcomes, base)
     seconds = None if epoch_s is None else epochs * epoch_s / placement.at_once
     done, reused, missing = (counts[name] for name in ("done", "reused", "missing"))
-    return Plan(done, reused, missing, unknown, dict(changed), seconds, weigh(base), placement)
+    weight = weigh(base)
+    return Plan(done, reused, missing, unknown, dict(changed), seconds, weight, placement, tuple(sorted(absent)))
 
 
 def _known(history: History) -> list[Run]:

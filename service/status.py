@@ -63,7 +63,7 @@ def one_status(home: Home, id: str) -> StudyStatus:
     return StudyStatus(
         id=id,
         question=edition.study.question,
-        state="running" if alive else "done" if complete else "unfinished",
+        state="running" if alive else "unfinished" if not complete else "failed" if history.failed else "done",
         done=sum(state.answered for state in states),
         running=sum(state.status == "running" for state in states) if alive else 0,
         asked=len(states),

@@ -240,6 +240,18 @@ class Composed(EncodingSpec):
             free = all(o.any_grid for o in after) and all(o.any_grid or o.moments <= {"first"} for o in before)
             must = f"codes before the first block and convolutions only, where {part.label} makes the grid smaller"
             require(free or not part.shrinks, "encoding.parts", must, self.label)
+        self._check_order(shape.widths)
+
+    def _check_order(self, widths: Widths) -> None:
+        """Complains of a part that would act on something it has not been built for."""
+        whole, read = False, False
+        for part in self.parts:
+            takes = part.takes(widths) != Takes()
+            must = "in an order in which what takes channels of the content comes first"
+            require(not (takes and whole), "encoding.parts", must, self.label)
+            must = "in an order in which q and k change before terms read them"
+            require(not (part.edits and read), "encoding.parts", must, self.label)
+            whole, read = whole or not takes, read or part.reads
 
     def takes(self, widths: Widths) -> Takes:
         return sum((part.takes(told) for part, told in self._told(widths)), Takes())
@@ -298,6 +310,11 @@ def canonical(encoding: EncodingSpec) -> EncodingSpec:
     return parts[0] if parts else NoEncoding()
 
 
+def leaves(encoding: EncodingSpec) -> tuple[EncodingSpec, ...]:
+    """The parts of an encoding in canonical form, or itself."""
+    return encoding.parts if isinstance(encoding, Composed) else (encoding,)
+
+
 def _active(encoding: EncodingSpec) -> list[EncodingSpec]:
     if isinstance(encoding, Composed):
         return [active for part in encoding.parts for active in _active(part)]
@@ -307,5 +324,5 @@ def _active(encoding: EncodingSpec) -> list[EncodingSpec]:
 __all__ = [
     "IRPE", "KINDS", "PEG", "Add", "Composed", "Concat", "Encoding", "EncodingSpec", "Extend", "Fourier",
     "Gabor", "Learnable", "LearnableSinusoidal", "NoEncoding", "OwnEncoding", "Parts", "Relative", "RelativeBias",
-    "Shape", "Sinusoidal", "Takes", "Values", "Widths", "canonical", "carry", "is_own",
+    "Shape", "Sinusoidal", "Takes", "Values", "Widths", "canonical", "carry", "is_own", "leaves",
 ]  # fmt: skip

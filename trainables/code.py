@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from trainables.backbones import BACKBONES
-from trainables.catalog import Composed, EncodingSpec, OwnEncoding
+from trainables.catalog import EncodingSpec, OwnEncoding, leaves
 from trainables.encodings import ENTRIES, MODULES
 from trainables.enters import Add, CodeSpec
 from trainables.recipe import DRLoc, NoTeacher, Recipe, TaughtByFile
@@ -20,15 +20,15 @@ from trainables.spec import Spec, digest
 
 ALWAYS = (
     "checkpoint.py", "data.py", "encoding.py", "enters.py", "host.py", "indices.py", "initial.py", "objective.py",
-    "optimiser.py", "score.py", "streams.py", "train.py", "transfer.py",
+    "optimiser.py", "score.py", "streams.py", "train.py",
 )  # fmt: skip
 """Files that compute the numbers of every run. Paths are relative to `trainables/`."""
 
 NEVER = (
     "__init__.py", "backbones/__init__.py", "bridge.py", "catalog.py", "code.py", "data_spec.py", "encoding_spec.py",
-    "encodings/__init__.py", "failure.py", "layer_sizes.py", "model_spec.py", "outcome.py", "own.py", "pair_specs.py",
-    "recipe.py", "source.py", "spec.py", "staged_specs.py", "start.py", "task.py", "trunk_specs.py", "weight.py",
-    "worker.py",
+    "encodings/__init__.py", "failure.py", "layer_sizes.py", "model_spec.py", "objective_spec.py", "outcome.py",
+    "own.py", "pair_specs.py", "recipe.py", "source.py", "spec.py", "staged_specs.py", "start.py", "task.py",
+    "trunk_specs.py", "weight.py", "worker.py",
 )  # fmt: skip
 """Files whose content is in the key, or changes no number."""
 
@@ -60,14 +60,15 @@ class Codes:
     def __call__(self, recipe: Recipe) -> Code:
         """The code that would compute a recipe's numbers, its parents' included."""
         names: set[str] = set(ALWAYS)
-        own: dict[str, str] = {}
+        own: dict[str, list[str]] = {}
         for node in _line(recipe):
             names.add(f"{node.data.kind}.py")
             names.update(_with_imports({trunk_file(node.model.kind), *STARTS.get(node.start.kind, ())}))
             names.update(encoding_files(node.encoding), objective_files(node))
-            own.update(_sources(node.encoding))
+            for name, source in _sources(node.encoding):
+                own.setdefault(name, []).append(fingerprint(source))
         files = {f"trainables/{name}": self._fingerprint(name) for name in sorted(names)}
-        return Code(files=files | {name: fingerprint(source) for name, source in sorted(own.items())})
+        return Code(files=files | {name: _one(found) for name, found in sorted(own.items())})
 
     def _fingerprint(self, name: str) -> str:
         if name not in self._read:
@@ -82,16 +83,17 @@ def trunk_file(kind: str) -> str:
 
 def encoding_files(encoding: EncodingSpec) -> set[str]:
     """The files that compute an encoding: of its kinds, of how codes enter, and what they import."""
-    classes = {MODULES[part.kind] for part in _leaves(encoding) if part.kind in MODULES}
-    specs = [part.spec if isinstance(part, OwnEncoding) else part for part in _leaves(encoding)]
+    classes = {MODULES[part.kind] for part in leaves(encoding) if part.kind in MODULES}
+    specs = [part.spec if isinstance(part, OwnEncoding) else part for part in leaves(encoding)]
     enters = [spec.enters for spec in specs if isinstance(spec, CodeSpec)]
     classes |= {ENTRIES[how.kind] for how in enters if how != Add()}
     return _with_imports({f"encodings/{name.partition(':')[0]}.py" for name in classes})
 
 
 def objective_files(recipe: Recipe) -> set[str]:
-    """The files of what a recipe's training adds to its task."""
+    """The files of what a recipe's training adds to its task, and to its test."""
     files = {
+        "transfer.py": bool(recipe.sizes),
         "drloc.py": isinstance(recipe.auxiliary, DRLoc),
         "distillation.py": not isinstance(recipe.teacher, NoTeacher),
         "weights_file.py": isinstance(recipe.teacher, TaughtByFile),
@@ -119,14 +121,18 @@ def _with_imports(files: set[str]) -> set[str]:
 def _imports(file: str) -> set[str]:
     folder = Path(__file__).parent
     tree = ast.parse((folder / file).read_text())
-    modules = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    modules = {node.module or "" for node in nodes}
+    modules |= {f"trainables.{one.name}" for node in nodes if node.module == "trainables" for one in node.names}
     inside = {module.removeprefix("trainables.").replace(".", "/") for module in modules}
     return {f"{name}.py" for name in inside if (folder / f"{name}.py").is_file()}
 
 
-def _leaves(encoding: EncodingSpec) -> list[EncodingSpec]:
-    return list(encoding.parts) if isinstance(encoding, Composed) else [encoding]
+def _sources(encoding: EncodingSpec) -> list[tuple[str, str]]:
+    own = (part for part in leaves(encoding) if isinstance(part, OwnEncoding))
+    return [(part.kind.partition(":")[0], part.source) for part in own]
 
 
-def _sources(encoding: EncodingSpec) -> dict[str, str]:
-    return {part.kind.partition(":")[0]: part.source for part in _leaves(encoding) if isinstance(part, OwnEncoding)}
+def _one(found: list[str]) -> str:
+    """One digest of a file's: where a recipe and its parents hold several versions of it, of them all in order."""
+    return found[0] if len({*found}) == 1 else digest(found)

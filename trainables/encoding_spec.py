@@ -89,6 +89,16 @@ class EncodingSpec(Spec):
         return MOMENTS
 
     @property
+    def edits(self) -> bool:
+        """True where it changes queries or keys."""
+        return False
+
+    @property
+    def reads(self) -> bool:
+        """True where it adds terms computed from queries or keys, which others must therefore change before it."""
+        return False
+
+    @property
     def pairs(self) -> int:
         """How many numbers each pair of tokens keeps for the gradient, a head and block; fused attention keeps none."""
         return 0

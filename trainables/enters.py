@@ -56,6 +56,11 @@ class Enters(Spec):
         """Complains where a code whose channels come in multiples cannot enter a ViT of this shape so."""
 
     @property
+    def edits(self) -> bool:
+        """As an encoding's `edits`."""
+        return bool({"query", "key"} & {place for place, _ in self.slots(1)})
+
+    @property
     def pairs(self) -> int:
         """As an encoding's `pairs`: queries and keys wider than values leave the fused attention."""
         return 0
@@ -223,6 +228,10 @@ class CodeSpec(EncodingSpec):
         slots = self.enters.slots(2)
         tokens: set[Moment] = {"between" if block else "first" for place, block in slots if place == "common"}
         return frozenset(tokens | ({"attention"} if {place for place, _ in slots} - {"common"} else set()))
+
+    @property
+    def edits(self) -> bool:
+        return self.enters.edits
 
     @property
     def pairs(self) -> int:

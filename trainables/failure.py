@@ -31,7 +31,9 @@ class WorkError(LocusError):
 
 
 def sentence(error: Exception) -> str:
-    """An error in one line, with the last of our lines, or of a user's file, that it passed."""
+    """An error in one line: a user's mistake as it is, another with the last line of ours, or of theirs, it passed."""
+    if isinstance(error, LocusError):
+        return str(error)
     words = traceback.format_exception_only(error)[-1].strip().splitlines()[0]
     ours = [frame for frame in traceback.extract_tb(error.__traceback__) if "site-packages" not in frame.filename]
     return f"{words} ({Path(ours[-1].filename).name}, line {ours[-1].lineno})" if ours else words

@@ -21,3 +21,8 @@ def norm(dim: int) -> int:
 def mlp(dim: int, hidden: int) -> int:
     """Two matrices with biases."""
     return linear(dim, hidden) + linear(hidden, dim)
+
+
+def hidden(dim: int, ratio: float) -> int:
+    """The hidden channels of an MLP, as timm counts them."""
+    return int(dim * ratio)

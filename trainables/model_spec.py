@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field, model_validator
 
 from trainables.encoding_spec import MOMENTS, EncodingSpec, Moment, Shape, Takes, Widths
+from trainables.layer_sizes import convolution, hidden, linear, mlp, norm
 from trainables.spec import Spec, require
 
 Size = tuple[int, int, int]
@@ -52,6 +53,11 @@ class ModelSpec(Spec):
         raise NotImplementedError
 
 
+def check_ratio(dim: int, ratio: float, field: str = "mlp_ratio") -> None:
+    """Complains of an MLP without any hidden channel, which timm would make as wide as its input."""
+    require(hidden(dim, ratio) > 0, field, f"such that an MLP of {dim} channels has a hidden one", ratio)
+
+
 class ViT(ModelSpec):
     """The trunk: timm's VisionTransformer, one block of 64 channels by default.
 
@@ -76,6 +82,7 @@ class ViT(ModelSpec):
     @model_validator(mode="after")
     def _divides(self) -> ViT:
         require(self.dim % self.heads == 0, "dim", f"a multiple of heads ({self.heads})", self.dim)
+        check_ratio(self.dim, self.mlp_ratio)
         return self
 
     @property
@@ -93,14 +100,12 @@ class ViT(ModelSpec):
         return (Shape(widths, self.depth, rows, columns, self.prefix),)
 
     def parameters(self, size: Size, outputs: int, takes: Takes) -> int:
-        hidden, content = int(self.dim * self.mlp_ratio), self.dim - takes.tokens
-        patch = size[0] * self.patch**2 * content + content
-        projections = 3 * self.dim - self.heads * (takes.q + takes.k + takes.v)
-        attention = (self.dim + 1) * projections + (self.dim + 1) * self.dim
-        mlp = 2 * self.dim * hidden + hidden + self.dim
-        norm = 2 * self.dim
-        head = (self.dim + 1) * outputs * (2 if self.read_out == "distilled" else 1)
-        return patch + self.prefix * content + self.depth * (attention + mlp + 2 * norm) + norm + head
+        dim, content = self.dim, self.dim - takes.tokens
+        projections = linear(dim, 3 * dim - self.heads * (takes.q + takes.k + takes.v))
+        block = 2 * norm(dim) + projections + linear(dim, dim) + mlp(dim, hidden(dim, self.mlp_ratio))
+        heads = linear(dim, outputs) * (2 if self.read_out == "distilled" else 1)
+        patches = convolution(size[0], content, self.patch)
+        return patches + self.prefix * content + self.depth * block + norm(dim) + heads
 
     def kept(self, size: Size, pairs: int) -> int:
         """A token keeps what a block's norms, projections, MLP and pairs need, its pixels, and its code."""

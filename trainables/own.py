@@ -59,6 +59,14 @@ class OwnEncoding(EncodingSpec):
         return self.spec.moments
 
     @property
+    def edits(self) -> bool:
+        return self.spec.edits
+
+    @property
+    def reads(self) -> bool:
+        return self.spec.reads
+
+    @property
     def pairs(self) -> int:
         return self.spec.pairs
 

@@ -34,6 +34,10 @@ class Relative(PairSpec):
     shared: bool = Field(default=False, description=_SHARED)
 
     @property
+    def reads(self) -> bool:
+        return True
+
+    @property
     def pairs(self) -> int:
         return 2 + self.value
 
@@ -99,6 +103,10 @@ class IRPE(PairSpec):
     @property
     def idle(self) -> bool:
         return not self.on
+
+    @property
+    def reads(self) -> bool:
+        return self.mode == "contextual"
 
     @property
     def pairs(self) -> int:

@@ -13,7 +13,7 @@ import timm
 import torch
 from torch import Tensor
 
-from trainables.catalog import Composed, EncodingSpec, Learnable
+from trainables.catalog import Learnable, leaves
 from trainables.checkpoint import HEADS, take
 from trainables.encoding import Composition, Grid
 from trainables.enters import Add
@@ -27,7 +27,7 @@ from trainables.weights_file import read_weights
 TABLES = {"tnt": "patch_pos"}
 """How timm calls a trunk's table of positions, by kind, where it is not `pos_embed`."""
 
-SPARE = ("aux_head.", "pos_block.", "relative_position_bias_table")
+SPARE = {"volo": "aux_head.", "twins": "pos_block.", "swin": "relative_position_bias_table"}
 """What a trunk may do without: VOLO's second head, position of its own that a recipe leaves out."""
 
 PREFIX = ("cls_token", "dist_token")
@@ -35,8 +35,8 @@ NORMS = ("norm.", "fc_norm.")
 """The last norm: before the read-out's average, or after it."""
 
 
-def start_from(model: Host, recipe: Recipe, start: FromFile | FromTimm) -> list[str]:
-    """Gives a model the weights that its recipe starts from; the names that were taken.
+def start_from(model: Host, recipe: Recipe, start: FromFile | FromTimm) -> None:
+    """Gives a model the weights that its recipe starts from.
 
     Raises: SpecError where they do not fit; LocusError where they cannot be had.
     """
@@ -46,8 +46,8 @@ def start_from(model: Host, recipe: Recipe, start: FromFile | FromTimm) -> list[
         weights, giver = fetched(start.name), "start.name must name a model"
     weights = renamed(weights, model, recipe)
     if start.part != "encoding":
-        _refuse_strangers(weights, model, giver)
-    return take(model, weights, start.part, giver)
+        _refuse_strangers(weights, model, SPARE.get(recipe.model.kind), giver)
+    take(model, weights, start.part, giver)
 
 
 def fetched(name: str) -> dict[str, Tensor]:
@@ -90,18 +90,14 @@ def renamed(weights: dict[str, Tensor], model: Host, recipe: Recipe) -> dict[str
 
 
 def _own_table(model: Host, recipe: Recipe) -> str | None:
-    """The name of our table of positions: of the first learnable encoding added before the first block."""
+    """The name of our table of positions: of the first learnable encoding with one table, added before the blocks."""
     if not isinstance(model.encoding, Composition):
         return None
-    for name, part in zip(model.encoding.parts, _parts(recipe.encoding), strict=False):
+    for name, part in zip(model.encoding.parts, leaves(recipe.encoding), strict=False):
         enters = part.enters if isinstance(part, Learnable) else None
-        if isinstance(enters, Add) and enters.shared and "common" in enters.places:
-            return f"encoding.{name}.table"
+        if isinstance(enters, Add) and enters.codes(recipe.shapes[0].depth) == (("common", 0),):
+            return f"encoding.{name}.table" if enters.shared else f"encoding.{name}.common_0.table"
     return None
-
-
-def _parts(encoding: EncodingSpec) -> tuple[EncodingSpec, ...]:
-    return encoding.parts if isinstance(encoding, Composed) else (encoding,)
 
 
 def _on_our_grid(table: Tensor, prefix: int, recipe: Recipe) -> Tensor:
@@ -126,7 +122,7 @@ def _their_grid(count: int, prefix: int, ours: Grid) -> Grid:
     Some of timm's tables have no rows for the prefix tokens that their model has.
     """
     for rows in (prefix, 0):
-        side = math.isqrt(count - rows)
+        side = math.isqrt(max(count - rows, 0))
         for grid in (Grid(side, side, rows), Grid(ours.rows, ours.columns, rows)):
             if grid.patches == count - rows:
                 return grid
@@ -134,11 +130,11 @@ def _their_grid(count: int, prefix: int, ours: Grid) -> Grid:
     raise SpecError(f"start must give a table {must}, got {count} rows")
 
 
-def _refuse_strangers(weights: dict[str, Tensor], model: Host, giver: str) -> None:
+def _refuse_strangers(weights: dict[str, Tensor], model: Host, spare: str | None, giver: str) -> None:
     """Complains about weights that our trunk has no place for: without them it would be another model."""
     free = ("encoding.", *PREFIX, *HEADS, *NORMS)
     ours = model.state_dict()
     strangers = (name for name in weights if name not in ours and not name.startswith(free))
-    strange = next((name for name in strangers if not any(part in name for part in SPARE)), None)
+    strange = next((name for name in strangers if spare is None or spare not in name), None)
     if strange is not None:
         raise SpecError(f"{giver} of weights that this model has a place for, got {strange}")

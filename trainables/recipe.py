@@ -12,24 +12,14 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from trainables.catalog import Encoding, NoEncoding, canonical
+from trainables.catalog import Encoding, NoEncoding, OwnEncoding, canonical, leaves
 from trainables.data_spec import Data, Digits, RedGreen
 from trainables.encoding_spec import Shape, Takes
 from trainables.model_spec import Size, ViT
+from trainables.objective_spec import Auxiliary, DRLoc, NoAuxiliary, NoTeacher, TaughtByFile, TaughtByTrial, Teacher
 from trainables.spec import Spec, SpecError, digest, require
 from trainables.staged_specs import Model
-from trainables.start import (
-    Fresh,
-    FromFile,
-    FromTimm,
-    FromTrial,
-    NoTeacher,
-    Start,
-    TaughtByFile,
-    TaughtByTrial,
-    Teacher,
-    Use,
-)
+from trainables.start import Fresh, FromFile, FromTimm, FromTrial, Start, Use
 
 
 class AdamW(Spec):
@@ -55,29 +45,10 @@ class AdamW(Spec):
     )
 
 
-class NoAuxiliary(Spec):
-    """Nothing but the task."""
-
-    kind: Literal["none"] = Field(default="none", init=False)
-
-
-class DRLoc(Spec):
-    """Dense relative localisation: an MLP tells the offset of two patches from their last tokens.
-
-    `pairs` of patches are drawn for each image; the L1 error of their absolute offsets joins the loss, times `weight`.
-    Units: `offsets` in `unit`s of the grid's sides, or in `patches`.
-    Source: Liu et al. 2021, as the thesis' rival (table 7). Differs: nothing; the published code leaves offsets in
-    patches, and lets the weight warm up and fade.
-    """
-
-    kind: Literal["drloc"] = Field(default="drloc", init=False)
-    pairs: int = Field(default=32, gt=0, description="a positive number of pairs an image")
-    weight: float = Field(default=0.1, gt=0, description="a positive weight in the loss")
-    hidden: int = Field(default=512, gt=0, description="a positive width of the MLP")
-    offsets: Literal["unit", "patches"] = Field(default="unit", description="unit (of the grid's sides) or patches")
-
-
-Auxiliary = Annotated[NoAuxiliary | DRLoc, Field(discriminator="kind")]
+def _in_order(sides: tuple[int, ...]) -> tuple[int, ...]:
+    require(all(side > 0 for side in sides), "", "positive sides in pixels", list(sides))
+    require(len({*sides}) == len(sides), "", "without doubles", list(sides))
+    return tuple(sorted(sides))
 
 
 class Recipe(Spec):
@@ -96,16 +67,17 @@ class Recipe(Spec):
     )
     teacher: Teacher = NoTeacher()
     auxiliary: Auxiliary = NoAuxiliary()
-    sizes: tuple[Annotated[int, Field(gt=0)], ...] = Field(
-        default=(), strict=False, description="a list of sides of images in pixels"
+    sizes: Annotated[tuple[int, ...], AfterValidator(_in_order)] = Field(
+        default=(), strict=False, description="a list of sides of images in pixels, without doubles"
     )
 
     @model_validator(mode="after")
     def _fits(self) -> Recipe:
         self.model.fit(self.data.size)
         self.model.accept(self.encoding, self.data.size)
-        learnt = self.learns == "all" or not isinstance(self.encoding, NoEncoding)
-        require(learnt, "learns", "'all' where the encoding is none", self.learns)
+        own = any(isinstance(part, OwnEncoding) for part in leaves(self.encoding))  # which may not count what learns
+        learnt = self.learns == "all" or own or any(self.encoding.learnt(shape) for shape in self.shapes)
+        require(learnt, "learns", f"'all' where nothing of the encoding ({self.encoding.label}) learns", self.learns)
         return self
 
     @model_validator(mode="after")
@@ -122,7 +94,6 @@ class Recipe(Spec):
     @model_validator(mode="after")
     def _ends(self) -> Recipe:
         """Complains of sizes at which the model cannot be tested."""
-        require(len({*self.sizes}) == len(self.sizes), "sizes", "without doubles", list(self.sizes))
         for side in self.sizes:
             others = f"sides other than the training's own {self.data.size[1:]}"
             require(self.size_at(side) != self.data.size, "sizes", others, side)
@@ -132,11 +103,9 @@ class Recipe(Spec):
     def _is_taught(self) -> Recipe:
         """Complains where the teacher and the pupil do not go together."""
         alone, kind = isinstance(self.teacher, NoTeacher), self.teacher.kind
-        read_out = getattr(self.model, "read_out", "none")
-        if read_out == "distilled":
-            require(not alone, "teacher", "from_trial or from_file where model.read_out is distilled", kind)
-        else:
-            require(alone, "model.read_out", "distilled where there is a teacher", read_out)
+        distilled = isinstance(self.model, ViT) and self.model.read_out == "distilled"
+        require(distilled or alone, "teacher", "none where model is not a vit with read_out distilled", kind)
+        require(not (distilled and alone), "teacher", "from_trial or from_file where model.read_out is distilled", kind)
         if self.master is not None:
             require(self.data.measure == "accuracy", "teacher", "none where the data have no classes", kind)
             mine, theirs = _classes(self.data), _classes(self.master.data)
@@ -165,17 +134,24 @@ class Recipe(Spec):
         """The recipe whose weights this one begins with, or None."""
         if not isinstance(self.start, FromTrial):
             return None
-        return self.put({"start": Fresh(), "sizes": [], **self.start.values})
+        return self._other("start", {"start": Fresh(), "sizes": [], **self.start.values})
 
     @property
     def master(self) -> Recipe | None:
-        """The recipe of the teacher, or None: this one, read out at its class token and trained by its labels alone."""
+        """The recipe of the teacher, or None: this one, read out at its class token, whole and by its labels alone."""
         if isinstance(self.teacher, NoTeacher):
             return None
-        plain = {"start": Fresh(), "teacher": NoTeacher(), "auxiliary": NoAuxiliary(), "sizes": []}
+        plain = {"start": Fresh(), "learns": "all", "teacher": NoTeacher(), "auxiliary": NoAuxiliary(), "sizes": []}
         if not {"model", "model.kind", "model.read_out"} & self.teacher.values.keys():
             plain["model.read_out"] = "class"
-        return self.put({**plain, **self.teacher.values})
+        return self._other("teacher", {**plain, **self.teacher.values})
+
+    def _other(self, use: Use, values: dict[str, Any]) -> Recipe:
+        """A recipe that this one needs. Raises: SpecError that says for what."""
+        try:
+            return self.put(values)
+        except SpecError as error:
+            raise SpecError(f"{use}.values must give a recipe that can be: {error}") from None
 
     @property
     def parents(self) -> dict[Use, Recipe]:
@@ -183,6 +159,11 @@ class Recipe(Spec):
         taught = self.master if isinstance(self.teacher, TaughtByTrial) else None
         found: dict[Use, Recipe | None] = {"start": self.parent, "teacher": taught}
         return {use: recipe for use, recipe in found.items() if recipe is not None}
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The paths of the files of weights that this one needs."""
+        return tuple(one.path for one in (self.start, self.teacher) if isinstance(one, FromFile | TaughtByFile))
 
     def identity(self) -> Any:
         """As every spec's; a parent is what it resolves to, however its values were written."""
@@ -193,12 +174,15 @@ class Recipe(Spec):
         if self.parent is not None:
             said["start"]["values"] = self.parent.identity()
         if self.master is not None:
-            said["teacher"]["values"] = self.master.identity()
+            taught = self.master.identity()
+            trained = isinstance(self.teacher, TaughtByTrial)  # a file's weights are there, however they were learnt
+            shaping = {"data", "model", "encoding"}
+            said["teacher"]["values"] = {name: taught[name] for name in taught if trained or name in shaping}
         return said
 
 
 def _classes(data: Data) -> str:
-    return f"{data.outputs} classes of images of {data.size}"
+    return f"the {data.outputs} classes of {getattr(data, 'task', data.kind)} in images of {data.size}"
 
 
 class Run(Spec):

@@ -11,8 +11,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from trainables.encoding_spec import Moment, Shape, Takes, Widths
-from trainables.layer_sizes import convolution, linear, mlp, norm
-from trainables.model_spec import ModelSpec, Size, ViT
+from trainables.layer_sizes import convolution, hidden, linear, mlp, norm
+from trainables.model_spec import ModelSpec, Size, ViT, check_ratio
 from trainables.spec import require
 from trainables.trunk_specs import TNT, VOLO, CaiT, ConViT, Count
 
@@ -44,11 +44,12 @@ class Staged(ModelSpec):
 
     @model_validator(mode="after")
     def _alike(self) -> Staged:
+        require(bool(self.depths), "depths", "numbers of blocks, one at least", [])
         for name in type(self).model_fields:
             value = getattr(self, name)
             if isinstance(value, tuple):
-                alike = len(value) == len(self.depths) > 0
-                require(alike, name, f"as many numbers as depths ({len(self.depths)}, at least one)", list(value))
+                alike = len(value) == len(self.depths)
+                require(alike, name, f"as many numbers as depths ({len(self.depths)})", list(value))
         for dim, heads in zip(self.widths, self.heads, strict=True):
             require(dim % heads == 0, "heads", f"divisors of the stages' channels {self.widths}", list(self.heads))
         return self
@@ -82,6 +83,12 @@ class Pyramid(Staged):
         default=(4.0, 4.0), strict=False, description=f"a ratio of the MLP's width to dim {_EACH}"
     )
 
+    @model_validator(mode="after")
+    def _ratios(self) -> Pyramid:
+        for dim, ratio in zip(self.dims, self.mlp_ratios, strict=True):
+            check_ratio(dim, ratio, "mlp_ratios")
+        return self
+
     @property
     def widths(self) -> tuple[int, ...]:
         return self.dims
@@ -99,7 +106,7 @@ class Pyramid(Staged):
 
     def hidden(self, stage: int) -> int:
         """The width of a stage's MLPs."""
-        return int(self.dims[stage] * self.mlp_ratios[stage])
+        return hidden(self.dims[stage], self.mlp_ratios[stage])
 
     def kept(self, size: Size, pairs: int) -> int:
         """What the blocks of all stages keep; the reduced map counts little."""
@@ -174,6 +181,11 @@ class Swin(Staged):
     mlp_ratio: float = Field(default=4.0, gt=0, description="a positive ratio of the MLP's width to dim")
     relative_bias: bool = Field(default=True, description="true (learned tables of offsets in each window) or false")
 
+    @model_validator(mode="after")
+    def _ratio(self) -> Swin:
+        check_ratio(self.dim, self.mlp_ratio)
+        return self
+
     @property
     def widths(self) -> tuple[int, ...]:
         return tuple(self.dim * 2**stage for stage in range(len(self.depths)))
@@ -197,7 +209,7 @@ class Swin(Staged):
             dim = shape.widths.dim
             offsets = math.prod(2 * min(side, self.window) - 1 for side in (shape.rows, shape.columns))
             table = offsets * shape.widths.heads if self.relative_bias else 0
-            block = 2 * norm(dim) + 4 * linear(dim, dim) + mlp(dim, int(dim * self.mlp_ratio)) + table
+            block = 2 * norm(dim) + 4 * linear(dim, dim) + mlp(dim, hidden(dim, self.mlp_ratio)) + table
             total += shape.depth * block + (norm(2 * dim) + 2 * dim * dim if stage else 0)
         return total + norm(dim) + linear(dim, outputs)
 

@@ -15,12 +15,12 @@ Part = Literal["encoding", "backbone", "all"]
 _PART = "encoding, backbone or all"
 Use = Literal["start", "teacher"]
 """What a run needs the weights of another one for."""
-_SHA256 = "the 64 hex digits of the file's SHA-256 (sha256sum FILE)"
+SHA256 = "the 64 hex digits of the file's SHA-256 (sha256sum FILE)"
 FilePath = Annotated[str, AfterValidator(os.path.abspath), WHERE]
 """Where a file lies: seen from the working folder it is given in, so that a worker elsewhere finds it."""
 
 
-def _known_by_content(value: Any) -> Any:
+def known_by_content(value: Any) -> Any:
     """Where a file is given without its digest, the complaint says it."""
     if isinstance(value, dict) and "sha256" not in value and os.path.isfile(str(value.get("path"))):
         with open(value["path"], "rb") as file:
@@ -54,10 +54,10 @@ class FromFile(Spec):
 
     kind: Literal["from_file"] = Field(default="from_file", init=False)
     path: FilePath = Field(description="the path of a file of weights")
-    sha256: str = Field(pattern="^[0-9a-f]{64}$", description=_SHA256)
+    sha256: str = Field(pattern="^[0-9a-f]{64}$", description=SHA256)
     part: Part = Field(default="all", description=_PART)
 
-    _digest = model_validator(mode="before")(_known_by_content)
+    _digest = model_validator(mode="before")(known_by_content)
 
 
 class FromTimm(Spec):
@@ -71,37 +71,3 @@ class FromTimm(Spec):
 
 
 Start = Annotated[Fresh | FromTrial | FromFile | FromTimm, Field(discriminator="kind")]
-
-
-class NoTeacher(Spec):
-    """Nobody but the labels."""
-
-    kind: Literal["none"] = Field(default="none", init=False)
-
-
-class TaughtByTrial(Spec):
-    """Hard distillation from another recipe's run at the same seed: its most likely class is a second label.
-
-    `values` names only what the teacher differs in, and is put on the pupil's own recipe read out at its class token.
-    Source: DeiT 3 (hard distillation); CPVT 4.5. Differs: the teacher sees the images without augmentation.
-    """
-
-    kind: Literal["from_trial"] = Field(default="from_trial", init=False)
-    values: Values = Field(description="{path: value} of what the teacher differs in")
-
-
-class TaughtByFile(Spec):
-    """Hard distillation from a file of weights. `values`: what the teacher's recipe differs in from the pupil's.
-
-    Source: as `TaughtByTrial`. Differs: as there.
-    """
-
-    kind: Literal["from_file"] = Field(default="from_file", init=False)
-    path: FilePath = Field(description="the path of a file of weights")
-    sha256: str = Field(pattern="^[0-9a-f]{64}$", description=_SHA256)
-    values: Values = Field(default={}, description="{path: value} of what the teacher differs in")
-
-    _digest = model_validator(mode="before")(_known_by_content)
-
-
-Teacher = Annotated[NoTeacher | TaughtByTrial | TaughtByFile, Field(discriminator="kind")]

@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,6 @@ from trainables.recipe import FromFile, FromTimm, FromTrial, NoTeacher, Recipe, 
 from trainables.score import score, tally
 from trainables.start import Use
 from trainables.streams import torch_stream
-from trainables.transfer import at_size, resized
 
 CHECKPOINT_S = 20.0
 """Seconds between two checkpoints, at least; and what a killed run can lose, apart from the epoch it was in."""
@@ -56,6 +56,12 @@ class Team:
     def share(self, chosen: Tensor) -> Tensor:
         """The part of the images chosen for all that is this worker's; may be empty at the end of an epoch."""
         return chosen[self.rank :: self.size]
+
+    def agree(self, model: nn.Module) -> None:
+        """Gives all workers the statistics of rank 0, which are those that it saves."""
+        if self.size > 1:
+            for value in model.buffers():
+                torch.distributed.broadcast(value, 0)
 
     def total(self, value: Tensor) -> Tensor:
         """The sum of a value over all workers."""
@@ -119,7 +125,7 @@ class Training:
         self.steps = math.ceil(len(self.splits.train) / self.spec.batch)
         self.model = begin(recipe, run.seed, parents.get("start")).to(self.device, self.dtype)
         for side in recipe.sizes:
-            at_size(self.model, recipe, side)  # what cannot be is refused now, not after the last epoch
+            self._at(side)  # what cannot be is refused now, not after the last epoch
         self.objective = Objective(run, self.model, self._taught(parents)).to(self.device, self.dtype)
         self.module = team.wrap(self.objective)
         self.learning = [parameter for parameter in self.objective.parameters() if parameter.requires_grad]
@@ -137,6 +143,7 @@ class Training:
         """Learns from every training image once, then evaluates: the epoch's values, finite or not."""
         begun = time.perf_counter()
         loss = self._learn(number)
+        self.team.agree(self.model)
         learnt = time.perf_counter()
         values = {"train/loss": loss, f"val/{self.measure}": self.evaluate(self.splits.validation)}
         if number == self.spec.epochs:
@@ -186,16 +193,23 @@ class Training:
     @torch.no_grad()
     def evaluate(self, split: Split, side: int | None = None) -> float:
         """The score of a split, or of its images resized to another side; NaN where an output is not finite."""
-        model = self.model.eval() if side is None else at_size(self.model, self.run.recipe, side)
+        model, seen = self._at(side)
         total = torch.zeros(split.targets.shape[1:] or 1, dtype=torch.float64, device=self.device)
         stride = self.team.size * EVALUATED
         for first in range(self.team.rank, len(split), stride):
             images, targets = split.batch(slice(first, first + stride, self.team.size), self.dtype)
-            images = images if side is None else resized(images, side)
             with self.autocast:
-                outputs = model(images)
+                outputs = model(seen(images))
             total += tally(self.measure, outputs, targets)
         return score(self.measure, self.team.total(total), split.targets)
+
+    def _at(self, side: int | None) -> tuple[Host, Callable[[Tensor], Tensor]]:
+        """The model for images of a side (None: as they are), and what it sees of the images."""
+        if side is None:
+            return self.model.eval(), nn.Identity()
+        from trainables.transfer import at_size, resized  # computes these runs' numbers alone (trainables.code)
+
+        return at_size(self.model, self.run.recipe, side), partial(resized, side=side)
 
     def ill(self, values: dict[str, float]) -> str | None:
         """What is not finite, where it began: the loss, the weights, a score; None where all is well."""
@@ -230,8 +244,7 @@ class Training:
 
 def begin(recipe: Recipe, seed: int, parent: Path | None = None) -> Host:
     """The model before its first step: drawn from the seed, then given what `start` takes from a parent or a file."""
-    with torch.random.fork_rng(devices=[]):  # timm draws from the global generator, which is not ours to move
-        model = build_model(recipe)
+    model = build_model(recipe)
     draw(model, seed)
     if isinstance(recipe.start, FromTrial):
         assert parent is not None, "a run with a parent needs the parent's weights"

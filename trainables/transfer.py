@@ -25,8 +25,7 @@ def at_size(model: Host, recipe: Recipe, side: int) -> Host:
     Units: `side` in pixels. Raises: SpecError for a side that the recipe cannot have, and as `transferred` does.
     """
     size = recipe.size_at(side)
-    with torch.random.fork_rng(devices=[]):  # timm draws from the global generator, which is not ours to move
-        other = build_model(recipe, size)
+    other = build_model(recipe, size)
     other.load_state_dict(transferred(model, other, recipe.shapes, recipe.model.shapes(size)))
     like = next(model.parameters())
     return other.to(like.device, like.dtype).eval()
@@ -43,8 +42,9 @@ def transferred(model: Host, other: Host, old: Sequence[Shape], new: Sequence[Sh
         state |= {f"{place}.{name}": value for name, value in _resampled(stage, _grid(before), _grid(after))}
     for name, value in other.state_dict().items():
         if value.shape != state[name].shape:
-            must = f"of shape {tuple(value.shape)} on another grid, by the method resampled of what has it"
-            raise SpecError(f"{name} must be {must}, got {tuple(state[name].shape)}")
+            must = f"of shape {tuple(value.shape)} there, got {tuple(state[name].shape)}"
+            how = "say so in a method resampled, or register a buffer that is computed anew with persistent=False"
+            raise SpecError(f"sizes change the grid: {name} must be {must}; {how}")
     return state
 
 

@@ -11,8 +11,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from trainables.encoding_spec import Moment, Shape, Takes, Widths
-from trainables.layer_sizes import convolution, linear, mlp, norm
-from trainables.model_spec import ModelSpec, Size
+from trainables.layer_sizes import convolution, hidden, linear, mlp, norm
+from trainables.model_spec import ModelSpec, Size, check_ratio
 from trainables.spec import require
 
 Count = Annotated[int, Field(gt=0)]
@@ -54,12 +54,13 @@ class Patches(OneGrid):
     @model_validator(mode="after")
     def _divides(self) -> Patches:
         require(self.dim % self.heads == 0, "dim", f"a multiple of heads ({self.heads})", self.dim)
+        check_ratio(self.dim, self.mlp_ratio)
         return self
 
     @property
     def hidden(self) -> int:
         """The width of the MLPs."""
-        return int(self.dim * self.mlp_ratio)
+        return hidden(self.dim, self.mlp_ratio)
 
     def fit(self, size: Size) -> None:
         divides = all(side % self.patch == 0 for side in size[1:])
@@ -167,6 +168,7 @@ class VOLO(OneGrid):
         divides = all(dim % heads == 0 for dim, heads in zip(self.dims, self.heads, strict=True))
         require(divides, "dims", f"multiples of heads {self.heads}", list(self.dims))
         require(len(self.depths) > 1, "depths", "two or more numbers of blocks", list(self.depths))
+        check_ratio(min(self.dims), self.mlp_ratio)
         return self
 
     def fit(self, size: Size) -> None:
@@ -182,8 +184,8 @@ class VOLO(OneGrid):
         stem = convolution(size[0], self.stem, 7, False) + 2 * convolution(self.stem, self.stem, 3, False)
         patches = stem + 3 * norm(self.stem) + convolution(self.stem, fine, self.patch // 2)
         outlook = fine**2 + linear(fine, 81 * self.heads[0]) + linear(fine, fine)
-        outlooker = 2 * norm(fine) + outlook + mlp(fine, int(fine * self.mlp_ratio))
-        block = 2 * norm(dim) + 3 * dim**2 + linear(dim, dim) + mlp(dim, int(dim * self.mlp_ratio))
+        outlooker = 2 * norm(fine) + outlook + mlp(fine, hidden(fine, self.mlp_ratio))
+        block = 2 * norm(dim) + 3 * dim**2 + linear(dim, dim) + mlp(dim, hidden(dim, self.mlp_ratio))
         blocks = sum(self.depths[1:]) + 2  # those of the class token are as large
         outer = convolution(fine, content, 2) + dim + norm(dim) + linear(dim, outputs)
         return patches + self.depths[0] * outlooker + blocks * block + outer

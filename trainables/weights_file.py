@@ -47,5 +47,6 @@ def _held(path: Path, content: bytes) -> Any:
         if path.suffix in (".pt", ".pth"):
             return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, SafetensorError, RuntimeError, EOFError) as error:
-        raise LocusError(f"{path} must be readable as {path.suffix} without running code, got {error}") from error
+        must = f"readable as {path.suffix} without running code, as torch.save(model.state_dict(), path) writes it"
+        raise LocusError(f"{path} must be {must}, got a {type(error).__name__}") from error
     raise LocusError(f"{path} must end in .pt, .pth or .safetensors, got {path.suffix!r}")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from search_spaces.space import Above, Choice, Domain, Real, Subset
-from search_spaces.study import Ablation, short
+from search_spaces.study import Ablation
 from service.reporting.provenance import circumstances, codes, configuration, plain
 from service.reporting.words import between, fixed, measure_name, p_text, plural, signed
 from trainables.weight import weigh
@@ -131,10 +132,16 @@ def varied(result: Findings) -> Table:
     """What the study changes: each arm's values, or each searched path with what it may be."""
     plan = result.edition.study.plan
     if isinstance(plan, Ablation):
-        rows = [(name, short(values)) for name, values in plan.arms.items()]
+        rows = [
+            (name, "; ".join(_sets(*put) for put in values.items()) or "base") for name, values in plan.arms.items()
+        ]
         return Table(("arm", "sets"), rows, words=frozenset({0, 1}))
     rows = [(path, _domain(domain)) for path, domain in plan.space.every()]
     return Table(("searched", "may be"), rows, words=frozenset({0, 1}))
+
+
+def _sets(path: str, value: Any) -> str:
+    return f"{path} = {json.dumps(value) if isinstance(value, dict) else plain(value)}"
 
 
 def _domain(domain: Domain) -> str:

@@ -61,7 +61,8 @@ def test_a_table_and_its_trunk_compute_what_they_did(tmp_path, knobs, read_out):
 
 def test_the_table_is_found_among_others(tmp_path):
     """Not the one of queries, nor one with rows of its own for each block."""
-    parts = (Learnable(enters=Add(places=("query",))), Learnable(enters=Add(shared=False)), Learnable(), Gabor())
+    others = (Learnable(enters=Add(places=("query",))), Learnable(enters=Add(blocks=2, shared=False)))
+    parts = (*others, Learnable(), Gabor())
     model = theirs()
     spec = recipe(Composed(parts=parts), saved(model, tmp_path))
     ours, drawn = begin(spec, 0).state_dict(), begin(spec.put({"start": Fresh()}), 0).state_dict()

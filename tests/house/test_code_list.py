@@ -115,5 +115,5 @@ def test_every_file_is_always_never_a_kinds_a_data_sets_or_an_objectives() -> No
     kinds = {name for name in files if name.startswith("encodings/") and name != "encodings/__init__.py"}
     starts = {name for names in STARTS.values() for name in names}
     trunks = {trunk_file(kind) for kind in BACKBONES}
-    said = {"red_green.py", "digits.py", "drloc.py", "distillation.py", "resample.py", "weights_file.py"}
+    said = {"red_green.py", "digits.py", "drloc.py", "distillation.py", "resample.py", "transfer.py", "weights_file.py"}
     assert files - kinds - trunks - set(ALWAYS) - set(NEVER) - starts == said

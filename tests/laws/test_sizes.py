@@ -40,10 +40,7 @@ def test_every_encoding_stands_on_another_grid(encoding, make, images, read_out)
     model(images)  # in training: running statistics move
     other = make(encoding, read_out, seed=1, spread=True, size=OTHER)
     if encoding.label == "Marker":
-        with pytest.raises(
-            SpecError,
-            match=r"^encoding.Marker.marks must be of shape .*method resampled .*, got \(1?\d, 8\)",
-        ):
+        with pytest.raises(SpecError, match=r"encoding.Marker.marks must be of shape .* there, got \(1?\d, 8\)"):
             moved(model, other, read_out)
         return
     known = {name: value.clone() for name, value in model.state_dict().items()}

@@ -62,6 +62,19 @@ def test_own_code_is_in_by_its_syntax_tree() -> None:
     assert code(OWN).digest != code(OWN + "\nONE = 1\n").digest
 
 
+def test_every_version_of_an_own_file_counts() -> None:
+    """A parent's encoding may be of another text than the child's."""
+    other, kind = OWN + "\nONE = 1\n", "mine.py:Spiral"
+
+    def code(child: str, parent: str) -> str:
+        values = {"encoding.kind": kind, "encoding.source": parent}
+        start = {"kind": "from_trial", "values": values, "part": "backbone"}
+        return Codes()(Recipe().put({"encoding": {"kind": kind, "source": child}, "start": start})).digest
+
+    texts = [(OWN, OWN), (OWN, other), (other, OWN), (other, other)]
+    assert len({code(*pair) for pair in texts}) == 4
+
+
 @pytest.fixture
 def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the files, which a test may change."""

@@ -178,7 +178,10 @@ DISTILLED = {"model.read_out": "distilled", "teacher": TEACHER}
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"teacher": TEACHER}, "model.read_out must be distilled where there is a teacher, got 'class'"),
+        (
+            {"teacher": TEACHER},
+            "teacher must be none where model is not a vit with read_out distilled, got 'from_trial'",
+        ),
         (
             {"model.read_out": "distilled"},
             "teacher must be from_trial or from_file where model.read_out is distilled, got 'none'",
@@ -189,10 +192,17 @@ DISTILLED = {"model.read_out": "distilled", "teacher": TEACHER}
         ),
         (
             {**DISTILLED, "teacher": {**TEACHER, "values": {"data.task": "direction4"}}},
-            "teacher.values must be of a teacher of 2 classes of images of (3, 32, 32), "
-            "got '4 classes of images of (3, 32, 32)'",
+            "teacher.values must be of a teacher of the 2 classes of direction in images of (3, 32, 32), "
+            "got 'the 4 classes of direction4 in images of (3, 32, 32)'",
         ),
-        ({**DISTILLED, "teacher": {**TEACHER, "values": {"model.patch": 5}}}, "model.patch must be a divisor of"),
+        (
+            {**DISTILLED, "teacher": {**TEACHER, "values": {"model.patch": 5}}},
+            "teacher.values must give a recipe that can be: ",
+        ),
+        (
+            {**DISTILLED, "teacher": {**TEACHER, "values": {"data.task": "absolute"}}},
+            "teacher.values must be of a teacher of the 2 classes of direction in",
+        ),
     ],
 )
 def test_mistakes_are_told_in_one_sentence(values, sentence):

@@ -88,6 +88,9 @@ def test_a_parent_that_cannot_be_built_is_refused_at_once() -> None:
         Recipe().put({"start": {"kind": "from_trial", "values": {"data.tusk": "distance"}}})
 
 
+QUERY = {"kind": "add", "places": ["query"]}
+
+
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
@@ -98,7 +101,25 @@ def test_a_parent_that_cannot_be_built_is_refused_at_once() -> None:
         ({"data": {"kind": "digits", "train": 1500}}, "data.train must be at most 1197 of the 1,797 digits, got 1500"),
         ({"optimiser.warmup": 1.0}, "optimiser.warmup must be a share of all steps, 0 <= warmup < 1, got 1.0"),
         ({"optimiser.epochs": 2.5}, "optimiser.epochs must be a positive number of epochs, got 2.5"),
-        ({"learns": "position"}, "learns must be 'all' where the encoding is none, got 'position'"),
+        ({"learns": "position"}, "learns must be 'all' where nothing of the encoding (none) learns, got 'position'"),
+        (
+            {"learns": "position", "encoding.kind": "sinusoidal"},
+            "learns must be 'all' where nothing of the encoding (sinusoidal) learns, got 'position'",
+        ),
+        ({"sizes": [0]}, "sizes must be positive sides in pixels, got [0]"),
+        (
+            {"model.mlp_ratio": 0.01},
+            "model.mlp_ratio must be such that an MLP of 64 channels has a hidden one, got 0.01",
+        ),
+        (
+            {"encoding": {"kind": "composed", "parts": [{"kind": "irpe"}, {"kind": "fourier", "enters": QUERY}]}},
+            "encoding.parts must be in an order in which q and k change before terms read them, got 'irpe+fourier'",
+        ),
+        (
+            {"start": {"kind": "from_trial", "values": {"bad": 1}}},
+            "start.values must give a recipe that can be: no field 'bad'; known: data, model, encoding, optimiser, "
+            "start, learns, teacher, auxiliary, sizes",
+        ),
         ({"data.task": "left"}, "data.task must be one of direction, direction4, distance, absolute, got 'left'"),
         ({"start.kind": "from_trial"}, "start.values must be given"),
         ({"sizes": [48, 32]}, "sizes must be sides other than the training's own (32, 32), got 32"),

@@ -23,6 +23,7 @@ from trainables.host import no_decay
 from trainables.optimiser import rate
 from trainables.outcome import Diverged, Measurement
 from trainables.recipe import AdamW, Digits, DRLoc, FromTrial, Recipe, RedGreen, Run, TaughtByFile, TaughtByTrial, ViT
+from trainables.score import score, tally
 from trainables.spec import SpecError
 from trainables.streams import torch_stream
 from trainables.train import begin, train
@@ -284,6 +285,21 @@ def by_two(run, path):
     ]
     assert [worker.wait(120) for worker in workers] == [0, 0]
     return [[Measurement.read(item) for item in json.loads(out.read_text())] for out in outs]
+
+
+@pytest.mark.slow
+def test_two_workers_score_the_model_that_is_saved(tmp_path):
+    """A stack normalises by batches, of which each worker sees its own; the saved statistics are the first one's."""
+    run = small(encoding=PEG(form="depthwise_stack"), optimiser__epochs=2, data__task="distance", data__test=60)
+    both = by_two(run, tmp_path)
+    assert numbers(both[0]) == numbers(both[1])
+    model = begin(run.recipe, 0)
+    model.load_state_dict(read(tmp_path / "work0" / WEIGHTS))
+    split = load(run.recipe.data).test
+    images, targets = split.batch(slice(None), torch.float32)
+    with torch.no_grad():
+        tallied = tally("r2", model.eval()(images), targets)
+    assert both[0][-1].values["test/r2"] == pytest.approx(score("r2", tallied, split.targets), abs=1e-6)
 
 
 @pytest.mark.slow

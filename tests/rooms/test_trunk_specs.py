@@ -170,7 +170,7 @@ def test_a_refusal_is_one_sentence():
     ("volo", {"heads": [3, 4]}, r"model\.dims must be multiples of heads \(3, 4\), got \[32, 64\]"),
     ("volo", {"depths": [3]}, r"model\.depths must be two or more numbers of blocks, got \[3\]"),
     ("tnt", {"inner_heads": 3}, r"model\.inner_dim must be a multiple of inner_heads \(3\), got 16"),
-    ("pvt_v2", {"dims": [8]}, r"model\.dims must be as many numbers as depths \(2, at least one\), got \[8\]"),
+    ("pvt_v2", {"dims": [8]}, r"model\.dims must be as many numbers as depths \(2\), got \[8\]"),
     ("pvt_v2", {"heads": [1, 3]}, r"model\.heads must be divisors of the stages' channels \(32, 64\), got \[1, 3\]"),
     ("twins", {"patch": 32}, r"model\.depths must be such that images of \(32, 32\) pixels can be cut and halved "
                             r"\(sides: multiples of 64\), got \[2, 2\]"),

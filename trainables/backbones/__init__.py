@@ -32,7 +32,10 @@ def build_model(recipe: Recipe, size: Size | None = None) -> Host:
 
     `size`: for images of another size than the recipe's own.
     """
+    import torch
+
     file, _, name = BACKBONES[recipe.model.kind].partition(":")
     make = getattr(import_module(f"trainables.backbones.{file}"), name)
-    model: Host = make(recipe.model, size or recipe.data.size, recipe.data.outputs, recipe.encoding)
+    with torch.random.fork_rng(devices=[]):  # timm draws from the global generator, which is not ours to move
+        model: Host = make(recipe.model, size or recipe.data.size, recipe.data.outputs, recipe.encoding)
     return model

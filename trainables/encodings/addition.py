@@ -26,7 +26,7 @@ class Added(Entry):
 
     def __init__(self, spec: enters.Add, widths: Widths, depth: int) -> None:
         self.slots = frozenset(spec.slots(depth))
-        self.edits = bool({"query", "key"} & {*spec.places})
+        self.edits = spec.edits
         self.count = widths.heads
 
     def tokens(self, t: Tokens, block: int, code: CodeOf) -> Tokens:

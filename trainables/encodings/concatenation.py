@@ -29,7 +29,7 @@ class Concatenated(Entry):
     def __init__(self, spec: enters.Concat, widths: Widths, depth: int) -> None:
         self.slots = frozenset(spec.slots(depth))
         self.takes = spec.takes(widths)
-        self.edits = bool({"query", "key"} & {*spec.places})
+        self.edits = spec.edits
         self.count = widths.heads
 
     def tokens(self, t: Tokens, block: int, code: CodeOf) -> Tokens:

@@ -19,8 +19,8 @@ class PEG(PositionEncoding):
     Without padding the map shrinks, and the convolution takes the place of the patches.
     Shapes: conv.<place>.weight (D, 1, k, k) and bias (D); conv.<place>.<layer>.… where there are several.
     Units: place -1 is before the first block, i after block i. Source: CPVT algorithm 1, tables 5, 11, 14.
-    Differs: one residual around a stack, no biases before its normalisation, and queries and keys of the next block
-    from LN(x + PEG(x)), values from LN(x): the paper does not say.
+    Differs: does not decay, as in its authors' Twins; one residual around a stack, no biases before its normalisation;
+    queries and keys of the next block from LN(x + PEG(x)), values from LN(x): the paper does not say.
     """
 
     def __init__(self, spec: catalog.PEG, widths: Widths, grid: Grid, depth: int) -> None:
@@ -29,6 +29,7 @@ class PEG(PositionEncoding):
         self.aside, self.residual = spec.into == "query_key", spec.padding != "valid"
         self.conv = nn.ModuleDict({str(place): convolution(spec, widths.dim) for place in spec.places})
         self.frozen = spec.frozen
+        self.undecayed = tuple(name for name, _ in self.named_parameters())
 
     def tokens(self, t: Tokens, block: int) -> Tokens:
         if block - 1 not in self.places:

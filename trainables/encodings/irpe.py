@@ -72,7 +72,7 @@ class IRPE(PositionEncoding):
         super().__init__()
         self.spec, self.width = spec, widths.head_dim
         self.count = indices.buckets(spec.mapping, spec.index, grid.prefix)
-        self.reads, self.reads_weights = spec.mode == "contextual", "v" in spec.on
+        self.reads, self.reads_weights = spec.reads, "v" in spec.on
         first = (1 if spec.shared else depth, indices.tables(spec.mapping), 1 if spec.shared_heads else widths.heads)
         ends: dict[str, tuple[int, ...]] = {"v": (self.count, self.width)}
         if spec.mode == "contextual":
