@@ -132,15 +132,14 @@ def varied(result: Findings) -> Table:
     """What the study changes: each arm's values, or each searched path with what it may be."""
     plan = result.edition.study.plan
     if isinstance(plan, Ablation):
-        rows = [
-            (name, "; ".join(_sets(*put) for put in values.items()) or "base") for name, values in plan.arms.items()
-        ]
+        rows = [(name, "; ".join(map(_sets, values.items())) or "base") for name, values in plan.arms.items()]
         return Table(("arm", "sets"), rows, words=frozenset({0, 1}))
     rows = [(path, _domain(domain)) for path, domain in plan.space.every()]
     return Table(("searched", "may be"), rows, words=frozenset({0, 1}))
 
 
-def _sets(path: str, value: Any) -> str:
+def _sets(put: tuple[str, Any]) -> str:
+    path, value = put
     return f"{path} = {json.dumps(value) if isinstance(value, dict) else plain(value)}"
 
 

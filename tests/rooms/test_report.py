@@ -71,7 +71,7 @@ def test_a_page_says_what_was_found(ablation):
         "mixed: 1 (",
         "4/5",
         "optimiser.epochs",
-        "kind=sinusoidal",
+        "encoding.kind = sinusoidal",
     ):
         assert text in page
     assert f"{result.best.test.mean:.4f}" in page
