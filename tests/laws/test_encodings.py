@@ -138,3 +138,13 @@ def test_fresh_values_do_not_depend_on_the_global_generator(encoding, make):
     torch.manual_seed(2)
     other = make(encoding)
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
+
+
+def test_a_spec_says_what_its_module_edits_and_reads(encoding, make):
+    """So that an order that cannot work is refused before anything is built."""
+    if encoding.kind.startswith("toys.py:"):
+        pytest.skip("one of one's own need not say; its module is asked")
+    module = make(encoding).encoding
+    parts = encoding.parts if isinstance(encoding, Composed) else (encoding,)
+    assert module.edits == any(part.edits for part in parts)
+    assert module.reads == any(part.reads for part in parts)
