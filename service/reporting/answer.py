@@ -44,7 +44,8 @@ def _search(result: Findings, best: TrialResult) -> str:
 def _arms(result: Findings, best: TrialResult) -> str:
     study = result.edition.study
     assert isinstance(study.plan, Ablation)
-    found = f"Chosen by validation, {best.name} comes out best: {measure_name(study.score.test)} {_score(best.test)}"
+    arm = f"the arm “{best.name}” comes out best"
+    found = f"Chosen by validation, {arm}: {measure_name(study.score.test)} {_score(best.test)}"
     if best.name == study.plan.baseline:
         found += "; it is the baseline"
     elif best.name in result.differences:

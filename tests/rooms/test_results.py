@@ -87,7 +87,7 @@ def test_a_diverged_seed_stands_at_chance_and_is_named(ablated_result):
 
 def test_it_reads_well(ablated_result, searched_result):
     assert repr(ablated_result).splitlines()[0] == "encodings@base: Which position encodings tell left from right?"
-    assert "fourier comes out best: test accuracy 0.99" in ablated_result.answer
+    assert "the arm “fourier” comes out best: test accuracy 0.99" in ablated_result.answer
     assert "Not finished: 1 trial with failed runs." in ablated_result.answer
     assert "cannot be told from it" in searched_result.answer
     assert "<table" in ablated_result._repr_html_()
