@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import secrets
 import signal
 import tempfile
 import threading
@@ -24,6 +23,7 @@ from ray.tune.experiment import Trial as TuneTrial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
+from service import token
 from service.driver import Driver, Finished
 from service.placement import Machine, Placement
 from trainables.failure import lost, reason
@@ -201,7 +201,8 @@ def _session(address: str, **settings: Any) -> Iterator[None]:
     for name in ("ray.tune", "ray.train", "ray._private"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     if address == "local":
-        _keep_token()
+        token.keep_own()
+    token.read_anew()
     try:
         with _undisturbed():  # an interrupted start leaves agents behind that nobody ends
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **settings)
@@ -209,16 +210,6 @@ def _session(address: str, **settings: Any) -> Iterator[None]:
     finally:
         with _undisturbed():
             ray.shutdown()
-
-
-def _keep_token() -> None:
-    """Sees to it that the token of a Ray of our own, which Ray would write for all to read, is its owner's alone."""
-    token = Path("~/.ray/auth_token").expanduser()
-    token.parent.mkdir(parents=True, exist_ok=True)
-    if not token.exists():
-        token.touch(mode=0o600)
-        token.write_text(secrets.token_hex(32))
-    token.chmod(0o600)
 
 
 @contextlib.contextmanager

@@ -107,6 +107,9 @@ class Driver:
         failed = any(state.failures for state in self.history.states.values())
         if failed or not before or before[-1].model_copy(update={"time": 0.0}) != asked:
             self._write(asked)
+        for (run, code), state in self.history.states.items():
+            if state.answered:  # a driver that was killed had no time to
+                self._clear(run, code)
         self._replay()
 
     def _replay(self) -> None:

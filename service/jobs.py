@@ -19,13 +19,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import ray
 import requests
-from ray._raylet import AuthenticationTokenLoader  # type: ignore[attr-defined]  # written in Cython
 from ray.exceptions import RayError
 from ray.job_submission import JobSubmissionClient
 
 from search_spaces.study import Edition
+from service import token
 from service.commit import commit
 from service.orders import Orders
 from service.submission import ENDED, Submission
@@ -101,8 +100,7 @@ def _client(address: str) -> JobSubmissionClient:
     except requests.RequestException:
         raise JobError(f"no Ray cluster answers at {address} ({ANSWER_S} s)") from None
     try:
-        if not ray.is_initialized():
-            AuthenticationTokenLoader.instance().reset_cache()  # a Ray of this process has left its own token there
+        token.read_anew()
         client = JobSubmissionClient(address)
         there = client._do_request("GET", "/api/version").json()["ray_version"]
     except (RayError, RuntimeError, ConnectionError, ValueError, KeyError) as error:

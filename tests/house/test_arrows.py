@@ -16,9 +16,12 @@ DOORS = {
     "ray.dashboard": {"service/jobs.py"},
     "optuna": {"service/sampling.py"},
 }
-RAY = {"service/cluster.py", "service/jobs.py", "trainables/worker.py", "trainables/bridge.py"}
+RAY = {"service/cluster.py", "service/jobs.py", "service/token.py", "trainables/worker.py", "trainables/bridge.py"}
 LIGHT_FILES = [
     *(f"trainables/{name}.py" for name in ("spec", "catalog", "source", "recipe", "outcome", "code", "task", "weight")),
+    *(f"trainables/{name}.py" for name in ("start", "enters", "own", "indices", "layer_sizes", "pair_specs")),
+    *(f"trainables/{name}_spec.py" for name in ("encoding", "data", "model", "objective")),
+    *(f"trainables/{name}_specs.py" for name in ("trunk", "staged")),
     *(str(file.relative_to(ROOT)) for file in (ROOT / "search_spaces").rglob("*.py")),
     *(
         f"service/{name}.py"

@@ -68,6 +68,16 @@ def test_what_was_asked_is_trained_once_and_answered(home: Home, edition: Editio
     assert not again.trained
 
 
+def test_work_that_a_killed_driver_left_is_cleared(home: Home) -> None:
+    edition = arms()
+    conduct(home, edition)
+    end = facts(home, edition, Ended)[0]
+    left = home.study(edition.id).work(end.run, end.code, 2)
+    left.mkdir(parents=True)
+    conduct(home, edition)
+    assert not left.exists()
+
+
 def test_an_answer_holds_the_whole_curve(home: Home) -> None:
     edition = arms()
     conduct(home, edition, at_once=2)

@@ -79,6 +79,9 @@ def test_a_failure_is_one_sentence(tmp_path):
 def ray_here():
     import ray
 
+    from service import token
+
+    token.read_anew()  # tests with a cluster of their own have left theirs
     ray.init(address="local", num_cpus=2, include_dashboard=True, log_to_driver=False, logging_level="ERROR")
     yield ray
     ray.shutdown()
