@@ -73,4 +73,6 @@ def test_another_files_content_fails_in_one_sentence(plugged):
     (plugged.folder / "plugged.py").write_text(plugged.text.replace('name="plugged"', 'name="other"'))
     torch.save({"other": torch.zeros(2, 3)}, plugged.folder / "weights.pt")
     done = plugged.type("run", "./plugged.py", "--set", "optimiser.lr=0.02", "--seeds", "1")
+    assert done.code == 1
+    assert "failed     2 runs; locus status other@" in done.out
     assert re.search(r"weights\.pt must have the SHA-256 [0-9a-f]{64}, got [0-9a-f]{64}", done.out), done.out + done.err

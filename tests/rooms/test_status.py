@@ -70,6 +70,16 @@ def test_a_finished_study_is_done_and_counts_only_what_was_wanted(home: Home) ->
     assert all("reach" in one.id for one in all_status(home))
 
 
+def test_a_study_that_lacks_what_failed_has_failed(home: Home) -> None:
+    edition = arms()
+    bad = edition.arms()[0].runs(2)[1].key
+    conduct(home, edition, fails=lambda task, epoch: task.run.key == bad)
+    found = one_status(home, edition.id)
+    assert (found.state, found.done, found.asked) == ("failed", 3, 4)
+    conduct(home, edition)
+    assert one_status(home, edition.id).state == "done"
+
+
 def test_a_cut_study_is_unfinished_and_says_what_was_interrupted(home: Home) -> None:
     conduct(home, arms(), cut=4)
     found = one_status(home, "arms@base")
