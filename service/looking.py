@@ -18,6 +18,7 @@ from service import editions
 from service.home import Home
 from service.journal import read
 from service.orders import Orders
+from service.plan import runs_in_words
 from service.progress import table
 from service.rows import rows
 from service.status import all_status, one_status
@@ -208,8 +209,7 @@ def ending(result: Result, more: str) -> None:
     out.print(f"report     {result.home.study(edition.id).report / 'report.html'}", soft_wrap=True)
     out.print(f"MLflow     locus ui {edition.id}{home}", soft_wrap=True)
     if failed := result.history.failed:
-        runs = "1 run" if failed == 1 else f"{failed} runs"
-        said = f"{runs}; locus status {edition.id}{home} says why, the same command tries again"
+        said = f"{runs_in_words(failed)}; locus status {edition.id}{home} says why, the same command tries again"
         out.print(f"[bold red]failed[/]     {said}", soft_wrap=True)
     else:
         out.print(f"next       {more}   (only the new seeds run)", soft_wrap=True)

@@ -49,9 +49,9 @@ class Plan:
     def lines(self, id: str) -> Iterator[str]:
         """The plan in words; the last line begins with `plan:`."""
         for file, count in self.changed.items():
-            yield f"{file} changed: {_runs(count)} of older code not counted (--adopt counts)"
+            yield f"{file} changed: {runs_in_words(count)} of older code not counted (--adopt counts)"
         yield from (f"{path} must be a file of weights, got no such file" for path in self.absent)
-        parts = [f"{_runs(self.to_train)} to train", f"{self.done} done", f"{self.reused} reused"]
+        parts = [f"{runs_in_words(self.to_train)} to train", f"{self.done} done", f"{self.reused} reused"]
         time = "unknown until the first epoch" if self.seconds is None else f"about {clock(self.seconds)}"
         if not self.to_train:
             time = "nothing to wait for"
@@ -129,7 +129,8 @@ def _epoch_s(history: History, outcomes: Outcomes, base: Recipe) -> float | None
     return median(times) if times else None
 
 
-def _runs(count: int) -> str:
+def runs_in_words(count: int) -> str:
+    """`1 run`, `3 runs`."""
     return "1 run" if count == 1 else f"{count} runs"
 
 

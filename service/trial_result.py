@@ -105,9 +105,8 @@ class TrialResult:
         `side`: for images of another side, in pixels. Raises: LocusError where no weights were kept, SpecError where
         the model cannot stand on that side.
         """
-        import torch
-
         from trainables.backbones import build_model
+        from trainables.checkpoint import read
         from trainables.transfer import at_size
 
         kept = [known for known, path in self.weights.items() if path.exists()]
@@ -116,7 +115,7 @@ class TrialResult:
             raise LocusError(f"weights of {self.name!r} must hold {wanted}, got seeds {kept or 'none'}")
         model: Host = build_model(self.recipe)
         path = self.weights[kept[0] if seed is None else seed]
-        model.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
+        model.load_state_dict(read(path))
         model.eval()
         return model if side is None else at_size(model, self.recipe, side)
 

@@ -7,7 +7,8 @@ out: what they say is in the key or changes no number (a test holds the list tru
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 from trainables.backbones import BACKBONES
@@ -56,6 +57,7 @@ class Codes:
 
     def __init__(self) -> None:
         self._read: dict[str, str] = {}
+        self._imported = cache(_imports)
 
     def __call__(self, recipe: Recipe) -> Code:
         """The code that would compute a recipe's numbers, its parents' included."""
@@ -63,8 +65,9 @@ class Codes:
         own: dict[str, list[str]] = {}
         for node in _line(recipe):
             names.add(f"{node.data.kind}.py")
-            names.update(_with_imports({trunk_file(node.model.kind), *STARTS.get(node.start.kind, ())}))
-            names.update(encoding_files(node.encoding), objective_files(node))
+            begun = {trunk_file(node.model.kind), *STARTS.get(node.start.kind, ())}
+            names.update(_with_imports(begun | _encoding_files(node.encoding), self._imported))
+            names.update(objective_files(node))
             for name, source in _sources(node.encoding):
                 own.setdefault(name, []).append(fingerprint(source))
         files = {f"trainables/{name}": self._fingerprint(name) for name in sorted(names)}
@@ -83,11 +86,15 @@ def trunk_file(kind: str) -> str:
 
 def encoding_files(encoding: EncodingSpec) -> set[str]:
     """The files that compute an encoding: of its kinds, of how codes enter, and what they import."""
+    return _with_imports(_encoding_files(encoding), _imports)
+
+
+def _encoding_files(encoding: EncodingSpec) -> set[str]:
     classes = {MODULES[part.kind] for part in leaves(encoding) if part.kind in MODULES}
     specs = [part.spec if isinstance(part, OwnEncoding) else part for part in leaves(encoding)]
     enters = [spec.enters for spec in specs if isinstance(spec, CodeSpec)]
     classes |= {ENTRIES[how.kind] for how in enters if how != Add()}
-    return _with_imports({f"encodings/{name.partition(':')[0]}.py" for name in classes})
+    return {f"encodings/{name.partition(':')[0]}.py" for name in classes}
 
 
 def objective_files(recipe: Recipe) -> set[str]:
@@ -109,12 +116,12 @@ def _line(recipe: Recipe) -> Iterator[Recipe]:
             yield from _line(other)
 
 
-def _with_imports(files: set[str]) -> set[str]:
+def _with_imports(files: set[str], imports: Callable[[str], set[str]]) -> set[str]:
     """Files with all that they import of this folder and that is not on the lists above."""
     found: set[str] = set()
     while files:
         found |= files
-        files = {imported for file in files for imported in _imports(file)} - found - {*ALWAYS, *NEVER}
+        files = {imported for file in files for imported in imports(file)} - found - {*ALWAYS, *NEVER}
     return found
 
 

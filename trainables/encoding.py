@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from trainables.encoding_spec import Takes, Widths
+from trainables.encoding_spec import Shape, Takes, Widths
 from trainables.enters import Place
 from trainables.initial import torch_start
 from trainables.spec import SpecError
@@ -38,6 +38,11 @@ class Grid:
     rows: int
     columns: int
     prefix: int = 0
+
+    @classmethod
+    def of(cls, shape: Shape) -> Grid:
+        """The grid of a trunk, or a stage of it, of this shape."""
+        return cls(shape.rows, shape.columns, shape.prefix)
 
     @property
     def patches(self) -> int:

@@ -8,12 +8,13 @@ places and blocks; others have parameters of their own for each.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
 from trainables.encoding_spec import EncodingSpec, Moment, Shape, Takes, Widths
-from trainables.spec import Spec, require
+from trainables.spec import Spec, in_order, require
 
 Place = Literal["common", "query", "key", "value"]
 Slot = tuple[Place, int]
@@ -23,12 +24,8 @@ HEADS: tuple[tuple[Place, str], ...] = (("query", "q"), ("key", "k"), ("value", 
 """The places in the heads, with the letters of what lies there."""
 
 
-def _in_order(places: tuple[Place, ...]) -> tuple[Place, ...]:
-    require(len(set(places)) == len(places), "", "without doubles", list(places))
-    return tuple(sorted(places, key=("common", "query", "key", "value").index))
-
-
-Places = Annotated[tuple[Place, ...], AfterValidator(_in_order)]
+_ORDER = ("common", "query", "key", "value").index
+Places = Annotated[tuple[Place, ...], AfterValidator(partial(in_order, by=_ORDER))]
 _SHARED = "true (one code for all places and blocks) or false (a code of its own for each)"
 _PLACES = "any of common, query, key, value, without doubles"
 _BLOCKS = "a positive number of first blocks, or null"
@@ -170,11 +167,6 @@ class Extend(Enters):
 Part = Literal[1, 2, 3, 4]
 
 
-def _ordered_parts(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    require(len(set(parts)) == len(parts), "", "without doubles", list(parts))
-    return tuple(sorted(parts))
-
-
 class Parts(Enters):
     """Chosen parts of the attention logits of queries and keys to which codes are added.
 
@@ -183,7 +175,7 @@ class Parts(Enters):
     """
 
     kind: Literal["parts"] = Field(default="parts", init=False)
-    parts: Annotated[tuple[Part, ...], AfterValidator(_ordered_parts)] = Field(
+    parts: Annotated[tuple[Part, ...], AfterValidator(in_order)] = Field(
         default=(1, 4), strict=False, description="any of 1, 2, 3, 4, without doubles"
     )
     blocks: int | None = Field(default=None, gt=0, description=_BLOCKS)

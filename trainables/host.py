@@ -39,8 +39,8 @@ class Host(nn.Module):
         raise NotImplementedError
 
     def answers(self, t: Tokens) -> tuple[Tensor, ...]:
-        """What each head says of the tokens. Shapes: (B, outputs) each."""
-        raise NotImplementedError
+        """What each head says of the tokens; where there is one, timm's. Shapes: (B, outputs) each."""
+        return (self.forward_head(t.x),)
 
     def forward(self, images: Tensor) -> Tensor:
         """The mean of what the heads say. Shapes: (B, channels, height, width) to (B, outputs)."""
@@ -58,7 +58,7 @@ class Host(nn.Module):
 
 def position(encoding: EncodingSpec, shape: Shape) -> Composition:
     """The modules of an encoding in a trunk, or a stage of it, of this shape."""
-    return build(encoding, shape.widths, Grid(shape.rows, shape.columns, shape.prefix), shape.depth)
+    return build(encoding, shape.widths, Grid.of(shape), shape.depth)
 
 
 def positions(encoding: EncodingSpec, shapes: tuple[Shape, ...]) -> nn.ModuleList:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
 from trainables.encoding_spec import EncodingSpec, Moment, Shape
 from trainables.indices import Clipped, Index, Mapping, Offsets, Piecewise, Product, Split, buckets, tables
-from trainables.spec import require
+from trainables.spec import in_order, require
 
 _SHARED = "true (one table for all blocks) or false (own tables a block)"
 
@@ -71,11 +72,6 @@ class RelativeBias(PairSpec):
         return (1 if self.shared else shape.depth) * shape.widths.heads * offsets
 
 
-def _in_order(letters: tuple[Literal["q", "k", "v"], ...]) -> tuple[Literal["q", "k", "v"], ...]:
-    require(len(set(letters)) == len(letters), "", "without doubles", list(letters))
-    return tuple(sorted(letters, key="qkv".index))
-
-
 class IRPE(PairSpec):
     """Image relative position encoding: offsets (query minus key) fall into buckets, each with a learned term.
 
@@ -88,7 +84,7 @@ class IRPE(PairSpec):
     mapping: Mapping = Field(default=Product(), description="euclidean, quantization, cross or product")
     index: Index = Field(default=Piecewise(), description="piecewise, piecewise_ratio, clip or clip_ratio")
     mode: Literal["contextual", "bias"] = Field(default="contextual", description="contextual or bias")
-    on: Annotated[tuple[Literal["q", "k", "v"], ...], AfterValidator(_in_order)] = Field(
+    on: Annotated[tuple[Literal["q", "k", "v"], ...], AfterValidator(partial(in_order, by="qkv".index))] = Field(
         default=("k",), strict=False, description="any of q, k, v, without doubles"
     )
     shared_heads: bool = Field(default=True, description="true (one table for all heads) or false (one a head)")

@@ -108,8 +108,9 @@ def _on_our_grid(table: Tensor, prefix: int, recipe: Recipe) -> Tensor:
     """
     (shape,) = recipe.shapes
     table = table[0].flatten(0, -2)
-    theirs = _their_grid(len(table), prefix, Grid(shape.rows, shape.columns))
-    moved = resampled_table(table, theirs, Grid(shape.rows, shape.columns))
+    ours = Grid.of(shape)
+    theirs = _their_grid(len(table), prefix, ours)
+    moved = resampled_table(table, theirs, ours)
     rows = moved.new_zeros(shape.prefix, moved.shape[1])
     kept = min(theirs.prefix, shape.prefix)
     rows[:kept] = moved[:kept]

@@ -17,7 +17,7 @@ from trainables.data_spec import Data, Digits, RedGreen
 from trainables.encoding_spec import Shape, Takes
 from trainables.model_spec import Size, ViT
 from trainables.objective_spec import Auxiliary, DRLoc, NoAuxiliary, NoTeacher, TaughtByFile, TaughtByTrial, Teacher
-from trainables.spec import Spec, SpecError, digest, require
+from trainables.spec import Spec, SpecError, digest, in_order, require
 from trainables.staged_specs import Model
 from trainables.start import Fresh, FromFile, FromTimm, FromTrial, Start, Use
 
@@ -45,10 +45,9 @@ class AdamW(Spec):
     )
 
 
-def _in_order(sides: tuple[int, ...]) -> tuple[int, ...]:
+def _sides(sides: tuple[int, ...]) -> tuple[int, ...]:
     require(all(side > 0 for side in sides), "", "positive sides in pixels", list(sides))
-    require(len({*sides}) == len(sides), "", "without doubles", list(sides))
-    return tuple(sorted(sides))
+    return in_order(sides)
 
 
 class Recipe(Spec):
@@ -67,7 +66,7 @@ class Recipe(Spec):
     )
     teacher: Teacher = NoTeacher()
     auxiliary: Auxiliary = NoAuxiliary()
-    sizes: Annotated[tuple[int, ...], AfterValidator(_in_order)] = Field(
+    sizes: Annotated[tuple[int, ...], AfterValidator(_sides)] = Field(
         default=(), strict=False, description="a list of sides of images in pixels, without doubles"
     )
 

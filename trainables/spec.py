@@ -11,7 +11,7 @@ import hashlib
 import json
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self, dataclass_transform
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -38,6 +38,12 @@ def require(holds: bool, path: str, must: str, got: object) -> None:
     if not holds:
         context = {"path": path, "must": must, "got": _short(got)}
         raise PydanticCustomError("require", "{path} must be {must}, got {got}", context)
+
+
+def in_order(values: tuple[Any, ...], *, by: Callable[[Any], int] | None = None) -> tuple[Any, ...]:
+    """The values of a list in order, so that one list is written in one way; complains, as `require`, of doubles."""
+    require(len(set(values)) == len(values), "", "without doubles", list(values))
+    return tuple(sorted(values, key=by))
 
 
 def _by_position(name: str, field: FieldInfo) -> bool:
@@ -275,4 +281,4 @@ def _short(value: object) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-__all__ = ["WHERE", "Field", "LocusError", "Spec", "SpecError", "digest", "require", "sentences"]
+__all__ = ["WHERE", "Field", "LocusError", "Spec", "SpecError", "digest", "in_order", "require", "sentences"]

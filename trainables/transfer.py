@@ -39,7 +39,7 @@ def transferred(model: Host, other: Host, old: Sequence[Shape], new: Sequence[Sh
     """
     state = {name: model.resampled(name, value, other) for name, value in model.state_dict().items()}
     for (place, stage), before, after in zip(_stages(model), old, new, strict=True):
-        state |= {f"{place}.{name}": value for name, value in _resampled(stage, _grid(before), _grid(after))}
+        state |= {f"{place}.{name}": value for name, value in _resampled(stage, Grid.of(before), Grid.of(after))}
     for name, value in other.state_dict().items():
         if value.shape != state[name].shape:
             must = f"of shape {tuple(value.shape)} there, got {tuple(state[name].shape)}"
@@ -70,7 +70,3 @@ def _resampled(stage: torch.nn.Module, old: Grid, new: Grid) -> Iterator[tuple[s
     for name, value in stage.state_dict().items():
         owner = max((prefix for prefix in owners if not prefix or name.startswith(f"{prefix}.")), key=len)
         yield name, owners[owner].resampled(name.removeprefix(f"{owner}."), value, old, new)
-
-
-def _grid(shape: Shape) -> Grid:
-    return Grid(shape.rows, shape.columns, shape.prefix)

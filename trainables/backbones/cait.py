@@ -52,10 +52,6 @@ class PositionedCaiT(Host, Cait):  # type: ignore[misc]
             token = block(x, token)
         return Tokens(self.norm(torch.cat([token, x], dim=1)), Grid(rows, columns, 1))
 
-    def answers(self, t: Tokens) -> tuple[Tensor, ...]:
-        """What the head says of the class token."""
-        return (self.forward_head(t.x),)
-
     def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
         """Starts the trunk's parameters as timm does, residuals at their scale."""
         if name == "cls_token":

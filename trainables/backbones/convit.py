@@ -55,10 +55,6 @@ class PositionedConViT(Host, ConVit):  # type: ignore[misc]
             x = block(x)
         return Tokens(self.norm(x), Grid(rows, columns, 1))
 
-    def answers(self, t: Tokens) -> tuple[Tensor, ...]:
-        """What the head says of the class token."""
-        return (self.forward_head(t.x),)
-
     def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
         """Starts the trunk's parameters as timm does: gated attention looks at one neighbour a head.
 

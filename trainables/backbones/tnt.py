@@ -59,10 +59,6 @@ class PositionedTNT(Host, timm_tnt.TNT):  # type: ignore[misc]
             pixels, x = block(pixels, x)
         return Tokens(self.norm(x), t.grid)
 
-    def answers(self, t: Tokens) -> tuple[Tensor, ...]:
-        """What the head says of the class token."""
-        return (self.forward_head(t.x),)
-
     def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
         """Starts the trunk's parameters as timm does."""
         if name in ("cls_token", "pixel_pos"):

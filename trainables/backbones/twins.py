@@ -55,10 +55,6 @@ class PositionedTwins(Host, timm_twins.Twins):  # type: ignore[misc]
             x = t.x.reshape(len(t.x), *side, -1).permute(0, 3, 1, 2).contiguous()
         return replace(t, x=self.norm(t.x))
 
-    def answers(self, t: Tokens) -> tuple[Tensor, ...]:
-        """What the head says of the mean of the patches."""
-        return (self.forward_head(t.x),)
-
     def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
         """Starts the trunk's parameters as timm does."""
         pyramid_start(self, name, value, stream)

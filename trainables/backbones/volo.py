@@ -54,10 +54,6 @@ class PositionedVOLO(Host, timm_volo.VOLO):  # type: ignore[misc]
             x = stage(x)
         return Tokens(self.norm(self.forward_cls(x.flatten(1, 2))), Grid(x.shape[1], x.shape[2], 1))
 
-    def answers(self, t: Tokens) -> tuple[Tensor, ...]:
-        """What the head says of the class token."""
-        return (self.forward_head(t.x),)
-
     def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
         """Starts the trunk's parameters as timm does."""
         if name == "cls_token":
