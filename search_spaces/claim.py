@@ -1,7 +1,7 @@
 """A paper's sentence as a check: closed forms, answered SUPPORTED, REFUTED or INCONCLUSIVE with a margin.
 
 A claim names trials: an arm, or `best` for the confirmed best of a search. It is judged on the test set, over seeds
-(`service.statistics`), with images of the training's own side or of another one of `Recipe.sizes`.
+(`service.statistics`), with images of the training's own side or of another one of `Recipe.test_sizes`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from trainables.spec import Spec
 class Judged(Spec):
     """What every claim may say: at which side of the test images. Units: pixels."""
 
-    side: int | None = Field(
-        default=None, gt=0, kw_only=True, description="one of sizes, or null for the training's own side"
+    image_size: int | None = Field(
+        default=None, gt=0, kw_only=True, description="one of test_sizes, or null for the training's own"
     )
 
     @property
     def where(self) -> str:
         """The side in words; nothing for the training's own."""
-        return f" at {self.side} px" if self.side else ""
+        return f" at {self.image_size} px" if self.image_size else ""
 
 
 class AtLeast(Judged):

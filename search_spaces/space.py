@@ -14,8 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from trainables.catalog import is_own
-from trainables.own import source_of
+from trainables.encodings import is_own, source_of
 from trainables.recipe import Recipe
 from trainables.spec import WHERE, Spec, require
 

@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 
 from search_spaces.claim import Claim
 from search_spaces.space import Space, probes
-from trainables.catalog import Values, carry, is_own
+from trainables.encodings import Values, carry, is_own
 from trainables.recipe import Recipe, Run
 from trainables.spec import Spec, SpecError, digest, require
 
@@ -31,7 +31,7 @@ class Score(Spec):
 
     @property
     def test(self) -> str:
-        """The same measure on the test set."""
+        """The same metric_name on the test set."""
         return self.metric.replace("val/", "test/", 1)
 
 
@@ -106,7 +106,7 @@ class Trial(Spec):
     @property
     def score(self) -> Score:
         """What its runs are judged by: the study's score, but a parent's is that of its own task."""
-        return Score(f"val/{self.recipe.data.measure}")
+        return Score(f"val/{self.recipe.data.metric}")
 
     def seeds(self, count: int) -> range:
         """The seeds of this trial's runs."""
@@ -147,9 +147,12 @@ class Study(Spec):
 
     @model_validator(mode="after")
     def _builds(self) -> Study:
-        measure = f"val/{self.base.data.measure}"
+        metric_name = f"val/{self.base.data.metric}"
         require(
-            self.score.metric == measure, "score.metric", f"{measure!r} for {self.base.data.kind}", self.score.metric
+            self.score.metric == metric_name,
+            "score.metric",
+            f"{metric_name!r} for {self.base.data.kind}",
+            self.score.metric,
         )
         for name, point in self._points():
             try:

@@ -14,7 +14,7 @@ Optuna and MLflow are imported where they are needed.
 from search_spaces.claim import AtChance, AtLeast, Better, Equivalent
 from search_spaces.space import Above, Choice, Integer, Real, Space, Subset
 from search_spaces.study import Ablation, Budget, Halving, Published, Score, Search, Study
-from service.verbs import ablate, report, rerun, result, run, status, submit, sweep, verify
+from service.api import ablate, report, rerun, result, run, status, submit, sweep, verify
 from trainables.recipe import Recipe
 from trainables.spec import LocusError, SpecError
 

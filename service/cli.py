@@ -14,9 +14,9 @@ from typing import Annotated, Any
 
 import typer
 
-from service import looking
-from service.home import Home
-from service.orders import Orders
+from service.planning.run_options import Orders
+from service.storage.home import Home
+from service.terminal import views as looking
 from trainables.spec import LocusError, SpecError
 
 INTERRUPTED = 130
@@ -85,16 +85,18 @@ def plan(
     trials: Trials = None,
     edition: As = "",
     home: HomeOption = None,
-    at_once: AtOnce = None,
+    max_concurrent: AtOnce = None,
     threads: Threads = 1,
     workers: Workers = 0,
     fresh: Fresh = False,
 ) -> None:
     """Say what would run, what is there already and why, time and memory. Writes nothing."""
-    from service import verbs
+    from service import api as verbs
 
     resolved = verbs.resolve(name, budget=budget, set=_values(set), seeds=seeds, trials=trials, edition=edition)
-    looking.plan(resolved, Orders(home=home, at_once=at_once, threads=threads, workers=workers), fresh=fresh)
+    looking.plan(
+        resolved, Orders(home=home, max_concurrent=max_concurrent, threads=threads, workers=workers), fresh=fresh
+    )
 
 
 @app.command()
@@ -107,7 +109,7 @@ def run(
     edition: As = "",
     home: HomeOption = None,
     tracking: Tracking = None,
-    at_once: AtOnce = None,
+    max_concurrent: AtOnce = None,
     threads: Threads = 1,
     workers: Workers = 0,
     hours: Hours = None,
@@ -115,17 +117,23 @@ def run(
     fresh: Fresh = False,
 ) -> None:
     """Run what is missing of a study; the same command again resumes, extends or just reports."""
-    from service import verbs
+    from service import api as verbs
 
     orders = Orders(
-        home=home, tracking=tracking, at_once=at_once, threads=threads, workers=workers, hours=hours, adopt=adopt
+        home=home,
+        tracking=tracking,
+        max_concurrent=max_concurrent,
+        threads=threads,
+        workers=workers,
+        hours=hours,
+        adopt=adopt,
     )
     resolved = verbs.resolve(name, budget=budget, set=_values(set), seeds=seeds, trials=trials, edition=edition)
     _conduct(resolved, orders, fresh=fresh)
 
 
 def _conduct(resolved: Any, orders: Orders, *, fresh: bool = False) -> None:
-    from service import verbs
+    from service import api as verbs
 
     try:
         result = verbs.here(resolved, orders, fresh=fresh)
@@ -152,7 +160,7 @@ def report(
     home: HomeOption = None,
 ) -> None:
     """Write a study's report: HTML and Markdown, with figures."""
-    from service import verbs
+    from service import api as verbs
 
     result = verbs.result(name, home=home)
     _say(str(result.report()))
@@ -165,7 +173,7 @@ def report(
 @app.command()
 def rerun(key: Annotated[str, typer.Argument(help="a run's key, or its beginning")], home: HomeOption = None) -> None:
     """Train one run again, without Ray, and compare it number by number with its outcome."""
-    from service.rerun import rerun as again
+    from service.execution.rerun import rerun as again
 
     done = again(Home.find(home), key, _say)
     for file in done.changed:
@@ -180,7 +188,7 @@ def rerun(key: Annotated[str, typer.Argument(help="a run's key, or its beginning
 @app.command()
 def verify(name: Known, home: HomeOption = None, tracking: Tracking = None) -> None:
     """Check that journal, outcomes, MLflow and files agree; exit 1 where they do not."""
-    from service import verbs
+    from service import api as verbs
 
     checks = verbs.verify(name, home=home, tracking=tracking or os.environ.get("MLFLOW_TRACKING_URI"))
     looking.checks(checks)
@@ -196,8 +204,8 @@ def ui(
     port: Annotated[int, typer.Option(help="a port of loopback")] = 5000,
 ) -> None:
     """Start MLflow on loopback and print links: trials best first, runs by trial, the report."""
-    from service import editions
-    from service.ui import serve
+    from service.storage import editions
+    from service.tracking.server import serve
 
     found = Home.find(home)
     edition = editions.stored(found, editions.latest(found, name)) if name else None
@@ -217,7 +225,7 @@ def submit(
     trials: Trials = None,
     edition: As = "",
     tracking: Tracking = None,
-    at_once: AtOnce = None,
+    max_concurrent: AtOnce = None,
     threads: Threads = 1,
     workers: Workers = 0,
     hours: Hours = None,
@@ -225,10 +233,17 @@ def submit(
     fresh: Fresh = False,
 ) -> None:
     """Submit a study to a Ray cluster and follow until its plan is printed there."""
-    from service import jobs, verbs
+    from service import api as verbs
+    from service.execution import jobs
 
     orders = Orders(
-        home=home, tracking=tracking, at_once=at_once, threads=threads, workers=workers, hours=hours, adopt=adopt
+        home=home,
+        tracking=tracking,
+        max_concurrent=max_concurrent,
+        threads=threads,
+        workers=workers,
+        hours=hours,
+        adopt=adopt,
     )
     resolved = verbs.resolve(name, budget=budget, set=_values(set), seeds=seeds, trials=trials, edition=edition)
     submission = jobs.submit(resolved, orders, address, fresh=fresh, say=_say)
@@ -257,7 +272,7 @@ def stop(
 
 
 def _attached(name: str | None, address: str) -> Any:
-    from service import jobs
+    from service.execution import jobs
 
     if name is None:
         raise SpecError("a study's name must be given with --address")

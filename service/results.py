@@ -10,7 +10,7 @@ import html
 from pathlib import PosixPath
 from typing import TYPE_CHECKING
 
-from service.findings import Findings
+from service.analysis.study_result import Findings
 from service.reporting.answer import answer
 
 if TYPE_CHECKING:

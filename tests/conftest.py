@@ -1,11 +1,14 @@
-"""Under pytest the shapes written at the encodings' boundaries are checked."""
+"""Under pytest the shapes written at the boundaries of encodings and backbones are checked."""
+
+from pathlib import Path
 
 from jaxtyping import install_import_hook
 
-CHECKED = ["trainables.encoding", "trainables.host", "trainables.backbones.vit"]
-CHECKED += [f"trainables.backbones.{kind}" for kind in ("cait", "convit", "volo", "tnt", "pvt_v2", "swin", "twins")]
-CHECKED += [f"trainables.encodings.{kind}" for kind in ("absolute", "sinusoid", "fourier", "gabor")]
-CHECKED += [f"trainables.encodings.{kind}" for kind in ("offset", "irpe", "lookup", "convolution")]
-CHECKED += [f"trainables.encodings.{entry}" for entry in ("addition", "concatenation", "logit_parts")]
+ROOT = Path(__file__).parents[1]
+CHECKED = [
+    ".".join(file.relative_to(ROOT).with_suffix("").parts)
+    for room in ("encodings", "backbones")
+    for file in sorted((ROOT / "trainables" / room).glob("*_torch.py"))
+]
 
 install_import_hook(CHECKED, "beartype.beartype")

@@ -1,1 +1,1 @@
-"""What is trained: position encodings, the trunks they stand in, data, the training loop."""
+"""What is trained: position encodings, the backbones they stand in, data, the training loop."""

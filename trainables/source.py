@@ -55,9 +55,21 @@ def _where(error: BaseException, file: str) -> str:
     return f"line {line}: " if line else ""
 
 
-def fingerprint(source: str) -> str:
-    """Hex digits that change only where code does: not with comments, docstrings, layout or a `study = ...`."""
-    tree = ast.parse(source)
+def parse(source: str, file: str) -> ast.Module:
+    """The syntax tree of a file's text. Raises: SourceError with the file and the line where it is no Python."""
+    try:
+        return ast.parse(source, file)
+    except SyntaxError as error:
+        raise SourceError(f"{file} is no Python: line {error.lineno}: {error.msg}") from None
+
+
+def fingerprint(source: str, file: str = "<source>") -> str:
+    """Hex digits that change only where code does.
+
+    Comments, docstrings, layout, descriptions of fields and a `study = ...` change nothing.
+    Raises: SourceError with the file and the line where the text is no Python.
+    """
+    tree = parse(source, file)
     tree.body = [node for node in tree.body if not _names_study(node)]
     return hashlib.sha256(_shape(tree).encode()).hexdigest()[:16]
 
@@ -69,6 +81,9 @@ def _names_study(node: ast.stmt) -> bool:
 def _shape(node: Any) -> str:
     """A syntax tree as text, without docstrings and empty fields (which differ between versions of Python)."""
     if isinstance(node, ast.AST):
+        if isinstance(node, ast.Call):
+            said = [keyword for keyword in node.keywords if keyword.arg != "description"]
+            node = ast.Call(func=node.func, args=node.args, keywords=said)
         fields = [(name, value) for name, value in ast.iter_fields(node) if value not in (None, [])]
         return f"{type(node).__name__}({','.join(f'{name}={_shape(value)}' for name, value in fields)})"
     if isinstance(node, list):

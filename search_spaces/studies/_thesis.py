@@ -12,20 +12,21 @@ ARMS: dict[str, dict[str, Any]] = {
     "sinusoidal": {"encoding.kind": "sinusoidal"},
     "fourier": {"encoding.kind": "fourier", "encoding.gamma": 2.5},
     "relative": {"encoding.kind": "relative"},
-    "relative, mean": {"encoding.kind": "relative", "model.read_out": "mean"},
+    "relative, mean": {"encoding.kind": "relative", "model.pool": "avg"},
 }
 """Section 3, by the thesis' names. One block read by its class token is blind to `relative`: so both read-outs."""
 
 GAPS = (
-    "the thesis leaves image, patch and square sizes, width, heads, optimiser and read-out open: ours are ours",
+    "the thesis leaves image, patch and square sizes, width, heads, optimizer and read-out open: ours are ours",
     "10 seeds there, 3 here unless --seeds says otherwise",
     "its read-out is not said: relative stands with the class token and with mean pooling",
 )
 
 BUDGETS = {
     "smoke": Budget(
-        values={"data.train": 2000, "optimiser.epochs": 9, "optimiser.lr": 0.003, "optimiser.batch": 50}, seeds=2
+        values={"data.train_size": 2000, "optimizer.epochs": 9, "optimizer.lr": 0.003, "optimizer.batch_size": 50},
+        seeds=2,
     ),
-    "cpu": Budget(values={"optimiser.epochs": 20}),
-    "paper": Budget(values={"optimiser.epochs": 20}, seeds=10),
+    "cpu": Budget(values={"optimizer.epochs": 20}),
+    "paper": Budget(values={"optimizer.epochs": 20}, seeds=10),
 }

@@ -7,7 +7,9 @@ and Fourier features of raw coordinates lose theirs as the grid grows, and PEG l
 
 from search_spaces.claim import AtChance, Better
 from search_spaces.study import Ablation, Budget, Published, Score, Study
-from trainables.recipe import AdamW, Recipe, RedGreen, ViT
+from trainables.backbones import ViT
+from trainables.data import RedGreen
+from trainables.recipe import AdamW, Recipe
 
 SIDES = (24, 48, 64)
 """Grids of 6 x 6, 12 x 12 and 16 x 16, for 8 x 8."""
@@ -21,9 +23,9 @@ study = Study(
     expected="not the paper's order: the resampled table keeps its score, codes of raw coordinates and PEG lose some",
     base=Recipe(
         data=RedGreen(task="direction"),
-        model=ViT(depth=2, read_out="gap"),
-        optimiser=AdamW(epochs=20),
-        sizes=SIDES,
+        model=ViT(depth=2, pool="gap"),
+        optimizer=AdamW(epochs=20),
+        test_sizes=SIDES,
     ),
     plan=Ablation(
         arms={
@@ -38,12 +40,12 @@ study = Study(
     score=Score("val/accuracy"),
     budgets={
         "smoke": Budget(
-            values={"data.train": 2000, "optimiser.epochs": 9, "optimiser.lr": 0.003, "optimiser.batch": 50},
+            values={"data.train_size": 2000, "optimizer.epochs": 9, "optimizer.lr": 0.003, "optimizer.batch_size": 50},
             seeds=2,
             gap="smoke trains too little for some seeds of the learnable table, which stay at chance",
         ),
         "cpu": Budget(),
-        "paper": Budget(values={"optimiser.epochs": 40}, seeds=10),
+        "paper": Budget(values={"optimizer.epochs": 40}, seeds=10),
     },
     published=(
         Published("none", 0.682, None, "table 1, at 224 (160: 0.621, 384: 0.686, 448: 0.684, 512: 0.650)"),
@@ -53,10 +55,10 @@ study = Study(
     ),
     claims=(
         AtChance("none", 0.03),
-        Better("PEG", "learnable", 0.0, "table 1, at 160", side=24),
-        Better("PEG", "learnable", 0.0, "table 1, at 384", side=48),
-        Better("PEG", "learnable", 0.0, "table 1, at 512", side=64),
-        Better("PEG", "sinusoidal", 0.0, "table 1, at 512", side=64),
+        Better("PEG", "learnable", 0.0, "table 1, at 160", image_size=24),
+        Better("PEG", "learnable", 0.0, "table 1, at 384", image_size=48),
+        Better("PEG", "learnable", 0.0, "table 1, at 512", image_size=64),
+        Better("PEG", "sinusoidal", 0.0, "table 1, at 512", image_size=64),
     ),
     gaps=(
         "DeiT-tiny on ImageNet there, with the class token; two blocks on red-green images here, averaged: its scores "

@@ -6,13 +6,15 @@ Expected: little, for on so small a set the teacher says what the labels say, or
 """
 
 from search_spaces.study import Ablation, Budget, Score, Study
-from trainables.catalog import Learnable
-from trainables.recipe import AdamW, Digits, Recipe, TaughtByTrial, ViT
+from trainables.backbones import ViT
+from trainables.data import Digits
+from trainables.encodings import Learnable
+from trainables.recipe import AdamW, Recipe, TaughtByTrial
 
-TEACHER = {"model.depth": 6, "model.read_out": "gap", "encoding.kind": "peg"}
+TEACHER = {"model.depth": 6, "model.pool": "gap", "encoding.kind": "peg"}
 """One for both pupils: three times as deep, conditional positions, read out at its patches."""
 
-TAUGHT = {"model.read_out": "distilled", "teacher": TaughtByTrial(values=TEACHER).plain()}
+TAUGHT = {"model.pool": "distilled", "teacher": TaughtByTrial(values=TEACHER).plain()}
 
 study = Study(
     name="distillation",
@@ -23,9 +25,9 @@ study = Study(
     expected="little, for on so small a set the teacher says what the labels say, or errs",
     base=Recipe(
         data=Digits(),
-        model=ViT(patch=2, depth=2),
+        model=ViT(patch_size=2, depth=2),
         encoding=Learnable(),
-        optimiser=AdamW(lr=0.005, batch=32),
+        optimizer=AdamW(lr=0.005, batch_size=32),
     ),
     plan=Ablation(
         arms={
@@ -37,7 +39,7 @@ study = Study(
         baseline="learnable",
     ),
     score=Score("val/accuracy"),
-    budgets={"smoke": Budget(values={"optimiser.epochs": 3}, seeds=2), "cpu": Budget(values={"optimiser.epochs": 15})},
+    budgets={"smoke": Budget(values={"optimizer.epochs": 3}, seeds=2), "cpu": Budget(values={"optimizer.epochs": 15})},
     gaps=(
         "the paper distils DeiT-tiny and CPVT-Ti from a RegNetY-160 on ImageNet; digits, sizes and teacher are ours",
         "no augmentation, so the teacher is asked once an image; theirs is asked of every augmented one",

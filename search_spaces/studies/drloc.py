@@ -8,8 +8,10 @@ Expected: all three a little above absolute positions, within the noise of a few
 from search_spaces.studies._thesis import PAPER
 from search_spaces.studies.pretrained_fourier import DISTANCE
 from search_spaces.study import Ablation, Budget, Score, Study
-from trainables.catalog import Learnable
-from trainables.recipe import AdamW, Digits, DRLoc, FromTrial, Recipe, ViT
+from trainables.backbones import ViT
+from trainables.data import Digits
+from trainables.encodings import Learnable
+from trainables.recipe import AdamW, DRLoc, FromTrial, Recipe
 
 study = Study(
     name="drloc",
@@ -20,9 +22,9 @@ study = Study(
     expected="all three a little above absolute positions, within the noise of a few seeds",
     base=Recipe(
         data=Digits(),
-        model=ViT(patch=1, read_out="mean"),
+        model=ViT(patch_size=1, pool="avg"),
         encoding=Learnable(),
-        optimiser=AdamW(lr=0.005, batch=32),
+        optimizer=AdamW(lr=0.005, batch_size=32),
     ),
     plan=Ablation(
         arms={
@@ -31,13 +33,13 @@ study = Study(
             "learnable sinusoidal": {"encoding.kind": "learnable_sinusoidal"},
             "pretrained Fourier": {
                 "encoding": {"kind": "fourier", "gamma": 2.5},
-                "start": FromTrial(values=DISTANCE, part="encoding").plain(),
+                "init": FromTrial(values=DISTANCE, part="encoding").plain(),
             },
         },
         baseline="absolute",
     ),
     score=Score("val/accuracy"),
-    budgets={"smoke": Budget(values={"optimiser.epochs": 3}, seeds=2), "cpu": Budget(values={"optimiser.epochs": 15})},
+    budgets={"smoke": Budget(values={"optimizer.epochs": 3}, seeds=2), "cpu": Budget(values={"optimizer.epochs": 15})},
     gaps=(
         "the thesis trains a ViT-B on CIFAR, Flowers-102 and Tiny-ImageNet; the digits and one block are ours",
         "it gives neither pairs nor weight of drloc for a ViT: 32 and a constant 0.1, as its authors for T2T and CvT",

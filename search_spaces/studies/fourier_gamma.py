@@ -7,8 +7,9 @@ Expected: accuracy on `direction` peaks for gamma between 1 and 5 patches and fa
 from search_spaces.claim import AtLeast
 from search_spaces.space import Real, Space
 from search_spaces.study import Budget, Halving, Published, Score, Search, Study
-from trainables.catalog import Fourier
-from trainables.recipe import Recipe, RedGreen
+from trainables.data import RedGreen
+from trainables.encodings import Fourier
+from trainables.recipe import Recipe
 
 study = Study(
     name="fourier-gamma",
@@ -28,17 +29,17 @@ study = Study(
     seeds=3,
     budgets={
         "smoke": Budget(
-            {"data.train": 2000, "optimiser.epochs": 9, "optimiser.lr": 0.003, "optimiser.batch": 50},
+            {"data.train_size": 2000, "optimizer.epochs": 9, "optimizer.lr": 0.003, "optimizer.batch_size": 50},
             trials=4,
             stop=False,
             gap="smoke trains too little for the paper's score: it only tells good lengths from bad ones",
         ),
-        "cpu": Budget({"optimiser.epochs": 10}),
+        "cpu": Budget({"optimizer.epochs": 10}),
     },
     published=(Published("best", 0.9964, 0.0032, "thesis table 1, learnable Fourier (its gamma is not given)"),),
     claims=(AtLeast("best", 0.99, "thesis table 1"),),
     gaps=(
-        "the thesis leaves image, patch and square sizes, width, heads, optimiser and read-out open: ours are ours",
+        "the thesis leaves image, patch and square sizes, width, heads, optimizer and read-out open: ours are ours",
         "10 seeds there, 3 here unless --seeds says otherwise",
     ),
 )

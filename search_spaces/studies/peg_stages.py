@@ -8,7 +8,8 @@ from typing import Any
 
 from search_spaces.claim import Better
 from search_spaces.study import Ablation, Budget, Published, Score, Study
-from trainables.recipe import Recipe, RedGreen
+from trainables.data import RedGreen
+from trainables.recipe import Recipe
 
 PVT: dict[str, Any] = {"model.kind": "twins", "model.peg": False}
 PEG: dict[str, Any] = {"encoding.kind": "peg", "encoding.places": [0]}
@@ -36,10 +37,11 @@ study = Study(
     score=Score("val/accuracy"),
     budgets={
         "smoke": Budget(
-            values={"data.train": 600, "optimiser.epochs": 3, "optimiser.lr": 0.002, "optimiser.batch": 30}, seeds=2
+            values={"data.train_size": 600, "optimizer.epochs": 3, "optimizer.lr": 0.002, "optimizer.batch_size": 30},
+            seeds=2,
         ),
         "cpu": Budget(
-            values={"data.train": 2000, "optimiser.epochs": 10, "optimiser.lr": 0.002, "optimiser.batch": 50}
+            values={"data.train_size": 2000, "optimizer.epochs": 10, "optimizer.lr": 0.002, "optimizer.batch_size": 50}
         ),
     },
     published=(
@@ -53,7 +55,7 @@ study = Study(
         Better("swin, peg", "swin", source="table 13"),
     ),
     gaps=(
-        "ImageNet there, red-green images here: only the differences of two arms of one trunk can be compared",
+        "ImageNet there, red-green images here: only the differences of two arms of one backbone can be compared",
         "PVT v1 is Twins-PCPVT without its PEG, read out at the mean of its patches; timm has no PVT v1",
         "two stages of two blocks; papers' sizes: trainables/staged_specs.py",
         "Swin keeps its relative biases, PVT v2 the zero padding of its convolutions: `none` knows positions there",

@@ -7,7 +7,8 @@ Expected: every code of positions solves it; without one the model is at chance.
 from search_spaces.claim import AtChance, AtLeast
 from search_spaces.studies._thesis import ARMS, BUDGETS, GAPS, PAPER
 from search_spaces.study import Ablation, Published, Score, Study
-from trainables.recipe import Recipe, RedGreen
+from trainables.data import RedGreen
+from trainables.recipe import Recipe
 
 study = Study(
     name="red-green-absolute",

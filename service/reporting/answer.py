@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from search_spaces.study import Ablation
+from service.analysis.format import between, listed, measure_name, number, p_text, plural
+from service.analysis.statistics import ALPHA, Scores, difference
 from service.reporting.provenance import stale
-from service.reporting.words import between, listed, measure_name, number, p_text, plural
-from service.statistics import ALPHA, Scores, difference
 
 if TYPE_CHECKING:
-    from service.findings import Findings
-    from service.trial_result import TrialResult
+    from service.analysis.study_result import Findings
+    from service.analysis.trial_result import TrialResult
 
 
 def answer(result: Findings) -> str:

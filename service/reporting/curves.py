@@ -18,12 +18,12 @@ from matplotlib.ticker import MaxNLocator
 
 from search_spaces.space import Integer, Real
 from search_spaces.study import Search
+from service.analysis.format import measure_name
 from service.reporting.svg import MUTED, SERIES, apart, chance_line, figure
-from service.reporting.words import measure_name
 
 if TYPE_CHECKING:
-    from service.findings import Findings
-    from service.trial_result import TrialResult
+    from service.analysis.study_result import Findings
+    from service.analysis.trial_result import TrialResult
 
 Curve = dict[int, list[float]]
 """By epoch: the score of each seed."""
@@ -41,15 +41,15 @@ def learning_curves(result: Findings) -> tuple[Figure, str] | None:
     axes.set_ylabel(measure_name(result.edition.study.score.metric))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     chance = result.edition.study.base.data.chance
-    coloured = _by_value(fig, axes, result) if isinstance(result.edition.study.plan, Search) else None
-    labelled = coloured is None and len(rows) <= LABELLED
+    colored = _by_value(fig, axes, result) if isinstance(result.edition.study.plan, Search) else None
+    labelled = colored is None and len(rows) <= LABELLED
     chance_line(axes, chance, named=not labelled)
     for place, (row, curve) in enumerate(rows):
-        colour = coloured(row) if coloured else SERIES[place % len(SERIES)]
-        draw_line(axes, row, curve, colour, best=row.trial.number == _best_number(result))
+        color = colored(row) if colored else SERIES[place % len(SERIES)]
+        draw_line(axes, row, curve, color, best=row.trial.number == _best_number(result))
     if labelled:
         label_ends(axes, rows, chance)
-    return fig, _caption(result, coloured is not None)
+    return fig, _caption(result, colored is not None)
 
 
 def _curve(result: Findings, row: TrialResult) -> Curve:
@@ -68,20 +68,20 @@ def _curve(result: Findings, row: TrialResult) -> Curve:
     return dict(sorted(found.items()))
 
 
-def draw_line(axes: Axes, row: TrialResult, curve: Curve, colour: Any, *, best: bool) -> None:
+def draw_line(axes: Axes, row: TrialResult, curve: Curve, color: Any, *, best: bool) -> None:
     """The mean over seeds with its band; a mark where the trial did not come to its end."""
     epochs, means = list(curve), [fmean(values) for values in curve.values()]
     if any(len(values) > 1 for values in curve.values()):
         low, high = [min(values) for values in curve.values()], [max(values) for values in curve.values()]
-        axes.fill_between(epochs, low, high, color=colour, alpha=0.13, linewidth=0)
-    axes.plot(epochs, means, color=colour, linewidth=2.4 if best else 1.3, zorder=3 if best else 2)
+        axes.fill_between(epochs, low, high, color=color, alpha=0.13, linewidth=0)
+    axes.plot(epochs, means, color=color, linewidth=2.4 if best else 1.3, zorder=3 if best else 2)
     if row.answer.status in ("stopped", "diverged"):
         marker = "v" if row.answer.status == "stopped" else "x"
-        axes.plot(epochs[-1:], means[-1:], marker=marker, markersize=5, color=colour, zorder=4)
+        axes.plot(epochs[-1:], means[-1:], marker=marker, markersize=5, color=color, zorder=4)
 
 
 def _by_value(fig: Figure, axes: Axes, result: Findings) -> Callable[[TrialResult], Any] | None:
-    """A colour for each trial by the first searched number, with its scale at the right; None without such a number."""
+    """A color for each trial by the first searched number, with its scale at the right; None without such a number."""
     plan = result.edition.study.plan
     assert isinstance(plan, Search)
     searched = [(path, d) for path, d in plan.space.domains.items() if isinstance(d, Real | Integer)]
@@ -91,15 +91,15 @@ def _by_value(fig: Figure, axes: Axes, result: Findings) -> Callable[[TrialResul
     logarithmic = isinstance(domain, Real) and domain.log
     norm = (LogNorm if logarithmic else Normalize)(domain.low, domain.high)
     shades = mpl.colormaps["viridis"](_steps(0.22, 0.9, 24))
-    colours = mpl.colors.ListedColormap(shades)
-    bar = fig.colorbar(ScalarMappable(norm, colours), ax=axes, pad=0.02, aspect=32)
+    colors = mpl.colors.ListedColormap(shades)
+    bar = fig.colorbar(ScalarMappable(norm, colors), ax=axes, pad=0.02, aspect=32)
     bar.outline.set_visible(False)
     if bar.solids is not None:
         bar.solids.set_edgecolor("face")
     bar.ax.tick_params(which="both", colors=MUTED, length=0)
     bar.ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     bar.set_label(path, color=MUTED)
-    return lambda row: colours(norm(row.value(path))) if row.value(path) is not None else MUTED
+    return lambda row: colors(norm(row.value(path))) if row.value(path) is not None else MUTED
 
 
 def _steps(low: float, high: float, count: int) -> list[float]:
@@ -112,16 +112,16 @@ def label_ends(axes: Axes, rows: list[tuple[TrialResult, Curve]], chance: float)
     said.append(("chance", chance, MUTED))
     low, high = axes.get_ylim()
     places = apart([end for _, end, _ in said], (high - low) * 0.055)
-    for (name, _, colour), place in zip(said, places, strict=True):
+    for (name, _, color), place in zip(said, places, strict=True):
         axes.annotate(name, (1, place), xycoords=("axes fraction", "data"), xytext=(4, 0), va="center",
-                      textcoords="offset points", color=colour, fontsize=8.5, annotation_clip=False)  # fmt: skip
+                      textcoords="offset points", color=color, fontsize=8.5, annotation_clip=False)  # fmt: skip
 
 
 def _best_number(result: Findings) -> int | None:
     return result.best.trial.number if result.best else None
 
 
-def _caption(result: Findings, coloured: bool) -> str:
+def _caption(result: Findings, colored: bool) -> str:
     chosen = " The heavy line is the best trial."
-    colours = " Coloured by the searched value; a triangle was stopped there, a cross diverged." if coloured else ""
-    return f"Learning curves: mean over seeds, with a band from the lowest seed to the highest.{chosen}{colours}"
+    colors = " Colored by the searched value; a triangle was stopped there, a cross diverged." if colored else ""
+    return f"Learning curves: mean over seeds, with a band from the lowest seed to the highest.{chosen}{colors}"

@@ -17,14 +17,14 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from search_spaces.space import Above, Choice, Domain, Real, Subset
 from search_spaces.study import Published, Search
+from service.analysis.format import measure_name, number
 from service.reporting.curves import learning_curves
-from service.reporting.sides import side_curves
+from service.reporting.image_sizes import side_curves
 from service.reporting.svg import ACCENT, FAINT, INK, MUTED, PAPER, SERIES, STYLE, chance_line, figure, to_svg
-from service.reporting.words import measure_name, number
 
 if TYPE_CHECKING:
-    from service.findings import Findings
-    from service.trial_result import TrialResult
+    from service.analysis.study_result import Findings
+    from service.analysis.trial_result import TrialResult
 
 
 PANELS = 3
@@ -175,17 +175,17 @@ def _dots(result: Findings) -> Drawn | None:
 
 
 def _dot(axes: Axes, place: int, row: TrialResult, best: bool) -> None:
-    colour = ACCENT if best else SERIES[0]
+    color = ACCENT if best else SERIES[0]
     seeds = [value for seed, value in row.test.values.items() if seed not in row.test.diverged]
     axes.plot(seeds, [place - 0.24] * len(seeds), linestyle="", marker="|", markersize=4, color=MUTED, alpha=0.8)
     fallen = [row.test.values[seed] for seed in row.test.diverged]
     axes.plot(fallen, [place - 0.24] * len(fallen), linestyle="", marker="x", markersize=4, color=MUTED)
     if row.test.interval:
-        axes.plot(row.test.interval, [place, place], color=colour, linewidth=2, solid_capstyle="butt", alpha=0.55)
-    face = colour if row.test.complete else PAPER
-    axes.plot([row.test.mean or 0.0], [place], marker="o", markersize=6, markerfacecolor=face, markeredgecolor=colour)
+        axes.plot(row.test.interval, [place, place], color=color, linewidth=2, solid_capstyle="butt", alpha=0.55)
+    face = color if row.test.complete else PAPER
+    axes.plot([row.test.mean or 0.0], [place], marker="o", markersize=6, markerfacecolor=face, markeredgecolor=color)
     axes.annotate(number(row.test.mean or 0.0), (1, place), xycoords=("axes fraction", "data"), xytext=(8, 0),
-                  textcoords="offset points", va="center", color=colour, fontsize=9,
+                  textcoords="offset points", va="center", color=color, fontsize=9,
                   fontweight="bold" if best else "normal", annotation_clip=False)  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import jinja2
 
-from service.files import write_whole
+from service.analysis.format import duration, plural
 from service.reporting import sections
 from service.reporting.answer import answer
 from service.reporting.figures import Drawn, figures
@@ -20,14 +20,14 @@ from service.reporting.provenance import adopted, stale, trained_s, wall_s
 from service.reporting.sections import Table
 from service.reporting.svg import inline
 from service.reporting.tables import runs_table
-from service.reporting.words import duration, plural
+from service.storage.whole_files import write_whole
 
 if TYPE_CHECKING:
-    from service.findings import Findings
-    from service.verdicts import Verdict
+    from service.analysis.study_result import Findings
+    from service.analysis.verdicts import Verdict
 
 SYMBOLS = {"SUPPORTED": "✓", "REFUTED": "✕", "INCONCLUSIVE": "?"}
-"""Words never stand by colour alone."""
+"""Words never stand by color alone."""
 
 
 @dataclass(frozen=True)

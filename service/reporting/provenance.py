@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from trainables.spec import Spec
 
 if TYPE_CHECKING:
-    from service.findings import Findings
-    from service.trial_result import RunResult
+    from service.analysis.study_result import Findings
+    from service.analysis.trial_result import RunResult
 
 SHOWN = ("device", "host_cpu", "machine", "threads", "workers", "torch", "timm", "python", "commit")
 """What of an environment is shown, in this order."""

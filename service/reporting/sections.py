@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from search_spaces.space import Above, Choice, Domain, Real, Subset
 from search_spaces.study import Ablation
+from service.analysis.format import between, fixed, measure_name, p_text, plural, signed
 from service.reporting.provenance import circumstances, codes, configuration, plain
-from service.reporting.words import between, fixed, measure_name, p_text, plural, signed
-from trainables.weight import weigh
+from trainables.recipe.cost import weigh
 
 if TYPE_CHECKING:
-    from service.findings import Findings
-    from service.statistics import Scores
-    from service.trial_result import TrialResult
+    from service.analysis.statistics import Scores
+    from service.analysis.study_result import Findings
+    from service.analysis.trial_result import TrialResult
 
 
 @dataclass(frozen=True)

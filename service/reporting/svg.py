@@ -1,4 +1,4 @@
-"""The look of every figure: quiet axes, colours that the colour-blind can tell apart, SVG that a page can recolour."""
+"""The look of every figure: quiet axes, colors that the color-blind can tell apart, SVG that a page can recolor."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from matplotlib.figure import Figure
 
 INK, MUTED, FAINT, PAPER = "#1d232b", "#68707b", "#dadee3", "#fefefe"
 SERIES = ("#0072b2", "#d55e00", "#009e73", "#b5568d", "#56a4d9", "#c98a00", "#7a6a55", "#5b5bb0")
-"""Okabe and Ito's colours, the light ones darkened for thin lines; then two of ours."""
+"""Okabe and Ito's colors, the light ones darkened for thin lines; then two of ours."""
 ACCENT = SERIES[1]
 VARIABLES = {INK: "ink", MUTED: "muted", FAINT: "faint", PAPER: "paper"} | {
-    colour: f"series-{number}" for number, colour in enumerate(SERIES)
+    color: f"series-{number}" for number, color in enumerate(SERIES)
 }
-"""By colour: the CSS variable that stands for it in a page."""
+"""By color: the CSS variable that stands for it in a page."""
 WIDTH_IN = 6.9
 STYLE = {
     "svg.fonttype": "none",
@@ -107,10 +107,10 @@ def to_svg(fig: Figure, name: str) -> str:
 
 
 def inline(svg: str, label: str) -> str:
-    """An SVG to stand in a page: no prologue, our colours as CSS variables, a name for those who cannot see it."""
+    """An SVG to stand in a page: no prologue, our colors as CSS variables, a name for those who cannot see it."""
     text = svg[svg.index("<svg") :]
-    for colour, variable in VARIABLES.items():
-        text = re.sub(f"{colour}\\b", f"var(--{variable})", text, flags=re.IGNORECASE)
+    for color, variable in VARIABLES.items():
+        text = re.sub(f"{color}\\b", f"var(--{variable})", text, flags=re.IGNORECASE)
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(
         r'\sid="(?:figure|axes|patch|text|line2d|matplotlib|xtick|ytick|legend|PathCollection)[^"]*"', "", text

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from trainables.outcome import at_side
+from trainables.recipe.outcome import at_image_size
 
 if TYPE_CHECKING:
-    from service.findings import Findings
-    from service.statistics import Scores
-    from service.trial_result import RunResult, TrialResult
+    from service.analysis.statistics import Scores
+    from service.analysis.study_result import Findings
+    from service.analysis.trial_result import RunResult, TrialResult
 
 
 def runs_table(result: Findings) -> pd.DataFrame:
@@ -35,7 +35,7 @@ def varied(result: Findings, row: TrialResult) -> dict[str, Any]:
 def _run(result: Findings, row: TrialResult, run: RunResult) -> dict[str, Any]:
     score = result.edition.study.score
     completed = run.state.status == "completed"
-    tests = [score.test, *(at_side(score.test, side) for side in row.sides)]
+    tests = [score.test, *(at_image_size(score.test, side) for side in row.test_sizes)]
     return {
         "trial": row.trial.label,
         "name": row.name,
@@ -66,7 +66,11 @@ def _trial(result: Findings, row: TrialResult) -> dict[str, Any]:
         "asked": row.answer.asked,
         **_scores("", row.validation),
         **_scores("test_", row.test),
-        **{name: value for side, at in row.sides.items() for name, value in _scores(f"test_at_{side}_", at).items()},
+        **{
+            name: value
+            for side, at in row.test_sizes.items()
+            for name, value in _scores(f"test_at_{side}_", at).items()
+        },
         **(_difference(result, row) if result.differences else {}),
         "diverged": len(row.test.diverged),
         "reason": row.reason,

@@ -6,9 +6,10 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from trainables.encoding import Composition, Grid, Heads, Widths
-from trainables.encodings import build
-from trainables.initial import draw
+from trainables.encodings import Widths
+from trainables.encodings.build_torch import build
+from trainables.encodings.encoding_torch import Composition, Grid, Heads
+from trainables.training.init import draw
 
 GRIDS = [Grid(3, 2), Grid(2, 3, prefix=1)]
 WIDTHS = Widths(dim=8, heads=2, head_dim=4)

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.anchors.pairs import doubles, same
-from trainables.catalog import Fourier, Learnable, LearnableSinusoidal, Sinusoidal
-from trainables.encoding import Grid, Tokens, Widths
-from trainables.encodings import build
-from trainables.encodings.fourier import fourier_features, scaled_coordinates
-from trainables.encodings.sinusoid import sinusoidal_table
-from trainables.initial import draw
+from trainables.encodings import Fourier, Learnable, LearnableSinusoidal, Sinusoidal, Widths
+from trainables.encodings.build_torch import build
+from trainables.encodings.encoding_torch import Grid, Tokens
+from trainables.encodings.fourier_torch import fourier_features, scaled_coordinates
+from trainables.encodings.sinusoidal_torch import sinusoidal_table
+from trainables.training.init import draw
 
 GRIDS = [Grid(3, 5), Grid(6, 4, prefix=1), Grid(2, 7, prefix=2)]
 

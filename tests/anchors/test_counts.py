@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from trainables.backbones.vit import PositionedViT
-from trainables.catalog import (
+from trainables.backbones import ViT
+from trainables.backbones.vit_torch import PositionedViT
+from trainables.encodings import (  # fmt: skip
     IRPE,
     PEG,
     Add,
@@ -15,11 +16,11 @@ from trainables.catalog import (
     NoEncoding,
     RelativeBias,
     Sinusoidal,
-)  # fmt: skip
-from trainables.encoding import Grid, Widths
-from trainables.encodings import build
-from trainables.initial import draw
-from trainables.recipe import ViT
+    Widths,
+)
+from trainables.encodings.build_torch import build
+from trainables.encodings.encoding_torch import Grid
+from trainables.training.init import draw
 
 TINY = (Widths(192, 3, 64), Grid(14, 14, prefix=1), 12)
 """DeiT-Ti at 224 pixels."""
@@ -38,7 +39,7 @@ TINY = (Widths(192, 3, 64), Grid(14, 14, prefix=1), 12)
     (PEG(form="dense_stack"), 4 * 192 * (192 * 9 + 2)),
     (Composed(parts=(Learnable(), PEG(places=(0,)))), 37_824 + 1_920),
     (Composed(parts=(Learnable(), PEG(places=(0, 1, 2, 3)))), 37_824 + 4 * 1_920),
-    (Learnable(enters=Add(blocks=6)), 37_824),
+    (Learnable(injection=Add(blocks=6)), 37_824),
     (Composed(parts=(Learnable(), IRPE())), 37_824 + 12 * 64 * 50),
     (Composed(parts=(Learnable(), IRPE(on=("q", "k", "v")))), 37_824 + 3 * 12 * 64 * 50),
     (PEG(places=tuple(range(5))), 5 * 1_920),
@@ -60,7 +61,7 @@ def test_peg_weights_and_biases():
 @pytest.mark.parametrize("encoding", [RelativeBias(), PEG()])
 def test_one_block_and_the_class_token_hear_of_order_only_through_the_tokens(encoding):
     """A bias between patches tells the class token nothing of the order; a PEG before the block does."""
-    model = PositionedViT(ViT(dim=16, depth=1, heads=2), (3, 12, 20), 3, encoding).double()
+    model = PositionedViT(ViT(embed_dim=16, depth=1, num_heads=2), (3, 12, 20), 3, encoding).double()
     draw(model, 0)
     for value in model.encoding.parameters():
         torch.nn.init.normal_(value)
@@ -78,5 +79,5 @@ def test_one_block_and_the_class_token_hear_of_order_only_through_the_tokens(enc
 def test_models_of_cpvt(encoding, count):
     """DeiT-Ti with a table, CPVT-Ti, and DeiT-Ti without position (CPVT tables 8 and 16)."""
     with torch.device("meta"):
-        model = PositionedViT(ViT(dim=192, depth=12, heads=3, patch=16), (3, 224, 224), 1000, encoding)
+        model = PositionedViT(ViT(embed_dim=192, depth=12, num_heads=3, patch_size=16), (3, 224, 224), 1000, encoding)
     assert sum(value.numel() for value in model.parameters()) == count

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from tests.anchors.pairs import module, same
-from trainables.catalog import Add, Composed, Gabor, Learnable, Parts
-from trainables.encoding import Grid, Tokens, Widths
-from trainables.encodings import build
-from trainables.encodings.gabor import edge_maps, line_coordinates
-from trainables.initial import draw
+from trainables.encodings import Add, Composed, Gabor, Learnable, Parts, Widths
+from trainables.encodings.build_torch import build
+from trainables.encodings.encoding_torch import Grid, Tokens
+from trainables.encodings.gabor_torch import edge_maps, line_coordinates
+from trainables.training.init import draw
 
 
 def slow_code(part, grid, form):
@@ -89,11 +89,11 @@ TINY = (Widths(192, 3, 64), Grid(14, 14, prefix=1), 12)
 
 
 def edge_in_value(blocks=None):
-    return Gabor(form="edge", enters=Add(places=("value",), shared=False, blocks=blocks))
+    return Gabor(form="edge", injection=Add(places=("value",), shared=False, blocks=blocks))
 
 
 def in_query_and_key(form="gabor+edge", **knobs):
-    return Gabor(form=form, enters=Add(places=("query", "key"), shared=False, **knobs))
+    return Gabor(form=form, injection=Add(places=("query", "key"), shared=False, **knobs))
 
 
 @pytest.mark.parametrize(("shape", "encoding", "count"), [
@@ -104,9 +104,9 @@ def in_query_and_key(form="gabor+edge", **knobs):
     (TINY, in_query_and_key(), 64_512),
     (TINY, edge_in_value(), 13_824),
     (TINY, Composed(parts=(in_query_and_key(), edge_in_value())), 78_336),
-    (TINY, Composed(parts=(Gabor(enters=Parts(parts=(1, 4), shared=False)), edge_in_value())), 78_336),
-    (TINY, Gabor(enters=Add(places=("query", "key", "value"), shared=False)), 96_768),
-    (TINY, Learnable(enters=Add(places=("query", "key"), shared=False)), 907_776),
+    (TINY, Composed(parts=(Gabor(injection=Parts(parts=(1, 4), shared=False)), edge_in_value())), 78_336),
+    (TINY, Gabor(injection=Add(places=("query", "key", "value"), shared=False)), 96_768),
+    (TINY, Learnable(injection=Add(places=("query", "key"), shared=False)), 907_776),
     *((TINY, Composed(parts=(in_query_and_key(blocks=n), edge_in_value(n))), n * 6_528) for n in (3, 5, 6, 9, 12)),
 ])  # fmt: skip
 def test_published_counts(shape, encoding, count):

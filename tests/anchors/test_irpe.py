@@ -7,11 +7,10 @@ import pytest
 import torch
 
 from tests.anchors.pairs import GRIDS, SCALE, content, fast, module, place, same, slow
-from trainables.catalog import IRPE
-from trainables.encoding import Grid, Widths
-from trainables.encodings import build
-from trainables.encodings.irpe import bucket_ids, piecewise_index
-from trainables.indices import (
+from trainables.encodings import IRPE, Widths
+from trainables.encodings.build_torch import build
+from trainables.encodings.encoding_torch import Grid
+from trainables.encodings.irpe import (  # fmt: skip
     Clip,
     ClipRatio,
     Cross,
@@ -21,7 +20,8 @@ from trainables.indices import (
     Product,
     Quantization,
     buckets,
-)  # fmt: skip
+)
+from trainables.encodings.irpe_torch import bucket_ids, piecewise_index
 from trainables.spec import SpecError
 
 MAPPINGS = [Euclidean(), Quantization(), Quantization(of="rank"), Cross(), Product()]

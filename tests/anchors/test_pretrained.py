@@ -9,14 +9,15 @@ from timm.models.deit import VisionTransformerDistilled
 from timm.models.vision_transformer import VisionTransformer
 from torch.nn.functional import interpolate
 
-from tests.anchors.trunks import SPECS, TABLES, size, spread, timms
-from trainables import pretrained
-from trainables.catalog import PEG, Composed, Concat, Fourier, Gabor, Learnable, NoEncoding
-from trainables.checkpoint import WEIGHTS, read
-from trainables.enters import Add
-from trainables.recipe import AdamW, Fresh, FromFile, FromTimm, NoTeacher, Recipe, RedGreen, Run, TaughtByTrial, ViT
+from tests.anchors.backbones import SPECS, TABLES, size, spread, timms
+from trainables.backbones import ViT
+from trainables.data import RedGreen
+from trainables.encodings import PEG, Add, Composed, Concat, Fourier, Gabor, Learnable, NoEncoding
+from trainables.recipe import AdamW, Fresh, FromFile, FromTimm, NoTeacher, Recipe, Run, TaughtByTrial
 from trainables.spec import LocusError, SpecError
-from trainables.train import begin, train
+from trainables.training.checkpoint import WEIGHTS, read
+from trainables.training.loop import begin, train
+from trainables.weights import pretrained
 
 SIDES = {"embed_dim": 16, "depth": 2, "num_heads": 2, "patch_size": 4, "num_classes": 2}
 
@@ -35,37 +36,37 @@ def saved(model, folder):
     return FromFile(str(path), hashlib.sha256(path.read_bytes()).hexdigest())
 
 
-def recipe(encoding, start, read_out="class", image=16, **model):
-    spec = ViT(dim=16, depth=2, heads=2, patch=4, read_out=read_out).put(model)
-    teacher = TaughtByTrial(values={}) if read_out == "distilled" else NoTeacher()
-    return Recipe(data=RedGreen(image=image), model=spec, encoding=encoding, start=start, teacher=teacher)
+def recipe(encoding, start, pool="token", image=16, **model):
+    spec = ViT(embed_dim=16, depth=2, num_heads=2, patch_size=4, pool=pool).put(model)
+    teacher = TaughtByTrial(values={}) if pool == "distilled" else NoTeacher()
+    return Recipe(data=RedGreen(image_size=image), model=spec, encoding=encoding, init=start, teacher=teacher)
 
 
 def images(rows=16, columns=16):
     return torch.randn(3, 3, rows, columns, generator=torch.Generator().manual_seed(5))
 
 
-@pytest.mark.parametrize(("knobs", "read_out"), [
-    ({}, "class"),
-    ({"no_embed_class": True}, "class"),
+@pytest.mark.parametrize(("knobs", "pool"), [
+    ({}, "token"),
+    ({"no_embed_class": True}, "token"),
     ({"make": VisionTransformerDistilled}, "distilled"),
-    ({"global_pool": "avg", "class_token": False, "fc_norm": True}, "mean"),
+    ({"global_pool": "avg", "class_token": False, "fc_norm": True}, "avg"),
     ({"global_pool": "avg", "class_token": False, "fc_norm": False}, "gap"),
 ])  # fmt: skip
-def test_a_table_and_its_trunk_compute_what_they_did(tmp_path, knobs, read_out):
+def test_a_table_and_its_trunk_compute_what_they_did(tmp_path, knobs, pool):
     model = theirs(**knobs)
-    for encoding in (Learnable(), Composed(parts=(PEG(places=()), Learnable(enters=Add(blocks=1))))):
-        ours = begin(recipe(encoding, saved(model, tmp_path), read_out), 0).eval()
+    for encoding in (Learnable(), Composed(parts=(PEG(places=()), Learnable(injection=Add(blocks=1))))):
+        ours = begin(recipe(encoding, saved(model, tmp_path), pool), 0).eval()
         assert torch.allclose(ours(images()), model(images()), atol=1e-6)
 
 
 def test_the_table_is_found_among_others(tmp_path):
     """Not the one of queries, nor one with rows of its own for each block."""
-    others = (Learnable(enters=Add(places=("query",))), Learnable(enters=Add(blocks=2, shared=False)))
+    others = (Learnable(injection=Add(places=("query",))), Learnable(injection=Add(blocks=2, shared=False)))
     parts = (*others, Learnable(), Gabor())
     model = theirs()
     spec = recipe(Composed(parts=parts), saved(model, tmp_path))
-    ours, drawn = begin(spec, 0).state_dict(), begin(spec.put({"start": Fresh()}), 0).state_dict()
+    ours, drawn = begin(spec, 0).state_dict(), begin(spec.put({"init": Fresh()}), 0).state_dict()
     assert torch.equal(ours["encoding.learnable_3.table"], model.pos_embed[0])
     same = {name for name, value in ours.items() if name.startswith("encoding.") and torch.equal(value, drawn[name])}
     assert same == {name for name in ours if name.startswith("encoding.")} - {"encoding.learnable_3.table"}
@@ -86,11 +87,11 @@ def test_without_a_place_for_the_table_it_is_dropped(tmp_path, part):
 
 
 def test_position_learns_on_a_frozen_trunk(tmp_path):
-    """The Gabor paper's setting: bitwise the trunk of the file after training, and every number of position moved."""
+    """The Gabor paper's setting: bitwise the backbone of the file after training, and every number of position moved."""
     model = theirs()
-    spec = recipe(Gabor(enters=Add(places=("query", "key"))), saved(model, tmp_path).put({"part": "backbone"}))
-    data = RedGreen(image=16, train=60, validation=20, test=20)
-    spec = spec.put({"learns": "position", "data": data, "optimiser": AdamW(epochs=2, batch=20, lr=0.01)})
+    spec = recipe(Gabor(injection=Add(places=("query", "key"))), saved(model, tmp_path).put({"part": "backbone"}))
+    data = RedGreen(image_size=16, train_size=60, val_size=20, test_size=20)
+    spec = spec.put({"trainable": "position", "data": data, "optimizer": AdamW(epochs=2, batch_size=20, lr=0.01)})
     list(train(Run(recipe=spec, seed=0), tmp_path))
     drawn = begin(spec, 0).state_dict()
     for name, value in read(tmp_path / WEIGHTS).items():
@@ -102,25 +103,25 @@ def test_position_learns_on_a_frozen_trunk(tmp_path):
 
 def test_the_encoding_alone_is_the_table(tmp_path):
     model, spec = theirs(), recipe(Learnable(), Fresh())
-    child = begin(spec.put({"start": saved(model, tmp_path).put({"part": "encoding"})}), 0)
+    child = begin(spec.put({"init": saved(model, tmp_path).put({"part": "encoding"})}), 0)
     drawn = begin(spec, 0).state_dict()
     for name, value in child.state_dict().items():
         assert torch.equal(value, model.pos_embed[0] if name == "encoding.learnable.table" else drawn[name]), name
 
 
-@pytest.mark.parametrize("read_out", ["class", "distilled", "gap"])
+@pytest.mark.parametrize("pool", ["token", "distilled", "gap"])
 @pytest.mark.parametrize(("size", "ours"), [((16, 16), (12, 28)), ((24, 24), (12, 48)), ((12, 28), (12, 28))])
-def test_a_table_of_another_grid_is_resampled(tmp_path, monkeypatch, size, ours, read_out):
+def test_a_table_of_another_grid_is_resampled(tmp_path, monkeypatch, size, ours, pool):
     """4 x 4 to 3 x 7; 6 x 6 to 3 x 12, as many; 3 x 7 to the same."""
     monkeypatch.setattr(RedGreen, "size", property(lambda self: (3, *ours)))
-    model = theirs(size, make=VisionTransformerDistilled) if read_out == "distilled" else theirs(size)
-    child = begin(recipe(Learnable(), saved(model, tmp_path), read_out), 0)
+    model = theirs(size, make=VisionTransformerDistilled) if pool == "distilled" else theirs(size)
+    child = begin(recipe(Learnable(), saved(model, tmp_path), pool), 0)
     prefix = model.num_prefix_tokens
     rows, columns = (side // 4 for side in size)
     image = model.pos_embed[0, prefix:].T.reshape(1, 16, rows, columns)
     new = tuple(side // 4 for side in ours)
     moved = image if new == (rows, columns) else interpolate(image, new, mode="bicubic", align_corners=False)
-    kept = model.pos_embed[0, : {"class": 1, "distilled": 2, "gap": 0}[read_out]]
+    kept = model.pos_embed[0, : {"token": 1, "distilled": 2, "gap": 0}[pool]]
     assert torch.allclose(child.encoding.learnable.table, torch.cat([kept, moved[0].flatten(1).T]), atol=1e-6)
 
 
@@ -146,13 +147,13 @@ def test_a_head_of_other_classes_stays_as_drawn(tmp_path):
 )
 def test_what_does_not_fit_is_named(tmp_path, knobs, part, said):
     start = saved(theirs(**knobs), tmp_path).put({"part": part})
-    with pytest.raises(SpecError, match="start.path must name a file .*" + said):
+    with pytest.raises(SpecError, match="init.path must name a file .*" + said):
         begin(recipe(Gabor(), start), 0)
 
 
 def test_a_table_of_no_known_grid_is_refused(tmp_path):
     start = saved(theirs((12, 28)), tmp_path)
-    with pytest.raises(SpecError, match="start must give a table of a square grid, or of one of 4 x 4, got 22 rows"):
+    with pytest.raises(SpecError, match="init must give a table of a square grid, or of one of 4 x 4, got 22 rows"):
         begin(recipe(Learnable(), start), 0)
 
 
@@ -167,16 +168,16 @@ def test_what_our_own_engine_wrote_is_taken(tmp_path):
 
 @pytest.mark.parametrize("start", [FromFile("w.pt", "0" * 64), FromTimm("deit_tiny_patch16_224.fb_in1k")])
 def test_channels_that_position_takes_are_refused_when_the_recipe_is_made(start):
-    with pytest.raises(SpecError, match=r"start\.kind must be fresh or from_trial where position takes channels"):
-        recipe(Learnable(enters=Concat()), start)
-    recipe(Learnable(enters=Concat()), start.put({"part": "encoding"}))
+    with pytest.raises(SpecError, match=r"init\.kind must be fresh or from_trial where position takes channels"):
+        recipe(Learnable(injection=Concat()), start)
+    recipe(Learnable(injection=Concat()), start.put({"part": "encoding"}))
 
 
 def test_timm_is_asked_by_name(monkeypatch):
     monkeypatch.setattr(pretrained.timm, "create_model", lambda name, pretrained: theirs())
     ours = begin(recipe(Learnable(), FromTimm("deit_tiny_patch16_224.fb_in1k")), 0).eval()
     assert torch.allclose(ours(images()), theirs()(images()), atol=1e-6)
-    with pytest.raises(SpecError, match=r"start\.name must be one of .* such as deit_tiny_.*, got 'deit_tiny'"):
+    with pytest.raises(SpecError, match=r"init\.name must be one of .* such as deit_tiny_.*, got 'deit_tiny'"):
         begin(recipe(Learnable(), FromTimm("deit_tiny")), 0)
 
 
@@ -186,7 +187,7 @@ def test_without_a_network_timm_says_what_to_do(monkeypatch):
 
     monkeypatch.setattr(timm, "create_model", fails)
     name = "deit_tiny_patch16_224.fb_in1k"
-    said = rf"timm's weights of {name} could not be fetched \(no route\); give start\.kind from_file with a checkpoint"
+    said = rf"timm's weights of {name} could not be fetched \(no route\); give init\.kind from_file with a checkpoint"
     with pytest.raises(LocusError, match=said):
         begin(recipe(Learnable(), FromTimm(name)), 0)
 
@@ -198,7 +199,7 @@ def test_every_trunk_takes_timms_weights(kind, tmp_path, monkeypatch):
     monkeypatch.setattr(RedGreen, "outputs", property(lambda self: 7))
     model = spread(timms(kind)).eval()
     encoding = Learnable() if kind in TABLES else NoEncoding()
-    whole = Recipe(model=SPECS[kind], encoding=encoding, start=saved(model, tmp_path))
+    whole = Recipe(model=SPECS[kind], encoding=encoding, init=saved(model, tmp_path))
     inputs = torch.randn(3, *size(kind), generator=torch.Generator().manual_seed(5))
     assert torch.allclose(begin(whole, 0).eval()(inputs), model(inputs), atol=1e-4)
     bare = begin(whole.put({"encoding": NoEncoding()}), 0).eval()
@@ -210,7 +211,7 @@ def test_position_of_its_own_may_be_left_out(kind, without, tmp_path, monkeypatc
     monkeypatch.setattr(RedGreen, "size", property(lambda self: size(kind)))
     monkeypatch.setattr(RedGreen, "outputs", property(lambda self: 7))
     model = spread(timms(kind)).eval()
-    child = begin(Recipe(model=SPECS[kind].put(without), start=saved(model, tmp_path)), 0).state_dict()
+    child = begin(Recipe(model=SPECS[kind].put(without), init=saved(model, tmp_path)), 0).state_dict()
     given = model.state_dict()
     assert all(torch.equal(value, given[name]) for name, value in child.items())
     assert given.keys() - child.keys()

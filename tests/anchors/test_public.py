@@ -5,15 +5,15 @@ import math
 import pytest
 import torch
 
-from trainables import indices
-from trainables.encoding import Grid
-from trainables.encodings.fourier import fourier_features, scaled_coordinates
-from trainables.encodings.gabor import edge_maps, gabor_waves, line_coordinates
-from trainables.encodings.irpe import bucket_ids, piecewise_index
-from trainables.encodings.offset import clipped_index, line_index, offset_index
-from trainables.encodings.sinusoid import sinusoidal_table
-from trainables.resample import resampled_line, resampled_offsets, resampled_table
-from trainables.transfer import resized
+from trainables.encodings import irpe
+from trainables.encodings.encoding_torch import Grid
+from trainables.encodings.fourier_torch import fourier_features, scaled_coordinates
+from trainables.encodings.gabor_torch import edge_maps, gabor_waves, line_coordinates
+from trainables.encodings.irpe_torch import bucket_ids, piecewise_index
+from trainables.encodings.relative_torch import clipped_index, line_index, offset_index
+from trainables.encodings.resample_torch import resampled_line, resampled_offsets, resampled_table
+from trainables.encodings.sinusoidal_torch import sinusoidal_table
+from trainables.weights.transfer import resized
 
 GRID = Grid(rows=3, columns=5)
 FROM, TO = 1, 13
@@ -21,7 +21,7 @@ FROM, TO = 1, 13
 
 
 def test_bucket_ids():
-    ids = bucket_ids(indices.Product(), indices.PiecewiseRatio(ratio=1.9), Grid(14, 14, prefix=1))
+    ids = bucket_ids(irpe.Product(), irpe.PiecewiseRatio(ratio=1.9), Grid(14, 14, prefix=1))
     assert (int(ids.max()) + 1, int(ids[0, 1, 1])) == (50, 24)  # 7 x 7 buckets and one of the class token
 
 

@@ -5,11 +5,12 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.anchors.pairs import GRIDS, SCALE, content, fast, module, place, same, slow
-from trainables.catalog import IRPE, Relative, RelativeBias
-from trainables.encoding import Grid, Heads, Widths
-from trainables.encodings import build
-from trainables.encodings.offset import clipped_index, line_index
-from trainables.indices import Clipped, Cross, Split
+from trainables.encodings import IRPE, Relative, RelativeBias, Widths
+from trainables.encodings.build_torch import build
+from trainables.encodings.encoding_torch import Grid, Heads
+from trainables.encodings.irpe import Cross
+from trainables.encodings.relative import Clipped, Split
+from trainables.encodings.relative_torch import clipped_index, line_index
 
 
 def clip(offset, reach):

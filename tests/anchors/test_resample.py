@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 from timm.layers.pos_embed_rel import resize_rel_pos_bias_table_simple
 
 from tests.anchors.pairs import doubles
-from trainables import indices
-from trainables.catalog import Learnable, Relative, RelativeBias
-from trainables.encoding import Grid, Widths
-from trainables.encodings import build
-from trainables.encodings.offset import line_index, offset_index
-from trainables.initial import draw
-from trainables.resample import resampled_line, resampled_offsets, resampled_table
+from trainables.encodings import Learnable, Relative, RelativeBias, Widths, relative
+from trainables.encodings.build_torch import build
+from trainables.encodings.encoding_torch import Grid
+from trainables.encodings.relative_torch import line_index, offset_index
+from trainables.encodings.resample_torch import resampled_line, resampled_offsets, resampled_table
+from trainables.training.init import draw
 
 PAIRS = [
     (Grid(3, 5), Grid(5, 3)),
@@ -135,7 +134,7 @@ def test_rows_stay_rows():
     (RelativeBias(), {"table": "offsets"}),
     (RelativeBias(shared=True), {"table": "offsets"}),
     (Relative(value=True), {"keys.rows": 2, "values.columns": 7}),
-    (Relative(offsets=indices.Clipped(reach=2)), {"keys.vectors": "same"}),
+    (Relative(offsets=relative.Clipped(reach=2)), {"keys.vectors": "same"}),
 ], ids=["table", "bias", "bias shared", "split", "clipped"])  # fmt: skip
 def test_an_encodings_own_tables(spec, names):
     old, new = Grid(4, 3, prefix=1), Grid(2, 7, prefix=1)

@@ -9,32 +9,32 @@ from timm.models.deit import VisionTransformerDistilled
 from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 
-from trainables.backbones import build_model
-from trainables.backbones.vit import PositionedViT
-from trainables.catalog import Learnable, NoEncoding
-from trainables.encoding import Grid
-from trainables.encoding_spec import Takes
-from trainables.encodings.offset import offset_index
-from trainables.initial import draw
-from trainables.model_spec import DEIT_BASE, DEIT_SMALL, DEIT_TINY
-from trainables.recipe import Recipe, ViT
+from trainables.backbones import ViT
+from trainables.backbones.vit import DEIT_BASE, DEIT_SMALL, DEIT_TINY
+from trainables.backbones.vit_torch import PositionedViT
+from trainables.encodings import Learnable, NoEncoding, Takes
+from trainables.encodings.encoding_torch import Grid
+from trainables.encodings.relative_torch import offset_index
+from trainables.recipe import Recipe
+from trainables.recipe.model_torch import build_model
+from trainables.training.init import draw
 
 TYPES = (torch.float32, torch.float64)
-READ_OUTS = ("class", "distilled", "mean", "gap")
+READ_OUTS = ("token", "distilled", "avg", "gap")
 
 
-def pair(encoding, read_out, image=(12, 20)):
+def pair(encoding, pool, image=(12, 20)):
     """Ours and timm's, with the same weights, on a grid of 3 x 5."""
     ours = PositionedViT(
-        ViT(dim=24, depth=3, heads=3, patch=4, read_out=read_out, mlp_ratio=2.5), (2, *image), 7, encoding
+        ViT(embed_dim=24, depth=3, num_heads=3, patch_size=4, pool=pool, mlp_ratio=2.5), (2, *image), 7, encoding
     )
-    token = read_out in ("class", "distilled")
-    theirs = (VisionTransformerDistilled if read_out == "distilled" else VisionTransformer)(
+    token = pool in ("token", "distilled")
+    theirs = (VisionTransformerDistilled if pool == "distilled" else VisionTransformer)(
         img_size=image, patch_size=4, in_chans=2, num_classes=7, embed_dim=24, depth=3, num_heads=3, mlp_ratio=2.5,
         pos_embed="learn" if encoding.kind == "learnable" else "none",
-        class_token=token, global_pool="token" if token else "avg", fc_norm=False if read_out == "gap" else None,
+        class_token=token, global_pool="token" if token else "avg", fc_norm=False if pool == "gap" else None,
     )  # fmt: skip
-    if encoding.kind == "none" and read_out == "distilled":
+    if encoding.kind == "none" and pool == "distilled":
         theirs.pos_embed = nn.Parameter(torch.zeros_like(theirs.pos_embed))  # timm's has a table in any case
     state = theirs.state_dict()
     table = state.pop("pos_embed", None)
@@ -45,11 +45,11 @@ def pair(encoding, read_out, image=(12, 20)):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("read_out", READ_OUTS)
+@pytest.mark.parametrize("pool", READ_OUTS)
 @pytest.mark.parametrize("fused", [True, False])
 @pytest.mark.parametrize("encoding", [NoEncoding(), Learnable()], ids=["none", "learnable"])
-def test_same_outputs_and_gradients_to_the_bit(encoding, read_out, fused, dtype):
-    ours, theirs = (model.to(dtype) for model in pair(encoding, read_out))
+def test_same_outputs_and_gradients_to_the_bit(encoding, pool, fused, dtype):
+    ours, theirs = (model.to(dtype) for model in pair(encoding, pool))
     for block in [*ours.blocks, *theirs.blocks]:
         block.attn.fused_attn = fused
     images = torch.randn(5, 2, 12, 20, dtype=dtype)
@@ -65,9 +65,9 @@ def test_same_outputs_and_gradients_to_the_bit(encoding, read_out, fused, dtype)
         assert torch.equal(mine, value.grad.reshape(mine.shape)), name
 
 
-@pytest.mark.parametrize("read_out", READ_OUTS)
-def test_timms_keys_stay(read_out):
-    ours, theirs = pair(NoEncoding(), read_out)
+@pytest.mark.parametrize("pool", READ_OUTS)
+def test_timms_keys_stay(pool):
+    ours, theirs = pair(NoEncoding(), pool)
     assert {*ours.state_dict()} == {*theirs.state_dict()} - {"pos_embed"}
 
 
@@ -75,7 +75,9 @@ def test_timms_keys_stay(read_out):
 def test_a_distilled_model_is_timms_deit_to_the_bit(dtype):
     size = dict(img_size=(12, 20), patch_size=4, in_chans=2, num_classes=7, embed_dim=24, depth=3, num_heads=3)
     theirs = VisionTransformerDistilled(**size, global_pool="token")
-    ours = PositionedViT(ViT(dim=24, depth=3, heads=3, patch=4, read_out="distilled"), (2, 12, 20), 7, Learnable())
+    ours = PositionedViT(
+        ViT(embed_dim=24, depth=3, num_heads=3, patch_size=4, pool="distilled"), (2, 12, 20), 7, Learnable()
+    )
     state = theirs.state_dict()
     state["encoding.learnable.table"] = state.pop("pos_embed")[0]
     ours.load_state_dict(state)
@@ -87,7 +89,7 @@ def test_a_distilled_model_is_timms_deit_to_the_bit(dtype):
 
 
 def test_the_distillation_token_begins_as_timms():
-    model = PositionedViT(ViT(dim=384, heads=3, read_out="distilled"), (3, 8, 12), 7, NoEncoding())
+    model = PositionedViT(ViT(embed_dim=384, num_heads=3, pool="distilled"), (3, 8, 12), 7, NoEncoding())
     draw(model, 0)
     theirs = VisionTransformerDistilled(img_size=(8, 12), patch_size=4, embed_dim=384, depth=1, num_heads=3)
     for value in (model.dist_token, theirs.dist_token):
@@ -116,12 +118,12 @@ def test_offset_numbers_are_timms(grid):
 @pytest.mark.parametrize("fused", [True, False])
 def test_relative_bias_is_timms(fused):
     """The same attention as timm's RelPosBias with a class token, its three class-token rows at zero."""
-    from trainables.catalog import RelativeBias
+    from trainables.encodings import RelativeBias
 
-    ours, _ = pair(NoEncoding(), "class")
+    ours, _ = pair(NoEncoding(), "token")
     state = ours.state_dict()
     ours = PositionedViT(
-        ViT(dim=24, depth=3, heads=3, patch=4, mlp_ratio=2.5), (2, 12, 20), 7, RelativeBias(shared=True)
+        ViT(embed_dim=24, depth=3, num_heads=3, patch_size=4, mlp_ratio=2.5), (2, 12, 20), 7, RelativeBias(shared=True)
     )
     ours.load_state_dict({**state, "encoding.relative_bias.table": torch.randn(1, 3, 45)})
     bias = timm.layers.RelPosBias(window_size=(3, 5), num_heads=3, prefix_tokens=1)
@@ -155,7 +157,7 @@ def test_gap_normalises_and_then_averages():
 @pytest.mark.parametrize(("name", "spec"), [
     ("deit_tiny_patch16_224", DEIT_TINY), ("deit_small_patch16_224", DEIT_SMALL), ("deit_base_patch16_224", DEIT_BASE),
     ("vit_base_patch16_224", DEIT_BASE),
-    ("deit_small_distilled_patch16_224", DEIT_SMALL.put({"read_out": "distilled"})),
+    ("deit_small_distilled_patch16_224", DEIT_SMALL.put({"pool": "distilled"})),
 ])  # fmt: skip
 def test_the_sizes_of_deit_are_timms(name, spec):
     with torch.device("meta"):

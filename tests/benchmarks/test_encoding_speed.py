@@ -11,8 +11,9 @@ import time
 import pytest
 import torch
 
-from trainables.backbones.vit import PositionedViT
-from trainables.catalog import (
+from trainables.backbones import ViT
+from trainables.backbones.vit_torch import PositionedViT
+from trainables.encodings import (
     IRPE,
     PEG,
     Fourier,
@@ -23,10 +24,9 @@ from trainables.catalog import (
     RelativeBias,
     Sinusoidal,
 )
-from trainables.initial import draw
-from trainables.recipe import ViT
+from trainables.training.init import draw
 
-DEIT_S = ViT(dim=384, depth=12, heads=6, patch=16)
+DEIT_S = ViT(embed_dim=384, depth=12, num_heads=6, patch_size=16)
 SIZE, OUTPUTS, BATCH, PAIRS = (3, 224, 224), 1000, 8, 11
 
 CODE = "its code once a step, then one addition to the tokens before the first block; bound by memory, 0.1 % of a step"

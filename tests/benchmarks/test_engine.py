@@ -8,21 +8,21 @@ from itertools import pairwise
 import pytest
 
 import service
-from service.home import Home
-from service.journal import read
+from service.storage.home import Home
+from service.storage.journal import read
 from trainables.recipe import Recipe, Run
 
 PAIRS = 3
 ARMS, FEW, SEEDS = 20, 4, 3
 BASE = {
-    "data.image": 16,
-    "data.train": 32,
-    "data.validation": 32,
-    "data.test": 32,
-    "model.dim": 16,
-    "model.heads": 2,
-    "optimiser.batch": 32,
-    "optimiser.epochs": 1,
+    "data.image_size": 16,
+    "data.train_size": 32,
+    "data.val_size": 32,
+    "data.test_size": 32,
+    "model.embed_dim": 16,
+    "model.num_heads": 2,
+    "optimizer.batch_size": 32,
+    "optimizer.epochs": 1,
     "encoding.kind": "fourier",
 }
 POINTS = [{"encoding.gamma": 1.0 + number / 10} for number in range(ARMS)]
@@ -33,7 +33,9 @@ def ours(home, count):
     """Seconds a trial in the loop, and of the whole study: Ray, journal, MLflow to its last fact, the report."""
     arms = {f"arm {number}": point for number, point in enumerate(POINTS[:count])}
     begun = time.time()
-    result = service.ablate(arms, base=BASE, baseline="arm 0", seeds=SEEDS, name="cost", at_once=1, home=str(home))
+    result = service.ablate(
+        arms, base=BASE, baseline="arm 0", seeds=SEEDS, name="cost", max_concurrent=1, home=str(home)
+    )
     took = time.time() - begun
     facts = read(Home(home).study(result.edition.id).journal)[0]
     ended = [fact.time for fact in facts if fact.fact == "ended"]
@@ -60,7 +62,7 @@ def plain(folder):
 
         import torch
 
-        from trainables.train import train
+        from trainables.training.loop import train
 
         torch.set_num_threads(1)
         for said in train(Run(recipe=Recipe.read(recipes[config["arm"]]), seed=config["seed"]), Path(mkdtemp())):

@@ -9,9 +9,10 @@ import torch
 from timm.models.vision_transformer import VisionTransformer
 from torch.nn.functional import cross_entropy
 
-from trainables.recipe import AdamW, Recipe, RedGreen, Run
-from trainables.red_green import red_green
-from trainables.train import train
+from trainables.data import RedGreen
+from trainables.data.red_green_torch import red_green
+from trainables.recipe import AdamW, Recipe, Run
+from trainables.training.loop import train
 
 IMAGES, BATCH, PAIRS = 1280, 64, 9
 
@@ -26,21 +27,21 @@ def _one_thread():
 
 def plain_loop():
     """Images a second of each epoch of the loop that one would write by hand for the same step."""
-    images, labels = (torch.from_numpy(part) for part in red_green(RedGreen(train=IMAGES), "train"))
+    images, labels = (torch.from_numpy(part) for part in red_green(RedGreen(train_size=IMAGES), "train"))
     model = VisionTransformer(
         img_size=32, patch_size=4, embed_dim=64, depth=1, num_heads=4, num_classes=2, pos_embed="none"
     )
-    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.05, fused=True)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 1e-3, total_steps=(PAIRS + 2) * IMAGES // BATCH)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.05, fused=True)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 1e-3, total_steps=(PAIRS + 2) * IMAGES // BATCH)
     model.train()
     while True:
         begun, total = time.perf_counter(), 0.0
         for chosen in torch.randperm(IMAGES).split(BATCH):
             loss = cross_entropy(model(images[chosen].float() / 255), labels[chosen])
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimiser.step()
+            optimizer.step()
             schedule.step()
             total += loss.item()
         yield IMAGES / (time.perf_counter() - begun)
@@ -48,7 +49,7 @@ def plain_loop():
 
 @pytest.mark.benchmark
 def test_the_loop_keeps_the_speed_of_a_plain_one(tmp_path):
-    recipe = Recipe(data=RedGreen(train=IMAGES), optimiser=AdamW(batch=BATCH, epochs=PAIRS + 2))
+    recipe = Recipe(data=RedGreen(train_size=IMAGES), optimizer=AdamW(batch_size=BATCH, epochs=PAIRS + 2))
     ours = (measured.values["train/images_per_s"] for measured in train(Run(recipe=recipe, seed=0), tmp_path))
     pairs = list(itertools.islice(zip(ours, plain_loop(), strict=False), PAIRS + 1))[1:]
     ratio = statistics.median(mine / plain for mine, plain in pairs)

@@ -9,15 +9,15 @@ import socket
 import pytest
 
 from search_spaces.study import Edition
-from service.home import Home
-from service.journal import read
-from service.mirror import Mirror
-from service.mirror_view import Links
 from service.results import Result
-from service.ui import find_links, serve, server
+from service.storage.home import Home
+from service.storage.journal import read
+from service.tracking.server import find_links, serve, server
+from service.tracking.sync import Mirror
+from service.tracking.views import Links
 from tests.browser.chromium import Chromium
 from tests.rooms.by_hand import ablated, searched
-from trainables.code import Codes
+from trainables.recipe.code_digest import CodeDigests
 
 pytestmark = pytest.mark.browser
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.browser
 def show(home: Home, id: str, tracking: str | None = None) -> tuple[Edition, Links | None]:
     edition = Edition.read(json.loads(home.study(id).study.read_text()))
     report = Result.open(home, id).report().parent
-    codes = Codes()
+    codes = CodeDigests()
     shown = Mirror(edition, home, lambda recipe: codes(recipe).digest, tracking)
     shown.open()
     for fact in read(home.study(id).journal)[0]:

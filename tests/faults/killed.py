@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from service.home import Home
-from service.journal import Fact, read
+from service.storage.home import Home
+from service.storage.journal import Fact, read
 
 CLOCKS = ("time/", "train/images_per_s")
 

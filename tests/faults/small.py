@@ -9,15 +9,22 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces.study import Ablation, Edition, Score, Study
-from service import cluster, editions
-from service.driver import Driver
-from service.home import Home
-from service.journal import Fact, Journal
-from service.placement import Placement
+from service.execution import tune as cluster
+from service.execution.driver import Driver
+from service.planning.placement import Placement
+from service.storage import editions
+from service.storage.home import Home
+from service.storage.journal import Fact, Journal
+from trainables.launch.job import Task
 from trainables.recipe import Recipe
-from trainables.task import Task
 
-TINY = {"data.train": 130, "data.validation": 70, "data.test": 70, "optimiser.epochs": 3, "optimiser.batch": 32}
+TINY = {
+    "data.train_size": 130,
+    "data.val_size": 70,
+    "data.test_size": 70,
+    "optimizer.epochs": 3,
+    "optimizer.batch_size": 32,
+}
 
 
 def edition(arms: dict[str, dict[str, Any]], **values: Any) -> Edition:

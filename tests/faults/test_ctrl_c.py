@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from service import editions
-from service.home import Home
-from service.mirror_store import look_up
+from service.storage import editions
+from service.storage.home import Home
+from service.tracking.store import look_up
 from tests.faults.killed import ended, facts, numbers
 from tests.journeys.files import ENCODINGS
 from tests.journeys.terminal import Terminal
@@ -15,7 +15,7 @@ from tests.journeys.terminal import Terminal
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
 
 ID = "encodings@long"
-RUN = ("run", "./study.py", "--budget", "long", "--set", "optimiser.epochs=300", "--as", "slow")
+RUN = ("run", "./study.py", "--budget", "long", "--set", "optimizer.epochs=300", "--as", "slow")
 SLOW = f"{ID}~slow"
 SECONDS = 30
 """Ray's start is not torn: 3 s on a quiet machine, 15 s on a crowded one."""
@@ -38,7 +38,7 @@ def rows(terminal, id):
 
 
 def plain(text):
-    """What a terminal shows, without its colours and movements."""
+    """What a terminal shows, without its colors and movements."""
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
 
 
@@ -58,7 +58,7 @@ def test_once_ends_each_run_at_its_next_report(terminal, on_pty):
     assert done.code == 130
     said = plain(done.out)
     assert "stopping after this epoch, press again to stop now" in said
-    assert "This goes on: locus run ./study.py --budget long --set optimiser.epochs=300 --as slow" in said
+    assert "This goes on: locus run ./study.py --budget long --set optimizer.epochs=300 --as slow" in said
     assert "Traceback" not in said + done.err
     told = facts(terminal.home, SLOW)
     assert not [fact for fact in told if fact.fact == "failed"]

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from service.driver import Driver
-from service.history import TRIES
-from service.home import Home
-from service.journal import Ended, Fact, FailedWith, Measured, Started
-from service.placement import Placement
+from service.execution.driver import Driver
+from service.planning.placement import Placement
+from service.storage.history import TRIES
+from service.storage.home import Home
+from service.storage.journal import Ended, Fact, FailedWith, Measured, Started
 from tests.faults.small import conduct, edition, processes
-from trainables.failure import KILLED
+from trainables.launch.errors import KILLED
 
 pytestmark = pytest.mark.fault
 
@@ -37,7 +37,7 @@ def of(facts: list[Fact], kind: type) -> list:
 def test_a_killed_worker_fails_the_group_which_is_tried_again_and_goes_on(tmp_path: Path):
     killer = Killer("ray::RayTrainWorker")
     facts = conduct(
-        tmp_path, edition({"none": {}}, **{"optimiser.epochs": 40}), Placement(at_once=1, workers=2), killer
+        tmp_path, edition({"none": {}}, **{"optimizer.epochs": 40}), Placement(max_concurrent=1, workers=2), killer
     )
     (failed,) = of(facts, FailedWith)
     assert failed.reason.startswith("worker ")
@@ -50,7 +50,7 @@ def test_a_killed_worker_fails_the_group_which_is_tried_again_and_goes_on(tmp_pa
 def test_a_killed_asker_takes_its_group_with_it_and_the_next_finds_room(tmp_path: Path):
     killer = Killer("ray::GroupTrial")
     facts = conduct(
-        tmp_path, edition({"none": {}}, **{"optimiser.epochs": 30}), Placement(at_once=1, workers=2), killer
+        tmp_path, edition({"none": {}}, **{"optimizer.epochs": 30}), Placement(max_concurrent=1, workers=2), killer
     )
     (failed,) = of(facts, FailedWith)
     assert failed.reason == KILLED
@@ -58,24 +58,24 @@ def test_a_killed_asker_takes_its_group_with_it_and_the_next_finds_room(tmp_path
 
 
 def test_a_study_that_is_stopped_ends_its_group_after_the_epoch_and_goes_on_from_there(tmp_path: Path):
-    study = edition({"none": {}}, **{"optimiser.epochs": 30})
+    study = edition({"none": {}}, **{"optimizer.epochs": 30})
 
     def stop(driver: Driver, fact: Fact) -> None:
         driver.stop.asked = isinstance(fact, Measured)
 
-    begun = conduct(tmp_path, study, Placement(at_once=1, workers=2), stop)
+    begun = conduct(tmp_path, study, Placement(max_concurrent=1, workers=2), stop)
     assert len(of(begun, Measured)) == 1
     assert not of(begun, FailedWith)
     checkpoints = list(Home(tmp_path).study(study.id).root.rglob("checkpoint.pt"))
     assert len(checkpoints) == 1
-    facts = conduct(tmp_path, study, Placement(at_once=1, workers=2))
+    facts = conduct(tmp_path, study, Placement(max_concurrent=1, workers=2))
     assert [ended.outcome for ended in of(facts, Ended)] == ["completed"]
     assert [measured.epoch for measured in of(facts, Measured)] == list(range(1, 31))
 
 
 def test_a_killed_process_is_told_and_tried_again(tmp_path: Path):
     killer = Killer("ray::ImplicitFunc")
-    facts = conduct(tmp_path, edition({"none": {}}, **{"optimiser.epochs": 40}), Placement(at_once=1), killer)
+    facts = conduct(tmp_path, edition({"none": {}}, **{"optimizer.epochs": 40}), Placement(max_concurrent=1), killer)
     (failed,) = of(facts, FailedWith)
     assert failed.reason == KILLED
     assert [ended.outcome for ended in of(facts, Ended)] == ["completed"]
@@ -87,7 +87,7 @@ def test_the_reason_of_a_run_that_raises_is_its_own_error(tmp_path: Path, worker
         if isinstance(fact, Started):
             (Path(driver.flying[fact.run].folder) / "checkpoint.pt").write_text("no checkpoint")
 
-    facts = conduct(tmp_path, edition({"none": {}}), Placement(at_once=1, workers=workers), spoil)
+    facts = conduct(tmp_path, edition({"none": {}}), Placement(max_concurrent=1, workers=workers), spoil)
     failures = of(facts, FailedWith)
     assert len(failures) == TRIES
     for failed in failures:
@@ -97,6 +97,6 @@ def test_the_reason_of_a_run_that_raises_is_its_own_error(tmp_path: Path, worker
 
 def test_two_groups_at_once_share_the_machine(tmp_path: Path):
     arms = {name: {"encoding.kind": name} for name in ("none", "learnable", "sinusoidal")}
-    facts = conduct(tmp_path, edition(arms), Placement(at_once=2, workers=1))
+    facts = conduct(tmp_path, edition(arms), Placement(max_concurrent=2, workers=1))
     assert [ended.outcome for ended in of(facts, Ended)] == ["completed"] * 3
     assert not of(facts, FailedWith)

@@ -7,9 +7,9 @@ import time
 import pytest
 
 from search_spaces.study import Edition
-from service import editions
-from service.home import Home
-from service.mirror_store import look_up
+from service.storage import editions
+from service.storage.home import Home
+from service.tracking.store import look_up
 from tests.faults.killed import ended, facts, numbers, points, trained_after_its_end
 from tests.journeys.files import ENCODINGS, REACH
 from tests.journeys.terminal import Terminal
@@ -17,7 +17,7 @@ from tests.journeys.terminal import Terminal
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
 
 ABLATION = ("run", "./study.py", "--budget", "long", "--seeds", "2")
-SEARCH = ("run", "./study.py", "--set", "optimiser.epochs=12", "--set", "data.train=200", "--as", "long")
+SEARCH = ("run", "./study.py", "--set", "optimizer.epochs=12", "--set", "data.train_size=200", "--as", "long")
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_an_ablation_has_the_numbers_of_the_undisturbed_one(terminal):
 
 def test_a_search_one_at_a_time_proposes_the_same_points(terminal):
     plain, hurt = terminal("plain", REACH), terminal("hurt", REACH)
-    command = (*SEARCH, "--at-once", "1")
+    command = (*SEARCH, "--max-concurrent", "1")
     assert plain.type(*command).code == 0
     moments = [("planned", 0), ("epoch 2/12", 0), ("completed", 0), ("epoch 5/12", 0.1), ("confirming", 0.3)]
     killed_at(hurt, command, moments)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from search_spaces.study import Ablation, Study
-from service.home import Home
+from service.storage.home import Home
 from tests.rooms.toy import conduct
-from trainables.catalog import Fourier
+from trainables.encodings import Fourier
 from trainables.recipe import Recipe
 
 HEAVY = ("torch", "timm", "ray", "optuna", "mlflow", "numpy", "pandas", "scipy", "matplotlib", "sklearn")
@@ -32,11 +32,11 @@ print(json.dumps(said))
 
 STUDY = """
 from search_spaces.study import Ablation, Study
-from trainables.catalog import Fourier
+from trainables.encodings import Fourier
 from trainables.recipe import Recipe
 
 study = Study(
-    name="tiny", question="Which?", base=Recipe(encoding=Fourier(gamma=2.5)).put({"optimiser.epochs": 3}), seeds=2,
+    name="tiny", question="Which?", base=Recipe(encoding=Fourier(gamma=2.5)).put({"optimizer.epochs": 3}), seeds=2,
     plan=Ablation(arms={"near": {"encoding.gamma": 1.0}, "none": {"encoding.kind": "none"}}, baseline="near"),
 )
 """
@@ -59,7 +59,7 @@ def locus(*commands: tuple[str, ...], home: Path) -> list[tuple[int, list[str], 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp("home")
-    base = Recipe(encoding=Fourier(gamma=2.5)).put({"optimiser.epochs": 3})
+    base = Recipe(encoding=Fourier(gamma=2.5)).put({"optimizer.epochs": 3})
     plan = Ablation(arms={"near": {"encoding.gamma": 1.0}, "none": {"encoding.kind": "none"}}, baseline="near")
     conduct(Home(root), Study(name="tiny", question="Which?", base=base, plan=plan, seeds=2).at())
     (root / "tiny.py").write_text(STUDY)
@@ -69,7 +69,7 @@ def home(tmp_path_factory) -> Path:
 COMMANDS = [
     (("--help",), 0, "Which position encoding"),
     (("studies",), 0, "fourier-gamma"),
-    (("studies", "--json"), 0, '"sizes"'),
+    (("studies", "--json"), 0, '"test_sizes"'),
     (("show", "fourier-gamma"), 0, "Which gamma lets Fourier features"),
     (("show", "fourier-gamma", "--json"), 0, '"name": "fourier-gamma"'),
     (("status",), 0, "tiny@base"),

@@ -11,12 +11,12 @@ import pytest
 from search_spaces.library import find
 from tests.journeys.terminal import Terminal
 from trainables.recipe import Run
-from trainables.train import train
+from trainables.training.loop import train
 
 ROOT = Path(__file__).parents[2]
 SECTION = (ROOT / "README.md").read_text().split("## Your own encoding")[1].split("\n## ")[0]
 MINE, SPEC, MEMBER, FILE, LINE = re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL)
-SMALL = {"data.train": 40, "data.validation": 20, "data.test": 20, "data.image": 16, "optimiser.epochs": 1}
+SMALL = {"data.train_size": 40, "data.val_size": 20, "data.test_size": 20, "data.image_size": 16, "optimizer.epochs": 1}
 SETS = [word for path, value in SMALL.items() for word in ("--set", f"{path}={value}")]
 
 TRIES = """
@@ -24,19 +24,19 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 import torch
-from trainables.backbones import build_model
-from trainables.code import Codes
+from trainables.recipe.model_torch import build_model
+from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe import Recipe, Run
-from trainables.train import train
-from trainables.weight import weigh
+from trainables.training.loop import train
+from trainables.recipe.cost import weigh
 
 small = dict(word.split("=") for word in sys.argv[1:])
-beside = {"encoding.kind": "ramp", "encoding.enters.kind": "concat", "encoding.enters.split": 0.25}
+beside = {"encoding.kind": "ramp", "encoding.injection.kind": "concat", "encoding.injection.split": 0.25}
 recipe = Recipe().put({**{path: int(value) for path, value in small.items()}, **beside})
 model = build_model(recipe)
 assert model.encoding.ramp.slope.shape == (16,)
 assert sum(value.numel() for value in model.parameters()) == weigh(recipe).parameters
-assert "trainables/encodings/ramp.py" in Codes()(recipe).files
+assert "trainables/encodings/ramp.py" in CodeDigests()(recipe).files
 with TemporaryDirectory() as folder:
     (measured,) = train(Run(recipe=recipe, seed=0), Path(folder))
     slope = torch.load(Path(folder) / "weights.pt")["encoding.ramp.slope"]

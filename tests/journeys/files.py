@@ -4,15 +4,17 @@ SMALL = """
 from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Budget, Halving, Search, Study
 from search_spaces.claim import AtLeast
-from trainables.catalog import EncodingSpec, Fourier, NoEncoding, Sinusoidal
-from trainables.recipe import AdamW, DRLoc, FromTrial, Recipe, RedGreen, TaughtByTrial, ViT
+from trainables.encodings import EncodingSpec, Fourier, NoEncoding, Sinusoidal
+from trainables.backbones import ViT
+from trainables.data import RedGreen
+from trainables.recipe import AdamW, DRLoc, FromTrial, Recipe, TaughtByTrial
 from pydantic import Field
 
 BASE = Recipe(
-    data=RedGreen(image=16, train=120, validation=40, test=60),
-    model=ViT(dim=16, heads=2),
+    data=RedGreen(image_size=16, train_size=120, val_size=40, test_size=60),
+    model=ViT(embed_dim=16, num_heads=2),
     encoding=Fourier(gamma=2.0),
-    optimiser=AdamW(epochs=2, batch=40, lr=0.01),
+    optimizer=AdamW(epochs=2, batch_size=40, lr=0.01),
 )
 """
 
@@ -27,7 +29,7 @@ class Spiral(EncodingSpec):
 
     def build(self, widths, grid, depth):
         import torch
-        from trainables.encoding import Code
+        from trainables.encodings.encoding_torch import Code
 
         class Module(Code):
             def __init__(self, turns):
@@ -66,7 +68,7 @@ study = Study(
     plan=Ablation(
         arms={"none": {"encoding": NoEncoding()}, "wave": {}, "sine": {"encoding": Sinusoidal()}}, baseline="none"
     ),
-    budgets={"small": Budget(values={}), "long": Budget(values={"data.train": 400, "optimiser.epochs": 40}, seeds=1)},
+    budgets={"small": Budget(values={}), "long": Budget(values={"data.train_size": 400, "optimizer.epochs": 40}, seeds=1)},
     seeds=2,
 )
 """
@@ -79,7 +81,7 @@ REACH = (
 study = Study(
     name="reach",
     question="How far?",
-    base=BASE.put({"optimiser.epochs": 4}),
+    base=BASE.put({"optimizer.epochs": 4}),
     plan=Search(
         space=Space({"encoding.gamma": Real(low=0.1, high=30.0, log=True)}),
         first=({"encoding.gamma": 2.0},),
@@ -96,7 +98,7 @@ PRETRAINED = (
     SMALL
     + """
 DIRECTION = {"data.task": "direction4"}
-DISTANCE = {"data.task": "absolute", "start": FromTrial(values=DIRECTION, part="encoding").plain()}
+DISTANCE = {"data.task": "absolute", "init": FromTrial(values=DIRECTION, part="encoding").plain()}
 study = Study(
     name="pretrained",
     question="Does pretraining help?",
@@ -104,8 +106,8 @@ study = Study(
     plan=Ablation(
         arms={
             "scratch": {},
-            "once": {"start": FromTrial(values=DIRECTION, part="encoding").plain()},
-            "twice": {"start": FromTrial(values=DISTANCE, part="encoding").plain()},
+            "once": {"init": FromTrial(values=DIRECTION, part="encoding").plain()},
+            "twice": {"init": FromTrial(values=DISTANCE, part="encoding").plain()},
         },
         baseline="scratch",
     ),
@@ -121,10 +123,10 @@ PLUGGED = (
 FILE = {"kind": "from_file", "path": "weights.pt", "sha256": "SHA256"}
 study = Study(
     name="plugged",
-    question="Does position plugged into a trained trunk help?",
-    base=BASE.put({"encoding.kind": "gabor", "start": {**FILE, "part": "backbone"}, "learns": "position"}),
+    question="Does position plugged into a trained backbone help?",
+    base=BASE.put({"encoding.kind": "gabor", "init": {**FILE, "part": "backbone"}, "trainable": "position"}),
     plan=Ablation(
-        arms={"gabor": {}, "table": {"encoding.kind": "learnable", "start": FILE, "learns": "all"}}, baseline="table"
+        arms={"gabor": {}, "table": {"encoding.kind": "learnable", "init": FILE, "trainable": "all"}}, baseline="table"
     ),
     seeds=1,
 )
@@ -139,10 +141,10 @@ DISTILLED = (
 study = Study(
     name="distilled",
     question="Does a teacher help?",
-    base=BASE.put({"model.read_out": "distilled", "teacher": TaughtByTrial(values={"model.depth": 2})}),
+    base=BASE.put({"model.pool": "distilled", "teacher": TaughtByTrial(values={"model.depth": 2})}),
     plan=Ablation(
         arms={
-            "alone": {"model.read_out": "class", "teacher.kind": "none"},
+            "alone": {"model.pool": "token", "teacher.kind": "none"},
             "taught": {},
             "localised": {"auxiliary": DRLoc(pairs=4, hidden=8)},
         },

@@ -1,4 +1,4 @@
-"""Weights of timm's in a file, given by a relative path: position learns on a frozen trunk, through the real engine."""
+"""Weights of timm's in a file, given by a relative path: position learns on a frozen backbone, through the real engine."""
 
 import hashlib
 import re
@@ -7,9 +7,9 @@ import pytest
 import torch
 from timm.models.vision_transformer import VisionTransformer
 
-from service.home import Home
-from service.journal import read
-from service.outcomes import Outcomes
+from service.storage.home import Home
+from service.storage.journal import read
+from service.storage.outcomes import Outcomes
 from tests.journeys.files import PLUGGED
 from tests.journeys.terminal import Terminal
 
@@ -19,8 +19,8 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def plugged(tmp_path_factory):
     terminal = Terminal(tmp_path_factory.mktemp("plugged"))
-    trunk = VisionTransformer(img_size=16, patch_size=4, embed_dim=16, depth=1, num_heads=2, num_classes=2)
-    terminal.weights = {name: value.clone() for name, value in trunk.state_dict().items()}
+    backbone = VisionTransformer(img_size=16, patch_size=4, embed_dim=16, depth=1, num_heads=2, num_classes=2)
+    terminal.weights = {name: value.clone() for name, value in backbone.state_dict().items()}
     file = terminal.folder / "weights.pt"
     torch.save({"model": terminal.weights}, file)
     terminal.text = PLUGGED.replace("SHA256", hashlib.sha256(file.read_bytes()).hexdigest())
@@ -41,9 +41,9 @@ def test_only_position_moved(plugged):
     runs = {Outcomes(home).get(key, code).run.recipe.encoding.kind: (key, code) for key, code in ended.items()}
     assert runs.keys() == {"gabor", "learnable"}
     learnt = torch.load(Outcomes(home).weights(*runs["gabor"]), weights_only=True)
-    trunk = {name for name in learnt if not name.startswith("encoding.")}
-    assert trunk == plugged.weights.keys() - {"pos_embed"}
-    assert all(torch.equal(learnt[name], plugged.weights[name]) for name in trunk)
+    backbone = {name for name in learnt if not name.startswith("encoding.")}
+    assert backbone == plugged.weights.keys() - {"pos_embed"}
+    assert all(torch.equal(learnt[name], plugged.weights[name]) for name in backbone)
     assert not torch.equal(
         torch.load(Outcomes(home).weights(*runs["learnable"]), weights_only=True)["norm.weight"],
         plugged.weights["norm.weight"],
@@ -72,7 +72,7 @@ def test_the_file_elsewhere_is_the_same_question(plugged):
 def test_another_files_content_fails_in_one_sentence(plugged):
     (plugged.folder / "plugged.py").write_text(plugged.text.replace('name="plugged"', 'name="other"'))
     torch.save({"other": torch.zeros(2, 3)}, plugged.folder / "weights.pt")
-    done = plugged.type("run", "./plugged.py", "--set", "optimiser.lr=0.02", "--seeds", "1")
+    done = plugged.type("run", "./plugged.py", "--set", "optimizer.lr=0.02", "--seeds", "1")
     assert done.code == 1
     assert "failed     2 runs; locus status other@" in done.out
     assert re.search(r"weights\.pt must have the SHA-256 [0-9a-f]{64}, got [0-9a-f]{64}", done.out), done.out + done.err

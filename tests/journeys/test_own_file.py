@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from search_spaces.study import Edition
-from service.home import Home
-from service.journal import read
-from service.mirror_store import look_up
-from service.outcomes import Outcomes
+from service.storage.home import Home
+from service.storage.journal import read
+from service.storage.outcomes import Outcomes
+from service.tracking.store import look_up
 from tests.journeys.files import SPIRAL
 from tests.journeys.terminal import Terminal
 from trainables.recipe import Recipe

@@ -2,8 +2,8 @@
 
 import pytest
 
-from service.home import Home
-from service.journal import read
+from service.storage.home import Home
+from service.storage.journal import read
 from tests.journeys.files import PRETRAINED
 from tests.journeys.terminal import Terminal
 

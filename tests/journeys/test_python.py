@@ -6,17 +6,17 @@ import pytest
 import torch
 
 import service
-from trainables.data import load
+from trainables.data.dataset_torch import load
 
 SMALL = {
-    "data.image": 16,
-    "data.train": 120,
-    "data.validation": 40,
-    "data.test": 60,
-    "model.dim": 16,
-    "model.heads": 2,
-    "optimiser.epochs": 2,
-    "optimiser.batch": 40,
+    "data.image_size": 16,
+    "data.train_size": 120,
+    "data.val_size": 40,
+    "data.test_size": 60,
+    "model.embed_dim": 16,
+    "model.num_heads": 2,
+    "optimizer.epochs": 2,
+    "optimizer.batch_size": 40,
 }
 GAMMA = {"encoding.gamma": service.Real(low=0.1, high=30.0, log=True)}
 pytestmark = pytest.mark.slow
@@ -99,7 +99,7 @@ def _test_score(result, arm, seed):
 
 
 def test_an_unnamed_call_is_known_by_what_it_asks(home, monkeypatch):
-    from service import verbs
+    from service import api as verbs
 
     asked = []
     monkeypatch.setattr(verbs, "run", lambda study, **orders: asked.append(study))

@@ -10,10 +10,11 @@ import pytest
 import service
 from search_spaces.library import find
 from search_spaces.study import Edition
-from service import editions
-from service.home import Home
-from service.journal import read
-from service.mirror_store import STUDY, look_up
+from service.execution.jobs import STUDY
+from service.storage import editions
+from service.storage.home import Home
+from service.storage.journal import read
+from service.tracking.store import look_up
 from tests.journeys.cluster import Cluster
 from tests.journeys.files import ENCODINGS
 from tests.journeys.terminal import Terminal
@@ -98,10 +99,10 @@ def test_it_is_submitted_stopped_and_goes_on(cluster, laptop):
 
 def test_a_refusal_over_there_is_one_line_here(cluster, laptop):
     wrong = laptop.type(
-        "submit", "./study.py", "--home", str(laptop.home), "--address", cluster.address, "--at-once", "9"
+        "submit", "./study.py", "--home", str(laptop.home), "--address", cluster.address, "--max-concurrent", "9"
     )
     assert wrong.code == 2
-    assert wrong.err.splitlines()[-1] == "locus: at-once must be at most 2 with 2 cores and 1 a run, got 9"
+    assert wrong.err.splitlines()[-1] == "locus: max-concurrent must be at most 2 with 2 cores and 1 a run, got 9"
     assert not os.path.exists(Home(laptop.home).study("encodings@small").root)
 
 

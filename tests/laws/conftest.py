@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 import torch
 
-from trainables import catalog, enters, indices
-from trainables.backbones.vit import PositionedViT
-from trainables.catalog import EncodingSpec, OwnEncoding
-from trainables.initial import draw
-from trainables.model_spec import Size
-from trainables.recipe import ViT
-from trainables.streams import torch_stream
+from trainables import encodings
+from trainables.backbones import Size, ViT
+from trainables.backbones.vit_torch import PositionedViT
+from trainables.encodings import EncodingSpec, OwnEncoding, injection, irpe, relative
+from trainables.rng_torch import torch_stream
+from trainables.training.init import draw
 
 TOYS = (Path(__file__).parent / "toys.py").read_text()
 
@@ -24,60 +23,62 @@ def toy(name: str, **knobs: Any) -> OwnEncoding:
 
 
 PEGS = (
-    catalog.PEG(form="dense"),
-    catalog.PEG(form="separable", padding="circular"),
-    catalog.PEG(form="depthwise_stack", places=(0,)),
-    catalog.PEG(form="dense_stack"),
-    catalog.PEG(padding="valid"),
-    catalog.PEG(into="query_key", places=(-1, 0)),
-    catalog.PEG(frozen=True),
+    encodings.PEG(form="dense"),
+    encodings.PEG(form="separable", padding="circular"),
+    encodings.PEG(form="depthwise_stack", places=(0,)),
+    encodings.PEG(form="dense_stack"),
+    encodings.PEG(padding="valid"),
+    encodings.PEG(into="query_key", places=(-1, 0)),
+    encodings.PEG(frozen=True),
 )
 
 EXAMPLES: dict[str, tuple[EncodingSpec, ...]] = {
-    "none": (catalog.NoEncoding(),),
+    "none": (encodings.NoEncoding(),),
     "learnable": (
-        catalog.Learnable(std=0.5),
-        catalog.Learnable(std=0.5, enters=enters.Add(blocks=2, shared=False)),
-        catalog.Learnable(std=0.5, enters=enters.Add(places=("query", "value"))),
-        catalog.Learnable(std=0.5, enters=enters.Concat(split=0.25)),
-        catalog.Learnable(std=0.5, enters=enters.Parts(parts=(1, 4))),
+        encodings.Learnable(std=0.5),
+        encodings.Learnable(std=0.5, injection=injection.Add(blocks=2, shared=False)),
+        encodings.Learnable(std=0.5, injection=injection.Add(places=("query", "value"))),
+        encodings.Learnable(std=0.5, injection=injection.Concat(split=0.25)),
+        encodings.Learnable(std=0.5, injection=injection.Parts(parts=(1, 4))),
     ),
-    "sinusoidal": (catalog.Sinusoidal(), catalog.Sinusoidal(enters=enters.Extend(channels=2))),
+    "sinusoidal": (encodings.Sinusoidal(), encodings.Sinusoidal(injection=injection.Extend(channels=2))),
     "learnable_sinusoidal": (
-        catalog.LearnableSinusoidal(),
-        catalog.LearnableSinusoidal(enters=enters.Concat(places=("query", "key", "value"))),
+        encodings.LearnableSinusoidal(),
+        encodings.LearnableSinusoidal(injection=injection.Concat(places=("query", "key", "value"))),
     ),
-    "fourier": (catalog.Fourier(gamma=1.5, hidden=7), catalog.Fourier(features=6, coordinates="unit", gamma=0.3)),
+    "fourier": (encodings.Fourier(gamma=1.5, hidden=7), encodings.Fourier(features=6, coordinates="unit", gamma=0.3)),
     "gabor": (
-        catalog.Gabor(),
-        catalog.Gabor(form="gabor", enters=enters.Parts(parts=(2, 3))),
-        catalog.Gabor(form="edge", enters=enters.Add(places=("value",), shared=False)),
+        encodings.Gabor(),
+        encodings.Gabor(form="gabor", injection=injection.Parts(parts=(2, 3))),
+        encodings.Gabor(form="edge", injection=injection.Add(places=("value",), shared=False)),
     ),
     "relative": (
-        catalog.Relative(),
-        catalog.Relative(value=True, shared=True),
-        catalog.Relative(offsets=indices.Clipped(reach=2), value=True),
+        encodings.Relative(),
+        encodings.Relative(value=True, shared=True),
+        encodings.Relative(offsets=relative.Clipped(reach=2), value=True),
     ),
     "irpe": (
-        catalog.IRPE(),
-        catalog.IRPE(mapping=indices.Cross(), on=("q", "k", "v"), shared_heads=False),
-        catalog.IRPE(mapping=indices.Euclidean(), index=indices.ClipRatio(), on=("k", "v"), shared=True),
-        catalog.IRPE(mapping=indices.Quantization(of="rank"), mode="bias", on=("q", "k")),
-        catalog.IRPE(mapping=indices.Product(), index=indices.Clip(beta=2.0), mode="bias", shared_heads=False),
+        encodings.IRPE(),
+        encodings.IRPE(mapping=irpe.Cross(), on=("q", "k", "v"), shared_heads=False),
+        encodings.IRPE(mapping=irpe.Euclidean(), index=irpe.ClipRatio(), on=("k", "v"), shared=True),
+        encodings.IRPE(mapping=irpe.Quantization(of="rank"), mode="bias", on=("q", "k")),
+        encodings.IRPE(mapping=irpe.Product(), index=irpe.Clip(beta=2.0), mode="bias", shared_heads=False),
     ),
-    "relative_bias": (catalog.RelativeBias(), catalog.RelativeBias(shared=True)),
-    "peg": (catalog.PEG(), catalog.PEG(places=(-1, 0), kernel=5), *PEGS),
+    "relative_bias": (encodings.RelativeBias(), encodings.RelativeBias(shared=True)),
+    "peg": (encodings.PEG(), encodings.PEG(places=(-1, 0), kernel=5), *PEGS),
     "composed": (
-        catalog.Composed(parts=(catalog.Fourier(enters=enters.Concat()), catalog.Learnable(), catalog.IRPE())),
-        catalog.Composed(parts=(catalog.Learnable(), catalog.RelativeBias())),
-        catalog.Composed(parts=(catalog.PEG(), catalog.Fourier(), catalog.Fourier(gamma=9.0))),
+        encodings.Composed(
+            parts=(encodings.Fourier(injection=injection.Concat()), encodings.Learnable(), encodings.IRPE())
+        ),
+        encodings.Composed(parts=(encodings.Learnable(), encodings.RelativeBias())),
+        encodings.Composed(parts=(encodings.PEG(), encodings.Fourier(), encodings.Fourier(gamma=9.0))),
     ),
     "toys.py:Spiral": (toy("Spiral"), toy("Spiral", turns=0.7)),
     "toys.py:Tide": (
         toy("Tide"),
-        toy("Tide", enters=enters.Concat(split=0.25)),
-        toy("Tide", enters=enters.Extend(channels=2, shared=False)),
-        toy("Tide", enters=enters.Parts(parts=(1, 2))),
+        toy("Tide", injection=injection.Concat(split=0.25)),
+        toy("Tide", injection=injection.Extend(channels=2, shared=False)),
+        toy("Tide", injection=injection.Parts(parts=(1, 2))),
     ),
     "toys.py:Beside": (toy("Beside", tokens=5), toy("Beside", q=2, k=2), toy("Beside", v=3), toy("Beside", extra=4)),
     "toys.py:Marker": (toy("Marker"),),
@@ -105,9 +106,9 @@ def make() -> Make:
     """A model in float64 of two blocks on a 3 x 5 grid; `spread` makes effects large."""
 
     def model(
-        encoding: EncodingSpec, read_out: str = "mean", seed: int = 0, spread: bool = False, size: Size = SIZE
+        encoding: EncodingSpec, pool: str = "avg", seed: int = 0, spread: bool = False, size: Size = SIZE
     ) -> PositionedViT:
-        made = PositionedViT(ViT(dim=16, depth=2, heads=2, patch=4, read_out=read_out), size, 3, encoding)
+        made = PositionedViT(ViT(embed_dim=16, depth=2, num_heads=2, patch_size=4, pool=pool), size, 3, encoding)
         draw(made, seed)
         if spread:
             for name, parameter in made.named_parameters():

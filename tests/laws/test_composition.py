@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from trainables.catalog import PEG, Composed, Fourier, Learnable, RelativeBias, Sinusoidal
-from trainables.encoding import Composition, Grid, Heads, PositionEncoding, Takes, Tokens, Widths
-from trainables.encodings import build
-from trainables.initial import draw
+from trainables.encodings import PEG, Composed, Fourier, Learnable, RelativeBias, Sinusoidal, Takes, Widths
+from trainables.encodings.build_torch import build
+from trainables.encodings.encoding_torch import Composition, Grid, Heads, PositionEncoding, Tokens
 from trainables.spec import SpecError
+from trainables.training.init import draw
 
 GRID = Grid(3, 5, prefix=1)
 WIDTHS = Widths(dim=16, heads=2, head_dim=8)

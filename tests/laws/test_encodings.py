@@ -4,27 +4,26 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from trainables.catalog import IRPE, KINDS, PEG, Composed, NoEncoding, RelativeBias, canonical
-from trainables.encodings import MODULES, irpe
-from trainables.host import no_decay
-from trainables.indices import Cross
+from trainables.encodings import IRPE, KINDS, PEG, Composed, NoEncoding, RelativeBias, canonical, irpe_torch
+from trainables.encodings.irpe import Cross
+from trainables.training.parameters import no_decay
 
 
 def test_every_kind_has_an_example_and_a_file(examples):
-    assert {kind for kind in examples if ".py:" not in kind} == {*KINDS} == {"none", "composed", *MODULES}
+    assert {kind for kind in examples if ".py:" not in kind} == {*KINDS}
     assert all(spec.kind == kind for kind, specs in examples.items() for spec in specs)
 
 
 def test_every_parameter_learns(encoding, make, images):
     model = make(encoding)
     before = {name: value.clone() for name, value in model.encoding.named_parameters()}
-    optimiser = torch.optim.SGD(model.parameters(), lr=1.0)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
     cross_entropy(model(images), torch.tensor([0, 2, 1, 2])).backward()
     learning = {name: value for name, value in model.encoding.named_parameters() if value.requires_grad}
     for name, value in learning.items():
         assert value.grad is not None, name
         assert torch.equal(value.grad != 0, reached(model.encoding, name)), name
-    optimiser.step()
+    optimizer.step()
     for name, value in model.encoding.named_parameters():
         assert torch.equal(value, before[name]) == (name not in learning), name
 
@@ -33,7 +32,7 @@ def reached(encoding, name):
     """Which entries of a parameter some pair of patches names: tables keep rows for offsets that a small grid lacks."""
     part, leaf = encoding.part(name.split(".")[0]), name.rpartition(".")[2]
     entries = torch.ones_like(encoding.get_parameter(name), dtype=torch.bool)
-    if isinstance(part, irpe.IRPE):
+    if isinstance(part, irpe_torch.IRPE):
         rows = entries.movedim(-2 if leaf == "v" else -1, -1)
         for mapped, index in enumerate(part.get_buffer("ids")):
             rows[:, mapped, ..., unnamed(index, rows.shape[-1])] = False
@@ -61,7 +60,7 @@ def test_shuffled_patches_are_told_apart_only_with_position(encoding, make, imag
 
 
 def test_the_class_token_hears_of_position(encoding, make, images):
-    model = make(encoding, "class", spread=True)
+    model = make(encoding, "token", spread=True)
     with torch.no_grad():
         apart = (model(images) - model(shuffled(images))).abs().amax()
     assert apart < 1e-12 if encoding.idle else apart > 1e-6
@@ -69,7 +68,7 @@ def test_the_class_token_hears_of_position(encoding, make, images):
 
 @pytest.mark.parametrize("half", [False, True], ids=["float32", "bfloat16"])
 def test_gradients_are_finite(encoding, make, images, half):
-    model = make(encoding, "class", spread=True).float()
+    model = make(encoding, "token", spread=True).float()
     with torch.autocast("cpu", torch.bfloat16, enabled=half):
         loss = cross_entropy(model(images.float()).float(), torch.tensor([0, 2, 1, 2]))
     loss.backward()
@@ -83,7 +82,7 @@ def test_gradients_are_finite(encoding, make, images, half):
     RelativeBias(),
 ], ids=["irpe", "irpe bias", "irpe cross", "relative_bias"])  # fmt: skip
 def test_tables_at_zero_change_nothing(spec, make, images):
-    model, plain = make(spec, "class"), make(NoEncoding(), "class")
+    model, plain = make(spec, "token"), make(NoEncoding(), "token")
     for block in [*model.blocks, *plain.blocks]:
         block.attn.fused_attn = False
     assert torch.equal(model(images), plain(images))
@@ -91,7 +90,7 @@ def test_tables_at_zero_change_nothing(spec, make, images):
 
 def test_nothing_stays_behind_when_the_model_moves(encoding, make, images):
     """On a device that holds no numbers: every tensor that a forward pass needs is a parameter or a buffer."""
-    model = make(encoding, "class").to("meta")
+    model = make(encoding, "token").to("meta")
     assert model(images.to("meta")).device.type == "meta"
 
 
@@ -126,7 +125,7 @@ def test_names_begin_with_the_kind(encoding, make):
 
 
 def test_only_maps_decay(encoding, make):
-    model = make(encoding, "class")
+    model = make(encoding, "token")
     decaying = {name for name, _ in model.named_parameters()} - no_decay(model)
     maps = {"qkv.weight", "proj.weight", "fc1.weight", "fc2.weight", "head.weight", "mlp.0.weight", "mlp.2.weight"}
     assert all(any(name.endswith(end) for end in maps) for name in decaying)

@@ -4,23 +4,27 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from trainables.catalog import IRPE, PEG, Composed, Learnable
-from trainables.checkpoint import write
-from trainables.host import no_decay
-from trainables.optimiser import adamw
-from trainables.recipe import FromTrial, Recipe, RedGreen, ViT
-from trainables.train import begin
+from trainables.backbones import ViT
+from trainables.data import RedGreen
+from trainables.encodings import IRPE, PEG, Composed, Learnable
+from trainables.recipe import FromTrial, Recipe
+from trainables.training.checkpoint import write
+from trainables.training.loop import begin
+from trainables.training.optimizer import adamw
+from trainables.training.parameters import no_decay
 
 
 def recipe(encoding, **values):
-    return Recipe(data=RedGreen(image=16), model=ViT(dim=16, depth=2, heads=2), encoding=encoding, **values)
+    return Recipe(
+        data=RedGreen(image_size=16), model=ViT(embed_dim=16, depth=2, num_heads=2), encoding=encoding, **values
+    )
 
 
 def step(model, spec):
     images = torch.randn(4, 3, 16, 16, generator=torch.Generator().manual_seed(0))
-    optimiser = adamw(model, spec.optimiser, no_decay(model))
+    optimizer = adamw(model, spec.optimizer, no_decay(model))
     cross_entropy(model(images), torch.tensor([0, 1, 1, 0])).backward()
-    optimiser.step()
+    optimizer.step()
 
 
 @pytest.mark.parametrize("form", ["depthwise", "separable"])
@@ -35,7 +39,7 @@ def test_frozen_at_random(form):
 
 def test_frozen_from_a_learned_start(tmp_path):
     """The parent is the same recipe with a PEG that learns; the child takes its encoding alone."""
-    spec = recipe(PEG(frozen=True), start=FromTrial(values={"encoding.frozen": False}, part="encoding"))
+    spec = recipe(PEG(frozen=True), init=FromTrial(values={"encoding.frozen": False}, part="encoding"))
     parent = begin(spec.parent, seed=1)
     assert all(value.requires_grad for value in parent.parameters())
     step(parent, spec.parent)
@@ -49,7 +53,7 @@ def test_frozen_from_a_learned_start(tmp_path):
 
 
 def test_a_frozen_part_leaves_the_others_learning():
-    spec = recipe(Composed(parts=(PEG(frozen=True), IRPE())), learns="position")
+    spec = recipe(Composed(parts=(PEG(frozen=True), IRPE())), trainable="position")
     model = begin(spec, seed=1)
     learning = {name for name, value in model.named_parameters() if value.requires_grad}
     assert learning == {"encoding.irpe.tables.k"}

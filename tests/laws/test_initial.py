@@ -6,14 +6,15 @@ import pytest
 import torch
 from torch import nn
 
-from trainables.backbones import build_model
-from trainables.backbones.vit import PositionedViT
-from trainables.catalog import PEG, Composed, Fourier, Learnable, NoEncoding, RelativeBias, Sinusoidal
-from trainables.encoding import PositionEncoding
-from trainables.host import trainable
-from trainables.initial import draw
-from trainables.recipe import Recipe, ViT
+from trainables.backbones import ViT
+from trainables.backbones.vit_torch import PositionedViT
+from trainables.encodings import PEG, Composed, Fourier, Learnable, NoEncoding, RelativeBias, Sinusoidal
+from trainables.encodings.encoding_torch import PositionEncoding
+from trainables.recipe import Recipe
+from trainables.recipe.model_torch import build_model
 from trainables.spec import SpecError
+from trainables.training.init import draw
+from trainables.training.parameters import set_trainable
 
 ARMS = (
     NoEncoding(), Learnable(), Sinusoidal(), RelativeBias(), PEG(), PEG(places=(0, -1)), Fourier(),
@@ -87,7 +88,7 @@ def test_types_begin_at_the_same_point():
 ])  # fmt: skip
 def test_spread_of_the_start(name, std, bound):
     encoding = Composed(parts=(Learnable(), Fourier(gamma=2.0), PEG()))
-    value = dict(arm(encoding, dim=256).named_parameters())[name]
+    value = dict(arm(encoding, embed_dim=256).named_parameters())[name]
     assert abs(value.std().item() / std - 1) < 0.2
     assert value.abs().max() <= bound
 
@@ -114,16 +115,16 @@ def test_a_parameter_that_nobody_starts_is_an_error():
 
 def test_only_position_learns(encoding, make):
     model = make(encoding)
-    trainable(model, "all")
+    set_trainable(model, "all")
     learning = {name for name, value in model.named_parameters() if value.requires_grad}
     frozen = {name for name, _ in model.named_parameters()} - learning
     assert bool(frozen) == getattr(encoding, "frozen", False)
     assert all(name.startswith("encoding.") for name in frozen)
     if not any(name.startswith("encoding.") for name in learning):
         with pytest.raises(SpecError, match=r"nothing of the encoding learns, got 'position'"):
-            trainable(model, "position")
+            set_trainable(model, "position")
         return
-    trainable(model, "position")
+    set_trainable(model, "position")
     assert {name.split(".")[0] for name, value in model.named_parameters() if value.requires_grad} == {"encoding"}
-    trainable(model, "all")
+    set_trainable(model, "all")
     assert {name for name, value in model.named_parameters() if value.requires_grad} == learning

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from trainables.catalog import (
+from trainables.backbones import ViT
+from trainables.encodings import (  # fmt: skip
     IRPE,
     PEG,
     Add,
@@ -15,31 +16,30 @@ from trainables.catalog import (
     Gabor,
     Learnable,
     LearnableSinusoidal,
-    Parts,
     Relative,
     RelativeBias,
     Sinusoidal,
-)  # fmt: skip
-from trainables.code import Codes, encoding_files
-from trainables.encodings import ENTRIES, MODULES
-from trainables.indices import Clipped, Cross, Piecewise, Product
-from trainables.recipe import Recipe, Run, ViT
+)
+from trainables.encodings.irpe import Cross, Piecewise, Product
+from trainables.encodings.relative import Clipped
+from trainables.recipe import Recipe, Run
+from trainables.recipe.code_digest import CodeDigests
 from trainables.spec import SpecError
 
 ROOT = Path(__file__).parents[2]
 
 PINNED = {
-    "7dc4202e4e7c96c9": Recipe(),
-    "56364064dd9b2455": Recipe(encoding=Learnable()),
-    "933e6cf00e7404b9": Recipe(encoding=Learnable(std=0.5)),
-    "57fdd907181f23c9": Recipe(encoding=Sinusoidal()),
-    "8bf992341e4c8f15": Recipe(encoding=LearnableSinusoidal()),
-    "13ebb2335c10ea75": Recipe(encoding=Fourier()),
-    "3e4779af7ce10624": Recipe(encoding=Fourier(gamma=1.5, features=8, coordinates="unit")),
-    "1958716d983fb200": Recipe(encoding=RelativeBias(shared=True)),
-    "dbfcbca67e579c51": Recipe(encoding=PEG()),
-    "59128a865eb4608f": Recipe(encoding=PEG(places=(-1, 0), kernel=5), model=ViT(depth=2, read_out="mean")),
-    "e492ed746c15c58f": Recipe(encoding=Composed(parts=(Learnable(), RelativeBias(shared=True)))),
+    "a0b668e359f4129b": Recipe(),
+    "f0957571a09fa77e": Recipe(encoding=Learnable()),
+    "46f29d1e5e45cee4": Recipe(encoding=Learnable(std=0.5)),
+    "0d761bfde69fa78b": Recipe(encoding=Sinusoidal()),
+    "330d21b90e253dc1": Recipe(encoding=LearnableSinusoidal()),
+    "81f554c69fb35b69": Recipe(encoding=Fourier()),
+    "56fe78b5521d3592": Recipe(encoding=Fourier(gamma=1.5, features=8, coordinates="unit")),
+    "63db3eb26f1e52d5": Recipe(encoding=RelativeBias(shared=True)),
+    "b2f5d7dc5b61d8cb": Recipe(encoding=PEG()),
+    "ca3a892c3dd625ba": Recipe(encoding=PEG(places=(-1, 0), kernel=5), model=ViT(depth=2, pool="avg")),
+    "c00e982b98bf880f": Recipe(encoding=Composed(parts=(Learnable(), RelativeBias(shared=True)))),
 }
 
 
@@ -49,28 +49,32 @@ def test_keys_stay(key):
 
 
 def test_a_nested_default_goes_unsaid():
-    assert Learnable(enters=Add()).identity() == {"kind": "learnable"}
+    assert Learnable(injection=Add()).identity() == {"kind": "learnable"}
     assert IRPE(mapping=Product(), index=Piecewise()).identity() == {"kind": "irpe"}
-    assert Learnable(enters=Concat()).identity() == {"kind": "learnable", "enters": {"kind": "concat"}}
+    assert Learnable(injection=Concat()).identity() == {"kind": "learnable", "injection": {"kind": "concat"}}
     said = Relative(offsets=Clipped(reach=4), value=True).identity()
     assert said == {"kind": "relative", "offsets": {"kind": "clipped", "reach": 4}, "value": True}
 
 
 def test_paths_reach_into_nested_specs():
     recipe = Recipe(encoding=Composed(parts=(Learnable(), IRPE())))
-    put = recipe.put({"encoding.parts.1.index.beta": 5.0, "encoding.parts.0.enters.kind": "concat"})
+    put = recipe.put({"encoding.parts.1.index.beta": 5.0, "encoding.parts.0.injection.kind": "concat"})
     assert put.encoding.parts[1].index == Piecewise(beta=5.0)
-    assert put.encoding.parts[0].enters == Concat()
-    assert put.get("encoding.parts.0.enters.split") == 0.5
+    assert put.encoding.parts[0].injection == Concat()
+    assert put.get("encoding.parts.0.injection.split") == 0.5
     assert Recipe.read(put.plain()) == put
 
 
 def test_a_kind_and_a_path_into_what_it_begins_with():
     put = Recipe().put({"encoding.kind": "irpe", "encoding.index.alpha": 1.0, "encoding.mapping.kind": "cross"})
     assert put.encoding == IRPE(mapping=Cross(), index=Piecewise(alpha=1.0))
-    values = {"encoding.parts.0.kind": "gabor", "encoding.parts.0.enters.kind": "extend", "encoding.parts.1.kernel": 5}
+    values = {
+        "encoding.parts.0.kind": "gabor",
+        "encoding.parts.0.injection.kind": "extend",
+        "encoding.parts.1.kernel": 5,
+    }
     put = Recipe(encoding=Composed(parts=(Learnable(), PEG()))).put(values)
-    assert put.encoding == Composed(parts=(Gabor(enters=Extend()), PEG(kernel=5)))
+    assert put.encoding == Composed(parts=(Gabor(injection=Extend()), PEG(kernel=5)))
     with pytest.raises(SpecError, match=r"no field 'encoding\.index\.ratio'; known: kind, alpha, beta, gamma"):
         Recipe().put({"encoding.kind": "irpe", "encoding.index.ratio": 1.0})
 
@@ -81,19 +85,14 @@ def test_knobs_by_position_leave_out_how_a_code_enters():
     assert Extend(4, shared=False) == Extend(channels=4, shared=False)
 
 
+def files(encoding) -> set[str]:
+    """The files of the folder of encodings that compute an encoding, beside those of every training."""
+    codes = CodeDigests()
+    return {*codes.files(Recipe(encoding=encoding))} - {*codes.files(Recipe())}
+
+
 def test_files_that_compute_an_encoding():
-    assert encoding_files(Learnable()) == {"encodings/absolute.py", "resample.py"}
-    twice = Learnable(enters=Add(blocks=2))
-    assert encoding_files(twice) == encoding_files(Learnable()) | {"encodings/addition.py"}
-    assert encoding_files(IRPE()) == {"encodings/irpe.py", "encodings/lookup.py"}
-    assert "encodings/logit_parts.py" in encoding_files(Gabor(enters=Parts()))
-    assert "encodings/concatenation.py" not in encoding_files(Composed(parts=(PEG(), Gabor())))
-    files = {f"encodings/{name.partition(':')[0]}.py" for name in [*MODULES.values(), *ENTRIES.values()]}
-    there = {f"encodings/{path.name}" for path in (ROOT / "trainables" / "encodings").glob("*.py")}
-    assert there - files == {"encodings/__init__.py", "encodings/lookup.py"}
-
-
-def test_the_way_of_entering_is_part_of_the_code():
-    codes = Codes()
-    plain, beside = (codes(Recipe(encoding=Learnable(enters=how))) for how in (Add(), Concat()))
-    assert "trainables/encodings/concatenation.py" in plain.changed(beside)
+    table = {"encodings/learnable.py", "encodings/learnable_torch.py", "encodings/resample_torch.py"}
+    assert files(Learnable()) == files(Learnable(injection=Concat())) == table
+    assert files(IRPE()) == {f"encodings/{name}.py" for name in ("irpe", "irpe_torch", "pair_lookup_torch")}
+    assert files(Composed(parts=(PEG(), Gabor()))) == files(PEG()) | files(Gabor())

@@ -2,12 +2,13 @@
 
 import pytest
 
-from trainables.catalog import PEG, Composed, Gabor, Learnable
-from trainables.enters import Add
-from trainables.model_spec import DEIT_TINY
-from trainables.recipe import NoTeacher, Recipe, RedGreen, TaughtByTrial, ViT
-from trainables.train import begin
-from trainables.weight import weigh
+from trainables.backbones import ViT
+from trainables.backbones.vit import DEIT_TINY
+from trainables.data import RedGreen
+from trainables.encodings import PEG, Add, Composed, Gabor, Learnable
+from trainables.recipe import NoTeacher, Recipe, TaughtByTrial
+from trainables.recipe.cost import weigh
+from trainables.training.loop import begin
 
 UNCOUNTED = ("toys.py:Spiral", "toys.py:Beside", "toys.py:Marker")
 """Encodings of one's own that do not say how many parameters they have."""
@@ -17,14 +18,14 @@ SIZE = (3, 12, 20)
 TEACHERS = {"distilled": TaughtByTrial(values={})}
 
 
-@pytest.mark.parametrize("read_out", ["class", "mean", "distilled"])
-def test_what_learns_is_counted(encoding, read_out, monkeypatch):
+@pytest.mark.parametrize("pool", ["token", "avg", "distilled"])
+def test_what_learns_is_counted(encoding, pool, monkeypatch):
     monkeypatch.setattr(RedGreen, "size", property(lambda self: SIZE))
     if encoding.kind in UNCOUNTED:
         pytest.skip("it does not count")
-    model = ViT(dim=16, heads=2, depth=2, read_out=read_out)
+    model = ViT(embed_dim=16, num_heads=2, depth=2, pool=pool)
     for learns in ("all", "position") if encoding.learnt(model.shapes(SIZE)[0]) else ("all",):
-        recipe = Recipe(model=model, encoding=encoding, learns=learns, teacher=TEACHERS.get(read_out, NoTeacher()))
+        recipe = Recipe(model=model, encoding=encoding, trainable=learns, teacher=TEACHERS.get(pool, NoTeacher()))
         built = [(value.numel(), value.requires_grad) for value in begin(recipe, 0).parameters()]
         weight = weigh(recipe)
         assert weight.parameters == sum(count for count, _ in built)
@@ -32,7 +33,7 @@ def test_what_learns_is_counted(encoding, read_out, monkeypatch):
 
 
 def own(form, *places):
-    return Gabor(form=form, enters=Add(places=places, shared=False))
+    return Gabor(form=form, injection=Add(places=places, shared=False))
 
 
 IN_QK, IN_V = own("gabor+edge", "query", "key"), own("edge", "value")
@@ -42,12 +43,12 @@ IN_QK, IN_V = own("gabor+edge", "query", "key"), own("edge", "value")
     (IN_QK, 64_512),
     (Composed(parts=(IN_QK, IN_V)), 78_336),
     (Composed(parts=(IN_QK, IN_V, PEG(frozen=True))), 78_336),
-    (Learnable(enters=Add(places=("query", "key"), shared=False)), 907_776),
+    (Learnable(injection=Add(places=("query", "key"), shared=False)), 907_776),
 ])  # fmt: skip
 def test_published_counts_of_what_learns(spec, count, monkeypatch):
     """Gabor paper, table 3: DeiT-Ti frozen, position alone learns."""
     monkeypatch.setattr(RedGreen, "size", property(lambda self: (3, 224, 224)))
     recipe = Recipe(model=DEIT_TINY, encoding=spec)
-    assert weigh(recipe.put({"learns": "position"})).learnt == count
+    assert weigh(recipe.put({"trainable": "position"})).learnt == count
     frozen = 192 * 10 if isinstance(spec, Composed) and len(spec.parts) == 3 else 0
     assert weigh(recipe).learnt == weigh(recipe).parameters - frozen

@@ -7,8 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainables.backbones.vit import PositionedViT
-from trainables.catalog import (
+from trainables.backbones import ViT
+from trainables.backbones.vit_torch import PositionedViT
+from trainables.encodings import (  # fmt: skip
     IRPE,
     KINDS,
     PEG,
@@ -19,14 +20,14 @@ from trainables.catalog import (
     Relative,
     RelativeBias,
     Sinusoidal,
-)  # fmt: skip
-from trainables.encoding import Grid, Heads, Tokens, Widths
-from trainables.encodings import build
-from trainables.encodings.fourier import fourier_features, scaled_coordinates
-from trainables.encodings.irpe import bucket_ids
-from trainables.indices import Clip, Cross, Euclidean, Piecewise, Product, Quantization, buckets
-from trainables.initial import draw
-from trainables.recipe import ViT
+    Widths,
+)
+from trainables.encodings.build_torch import build
+from trainables.encodings.encoding_torch import Grid, Heads, Tokens
+from trainables.encodings.fourier_torch import fourier_features, scaled_coordinates
+from trainables.encodings.irpe import Clip, Cross, Euclidean, Piecewise, Product, Quantization, buckets
+from trainables.encodings.irpe_torch import bucket_ids
+from trainables.training.init import draw
 
 
 def module(spec: EncodingSpec, grid: Grid):
@@ -167,11 +168,11 @@ def test_a_circular_convolution_moves_with_the_image(rows, columns, down, right,
 
 
 @settings(max_examples=10, deadline=None)
-@given(
-    seed=st.integers(0, 10_000), heads=st.sampled_from([1, 2, 4]), read_out=st.sampled_from(["class", "mean", "gap"])
-)
-def test_without_position_the_order_of_patches_is_nothing(seed, heads, read_out):
-    model = PositionedViT(ViT(dim=8, depth=2, heads=heads, patch=2, read_out=read_out), (1, 4, 6), 3, NoEncoding())
+@given(seed=st.integers(0, 10_000), heads=st.sampled_from([1, 2, 4]), pool=st.sampled_from(["token", "avg", "gap"]))
+def test_without_position_the_order_of_patches_is_nothing(seed, heads, pool):
+    model = PositionedViT(
+        ViT(embed_dim=8, depth=2, num_heads=heads, patch_size=2, pool=pool), (1, 4, 6), 3, NoEncoding()
+    )
     draw(model, seed)
     model = model.double()
     order = torch.randperm(6, generator=torch.Generator().manual_seed(seed))
@@ -185,7 +186,9 @@ def test_without_position_the_order_of_patches_is_nothing(seed, heads, read_out)
 def test_undirected_terms_and_a_mean_do_not_tell_left_from_right(mapping):
     """With mean pooling a reflected image looks the same to undirected mappings, and only to them."""
     grid = (3, 4, 6)
-    model = PositionedViT(ViT(dim=16, depth=2, heads=2, patch=2, read_out="mean"), grid, 3, IRPE(mapping=mapping))
+    model = PositionedViT(
+        ViT(embed_dim=16, depth=2, num_heads=2, patch_size=2, pool="avg"), grid, 3, IRPE(mapping=mapping)
+    )
     for value in model.parameters():
         torch.nn.init.normal_(value, std=0.4)
     model = model.double()

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from trainables.catalog import Composed, Learnable, NoEncoding, OwnEncoding
+from trainables.encodings import Composed, Learnable, NoEncoding, OwnEncoding
 from trainables.spec import LocusError, SpecError
 
 
@@ -18,11 +18,11 @@ def toy(examples):
 
 
 def test_concat_makes_the_patch_embedding_narrower(toy, make, images):
-    concat = make(toy("Beside", tokens=6), "class")
+    concat = make(toy("Beside", tokens=6), "token")
     assert concat.patch_embed.proj.weight.shape == (10, 3, 4, 4)
     assert concat.cls_token.shape == (1, 1, 10)
     assert concat.encoding.Beside.tables["tokens"].shape == (16, 6)
-    added = make(Learnable(), "class")
+    added = make(Learnable(), "token")
     counts = [sum(value.numel() for value in model.parameters()) for model in (added, concat)]
     assert (
         counts[0] - counts[1] == 6 * (3 * 4 * 4 + 1) + 6 + 16 * 10
@@ -31,7 +31,7 @@ def test_concat_makes_the_patch_embedding_narrower(toy, make, images):
 
 def test_concat_is_addition_of_what_fills_other_channels(toy, make, images):
     """[content, position] = [content, 0] + [0, position]: the same numbers as a table in a model of full width."""
-    concat, added = make(toy("Beside", tokens=6), "class", spread=True), make(Learnable(), "class")
+    concat, added = make(toy("Beside", tokens=6), "token", spread=True), make(Learnable(), "token")
     state = {name: value for name, value in concat.state_dict().items() if not name.startswith("encoding.")}
     for name in ("patch_embed.proj.weight", "patch_embed.proj.bias", "cls_token"):
         full = torch.zeros_like(dict(added.named_parameters())[name])
@@ -102,7 +102,7 @@ def test_two_that_take_leave_room_for_each_other(toy, make, images):
 
 def test_an_encoding_that_builds_something_else_is_an_error(make):
     source = (
-        "from trainables.catalog import EncodingSpec\n"
+        "from trainables.encodings import EncodingSpec\n"
         "class Wrong(EncodingSpec):\n    kind: str = 'w.py:Wrong'\n"
         "    def build(self, widths, grid, depth):\n        return 3\n"
         "class Bare(EncodingSpec):\n    kind: str = 'w.py:Bare'\n"

@@ -5,10 +5,9 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from trainables.catalog import EncodingSpec
-from trainables.encoding import Code, PositionEncoding, Takes
-from trainables.enters import CodeSpec
-from trainables.resample import resampled_table
+from trainables.encodings import CodeSpec, EncodingSpec, Takes
+from trainables.encodings.encoding_torch import Code, PositionEncoding
+from trainables.encodings.resample_torch import resampled_table
 
 
 class Spiral(EncodingSpec):

@@ -10,13 +10,14 @@ from pathlib import Path
 from search_spaces.claim import AtChance, AtLeast, Better, Equivalent
 from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Edition, Halving, Published, Search, Study, Trial
-from service.home import Home
-from service.journal import Confirms, Counts, Ended, FailedWith, Journal, Measured, Planned, Started, StoppedAt
-from service.outcomes import Answered, Outcomes
-from trainables.catalog import Fourier
-from trainables.code import Codes
-from trainables.outcome import Completed, Diverged, Measurement, at_side
-from trainables.recipe import Recipe, RedGreen, Run
+from service.storage.home import Home
+from service.storage.journal import Confirms, Counts, Ended, FailedWith, Journal, Measured, Planned, Started, StoppedAt
+from service.storage.outcomes import Answered, Outcomes
+from trainables.data import RedGreen
+from trainables.encodings import Fourier
+from trainables.recipe import Recipe, Run
+from trainables.recipe.code_digest import CodeDigests
+from trainables.recipe.outcome import Completed, Diverged, Measurement, at_image_size
 
 EPOCHS = 8
 ENVIRONMENT = {"torch": "2.15.0", "python": "3.11.2", "timm": "1.0.31", "device": "cpu", "threads": 1}
@@ -26,7 +27,7 @@ class ByHand:
     """Writes a study's facts: `plan` a trial, then `complete`, `stop`, `diverge` or `fail` its runs."""
 
     def __init__(self, root: Path, edition: Edition) -> None:
-        self.home, self.edition, self.codes = Home(root), edition, Codes()
+        self.home, self.edition, self.codes = Home(root), edition, CodeDigests()
         self.outcomes = Outcomes(self.home)
         folder = self.home.study(edition.id)
         folder.root.mkdir(parents=True)
@@ -89,7 +90,7 @@ class ByHand:
 
 
 def base() -> Recipe:
-    return Recipe(data=RedGreen(task="direction"), encoding=Fourier(gamma=2.5)).put({"optimiser.epochs": EPOCHS})
+    return Recipe(data=RedGreen(task="direction"), encoding=Fourier(gamma=2.5)).put({"optimizer.epochs": EPOCHS})
 
 
 def search() -> Study:
@@ -205,8 +206,12 @@ def ablated(root: Path) -> str:
 
 def at_sides(root: Path) -> str:
     """Three arms of three seeds tested at two further sides; a seed of one diverged."""
-    base_, arms = base().put({"sizes": [24, 64]}), {name: ARMS[name] for name in ("none", "learnable", "peg")}
-    claims = (Better("peg", "learnable", 0.2, side=64), AtLeast("peg", 0.9, side=24), AtChance("none", 0.05, side=48))
+    base_, arms = base().put({"test_sizes": [24, 64]}), {name: ARMS[name] for name in ("none", "learnable", "peg")}
+    claims = (
+        Better("peg", "learnable", 0.2, image_size=64),
+        AtLeast("peg", 0.9, image_size=24),
+        AtChance("none", 0.05, image_size=48),
+    )
     study = Study(
         name="sides", question="What stays at other sides?", base=base_, plan=Ablation(arms, "none"), claims=claims
     )
@@ -219,7 +224,9 @@ def at_sides(root: Path) -> str:
             trial = hand.plan("trial", number, values, name)
             for seed in range(3):
                 own, *others = (round(mean + 0.002 * seed, 3) for mean in means[name])
-                sides = {at_side("test/accuracy", side): score for side, score in zip((24, 64), others, strict=True)}
+                sides = {
+                    at_image_size("test/accuracy", side): score for side, score in zip((24, 64), others, strict=True)
+                }
                 if (name, seed) == ("learnable", 1):
                     hand.diverge(trial, seed, 5)
                 else:

@@ -15,14 +15,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from search_spaces.study import Edition
-from service import editions
-from service.driver import FINISHED, Driver
-from service.home import Home
-from service.journal import Journal
-from service.placement import Placement
-from trainables.outcome import Diverged, Measurement
+from service.execution.driver import FINISHED, Driver
+from service.planning.placement import Placement
+from service.storage import editions
+from service.storage.home import Home
+from service.storage.journal import Journal
+from trainables.launch.job import Task
 from trainables.recipe import Recipe, Run
-from trainables.task import Task
+from trainables.recipe.outcome import Diverged, Measurement
 
 
 class CutError(Exception):
@@ -37,7 +37,7 @@ def reach(recipe: Recipe) -> float:
 
 def measure(run: Run, epoch: int) -> Measurement:
     """What an epoch shows: it rises to `reach`, with noise that the seed decides."""
-    epochs = run.recipe.optimiser.epochs
+    epochs = run.recipe.optimizer.epochs
     noise = random.Random(f"{run.key} {epoch}").gauss(0, 0.01)
     value = 0.5 + (reach(run.recipe) - 0.5) * (1 - math.exp(-3 * epoch / epochs)) + noise
     values = {"train/loss": 1 - value, "val/accuracy": value, "time/epoch_s": random.random()}
@@ -58,11 +58,11 @@ class Toy:
         self,
         driver: Driver,
         chance: random.Random,
-        at_once: int = 1,
+        max_concurrent: int = 1,
         fails: Callable[[Task, int], bool] = lambda task, epoch: False,
         cut: int | None = None,
     ) -> None:
-        self.driver, self.chance, self.at_once, self.fails, self.cut = driver, chance, at_once, fails, cut
+        self.driver, self.chance, self.max_concurrent, self.fails, self.cut = driver, chance, max_concurrent, fails, cut
         self.trained: Counter[tuple[str, int]] = Counter()
         self.workers: dict[str, tuple[Task, Iterator[Measurement | Diverged]]] = {}
         self.order: list[Run] = []
@@ -77,7 +77,7 @@ class Toy:
             self._advance(self.chance.choice(sorted(self.workers)))
 
     def _fill(self) -> bool:
-        while len(self.workers) < self.at_once:
+        while len(self.workers) < self.max_concurrent:
             task = self.driver.next()
             if not isinstance(task, Task):
                 return task is FINISHED
@@ -91,14 +91,14 @@ class Toy:
         checkpoint = Path(task.folder) / "checkpoint.pt"
         done = int(checkpoint.read_text()) if checkpoint.exists() else 0
         yield from (measure(task.run, epoch) for epoch in range(1, done + 1))
-        for epoch in range(done + 1, task.run.recipe.optimiser.epochs + 1):
+        for epoch in range(done + 1, task.run.recipe.optimizer.epochs + 1):
             if self.fails(task, epoch):
                 raise RuntimeError("the worker died")
             self.trained[task.run.key, epoch] += 1
             if epoch == cliff(task.run):
                 yield Diverged(epoch=epoch, reason="train/loss not finite")
                 return
-            if epoch == task.run.recipe.optimiser.epochs:
+            if epoch == task.run.recipe.optimizer.epochs:
                 (Path(task.folder) / "weights.pt").write_text(task.run.key)
             if self.chance.random() < 0.6 or self.driver.stop:
                 checkpoint.write_text(str(epoch))
@@ -138,7 +138,7 @@ def driving(home: Home, edition: Edition, **orders) -> Iterator[Driver]:
     folder = home.study(edition.id)
     with Journal(folder.journal, folder.lock) as journal:
         editions.keep(edition, home)
-        driver = Driver(edition, home, journal, Placement(at_once=2), **orders)
+        driver = Driver(edition, home, journal, Placement(max_concurrent=2), **orders)
         driver.begin()
         yield driver
 

@@ -1,41 +1,26 @@
-"""Which file computes which trunk: a line here, a spec in `model_spec.py` or beside it, a class in the file.
+"""The list of backbones: a backbone is one pair of files of this folder and one line here.
 
-The class is a `trainables.host.Host`, made as `Class(spec, size, outputs, encoding)`.
+`x.py` says which backbone, with which numbers; the class `Positioned...` in `x_torch.py` beside it is timm's model with
+a place for an encoding, made as `Class(spec, size, outputs, encoding)`.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import Annotated
 
-from trainables.model_spec import Size
-from trainables.recipe import Recipe
+from pydantic import Field
 
-if TYPE_CHECKING:
-    from trainables.host import Host
+from trainables.backbones.backbone import ModelSpec, Size
+from trainables.backbones.cait import CaiT
+from trainables.backbones.convit import ConViT
+from trainables.backbones.pvt_v2 import PVTv2
+from trainables.backbones.swin import Swin
+from trainables.backbones.tnt import TNT
+from trainables.backbones.twins import Twins
+from trainables.backbones.vit import ViT
+from trainables.backbones.volo import VOLO
 
-BACKBONES: dict[str, str] = {
-    "vit": "vit:PositionedViT",
-    "cait": "cait:PositionedCaiT",
-    "convit": "convit:PositionedConViT",
-    "volo": "volo:PositionedVOLO",
-    "tnt": "tnt:PositionedTNT",
-    "pvt_v2": "pvt_v2:PositionedPVTv2",
-    "swin": "swin:PositionedSwin",
-    "twins": "twins:PositionedTwins",
-}
-"""By kind: the file in this folder (without .py) and the class in it."""
+Model = Annotated[ViT | CaiT | ConViT | VOLO | TNT | PVTv2 | Swin | Twins, Field(discriminator="kind")]
+"""Any backbone, told apart by its kind."""
 
-
-def build_model(recipe: Recipe, size: Size | None = None) -> Host:
-    """The model of a recipe; `trainables.initial.draw(model, seed)` gives it its initial weights.
-
-    `size`: for images of another size than the recipe's own.
-    """
-    import torch
-
-    file, _, name = BACKBONES[recipe.model.kind].partition(":")
-    make = getattr(import_module(f"trainables.backbones.{file}"), name)
-    with torch.random.fork_rng(devices=[]):  # timm draws from the global generator, which is not ours to move
-        model: Host = make(recipe.model, size or recipe.data.size, recipe.data.outputs, recipe.encoding)
-    return model
+__all__ = ["TNT", "VOLO", "CaiT", "ConViT", "Model", "ModelSpec", "PVTv2", "Size", "Swin", "Twins", "ViT"]

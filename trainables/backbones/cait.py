@@ -1,62 +1,48 @@
-"""timm's CaiT with an encoding where its own table was: added to, or beside, the patches before the first block."""
+"""CaiT, as numbers."""
 
 from __future__ import annotations
 
-import torch
-from timm.layers import PatchEmbed
-from timm.models.cait import Cait
-from torch import Tensor
+from typing import ClassVar, Literal
 
-from trainables.catalog import EncodingSpec
-from trainables.encoding import Composition, Grid, Tokens
-from trainables.host import Host, position
-from trainables.initial import cut_normal, timm_start
-from trainables.model_spec import Size
-from trainables.trunk_specs import CaiT
+from pydantic import Field
+
+from trainables.backbones.backbone import Size
+from trainables.backbones.counts import convolution, linear, mlp, norm
+from trainables.backbones.one_grid import Patches, room
+from trainables.encodings.encoding import Takes
 
 
-class PositionedCaiT(Host, Cait):  # type: ignore[misc]
-    """A CaiT whose only source of position is `encoding`. The class token comes in after the blocks, without a place.
+class CaiT(Patches):
+    """Blocks whose heads talk to each other, then blocks in which a class token, which enters there, looks at the rest.
 
-    Raises: SpecError where the encoding takes too many channels.
+    `init_values`: what each residual is multiplied with at the start.
+    Source: Touvron et al. 2021, Going deeper with image transformers, sections 2 and 3; 0.1 up to 18 blocks.
+    Differs: nothing.
     """
 
-    encoding: Composition
+    room: ClassVar[str] = room("cait", "its attention mixes heads and has no place for terms of pairs")
 
-    def __init__(self, model: CaiT, size: Size, outputs: int, encoding: EncodingSpec) -> None:
-        (shape,) = model.shapes(size)
-        found = position(encoding, shape)
-        Cait.__init__(
-            self,
-            img_size=size[1:],
-            patch_size=model.patch,
-            in_chans=size[0],
-            num_classes=outputs,
-            embed_dim=model.dim,
-            depth=model.depth,
-            num_heads=model.heads,
-            mlp_ratio=model.mlp_ratio,
-            init_values=model.layer_scale,
-            depth_token_only=model.class_depth,
+    kind: Literal["cait"] = Field(default="cait", init=False)
+    depth_token_only: int = Field(default=2, gt=0, description="a positive number of blocks of the class token")
+    init_values: float = Field(default=0.1, gt=0, description="a positive factor of the residuals at the start")
+
+    def parameters(self, size: Size, outputs: int, takes: Takes) -> int:
+        dim, around = self.embed_dim, 2 * norm(self.embed_dim) + mlp(self.embed_dim, self.hidden) + 2 * self.embed_dim
+        block = around + linear(dim, 3 * dim) + linear(dim, dim) + 2 * linear(self.num_heads, self.num_heads)
+        looking = 2 * norm(dim) + mlp(dim, 4 * dim) + 2 * dim + 4 * linear(dim, dim)
+        patches = convolution(size[0], dim - takes.tokens, self.patch_size)
+        return patches + dim + self.depth * block + self.depth_token_only * looking + norm(dim) + linear(dim, outputs)
+
+    def kept(self, size: Size, pairs: int) -> int:
+        """A token keeps what norms, projections and MLP need, and its pairs in each of four steps; its pixels, too."""
+        tokens = self.shape(size).tokens
+        block = (13 + 2 * self.mlp_ratio) * self.embed_dim + 5 * self.num_heads * tokens
+        return tokens * (
+            int(self.depth * block) + (4 + 5 * self.depth_token_only) * self.embed_dim + size[0] * self.patch_size**2
         )
-        del self.pos_embed
-        self.patch_embed = PatchEmbed(size[1:], model.patch, size[0], model.dim - found.takes.tokens)
-        self.encoding, self.layer_scale = found, model.layer_scale
 
-    def features(self, images: Tensor) -> Tokens:
-        """The class token and the patches after the last norm. Shapes: to (B, 1 + P, D)."""
-        rows, columns = self.patch_embed.grid_size
-        t = self.encoding.tokens(Tokens(self.patch_embed(images), Grid(rows, columns)), 0)
-        x, token = self.blocks(t.x), self.cls_token.expand(len(t.x), -1, -1)
-        for block in self.blocks_token_only:
-            token = block(x, token)
-        return Tokens(self.norm(torch.cat([token, x], dim=1)), Grid(rows, columns, 1))
 
-    def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
-        """Starts the trunk's parameters as timm does, residuals at their scale."""
-        if name == "cls_token":
-            cut_normal(value, stream)
-        elif name.endswith((".gamma_1", ".gamma_2")):
-            value.fill_(self.layer_scale)
-        else:
-            timm_start(self, name, value, stream)
+CAIT_XXS36 = CaiT(embed_dim=192, depth=36, num_heads=4, patch_size=16, init_values=1e-5)
+
+
+CAIT_XS36 = CaiT(embed_dim=288, depth=36, num_heads=6, patch_size=16, init_values=1e-5)

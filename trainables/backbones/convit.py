@@ -1,83 +1,65 @@
-"""timm's ConViT with an encoding where its own table was: added to, or beside, the patches before the first block."""
+"""ConViT, as numbers."""
 
 from __future__ import annotations
 
-import math
+from typing import ClassVar, Literal
 
-import torch
-from timm.layers import PatchEmbed
-from timm.models.convit import ConVit
-from torch import Tensor
+from pydantic import Field, model_validator
 
-from trainables.catalog import EncodingSpec
-from trainables.encoding import Composition, Grid, Tokens
-from trainables.host import Host, position
-from trainables.initial import cut_normal, timm_start
-from trainables.model_spec import Size
-from trainables.trunk_specs import ConViT
+from trainables.backbones.backbone import Size
+from trainables.backbones.counts import convolution, linear, mlp, norm
+from trainables.backbones.one_grid import Patches, room
+from trainables.encodings.encoding import Takes
+from trainables.spec import require
 
 
-class PositionedConViT(Host, ConVit):  # type: ignore[misc]
-    """A ConViT with `encoding` for its tokens; the gated attention of its first blocks knows offsets all the same.
+class ConViT(Patches):
+    """Blocks with gated positional attention (GPSA), then, with the class token, blocks of a ViT.
 
-    Raises: SpecError where the encoding takes too many channels.
+    Position stays however `encoding` is set: GPSA's attention begins local, through learned functions of offsets.
+    `local_up_to_layer`: how many first blocks have GPSA. `locality_strength`: how sharply it begins.
+    Source: d'Ascoli et al. 2021, ConViT, section 3. Differs: square grids only, as timm's code counts on it.
     """
 
-    encoding: Composition
+    room: ClassVar[str] = room("convit", "its attention has positions of its own and no place for terms of pairs")
 
-    def __init__(self, model: ConViT, size: Size, outputs: int, encoding: EncodingSpec) -> None:
-        (shape,) = model.shapes(size)
-        found = position(encoding, shape)
-        ConVit.__init__(
-            self,
-            img_size=size[1:],
-            patch_size=model.patch,
-            in_chans=size[0],
-            num_classes=outputs,
-            embed_dim=model.dim // model.heads,  # a head's: timm multiplies
-            depth=model.depth,
-            num_heads=model.heads,
-            mlp_ratio=model.mlp_ratio,
-            local_up_to_layer=model.local,
-            locality_strength=model.locality,
-            use_pos_embed=False,
+    kind: Literal["convit"] = Field(default="convit", init=False)
+    local_up_to_layer: int = Field(
+        default=1, ge=0, description="a number of blocks with gated positional attention, below depth"
+    )
+    locality_strength: float = Field(default=1.0, gt=0, description="a positive strength of locality at the start")
+
+    @model_validator(mode="after")
+    def _class_token_enters(self) -> ConViT:
+        require(
+            self.local_up_to_layer < self.depth,
+            "local_up_to_layer",
+            f"below depth ({self.depth})",
+            self.local_up_to_layer,
         )
-        self.patch_embed = PatchEmbed(size[1:], model.patch, size[0], model.dim - found.takes.tokens)
-        self.encoding, self.heads = found, model.heads
+        return self
 
-    def features(self, images: Tensor) -> Tokens:
-        """The class token and the patches after the last norm. Shapes: to (B, 1 + P, D)."""
-        rows, columns = self.patch_embed.grid_size
-        x = self.encoding.tokens(Tokens(self.patch_embed(images), Grid(rows, columns)), 0).x
-        for number, block in enumerate(self.blocks):
-            if number == self.local_up_to_layer:
-                x = torch.cat([self.cls_token.expand(len(x), -1, -1), x], dim=1)
-            x = block(x)
-        return Tokens(self.norm(x), Grid(rows, columns, 1))
+    def fit(self, size: Size) -> None:
+        super().fit(size)
+        must = f"one of the others where the image is not square {size[1:]}"
+        require(size[1] == size[2], "model.kind", must, self.kind)
 
-    def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
-        """Starts the trunk's parameters as timm does: gated attention looks at one neighbour a head.
+    def parameters(self, size: Size, outputs: int, takes: Takes) -> int:
+        dim = self.embed_dim
+        around = 2 * norm(dim) + mlp(dim, self.hidden) + linear(dim, dim) + 3 * dim**2
+        gate = linear(3, self.num_heads) + self.num_heads
+        patches = convolution(size[0], dim - takes.tokens, self.patch_size) + dim
+        return patches + self.depth * around + self.local_up_to_layer * gate + norm(dim) + linear(dim, outputs)
 
-        Source: ConViT eqs. 7, 8; timm's `local_init`. Differs: heads beyond a square number of them start at random.
-        """
-        if name == "cls_token":
-            cut_normal(value, stream)
-        elif name.endswith(".gating_param"):
-            value.fill_(1.0)
-        elif name.endswith(".attn.v.weight"):
-            value.copy_(torch.eye(len(value), dtype=value.dtype))
-        elif name.endswith(".pos_proj.weight"):
-            cut_normal(value, stream)
-            near = neighbours(self.heads).to(value)
-            value[: len(near)] = near
-            value.mul_(self.locality_strength)
-        else:
-            timm_start(self, name, value, stream)
+    def kept(self, size: Size, pairs: int) -> int:
+        """As a ViT's without fused attention; GPSA keeps its pairs in each of five steps."""
+        tokens = self.shape(size).tokens
+        linear_part = self.depth * (11 + 2 * self.mlp_ratio) * self.embed_dim
+        pair_part = (4 * self.local_up_to_layer + 2 * self.depth) * self.num_heads * tokens
+        return tokens * (int(linear_part) + pair_part + 4 * self.embed_dim + size[0] * self.patch_size**2)
 
 
-def neighbours(heads: int) -> Tensor:
-    """What heads weigh (dx, dy, squared distance) with so that each looks at one neighbour. Shapes: (k^2, 3)."""
-    side = math.isqrt(heads)
-    offsets = 2 * torch.arange(side) - (side - 1)
-    rows, columns = torch.meshgrid(offsets, offsets, indexing="ij")
-    return torch.stack([rows.flatten(), columns.flatten(), -torch.ones(side**2)], dim=1)
+CONVIT_SMALL = ConViT(embed_dim=432, depth=12, num_heads=9, patch_size=16, local_up_to_layer=10)
+
+
+CONVIT_BASE = ConViT(embed_dim=768, depth=12, num_heads=16, patch_size=16, local_up_to_layer=10)

@@ -1,61 +1,52 @@
-"""timm's PVT v2 with an encoding in each of its stages."""
+"""PVTv2, as numbers."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from typing import ClassVar, Literal
 
-import torch
-from timm.models.pvt_v2 import PyramidVisionTransformerV2
-from torch import Tensor
+from pydantic import Field
 
-from trainables.catalog import EncodingSpec
-from trainables.encoding import Grid, Tokens
-from trainables.host import Host, positions
-from trainables.initial import pyramid_start
-from trainables.model_spec import Size
-from trainables.staged_specs import PVTv2
+from trainables.backbones.backbone import Size
+from trainables.backbones.counts import convolution, linear, mlp, norm
+from trainables.backbones.staged import Pyramid
+from trainables.encodings.encoding import Takes
 
 
-class PositionedPVTv2(Host, PyramidVisionTransformerV2):  # type: ignore[misc]
-    """A PVT v2 with an `encoding` a stage; the zero padding of its convolutions tells of the border all the same."""
+class PVTv2(Pyramid):
+    """PVT with overlapping patches and a depth-wise convolution in each MLP, whose zero padding tells of position.
 
-    encoding: Any  # a list of compositions, one a stage
+    Source: Wang et al. 2022, PVT v2, section 3. Differs: the linear attention of B2-Li is left out.
+    """
 
-    def __init__(self, model: PVTv2, size: Size, outputs: int, encoding: EncodingSpec) -> None:
-        found = positions(encoding, model.shapes(size))
-        PyramidVisionTransformerV2.__init__(
-            self,
-            in_chans=size[0],
-            num_classes=outputs,
-            depths=model.depths,
-            embed_dims=model.dims,
-            num_heads=model.heads,
-            sr_ratios=model.reductions,
-            mlp_ratios=model.mlp_ratios,
-        )
-        self.encoding = found
+    mlp_steps: ClassVar[int] = 3
 
-    def features(self, images: Tensor) -> Tokens:
-        """The patches of the last stage after its norm. Shapes: to (B, P, D)."""
-        x = self.patch_embed(images)
-        for stage, encoding in zip(self.stages, self.encoding, strict=True):
-            if stage.downsample is not None:
-                x = stage.downsample(x.permute(0, 3, 1, 2).contiguous())
-            side = (x.shape[1], x.shape[2])
-            t = Tokens(x.flatten(1, 2), Grid(*side))
-            for number, block in enumerate(stage.blocks):
-                t = encoding.tokens(t, number)
-                t = replace(t, x=block(t.x, side))
-            t = replace(t, x=stage.norm(t.x))
-            x = t.x.reshape(len(t.x), *side, -1)
-        return t
+    kind: Literal["pvt_v2"] = Field(default="pvt_v2", init=False)
 
-    def answers(self, t: Tokens) -> tuple[Tensor, ...]:
-        """What the head says of the mean of the patches."""
-        image = t.x.reshape(len(t.x), t.grid.rows, t.grid.columns, -1)
-        return (self.forward_head(image.permute(0, 3, 1, 2).contiguous()),)
+    @property
+    def cut(self) -> int:
+        return 4
 
-    def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
-        """Starts the trunk's parameters as timm does."""
-        pyramid_start(self, name, value, stream)
+    def parameters(self, size: Size, outputs: int, takes: Takes) -> int:
+        total, before = 0, size[0]
+        for stage, dim in enumerate(self.embed_dims):
+            hidden = self.hidden(stage)
+            depthwise = 10 * hidden
+            block = 2 * norm(dim) + self.attention(stage) + mlp(dim, hidden) + depthwise
+            total += convolution(before, dim, 3 if stage else 7) + 2 * norm(dim) + self.depths[stage] * block
+            before = dim
+        return total + linear(before, outputs)
+
+
+PVT_V2_B1 = PVTv2(
+    depths=(2, 2, 2, 2),
+    num_heads=(1, 2, 5, 8),
+    embed_dims=(64, 128, 320, 512),
+    sr_ratios=(8, 4, 2, 1),
+    mlp_ratios=(8.0, 8.0, 4.0, 4.0),
+)
+
+
+PVT_V2_B2 = PVTv2.read({**PVT_V2_B1.plain(), "depths": (3, 4, 6, 3)})
+
+
+PVT_V2_B3 = PVTv2.read({**PVT_V2_B1.plain(), "depths": (3, 4, 18, 3)})

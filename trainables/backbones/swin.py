@@ -1,86 +1,77 @@
-"""timm's Swin transformer with an encoding in each of its stages, beside its own tables or instead of them."""
+"""Swin, as numbers."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Literal
 
-import torch
-from timm.models.swin_transformer import SwinTransformer
-from torch import Tensor
+from pydantic import Field, model_validator
 
-from trainables.catalog import EncodingSpec
-from trainables.encoding import Grid, Tokens
-from trainables.host import Host, on_map, positions
-from trainables.initial import cut_normal, timm_start
-from trainables.model_spec import Size
-from trainables.resample import resampled_offsets
-from trainables.staged_specs import Swin
-
-TABLE = "relative_position_bias_table"
+from trainables.backbones.backbone import Size, check_ratio
+from trainables.backbones.counts import convolution, hidden, linear, mlp, norm
+from trainables.backbones.staged import Staged
+from trainables.encodings.encoding import Takes
+from trainables.spec import require
 
 
-class PositionedSwin(Host, SwinTransformer):  # type: ignore[misc]
-    """A Swin with an `encoding` a stage; its tables stay unless the spec says `relative_bias=False`."""
+class Swin(Staged):
+    """Attention in windows, shifted in every second block; each stage has twice the channels of the one before it.
 
-    encoding: Any  # a list of compositions, one a stage
-    undecayed = (TABLE,)
+    Windows and their shifts tell of position however `encoding` is set. `relative_bias`: false leaves out the learned
+    tables for the offsets within a window. Source: Liu et al. 2021, Swin transformer, section 3. Differs: nothing.
+    """
 
-    def __init__(self, model: Swin, size: Size, outputs: int, encoding: EncodingSpec) -> None:
-        found = positions(encoding, model.shapes(size))
-        SwinTransformer.__init__(
-            self,
-            img_size=size[1:],
-            patch_size=model.patch,
-            in_chans=size[0],
-            num_classes=outputs,
-            embed_dim=model.dim,
-            depths=model.depths,
-            num_heads=model.heads,
-            window_size=model.window,
-            mlp_ratio=model.mlp_ratio,
-            drop_path_rate=0.0,
-        )
-        if not model.relative_bias:
-            self._forget_offsets()
-        self.encoding = found
+    kind: Literal["swin"] = Field(default="swin", init=False)
+    embed_dim: int = Field(default=32, gt=0, description="a positive number of channels of the first stage")
+    window_size: int = Field(default=4, gt=0, description="a positive side in patches")
+    patch_size: int = Field(default=4, gt=0, description="a positive side in pixels")
+    mlp_ratio: float = Field(default=4.0, gt=0, description="a positive ratio of the MLP's width to dim")
+    relative_bias: bool = Field(default=True, description="true (learned tables of offsets in each window) or false")
 
-    def _forget_offsets(self) -> None:
-        """Puts zeros that never learn in the place of all tables of offsets."""
-        for stage in self.layers:
-            for block in stage.blocks:
-                zeros = torch.zeros_like(getattr(block.attn, TABLE))
-                delattr(block.attn, TABLE)
-                block.attn.register_buffer(TABLE, zeros, persistent=False)
+    @model_validator(mode="after")
+    def _ratio(self) -> Swin:
+        check_ratio(self.embed_dim, self.mlp_ratio)
+        return self
 
-    def resampled(self, name: str, value: Tensor, other: Host) -> Tensor:
-        """A table of offsets for the other's windows, which are smaller where its grid is."""
-        if not name.endswith(TABLE):
-            return value
-        return resampled_offsets(value.T, _window(self, name), _window(other, name)).T
+    @property
+    def widths(self) -> tuple[int, ...]:
+        return tuple(self.embed_dim * 2**stage for stage in range(len(self.depths)))
 
-    def features(self, images: Tensor) -> Tokens:
-        """The patches of the last stage after the norm. Shapes: to (B, P, D)."""
-        x = self.patch_embed(images)
-        for stage, encoding in zip(self.layers, self.encoding, strict=True):
-            x = stage.downsample(x)
-            for number, block in enumerate(stage.blocks):
-                x = block(on_map(encoding, x, number))
-        return Tokens(self.norm(x).flatten(1, 2), Grid(x.shape[1], x.shape[2]))
+    @property
+    def cut(self) -> int:
+        return self.patch_size
 
-    def answers(self, t: Tokens) -> tuple[Tensor, ...]:
-        """What the head says of the mean of the patches."""
-        return (self.head(t.x.reshape(len(t.x), t.grid.rows, t.grid.columns, -1)),)
+    def fit(self, size: Size) -> None:
+        super().fit(size)
+        for shape in self.shapes(size):
+            sides = (shape.rows, shape.columns)
+            must = f"a divisor of the stages' sides, or larger, here {sides}"
+            require(
+                all(side <= self.window_size or side % self.window_size == 0 for side in sides),
+                "model.window_size",
+                must,
+                self.window_size,
+            )
 
-    def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
-        """Starts the trunk's parameters as timm does."""
-        if name.endswith(TABLE):
-            cut_normal(value, stream)
-        else:
-            timm_start(self, name, value, stream)
+    def parameters(self, size: Size, outputs: int, takes: Takes) -> int:
+        total = convolution(size[0], self.embed_dim, self.patch_size) + norm(self.embed_dim)
+        for stage, shape in enumerate(self.shapes(size)):
+            dim = shape.widths.dim
+            offsets = math.prod(2 * min(side, self.window_size) - 1 for side in (shape.rows, shape.columns))
+            table = offsets * shape.widths.heads if self.relative_bias else 0
+            block = 2 * norm(dim) + 4 * linear(dim, dim) + mlp(dim, hidden(dim, self.mlp_ratio)) + table
+            total += shape.depth * block + (norm(2 * dim) + 2 * dim * dim if stage else 0)
+        return total + norm(dim) + linear(dim, outputs)
+
+    def kept(self, size: Size, pairs: int) -> int:
+        """What the blocks of all stages keep; pairs of one window in each of three steps."""
+        total = 0
+        for shape in self.shapes(size):
+            area = min(shape.rows, self.window_size) * min(shape.columns, self.window_size)
+            block = (12 + 2 * self.mlp_ratio) * shape.widths.dim + 3 * shape.widths.heads * area
+            total += shape.tokens * int(shape.depth * block + 4 * shape.widths.dim)
+        return total
 
 
-def _window(host: Host, table: str) -> Grid:
-    """The window that a table of offsets is for."""
-    attention: Any = host.get_submodule(table.rpartition(".")[0])
-    rows, columns = attention.window_size
-    return Grid(rows, columns)
+SWIN_TINY = Swin(depths=(2, 2, 6, 2), num_heads=(3, 6, 12, 24), embed_dim=96, window_size=7)
+"""The sizes of the papers."""

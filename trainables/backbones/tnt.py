@@ -1,67 +1,65 @@
-"""timm's TNT with an encoding where its table of patches was; its table of the pixels in a patch stays."""
+"""TNT, as numbers."""
 
 from __future__ import annotations
 
-import torch
-from timm.models import tnt as timm_tnt
-from torch import Tensor, nn
+from typing import ClassVar, Literal
 
-from trainables.catalog import EncodingSpec
-from trainables.encoding import Composition, Grid, Tokens
-from trainables.host import Host, position
-from trainables.initial import cut_normal, timm_start
-from trainables.model_spec import Size
-from trainables.trunk_specs import TNT
+from pydantic import Field, model_validator
+
+from trainables.backbones.backbone import Size
+from trainables.backbones.counts import convolution, linear, mlp, norm
+from trainables.backbones.one_grid import DIM, HEADS, Patches, room
+from trainables.encodings.encoding import Takes
+from trainables.spec import require
 
 
-class PositionedTNT(Host, timm_tnt.TNT):  # type: ignore[misc]
-    """A TNT whose patches know their place by `encoding` alone; their pixels know theirs within the patch.
+class TNT(Patches):
+    """A transformer for the pixels of each patch inside one for patches.
 
-    Raises: SpecError where the encoding takes too many channels.
+    `first_stride`: how many pixels of the image a side make one of the patch's; pixels keep their learned table, which says
+    where in its patch a pixel is, however `encoding` is set.
+    Source: Han et al. 2021, Transformer in transformer, section 2. Differs: as timm's newer weights (norms around the
+    projection of pixels).
     """
 
-    encoding: Composition
-    undecayed = ("pixel_pos",)
+    prefix: ClassVar[int] = 1
+    room: ClassVar[str] = room("tnt", "its attention has no place for terms of pairs")
 
-    def __init__(self, model: TNT, size: Size, outputs: int, encoding: EncodingSpec) -> None:
-        (shape,) = model.shapes(size)
-        found = position(encoding, shape)
-        timm_tnt.TNT.__init__(
-            self,
-            img_size=size[1:],
-            patch_size=model.patch,
-            in_chans=size[0],
-            num_classes=outputs,
-            embed_dim=model.dim,
-            inner_dim=model.inner_dim,
-            depth=model.depth,
-            num_heads_inner=model.inner_heads,
-            num_heads_outer=model.heads,
-            mlp_ratio=model.mlp_ratio,
-            first_stride=model.stride,
-        )
-        del self.patch_pos
-        content = model.dim - found.takes.tokens
-        self.proj = nn.Linear(model.pixels * model.inner_dim, content)
-        self.norm2_proj = nn.LayerNorm(content)
-        self.cls_token = nn.Parameter(torch.zeros(1, 1, content))
-        self.encoding = found
+    kind: Literal["tnt"] = Field(default="tnt", init=False)
+    inner_dim: int = Field(default=16, gt=0, description=DIM)
+    num_heads_inner: int = Field(default=4, gt=0, description=HEADS)
+    first_stride: int = Field(default=2, gt=0, description="a positive number of pixels")
 
-    def features(self, images: Tensor) -> Tokens:
-        """The class token and the patches after the last norm. Shapes: to (B, 1 + P, D)."""
-        pixels = self.pixel_embed(images, self.pixel_pos)
-        x = self.norm2_proj(self.proj(self.norm1_proj(pixels.reshape(len(images), self.num_patches, -1))))
-        x = torch.cat([self.cls_token.expand(len(x), -1, -1), x], dim=1)
-        rows, columns = self.pixel_embed.grid_size
-        t = self.encoding.tokens(Tokens(x, Grid(rows, columns, 1)), 0)
-        x = t.x
-        for block in self.blocks:
-            pixels, x = block(pixels, x)
-        return Tokens(self.norm(x), t.grid)
+    @model_validator(mode="after")
+    def _inner_divides(self) -> TNT:
+        fits = self.inner_dim % self.num_heads_inner == 0
+        require(fits, "inner_dim", f"a multiple of num_heads_inner ({self.num_heads_inner})", self.inner_dim)
+        return self
 
-    def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
-        """Starts the trunk's parameters as timm does."""
-        if name in ("cls_token", "pixel_pos"):
-            cut_normal(value, stream)
-        else:
-            timm_start(self, name, value, stream)
+    @property
+    def pixels(self) -> int:
+        """How many pixels the inner transformer sees of a patch."""
+        return int((-(-self.patch_size // self.first_stride)) ** 2)
+
+    def parameters(self, size: Size, outputs: int, takes: Takes) -> int:
+        dim, inner, content = self.embed_dim, self.inner_dim, self.embed_dim - takes.tokens
+        patch = inner * self.pixels
+        first = convolution(size[0], inner, 7) + patch + norm(patch) + linear(patch, content) + norm(content) + content
+        inside = 2 * norm(inner) + 3 * inner**2 + linear(inner, inner) + mlp(inner, 4 * inner)
+        between = norm(patch) + patch * dim + norm(dim)
+        outside = 2 * norm(dim) + 3 * dim**2 + linear(dim, dim) + mlp(dim, self.hidden)
+        return first + self.depth * (inside + between + outside) + norm(dim) + linear(dim, outputs)
+
+    def kept(self, size: Size, pairs: int) -> int:
+        """What a patch keeps outside and for its pixels inside, neither with fused attention."""
+        tokens = self.shape(size).tokens
+        inside = self.pixels * (21 * self.inner_dim + 2 * self.num_heads_inner * self.pixels)
+        outside = (13 + 2 * self.mlp_ratio) * self.embed_dim + 2 * self.num_heads * tokens
+        return tokens * (int(self.depth * (inside + outside)) + 4 * self.embed_dim + size[0] * self.patch_size**2)
+
+
+TNT_SMALL = TNT(embed_dim=384, depth=12, num_heads=6, patch_size=16, inner_dim=24, first_stride=4)
+
+
+TNT_BASE = TNT(embed_dim=640, depth=12, num_heads=10, patch_size=16, inner_dim=40, first_stride=4)
+"""The sizes of the papers. Source: the concat paper's table 1. Differs: CaiT's scale is timm's, also for XS36."""

@@ -1,60 +1,43 @@
-"""timm's Twins-PCPVT with an encoding in each of its stages, beside its own PEG or instead of it."""
+"""Twins, as numbers."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from typing import Literal
 
-import torch
-from timm.models import twins as timm_twins
-from torch import Tensor, nn
+from pydantic import Field
 
-from trainables.catalog import EncodingSpec
-from trainables.encoding import Grid, Tokens
-from trainables.host import Host, positions
-from trainables.initial import pyramid_start
-from trainables.model_spec import Size
-from trainables.staged_specs import Twins
+from trainables.backbones.backbone import Size
+from trainables.backbones.counts import convolution, linear, mlp, norm
+from trainables.backbones.pvt_v2 import PVT_V2_B2
+from trainables.backbones.staged import Pyramid
+from trainables.encodings.encoding import Takes
 
 
-class PositionedTwins(Host, timm_twins.Twins):  # type: ignore[misc]
-    """A Twins-PCPVT with an `encoding` a stage; its own PEG stays unless the spec says `peg=False`."""
+class Twins(Pyramid):
+    """PVT (v1) with a PEG of Twins' own after the first block of each stage, without the table of PVT.
 
-    encoding: Any  # a list of compositions, one a stage
-    undecayed = ("pos_block.",)
+    `peg`: false leaves Twins' PEG out, so that `encoding` is the only source of position; nearest to PVT v1, which timm
+    lacks. Source: Chu et al. 2021, Twins, section 3.1 (PCPVT). Differs: nothing.
+    """
 
-    def __init__(self, model: Twins, size: Size, outputs: int, encoding: EncodingSpec) -> None:
-        found = positions(encoding, model.shapes(size))
-        timm_twins.Twins.__init__(
-            self,
-            img_size=size[1:],
-            patch_size=model.patch,
-            in_chans=size[0],
-            num_classes=outputs,
-            embed_dims=model.dims,
-            num_heads=model.heads,
-            mlp_ratios=model.mlp_ratios,
-            depths=model.depths,
-            sr_ratios=model.reductions,
-        )
-        if not model.peg:
-            self.pos_block = nn.ModuleList()
-        self.encoding = found
+    kind: Literal["twins"] = Field(default="twins", init=False)
+    patch_size: int = Field(default=4, gt=0, description="a positive side in pixels")
+    peg: bool = Field(default=True, description="true (a PEG after the first block of each stage) or false")
 
-    def features(self, images: Tensor) -> Tokens:
-        """The patches of the last stage after the norm. Shapes: to (B, P, D)."""
-        x = images
-        for stage, (embed, blocks) in enumerate(zip(self.patch_embeds, self.blocks, strict=True)):
-            tokens, side = embed(x)
-            t = Tokens(tokens, Grid(*side))
-            for number, block in enumerate(blocks):
-                t = self.encoding[stage].tokens(t, number)
-                t = replace(t, x=block(t.x, side))
-                if number == 0 and self.pos_block:
-                    t = replace(t, x=self.pos_block[stage](t.x, side))
-            x = t.x.reshape(len(t.x), *side, -1).permute(0, 3, 1, 2).contiguous()
-        return replace(t, x=self.norm(t.x))
+    @property
+    def cut(self) -> int:
+        return self.patch_size
 
-    def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
-        """Starts the trunk's parameters as timm does."""
-        pyramid_start(self, name, value, stream)
+    def parameters(self, size: Size, outputs: int, takes: Takes) -> int:
+        total, before = 0, size[0]
+        for stage, dim in enumerate(self.embed_dims):
+            block = 2 * norm(dim) + self.attention(stage) + mlp(dim, self.hidden(stage))
+            peg = 10 * dim if self.peg else 0
+            total += (
+                convolution(before, dim, 2 if stage else self.patch_size) + norm(dim) + self.depths[stage] * block + peg
+            )
+            before = dim
+        return total + norm(before) + linear(before, outputs)
+
+
+TWINS_PCPVT_SMALL = Twins.read({**PVT_V2_B2.plain(), "kind": "twins"})

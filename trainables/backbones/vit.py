@@ -1,161 +1,79 @@
-"""timm's VisionTransformer with the verbs of a position encoding in it, and nothing else.
-
-Built on timm's own seams: its blocks and attention with other `forward`s, its position table left out. All of timm's
-state-dict keys stay; the encoding's parameters are named `encoding.<kind>.…`.
-"""
+"""timm's VisionTransformer, as numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+from typing import ClassVar, Literal
 
-import torch
-from timm.layers import PatchEmbed
-from timm.models import vision_transformer as timm_vit
-from torch import Tensor, nn
-from torch.nn.functional import linear, scaled_dot_product_attention
+from pydantic import Field, model_validator
 
-from trainables.catalog import EncodingSpec
-from trainables.encoding import Composition, Grid, Heads, PositionEncoding, Takes, Tokens, TokensBND
-from trainables.host import Host, position
-from trainables.initial import timm_start
-from trainables.model_spec import Size, ViT
+from trainables.backbones.backbone import ModelSpec, Size, check_ratio
+from trainables.backbones.counts import convolution, hidden, linear, mlp, norm
+from trainables.encodings.encoding import Shape, Takes, Widths
+from trainables.spec import require
 
 
-class Attention(timm_vit.Attention):  # type: ignore[misc]
-    """timm's attention with an encoding between projection and softmax, and after it.
+class ViT(ModelSpec):
+    """timm's VisionTransformer, one block of 64 channels by default.
 
-    Fused, unless the encoding reads the weights or timm's `fused_attn` says no. Logits are scaled
-    by the head's own width, also where an encoding adds channels.
+    Units: `patch_size` in pixels. `pool`: the class token; the class and a distillation token with a head each, whose
+    mean is the answer (`distilled`, which needs a teacher); or, without such tokens, the patches: `avg` averages, then
+    normalises, as timm does; `gap` normalises, then averages, as CPVT does.
+    Source: thesis 4.1 (one block); DeiT 3 (`distilled`); CPVT 3.3 (GAP). Differs: nothing.
     """
 
-    takes = Takes()
-    qkv: nn.Linear
+    shrinks: ClassVar[bool] = True
 
-    def take(self, takes: Takes) -> None:
-        """Makes the projection narrower by the channels that position fills."""
-        self.takes = takes
-        self.qkv = nn.Linear(self.qkv.in_features, sum(self._widths()))
+    kind: Literal["vit"] = Field(default="vit", init=False)
+    embed_dim: int = Field(default=64, gt=0, description="a positive number of channels")
+    depth: int = Field(default=1, gt=0, description="a positive number of blocks")
+    num_heads: int = Field(default=4, gt=0, description="a positive number of heads")
+    patch_size: int = Field(default=4, gt=0, description="a positive side in pixels")
+    mlp_ratio: float = Field(default=4.0, gt=0, description="a positive ratio of the MLP's width to dim")
+    pool: Literal["token", "distilled", "avg", "gap"] = Field(
+        default="token", description="token, distilled, avg or gap"
+    )
 
-    def forward(self, t: Tokens, encoding: PositionEncoding, block: int) -> TokensBND:
-        q, k, v = (part.reshape(*t.x.shape[:2], self.num_heads, -1).transpose(1, 2) for part in self._projected(t))
-        h = encoding.heads(Heads(q, k, v, None, t.grid), block)
-        if encoding.reads_weights or not self.fused_attn:
-            weights = self.weights(h)
-            o = encoding.outputs(weights @ h.v, weights, t.grid, block)
-        else:
-            extended = h.q.shape[3] != self.head_dim
-            scale = self.scale if extended else None  # torch's own default, as timm has it: they differ in the last bit
-            o = scaled_dot_product_attention(h.q, h.k, h.v, attn_mask=h.bias, scale=scale)
-        return self.proj(o.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
-
-    def weights(self, h: Heads) -> Tensor:
-        """The attention weights. Shapes: (B, H, N, N)."""
-        logits = (h.q * self.scale) @ h.k.transpose(2, 3)
-        return torch.softmax(logits if h.bias is None else logits + h.bias, dim=3)
-
-    def _projected(self, t: Tokens) -> tuple[Tensor, ...]:
-        """Queries, keys and values; the first two from what the tokens have aside, where they have something."""
-        if t.aside is None:
-            return self.qkv(t.x).split(self._widths(), dim=2)  # type: ignore[no-any-return]
-        *asking, values = self._widths()
-        weight, bias = self.qkv.weight, self.qkv.bias
-        asked = linear(t.aside, weight[: sum(asking)], bias[: sum(asking)])
-        return *torch.split(asked, asking, dim=2), linear(t.x, weight[-values:], bias[-values:])
-
-    def _widths(self) -> list[int]:
-        taken = (self.takes.q, self.takes.k, self.takes.v)
-        return [self.num_heads * (self.head_dim - channels) for channels in taken]
-
-
-class Block(timm_vit.Block):  # type: ignore[misc]
-    """timm's block, with an encoding before and in it."""
-
-    def forward(self, t: Tokens, encoding: PositionEncoding, block: int) -> Tokens:
-        t = encoding.tokens(t, block)
-        aside = None if t.aside is None else self.norm1(t.x + t.aside)
-        x = t.x + self.attn(Tokens(self.norm1(t.x), t.grid, aside), encoding, block)
-        return Tokens(x + self.mlp(self.norm2(x)), t.grid)
-
-
-class PositionedViT(Host, timm_vit.VisionTransformer):  # type: ignore[misc]
-    """A ViT whose only source of position is `encoding`.
-
-    Raises: SpecError where the encoding takes too many channels, or its parts are in an order that cannot work.
-    """
-
-    encoding: Composition
-    patch_embed: PatchEmbed
-    embed_dim: int
-    blocks: Any
-    norm: nn.Module
-    forward_head: Callable[[Tensor], Tensor]
-    cls_token: nn.Parameter | None
-    head_dist: nn.Linear | None
-    dist_token: nn.Parameter | None
-
-    def __init__(self, model: ViT, size: Size, outputs: int, encoding: EncodingSpec) -> None:
-        (shape,) = model.shapes(size)
-        positions = position(encoding, shape)
-        timm_vit.VisionTransformer.__init__(
-            self,
-            img_size=size[1:],
-            patch_size=model.patch,
-            in_chans=size[0],
-            num_classes=outputs,
-            global_pool="token" if model.prefix else "avg",
-            fc_norm=model.read_out == "mean",  # the norm after the average; else before the read-out
-            class_token=bool(model.prefix),
-            embed_dim=model.dim,
-            depth=model.depth,
-            num_heads=model.heads,
-            mlp_ratio=model.mlp_ratio,
-            pos_embed="none",
-            block_fn=Block,
-            attn_layer=Attention,
+    @model_validator(mode="after")
+    def _divides(self) -> ViT:
+        require(
+            self.embed_dim % self.num_heads == 0,
+            "embed_dim",
+            f"a multiple of num_heads ({self.num_heads})",
+            self.embed_dim,
         )
-        self.num_prefix_tokens = model.prefix
-        self.dist_token, self.head_dist = None, None
-        if model.read_out == "distilled":
-            self.dist_token = nn.Parameter(torch.zeros(1, 1, model.dim))
-            self.head_dist = nn.Linear(model.dim, outputs)
-        self.encoding = positions
-        if positions.takes != Takes():
-            self._give(positions.takes)
-
-    def _give(self, takes: Takes) -> None:
-        """Replaces timm's layers by narrower ones, for the channels that position fills."""
-        patch, content = self.patch_embed, self.embed_dim - takes.tokens
-        self.patch_embed = PatchEmbed(patch.img_size, patch.patch_size, self.in_chans, content)
-        for name in ("cls_token", "dist_token"):
-            if getattr(self, name) is not None:
-                setattr(self, name, nn.Parameter(torch.zeros(1, 1, content)))
-        for block in self.blocks:
-            block.attn.take(takes)
+        check_ratio(self.embed_dim, self.mlp_ratio)
+        return self
 
     @property
-    def grid(self) -> Grid:
-        """The grid of patches, and the prefix tokens before it."""
-        rows, columns = self.patch_embed.grid_size
-        return Grid(rows, columns, self.num_prefix_tokens)
+    def prefix(self) -> int:
+        """How many tokens stand before the patches."""
+        return {"token": 1, "distilled": 2, "avg": 0, "gap": 0}[self.pool]
 
-    def features(self, images: Tensor) -> Tokens:
-        """The tokens after the last block and norm, on the grid they end on. Shapes: to (B, N, D)."""
-        x = self.patch_embed(images)
-        prefix = [token.expand(len(x), -1, -1) for token in (self.cls_token, self.dist_token) if token is not None]
-        if prefix or not self.encoding.parts:
-            x = torch.cat([*prefix, x], dim=1)  # without prefix a copy, which timm makes only where it has no table
-        t = Tokens(x, self.grid)
-        for number, block in enumerate(self.blocks):
-            t = block(t, self.encoding, number)
-        return replace(t, x=self.norm(t.x))
+    def fit(self, size: Size) -> None:
+        divides = all(side % self.patch_size == 0 for side in size[1:])
+        require(divides, "model.patch_size", f"a divisor of the image's sides {size[1:]}", self.patch_size)
 
-    def answers(self, t: Tokens) -> tuple[Tensor, ...]:
-        """What the head says of the pooled tokens, and the distillation token's of that one."""
-        first = self.forward_head(t.x)
-        return (first,) if self.head_dist is None else (first, self.head_dist(t.x[:, 1]))
+    def shapes(self, size: Size) -> tuple[Shape, ...]:
+        rows, columns = size[1] // self.patch_size, size[2] // self.patch_size
+        widths = Widths(self.embed_dim, self.num_heads, self.embed_dim // self.num_heads)
+        return (Shape(widths, self.depth, rows, columns, self.prefix),)
 
-    def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
-        """Starts the trunk's parameters as timm does (`trainables.initial.draw`)."""
-        timm_start(self, name, value, stream)
+    def parameters(self, size: Size, outputs: int, takes: Takes) -> int:
+        dim, content = self.embed_dim, self.embed_dim - takes.tokens
+        projections = linear(dim, 3 * dim - self.num_heads * (takes.q + takes.k + takes.v))
+        block = 2 * norm(dim) + projections + linear(dim, dim) + mlp(dim, hidden(dim, self.mlp_ratio))
+        heads = linear(dim, outputs) * (2 if self.pool == "distilled" else 1)
+        patches = convolution(size[0], content, self.patch_size)
+        return patches + self.prefix * content + self.depth * block + norm(dim) + heads
+
+    def kept(self, size: Size, pairs: int) -> int:
+        """A token keeps what a block's norms, projections, MLP and pairs need, its pixels, and its code."""
+        tokens = self.shapes(size)[0].tokens
+        block = (11 + 2 * self.mlp_ratio) * self.embed_dim + pairs * self.num_heads * tokens
+        return tokens * (int(self.depth * block) + 4 * self.embed_dim + size[0] * self.patch_size**2)
+
+
+DEIT_TINY = ViT(embed_dim=192, depth=12, num_heads=3, patch_size=16)
+DEIT_SMALL = ViT(embed_dim=384, depth=12, num_heads=6, patch_size=16)
+DEIT_BASE = ViT(embed_dim=768, depth=12, num_heads=12, patch_size=16)
+"""The sizes of DeiT, which are those of ViT, too. Source: DeiT table 1."""

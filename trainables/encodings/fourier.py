@@ -2,58 +2,42 @@
 
 from __future__ import annotations
 
-import math
+from typing import Literal
 
-import torch
-from torch import Tensor, nn
-from torch.nn.functional import pad
+from pydantic import Field, model_validator
 
-from trainables import catalog
-from trainables.encoding import Code, CodeND, Grid, Widths
-
-
-def fourier_features(coordinates: Tensor, frequencies: Tensor) -> Tensor:
-    """All cosines, then all sines, over the root of their number. Shapes: (P, 2) and (F/2, 2) to (P, F).
-
-    With frequencies of standard deviation 1/gamma the expected inner product of two places at distance d is
-    0.5 exp(-d^2 / (2 gamma^2)). Source: thesis eq. 3. Differs: eq. 4 drops two factors.
-    """
-    phases = coordinates @ frequencies.T
-    return torch.cat([phases.cos(), phases.sin()], dim=1) / math.sqrt(2 * frequencies.shape[0])
+from trainables.encodings.encoding import Shape
+from trainables.encodings.injection import CodeSpec
+from trainables.spec import require
 
 
-def scaled_coordinates(grid: Grid, scale: str) -> Tensor:
-    """Coordinates (x, y) in patches (`raw`), or from 0 to 1 along each side (`unit`). Shapes: (P, 2), float64."""
-    raw = grid.coordinates().double()
-    extent = torch.tensor([grid.columns - 1, grid.rows - 1]).clamp(min=1)
-    return raw if scale == "raw" else raw / extent
+class Fourier(CodeSpec):
+    """Learnable Fourier features of the coordinates, through a small MLP.
 
-
-class Fourier(Code):
-    """Fourier features with learned frequencies, mixed by an MLP; prefix tokens get zeros.
-
-    Shapes: frequencies.weight (F/2, 2), mlp F -> hidden -> D. Units: gamma in patches (raw) or grid widths (unit).
-    Source: thesis eq. 3; Li et al. 2021, algorithm 1. Differs: frequencies start with standard deviation 1/gamma
-    (public ports use other powers), the MLP as torch's linear layers.
+    Units: gamma is a length, in patches with raw coordinates, in grid widths with unit ones.
+    Source: thesis eq. 3. Differs: frequencies start with standard deviation 1/gamma; eq. 4 drops two factors, so the
+    features' expected inner product is 0.5 exp(-d^2 / (2 gamma^2)).
     """
 
-    undecayed = ("frequencies.weight",)
+    kind: Literal["fourier"] = Field(default="fourier", init=False)
+    gamma: float = Field(default=2.5, gt=0, description="a positive length in patches")
+    features: int | None = Field(
+        default=None, gt=0, description="a positive even number of features, or null for the code's channels"
+    )
+    hidden: int = Field(default=32, gt=0, description="a positive width of the MLP")
+    coordinates: Literal["raw", "unit"] = Field(
+        default="raw", description="'raw' (patches, from 0) or 'unit' (scaled to [0, 1])"
+    )
 
-    def __init__(self, spec: catalog.Fourier, widths: Widths, grid: Grid, depth: int) -> None:
-        super().__init__()
-        features = spec.features or widths.dim
-        self.gamma, self.prefix = spec.gamma, grid.prefix
-        self.frequencies = nn.Linear(2, features // 2, bias=False)
-        self.mlp = nn.Sequential(nn.Linear(features, spec.hidden), nn.GELU(), nn.Linear(spec.hidden, widths.dim))
-        coordinates = scaled_coordinates(grid, spec.coordinates).to(torch.get_default_dtype())
-        self.register_buffer("coordinates", coordinates, persistent=False)
+    @model_validator(mode="after")
+    def _even(self) -> Fourier:
+        require(self.features is None or self.features % 2 == 0, "features", "even", self.features)
+        return self
 
-    def code(self) -> CodeND:
-        code = self.mlp(fourier_features(self.get_buffer("coordinates"), self.frequencies.weight))
-        return pad(code, (0, 0, self.prefix, 0))
+    @property
+    def multiple(self) -> int:
+        return 2 if self.features is None else 1
 
-    def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
-        if name == "frequencies.weight":
-            value.normal_(std=1 / self.gamma, generator=stream)
-        else:
-            super().start(name, value, stream)
+    def code_parameters(self, width: int, shape: Shape) -> int:
+        features = self.features or width
+        return features + (features + 1) * self.hidden + (self.hidden + 1) * width

@@ -1,111 +1,164 @@
-"""Image relative position encoding: offsets fall into buckets, and each bucket has a learned term."""
+"""Image relative position encoding: offsets between two patches fall into buckets, and each bucket has a learned term.
+
+Offsets are whole patches; alpha, beta and gamma are lengths in patches (squared or ranked ones under `quantization`).
+"""
 
 from __future__ import annotations
 
-import math
+from functools import partial
+from typing import Annotated, Literal
 
-import torch
-from jaxtyping import Int
-from torch import Tensor, nn
-from torch.nn.functional import pad
+from pydantic import AfterValidator, Field, model_validator
 
-from trainables import catalog, indices
-from trainables.encoding import Grid, Heads, LogitsBHNN, PositionEncoding, ValuesBHNE, Widths
-from trainables.encodings.lookup import looked_up, picked, summed_by_number
-
-BucketsMNN = Int[Tensor, "M N N"]
+from trainables.encodings.encoding import PairSpec, Shape
+from trainables.spec import Spec, in_order, require
 
 
-def piecewise_index(offsets: Tensor, alpha: float, beta: float, gamma: float) -> Tensor:
-    """Offsets up to alpha as they are; beyond it their logarithm, which is cut at beta after rounding, then truncated.
+class Euclidean(Spec):
+    """The rounded distance: undirected."""
 
-    Rounds halves to even. Shapes: any, of whole numbers; int64 of the same shape.
-    Source: iRPE eq. 18 and its published code. Differs: in float64, so that no bucket hangs on float32's rounding.
-    """
-    offsets = offsets.double()
-    far = offsets.abs().clamp(min=alpha) / alpha
-    far = (alpha + far.log() / math.log(gamma / alpha) * (beta - alpha)).round().clamp(max=beta).trunc()
-    return torch.where(offsets.abs() <= alpha, offsets.round(), offsets.sign() * far).long()
+    kind: Literal["euclidean"] = Field(default="euclidean", init=False)
 
 
-def numbered(offsets: Tensor, index: indices.Index) -> Tensor:
-    """The numbers of offsets, from -trunc(beta) to trunc(beta). Shapes: any; int64 of the same shape."""
-    if isinstance(index, indices.Clip | indices.ClipRatio):
-        return offsets.long().clamp(-int(index.beta), int(index.beta))
-    return piecewise_index(offsets, index.alpha, index.beta, index.gamma)
+class Quantization(Spec):
+    """The squared distance, or its rank among all distinct ones on the grid: undirected.
 
-
-def bucket_ids(mapping: indices.Mapping, index: indices.Index, grid: Grid) -> BucketsMNN:
-    """The bucket of every pair (query, key) in each of a mapping's tables; pairs with a prefix token have the last one.
-
-    Shapes: (1, N, N), or (2, N, N) under `cross`: rows, then columns.
-    Source: iRPE, section 3.2; its published code. Differs: `rank` is the paper's, `squared` the code's.
-    """
-    x, y = grid.coordinates().unbind(1)
-    rows, columns = y[:, None] - y[None, :], x[:, None] - x[None, :]
-    reach = int(index.beta)
-    match mapping:
-        case indices.Cross():
-            ids = torch.stack([numbered(rows, index), numbered(columns, index)]) + reach
-        case indices.Product():
-            ids = ((numbered(rows, index) + reach) * (2 * reach + 1) + numbered(columns, index) + reach)[None]
-        case indices.Euclidean():
-            ids = numbered((rows.square() + columns.square()).double().sqrt().round(), index)[None] + reach
-        case indices.Quantization():
-            squares = rows.square() + columns.square()
-            ranks = torch.unique(squares, return_inverse=True)[1]
-            ids = numbered(ranks if mapping.of == "rank" else squares, index)[None] + reach
-    last = indices.buckets(mapping, index, grid.prefix) - 1
-    return pad(ids, (grid.prefix, 0, grid.prefix, 0), value=last)
-
-
-class IRPE(PositionEncoding):
-    """Terms from tables of buckets, starting at zero: on keys and queries in the logits, on values in the outputs.
-
-    Shapes: tables.q and tables.k (depth or 1, M, H or 1, E, buckets), tables.v (depth or 1, M, H or 1, buckets, E);
-    under `bias` (depth or 1, M, H or 1, buckets). M is 2 under `cross`, else 1.
-    Source: iRPE eqs. 14-20; its published code. Differs: as the code where they differ: biases are not scaled.
-    Cost: contextual terms take B H N buckets products, then a lookup of N^2 numbers a head; never N x N vectors.
+    Source: iRPE, section 3.2; its published code. Differs: the paper ranks, the code takes the square: both are here.
     """
 
-    def __init__(self, spec: catalog.IRPE, widths: Widths, grid: Grid, depth: int) -> None:
-        super().__init__()
-        self.spec, self.width = spec, widths.head_dim
-        self.count = indices.buckets(spec.mapping, spec.index, grid.prefix)
-        self.reads, self.reads_weights = spec.reads, "v" in spec.on
-        first = (1 if spec.shared else depth, indices.tables(spec.mapping), 1 if spec.shared_heads else widths.heads)
-        ends: dict[str, tuple[int, ...]] = {"v": (self.count, self.width)}
-        if spec.mode == "contextual":
-            ends |= {"q": (self.width, self.count), "k": (self.width, self.count)}
-        self.tables = nn.ParameterDict({on: torch.empty(*first, *ends.get(on, (self.count,))) for on in spec.on})
-        self.undecayed = tuple(f"tables.{on}" for on in spec.on)
-        self.register_buffer("ids", bucket_ids(spec.mapping, spec.index, grid), persistent=False)
+    kind: Literal["quantization"] = Field(default="quantization", init=False)
+    of: Literal["squared", "rank"] = Field(default="squared", description="squared or rank")
 
-    def heads(self, h: Heads, block: int) -> Heads:
-        for on in ("q", "k"):
-            if on in self.tables:
-                h = h.plus(self._term(h, on, block))
-        return h
 
-    def _term(self, h: Heads, on: str, block: int) -> LogitsBHNN:
-        """The term of queries (products of the keys) or of keys (products of the queries) in the logits."""
-        tables, ids = self._tables(on, block), self.get_buffer("ids")
-        if self.spec.mode == "bias":
-            terms = [picked(table, index)[None] for table, index in zip(tables, ids, strict=True)]
-        else:
-            met = (h.q if on == "k" else h.k)[..., : self.width] * self.width**-0.5
-            terms = [looked_up(met @ table, index) for table, index in zip(tables, ids, strict=True)]
-        term = terms[0] if len(terms) == 1 else terms[0] + terms[1]
-        return term if on == "k" else term.mT  # on queries: by the pair (j, i)
+class Cross(Spec):
+    """Two tables, one of row and one of column offsets, whose terms add up: directed."""
 
-    def outputs(self, o: ValuesBHNE, weights: LogitsBHNN, grid: Grid, block: int) -> ValuesBHNE:
-        if "v" in self.tables:
-            for table, index in zip(self._tables("v", block), self.get_buffer("ids"), strict=True):
-                o = o + summed_by_number(weights, index, self.count) @ table
-        return o
+    kind: Literal["cross"] = Field(default="cross", init=False)
 
-    def _tables(self, on: str, block: int) -> Tensor:
-        return self.get_parameter(f"tables.{on}")[0 if self.spec.shared else block]
 
-    def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
-        value.zero_()
+class Product(Spec):
+    """One table over pairs of row and column numbers: directed."""
+
+    kind: Literal["product"] = Field(default="product", init=False)
+
+
+Mapping = Annotated[Euclidean | Quantization | Cross | Product, Field(discriminator="kind")]
+
+
+class Piecewise(Spec):
+    """Offsets up to alpha as they are, beyond it on a logarithm that reaches beta at gamma."""
+
+    kind: Literal["piecewise"] = Field(default="piecewise", init=False)
+    alpha: float = Field(default=1.9, gt=0, description="a positive length in patches")
+    beta: float = Field(default=3.8, gt=0, description="a positive length in patches")
+    gamma: float = Field(default=15.2, gt=0, description="a positive length in patches")
+
+    @model_validator(mode="after")
+    def _rising(self) -> Piecewise:
+        require(self.alpha < self.beta, "beta", f"more than alpha ({self.alpha})", self.beta)
+        require(self.beta < self.gamma, "gamma", f"more than beta ({self.beta})", self.gamma)
+        return self
+
+
+class PiecewiseRatio(Spec):
+    """As `piecewise`, with alpha, beta and gamma tied: 1, 2 and 8 times one ratio, as published."""
+
+    kind: Literal["piecewise_ratio"] = Field(default="piecewise_ratio", init=False)
+    ratio: float = Field(default=1.9, gt=0, description="a positive length in patches")
+
+    @property
+    def alpha(self) -> float:
+        """Up to where offsets stay as they are."""
+        return self.ratio
+
+    @property
+    def beta(self) -> float:
+        """The largest number, before it is cut to a whole one."""
+        return 2 * self.ratio
+
+    @property
+    def gamma(self) -> float:
+        """The offset at which beta is reached."""
+        return 8 * self.ratio
+
+
+class Clip(Spec):
+    """Offsets clipped to the whole part of beta."""
+
+    kind: Literal["clip"] = Field(default="clip", init=False)
+    beta: float = Field(default=3.8, gt=0, description="a positive length in patches")
+
+
+class ClipRatio(Spec):
+    """As `clip`, with beta at 2 times the ratio to which the published code ties it."""
+
+    kind: Literal["clip_ratio"] = Field(default="clip_ratio", init=False)
+    ratio: float = Field(default=1.9, gt=0, description="a positive length in patches")
+
+    @property
+    def beta(self) -> float:
+        """The largest number, before it is cut to a whole one."""
+        return 2 * self.ratio
+
+
+Index = Annotated[Piecewise | PiecewiseRatio | Clip | ClipRatio, Field(discriminator="kind")]
+
+
+def tables(mapping: Mapping) -> int:
+    """How many tables a mapping looks in."""
+    return 2 if isinstance(mapping, Cross) else 1
+
+
+def buckets(mapping: Mapping, index: Index, prefix: int) -> int:
+    """The rows of a table: one a number from -trunc(beta) to trunc(beta), or a pair of them, and one for all prefixes.
+
+    Source: iRPE's published code (product at ratio 1.9 with a class token: 50). Differs: nothing.
+    """
+    numbers = 2 * int(index.beta) + 1
+    return (numbers**2 if isinstance(mapping, Product) else numbers) + bool(prefix)
+
+
+_SHARED = "true (one table for all blocks) or false (own tables a block)"
+
+
+class IRPE(PairSpec):
+    """Image relative position encoding: offsets (query minus key) fall into buckets, each with a learned term.
+
+    `contextual` terms are products with queries (on k), keys (on q) or attention weights (on v), `bias` terms scalars.
+    Units: alpha, beta, gamma in patches. Source: iRPE; its published code. Differs: as the code where paper and code
+    differ (beta is cut after rounding, biases are not scaled, quantization takes the square by default).
+    """
+
+    kind: Literal["irpe"] = Field(default="irpe", init=False)
+    mapping: Mapping = Field(default=Product(), description="euclidean, quantization, cross or product")
+    index: Index = Field(default=Piecewise(), description="piecewise, piecewise_ratio, clip or clip_ratio")
+    mode: Literal["contextual", "bias"] = Field(default="contextual", description="contextual or bias")
+    on: Annotated[tuple[Literal["q", "k", "v"], ...], AfterValidator(partial(in_order, by="qkv".index))] = Field(
+        default=("k",), strict=False, description="any of q, k, v, without doubles"
+    )
+    shared_heads: bool = Field(default=True, description="true (one table for all heads) or false (one a head)")
+    shared: bool = Field(default=False, description=_SHARED)
+
+    @model_validator(mode="after")
+    def _on_what(self) -> IRPE:
+        legal = self.mode == "contextual" or "v" not in self.on
+        require(legal, "on", "of q and k where mode is bias", list(self.on))
+        return self
+
+    @property
+    def idle(self) -> bool:
+        return not self.on
+
+    @property
+    def reads(self) -> bool:
+        return self.mode == "contextual"
+
+    @property
+    def pairs(self) -> int:
+        return 1 if self.mode == "bias" else 2 + ("v" in self.on)
+
+    def parameters(self, shape: Shape) -> int:
+        number = shape.widths.head_dim if self.mode == "contextual" else 1
+        count = tables(self.mapping) * buckets(self.mapping, self.index, shape.prefix) * number
+        heads = 1 if self.shared_heads else shape.widths.heads
+        return len(self.on) * (1 if self.shared else shape.depth) * heads * count

@@ -1,0 +1,1 @@
+"""What the numbers allow one to say: statistics, verdicts, results. Computes only."""

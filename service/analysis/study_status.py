@@ -1,0 +1,79 @@
+"""Where studies stand, read from their journals alone."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from service.analysis.trial_rows import TrialRow, rows
+from service.planning.schedule import Done, next_action
+from service.storage import editions
+from service.storage.history import History
+from service.storage.home import Home, StudyFolder
+from service.storage.journal import read
+from trainables.recipe.code_digest import CodeDigests
+
+
+@dataclass(frozen=True)
+class StudyStatus:
+    """One study: counts of runs, the best trial, the last sign of life (seconds of the day's clock), a row a trial."""
+
+    id: str
+    question: str
+    state: str
+    done: int
+    running: int
+    asked: int
+    trials: str
+    best: str
+    last: float | None
+    rows: list[TrialRow]
+
+    def plain(self) -> dict[str, Any]:
+        """Plain values, for --json."""
+        return asdict(self)
+
+
+def driven(folder: StudyFolder) -> bool:
+    """Whether a driver holds a study's lock."""
+    if not folder.lock.exists():
+        return False
+    try:
+        with FileLock(folder.lock, timeout=0):
+            return False
+    except Timeout:
+        return True
+
+
+def one_status(home: Home, id: str) -> StudyStatus:
+    """The status of one study. Cost: reads two files."""
+    folder = home.study(id)
+    edition = editions.stored(home, id)
+    codes = CodeDigests()
+    history = History(edition, lambda recipe: codes(recipe).digest, read(folder.journal)[0])
+    alive = driven(folder)
+    found = rows(history, alive=alive)
+    best = next((row for row in found if row.best), None)
+    complete = isinstance(next_action(history, set()), Done)
+    trials = history.of("trial")
+    ended = sum(history.answer(trial).status != "open" for trial in trials)
+    states = [history.state(run) for trial in history.trials for run in history.asked(trial)]
+    return StudyStatus(
+        id=id,
+        question=edition.study.question,
+        state="running" if alive else "unfinished" if not complete else "failed" if history.failed else "done",
+        done=sum(state.answered for state in states),
+        running=sum(state.status == "running" for state in states) if alive else 0,
+        asked=len(states),
+        trials=f"{ended}/{max(history.wanted, len(trials))}",
+        best=f"#{best.label} {best.name}  {best.score}" if best else "",
+        last=history.last,
+        rows=found,
+    )
+
+
+def all_status(home: Home) -> list[StudyStatus]:
+    """The status of every study of a home, the one touched last at the end."""
+    return [one_status(home, id) for id in home.ids()]

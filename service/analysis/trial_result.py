@@ -1,0 +1,170 @@
+"""What one trial came to: its runs, its scores on validation and test, its model.
+
+A run's numbers come from its answer among the outcomes; of one that was stopped, failed or is under way, from the
+journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from search_spaces.study import Trial
+from service.analysis.statistics import Scale, Scores
+from service.storage.history import History, RunState, TrialAnswer
+from service.storage.outcomes import Answered, Outcomes
+from trainables.data import Data
+from trainables.recipe import Recipe, Run
+from trainables.recipe.outcome import Diverged, at_image_size
+from trainables.spec import LocusError, SpecError
+
+if TYPE_CHECKING:
+    from trainables.backbones.backbone_torch import Host
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """One run: its state in the study, and its answer where it has one."""
+
+    run: Run
+    code: str
+    state: RunState
+    answered: Answered | None
+    adopted: bool
+
+    @property
+    def curve(self) -> dict[int, Mapping[str, float]]:
+        """The values of each epoch, in order."""
+        if self.answered is not None:
+            return {said.epoch: said.values for said in self.answered.outcome.curve}
+        return {epoch: self.state.curve[epoch].values for epoch in sorted(self.state.curve)}
+
+    @property
+    def epochs(self) -> int:
+        """The last epoch that was measured."""
+        return max(self.curve, default=0)
+
+    @property
+    def seconds(self) -> float:
+        """The time its epochs took."""
+        return sum(values.get("time/epoch_s", 0.0) for values in self.curve.values())
+
+    @property
+    def reason(self) -> str:
+        """Why it did not complete; empty where it did."""
+        if self.answered is not None and isinstance(self.answered.outcome, Diverged):
+            return f"diverged in epoch {self.answered.outcome.epoch}: {self.answered.outcome.reason}"
+        if self.state.status == "stopped":
+            return f"stopped at epoch {self.epochs}, below the cut-off {self.state.cutoff or 0.0:.4f}"
+        return self.state.reason if self.state.status == "failed" else ""
+
+    def final(self, metric: str) -> float | None:
+        """A metric at the last epoch measured."""
+        return self.curve[self.epochs].get(metric) if self.curve else None
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """One trial with its runs, by seed. `validation` and `test` hold the answered seeds, a diverged one at chance.
+
+    `test_sizes`: the test scores at each further side of images. Units: pixels.
+    """
+
+    trial: Trial
+    answer: TrialAnswer
+    runs: dict[int, RunResult]
+    validation: Scores
+    test: Scores
+    test_sizes: dict[int, Scores]
+    weights: dict[int, Path] = field(repr=False)
+
+    @property
+    def recipe(self) -> Recipe:
+        """What was trained."""
+        return self.trial.recipe
+
+    @property
+    def name(self) -> str:
+        """The arm's name, or the point in few characters."""
+        return self.trial.name
+
+    @property
+    def seconds(self) -> float:
+        """The time its runs took."""
+        return sum(run.seconds for run in self.runs.values())
+
+    @property
+    def reason(self) -> str:
+        """Why not every seed completed; the first reason found."""
+        return next((run.reason for run in self.runs.values() if run.reason), "")
+
+    def model(self, seed: int | None = None, image_size: int | None = None) -> Host:
+        """The trained model of a seed (the first kept one), with its weights, in evaluation mode, on the CPU.
+
+        `image_size`: for images of another side, in pixels. Raises: LocusError where no weights were kept, SpecError where
+        the model cannot stand on that side.
+        """
+        from trainables.recipe.model_torch import build_model
+        from trainables.training.checkpoint import read
+        from trainables.weights.transfer import at_size
+
+        kept = [known for known, path in self.weights.items() if path.exists()]
+        if not kept or (seed is not None and seed not in kept):
+            wanted = "one kept" if seed is None else f"seed {seed}"
+            raise LocusError(f"weights of {self.name!r} must hold {wanted}, got seeds {kept or 'none'}")
+        model: Host = build_model(self.recipe)
+        path = self.weights[kept[0] if seed is None else seed]
+        model.load_state_dict(read(path))
+        model.eval()
+        return model if image_size is None else at_size(model, self.recipe, image_size)
+
+    def value(self, path: str) -> Any:
+        """What this trial has at a path, or None where its recipe has no such field."""
+        try:
+            return self.recipe.get(path)
+        except SpecError:
+            return None
+
+
+def collect(history: History, outcomes: Outcomes) -> list[TrialResult]:
+    """Every trial of a study, parents too, in the order they came to be."""
+    return [_trial(history, outcomes, trial) for trial in history.trials]
+
+
+def scale(data: Data, images: int) -> Scale:
+    """What a score on some images can be: accuracy comes in steps of one image, R^2 is open below."""
+    if data.metric == "accuracy":
+        return Scale(data.chance, 0.0, 1.0, 1 / images)
+    return Scale(data.chance, high=1.0)
+
+
+def _trial(history: History, outcomes: Outcomes, trial: Trial) -> TrialResult:
+    runs = {seed: _run(history, outcomes, run) for seed, run in history.runs(trial).items()}
+    answer = history.answer(trial)
+    data, metric = trial.recipe.data, trial.score
+    fallen = frozenset(seed for seed, run in runs.items() if run.state.status == "diverged")
+
+    def tested(name: str) -> Scores:
+        finals = {seed: run.final(name) for seed, run in runs.items() if run.state.status == "completed"}
+        known = {seed: value for seed, value in finals.items() if value is not None}
+        values = dict(sorted((known | dict.fromkeys(fallen, data.chance)).items()))
+        return Scores(values, answer.asked, scale(data, data.test_size), fallen)
+
+    weights = {seed: outcomes.weights(run.run.key, run.code) for seed, run in runs.items()}
+    return TrialResult(
+        trial=trial,
+        answer=answer,
+        runs=runs,
+        validation=Scores(dict(answer.values), answer.asked, scale(data, data.val_size), fallen),
+        test=tested(metric.test),
+        test_sizes={side: tested(at_image_size(metric.test, side)) for side in trial.recipe.test_sizes},
+        weights=weights,
+    )
+
+
+def _run(history: History, outcomes: Outcomes, run: Run) -> RunResult:
+    code, state = history.code(run), history.state(run)
+    answered = outcomes.get(run.key, code) if state.status in ("completed", "diverged") else None
+    return RunResult(run, code, state, answered, adopted=run.key in history.adopted)

@@ -1,0 +1,164 @@
+"""The public verbs: one function each, the same for Python and for the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from search_spaces.library import find
+from search_spaces.space import Domain, Space
+from search_spaces.study import Ablation, Edition, Halving, Score, Search, Study
+from service.analysis.study_status import StudyStatus, all_status, one_status
+from service.execution.rerun import Rerun
+from service.execution.rerun import rerun as again  # here, for a later import would put the module in the verb's place
+from service.planning.run_options import Orders
+from service.storage import editions
+from service.storage.home import Home
+from trainables.encodings import carry
+from trainables.recipe import Recipe
+from trainables.spec import digest
+
+if TYPE_CHECKING:
+    from service.consistency import Check
+    from service.execution.submission import Submission
+    from service.results import Result
+    from service.terminal.live import Progress
+
+FIRST_TRIALS = 20
+"""How many points an ad-hoc sweep tries unless told otherwise."""
+
+
+def run(
+    study: str | Study,
+    *,
+    budget: str | None = None,
+    set: dict[str, Any] | None = None,
+    seeds: int | None = None,
+    trials: int | None = None,
+    edition: str = "",
+    fresh: bool = False,
+    progress: Progress | None = None,
+    **orders: Any,
+) -> Result:
+    """Runs what is missing of a study, by name, by file or as a value, and gives its result.
+
+    `set` puts values on the base recipe (another edition, which `edition` may name); `fresh` starts anew.
+    Orders: `home`, `tracking`, `hours`, `max_concurrent`, `threads`, `workers`, `adopt`, and `address` of a cluster
+    to run there instead.
+
+    Raises: LocusError in one sentence for what cannot be, before anything is written; KeyboardInterrupt.
+    """
+    resolved = resolve(study, budget=budget, set=set, seeds=seeds, trials=trials, edition=edition)
+    if orders.get("address") not in (None, "local", "auto"):
+        return submit(resolved, fresh=fresh, **orders).wait()
+    return here(resolved, Orders(**orders), fresh=fresh, progress=progress)
+
+
+def resolve(study: str | Study | Edition, *, edition: str = "", **size: Any) -> Edition:
+    """A study at a budget with one's own values and counts."""
+    if isinstance(study, Edition):
+        return study
+    found = find(study) if isinstance(study, str) else study
+    return found.at(size.pop("budget", None), name=edition, **size)
+
+
+def here(edition: Edition, orders: Orders, *, fresh: bool = False, progress: Progress | None = None) -> Result:
+    """Runs an edition on this machine, or on the cluster this process belongs to."""
+    from service.run_study import conduct
+    from service.terminal.live import Progress
+
+    settled = editions.settle(edition, Home.find(orders.home), fresh=fresh)
+    return conduct(settled, orders, progress or Progress(settled))
+
+
+def sweep(
+    base: dict[str, Any],
+    space: dict[str, Domain],
+    *,
+    trials: int = FIRST_TRIALS,
+    seeds: int = 3,
+    name: str = "",
+    first: tuple[dict[str, Any], ...] = (),
+    stop: bool = True,
+    **orders: Any,
+) -> Result:
+    """Searches a space ad hoc. Without a name it is `sweep-<digest>`: the same call resumes, another is another."""
+    plan = Search(space=Space(space), first=first, trials=trials, stop=Halving() if stop else None)
+    return run(_adhoc(base, plan, name or "sweep", seeds, named=bool(name)), **orders)
+
+
+def ablate(
+    arms: dict[str, dict[str, Any]],
+    *,
+    baseline: str,
+    base: dict[str, Any] | None = None,
+    seeds: int = 3,
+    name: str = "",
+    **orders: Any,
+) -> Result:
+    """Compares named arms with a baseline ad hoc, paired by seed."""
+    plan = Ablation(arms=arms, baseline=baseline)
+    return run(_adhoc(base or {}, plan, name or "ablation", seeds, named=bool(name)), **orders)
+
+
+def _adhoc(base: dict[str, Any], plan: Search | Ablation, name: str, seeds: int, *, named: bool) -> Study:
+    recipe = Recipe().put(carry(base))
+    if not named:
+        said = plan.identity()
+        said.pop("trials", None)
+        name = f"{name}-{digest([recipe.identity(), said], 8)}"
+    words = "Which values are best?" if isinstance(plan, Search) else "Which arm is best?"
+    score = Score(f"val/{recipe.data.metric}")
+    return Study(name=name, question=words, base=recipe, plan=plan, seeds=seeds, score=score)
+
+
+def submit(
+    study: str | Study | Edition,
+    *,
+    address: str,
+    home: str | None = None,
+    budget: str | None = None,
+    set: dict[str, Any] | None = None,
+    seeds: int | None = None,
+    trials: int | None = None,
+    edition: str = "",
+    fresh: bool = False,
+    **orders: Any,
+) -> Submission:
+    """Submits a study to a Ray cluster, follows until its plan is printed there, and gives a Submission."""
+    from service.execution.jobs import submit as send
+
+    resolved = resolve(study, budget=budget, set=set, seeds=seeds, trials=trials, edition=edition)
+    return send(resolved, Orders(home=home, **orders), address, fresh=fresh)
+
+
+def status(name: str | None = None, *, home: str | None = None) -> list[StudyStatus]:
+    """Where every study of a home stands, or the one of a name."""
+    found = Home.find(home)
+    return [one_status(found, editions.latest(found, name))] if name else all_status(found)
+
+
+def result(name: str, *, home: str | None = None, tracking: str | None = None) -> Result:
+    """The result of a study that was run, as it stands."""
+    from service.results import Result
+
+    found = Home.find(home)
+    return Result.open(found, editions.latest(found, name), tracking)
+
+
+def report(name: str, *, home: str | None = None) -> Path:
+    """Writes a study's report anew; the path of its page."""
+    return result(name, home=home).report()
+
+
+def rerun(key: str, *, home: str | None = None) -> Rerun:
+    """Trains one run again, without Ray, and compares it number by number with its outcome."""
+    return again(Home.find(home), key)
+
+
+def verify(name: str, *, home: str | None = None, tracking: str | None = None) -> list[Check]:
+    """Whether journal, outcomes, MLflow and files of a study agree."""
+    from service.consistency import verify as checks
+
+    found = Home.find(home)
+    return checks(found, editions.stored(found, editions.latest(found, name)), tracking)

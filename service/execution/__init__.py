@@ -1,0 +1,1 @@
+"""Carries a study out: the driver, and the doors to Ray Tune and Ray Jobs."""

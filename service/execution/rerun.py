@@ -1,0 +1,95 @@
+"""One run trained again, without Ray, and compared number by number with its outcome."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from service.storage.home import Home
+from service.storage.outcomes import Outcomes
+from trainables.recipe import Run
+from trainables.recipe.code_digest import CodeDigests
+from trainables.recipe.outcome import Diverged, Measurement
+from trainables.spec import LocusError
+
+CLOCKED = ("time/", "train/images_per_s")
+"""Measures that no two runs share."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A number that did not come out again."""
+
+    epoch: int
+    name: str
+    before: float | None
+    now: float | None
+
+
+@dataclass(frozen=True)
+class Rerun:
+    """What a rerun showed: how many numbers were compared, those that differ, the files that changed since."""
+
+    key: str
+    compared: int
+    differences: list[Difference]
+    changed: list[str]
+    ending: str
+
+    @property
+    def equal(self) -> bool:
+        """True where every number came out again, bit for bit."""
+        return not self.differences
+
+
+def rerun(home: Home, start: str, say: Callable[[str], None] = lambda line: None) -> Rerun:
+    """Trains the run whose key begins so again. `say` hears each epoch.
+
+    Raises: LocusError for a key that names no run, or a parent whose weights are gone.
+    """
+    import torch
+
+    from trainables.training.loop import train
+
+    outcomes = Outcomes(home)
+    before = outcomes.find(start)[-1]
+    run = before.run
+    parents = {use: _weights(outcomes, parent, run) for use, parent in run.parents.items()}
+    torch.set_num_threads(int(before.environment.get("threads", 1)))
+    now: list[Measurement] = []
+    ending = "completed"
+    with tempfile.TemporaryDirectory(prefix="locus-rerun-") as folder:
+        for said in train(run, Path(folder), parents=parents):
+            if isinstance(said, Diverged):
+                ending = "diverged"
+                break
+            now.append(said)
+            say(f"epoch {said.epoch}/{run.recipe.optimizer.epochs}")
+    differences = compare(before.outcome.curve, now)
+    if ending != before.outcome.kind:
+        differences.append(Difference(len(now), f"ended {ending}, before {before.outcome.kind}", None, None))
+    compared = sum(not name.startswith(CLOCKED) for measured in now for name in measured.values)
+    return Rerun(run.key, compared, differences, CodeDigests()(run.recipe).changed(before.code), ending)
+
+
+def _weights(outcomes: Outcomes, parent: Run, child: Run) -> Path:
+    """The newest weights of a parent."""
+    for found in reversed(outcomes.of(parent.key)):
+        weights = outcomes.weights(parent.key, found.code.digest)
+        if weights.exists():
+            return weights
+    raise LocusError(f"the weights of the parent {parent.key} of {child.key} are gone; run its study again")
+
+
+def compare(before: Iterable[Measurement], now: Iterable[Measurement]) -> list[Difference]:
+    """The numbers in which two curves of one run differ, clocks apart."""
+    old = {measured.epoch: measured.values for measured in before}
+    new = {measured.epoch: measured.values for measured in now}
+    return [
+        Difference(epoch, name, old.get(epoch, {}).get(name), new.get(epoch, {}).get(name))
+        for epoch in sorted({*old, *new})
+        for name in sorted({*old.get(epoch, {}), *new.get(epoch, {})})
+        if not name.startswith(CLOCKED) and old.get(epoch, {}).get(name) != new.get(epoch, {}).get(name)
+    ]

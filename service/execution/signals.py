@@ -1,0 +1,78 @@
+"""Ctrl-C: once asks a study to stop, twice interrupts it, and nothing disturbs its closing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from service.execution.driver import Stop
+
+STOPPING = "stopping after this epoch, press again to stop now"
+INSIST_S = 1.0
+"""How often an interrupt is sent again: some calls swallow one."""
+
+
+class CtrlC:
+    """What SIGINT does while a study runs. `say` is heard once, from a thread of its own.
+
+    Presses are counted where the operating system delivers them (a wakeup pipe), for Python hears two as one while it
+    waits in a long call, such as the start of Ray. KeyboardInterrupt is raised only within `open`.
+    """
+
+    def __init__(self, stop: Stop, say: Callable[[str], None]) -> None:
+        self._stop = stop
+        self._say = say
+        self._open = False
+        self._twice = False
+
+    @contextmanager
+    def heard(self) -> Iterator[None]:
+        """Takes SIGINT over. Off the main thread nothing is caught."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        end, start = os.pipe()
+        os.set_blocking(start, False)
+        wakeup = signal.set_wakeup_fd(start, warn_on_full_buffer=False)
+        handler = signal.signal(signal.SIGINT, self._caught)
+        threading.Thread(target=self._count, args=(end,), name="ctrl-c", daemon=True).start()
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, handler)
+            signal.set_wakeup_fd(wakeup)
+            os.close(start)
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Where a second Ctrl-C may interrupt."""
+        self._open = True
+        try:
+            yield
+        finally:
+            self._open = False
+
+    def _caught(self, *_: object) -> None:
+        if self._twice and self._open:
+            raise KeyboardInterrupt
+
+    def _count(self, end: int) -> None:
+        """The thread: reads one byte a signal, until the other end is closed."""
+        while said := os.read(end, 1):
+            if said[0] == signal.SIGINT:
+                self._press()
+        os.close(end)
+
+    def _press(self) -> None:
+        if not self._stop.asked:
+            self._stop.asked = True
+            self._say(STOPPING)
+            return
+        self._twice = True
+        while self._open:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            time.sleep(INSIST_S)

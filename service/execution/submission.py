@@ -1,0 +1,133 @@
+"""A study that was submitted to a cluster: its job's state, its words, its end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from service.storage.home import Home
+from trainables.spec import LocusError
+
+if TYPE_CHECKING:
+    from service.results import Result
+
+POLL_S = 0.5
+"""Seconds between two looks at a job."""
+ENDED = ("STOPPED", "SUCCEEDED", "FAILED")
+PLAN, MLFLOW, REFUSED = "plan: ", "MLflow: ", "locus: "
+"""How the lines begin that a job says of its plan, of its parent run, and where it refuses."""
+RAYS = ("INFO job_manager.py", "Running entrypoint for job ")
+"""What the lines hold that Ray puts before a driver's own."""
+
+
+class SubmissionError(LocusError):
+    """A study that the cluster refused, or whose result cannot be read from here."""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A handle on one job of a study. `client` is Ray's job client."""
+
+    client: Any
+    address: str
+    job: str
+    study: str
+    home: str | None
+
+    def status(self) -> str:
+        """The job's state: PENDING, RUNNING, STOPPED, SUCCEEDED or FAILED."""
+        return str(self.client.get_job_status(self.job).value)
+
+    def lines(self) -> list[str]:
+        """What the driver has said so far, without Ray's own lines before it."""
+        said = str(self.client.get_job_logs(self.job)).splitlines()
+        return [line for line in said if not any(word in line for word in RAYS)]
+
+    def logs(self, *, follow: bool = False) -> Iterator[str]:
+        """The driver's lines; with `follow` until the job ends."""
+        said = 0
+        while True:
+            ended = self.status() in ENDED
+            lines = self.lines()
+            yield from lines[said:]
+            said = len(lines)
+            if ended or not follow:
+                return
+            time.sleep(POLL_S)
+
+    def stop(self) -> None:
+        """Asks each run to end at its next report; submitting again goes on. Returns when the job has ended."""
+        self.client.stop_job(self.job)
+        while self.status() not in ENDED:
+            time.sleep(POLL_S)
+
+    def wait(self) -> Result:
+        """Waits for the end and gives the result, read from the home where it is visible.
+
+        Raises: SubmissionError for a job that failed, or a home that this machine does not see.
+        """
+        from service.results import Result
+
+        while self.status() not in ENDED:
+            time.sleep(POLL_S)
+        if self.status() == "FAILED":
+            raise SubmissionError(f"{self.job} failed: {self.trouble()}")
+        id = self.edition()
+        if self.home is None or id not in Home.find(self.home).ids():
+            where = self.home or "the home of that cluster"
+            raise SubmissionError(f"{id} ended, but {where} is not visible here; its report: {self.mlflow()}")
+        return Result.open(Home.find(self.home), id, self.mlflow() or None)
+
+    def edition(self) -> str:
+        """The study's id as it was settled over there, where an earlier start may stand: the plan names it."""
+        found = next((line for line in self.lines() if line.startswith(PLAN)), "")
+        return found.removeprefix(PLAN).partition(": ")[0] or self.study
+
+    def followed(self) -> Iterator[str]:
+        """The driver's lines until its plan is there, and the one after it: its parent run where MLflow has a server.
+
+        Raises: SubmissionError with the refusal, where the driver refused, or with why there is no plan.
+        """
+        planned = False
+        for line in self.logs(follow=True):
+            if line.startswith(REFUSED):
+                raise SubmissionError(line.removeprefix(REFUSED))
+            yield line
+            if planned:
+                return
+            planned = line.startswith(PLAN)
+        if not planned:
+            raise SubmissionError(f"{self.job} ended before its plan was made: {self.trouble()}")
+
+    def last(self) -> str:
+        """The driver's last line."""
+        return next((line for line in reversed(self.lines()) if line.strip()), "no word yet")
+
+    def trouble(self) -> str:
+        """Why a job failed: the driver's last line, or what Ray says of a job whose driver never spoke."""
+        said = self.lines()
+        message = str(self.client.get_job_info(self.job).message or "").strip()
+        return self.last() if said else " ".join(message.split())
+
+    def mlflow(self) -> str:
+        """The address of the study's parent run in MLflow; empty where the cluster has no server."""
+        found = (line for line in self.lines() if line.startswith(MLFLOW))
+        return next(found, "").removeprefix(MLFLOW)
+
+    def describe(self) -> str:
+        """State, last word, and what to type next."""
+        at = f"{self.study} --address {self.address}"
+        lines = [
+            f"{self.study}  {self.status()}  job {self.job}",
+            f"last word  {self.last()}",
+            *([f"MLflow     {self.mlflow()}"] if self.mlflow() else []),
+            f"watch      locus status {at}",
+            f"           locus logs {at} -f",
+            f"stop       locus stop {at}",
+        ]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return self.describe()

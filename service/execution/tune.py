@@ -1,0 +1,228 @@
+"""Lets Ray Tune train what a driver gives: the only door to Ray Tune.
+
+One Tune trial trains one run. Three adapters do it: the searcher hands out the driver's next task, the scheduler lets
+the driver hear each epoch first, and the trainable passes the task to `trainables.worker` (a function in a reused
+process, or a class with a worker group). Tune keeps no state of ours: what is to be done follows from the journal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray import tune
+from ray.tune.experiment import Trial as TuneTrial
+from ray.tune.schedulers import FIFOScheduler, TrialScheduler
+from ray.tune.search import Searcher
+
+from service.execution import ray_token as token
+from service.execution.driver import Driver, Finished
+from service.planning.placement import Machine, Placement
+from trainables.launch.errors import lost, reason
+from trainables.launch.job import Task
+
+ASKER_BYTES = 2**20
+"""What the process is given that only waits for a worker group, in Ray's count of memory: something must be asked for,
+and any share of a core would keep the last group of a full machine waiting."""
+
+POLL_S = 0.2
+"""How often Ray Train looks whether a group has started, failed or ended. Messages do not wait for it."""
+
+
+def train(config: dict[str, Any]) -> None:
+    """What Tune calls in its own, reused process: trains one task, reporting to Tune."""
+    from trainables.launch.worker import work
+
+    work(Task.read(config["task"]), lambda message: tune.report(message))
+
+
+class GroupTrial(tune.Trainable):  # type: ignore[misc]
+    """What Tune calls for a worker group: a step is an epoch, and it ends no earlier than its workers have gone."""
+
+    def setup(self, config: dict[str, Any]) -> None:
+        """Begins to start the workers."""
+        from trainables.launch.worker import Group
+
+        self.epoch = 0
+        self.group = Group(Task.read(config["task"]))
+
+    def step(self) -> dict[str, Any]:
+        """The next epoch's message; after the last, that it is done. Tune wants its metric each time."""
+        said = self.group.next() or {"epoch": self.epoch, "done": True}
+        self.epoch = said["epoch"]
+        return said
+
+    def cleanup(self) -> None:
+        """Ends the group, wherever it stands."""
+        self.group.close()
+
+
+class Asker(Searcher):  # type: ignore[misc]
+    """Tune's searcher: the driver's next task."""
+
+    def __init__(self, driver: Driver, first: Task) -> None:
+        super().__init__(metric="epoch", mode="max")
+        self.driver = driver
+        self.held: Task | None = first
+
+    def suggest(self, trial_id: str) -> Any:
+        """A task's config; None: ask again later; FINISHED: nothing is left."""
+        task, self.held = self.held or self.driver.next(), None
+        if task is None:
+            return None
+        if isinstance(task, Finished):
+            return Searcher.FINISHED
+        return {"task": task.plain()}
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        """Nothing: the scheduler hears first, and the journal is the only memory."""
+
+    def save(self, checkpoint_path: str) -> None:
+        """Nothing: Tune's own state is not ours."""
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Nothing: a study goes on from its journal."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+
+class Hearer(FIFOScheduler):  # type: ignore[misc]
+    """Tune's scheduler: the driver hears an epoch, and says whether the run goes on."""
+
+    def __init__(self, driver: Driver) -> None:
+        super().__init__()
+        self.driver = driver
+
+    def on_trial_result(self, tune_controller: Any, trial: TuneTrial, result: dict[str, Any]) -> str:
+        """Goes on, or stops the run."""
+        if "said" not in result:
+            return str(TrialScheduler.CONTINUE)
+        on = self.driver.heard(_task(trial), result)
+        return str(TrialScheduler.CONTINUE if on else TrialScheduler.STOP)
+
+    def on_trial_complete(self, tune_controller: Any, trial: TuneTrial, result: dict[str, Any]) -> None:
+        """A run that ended by itself without an answer has failed."""
+        task = _task(trial)
+        if task.run.key in self.driver.flying:
+            self.driver.failed(task, "its process ended without an answer")
+
+    def on_trial_remove(self, tune_controller: Any, trial: TuneTrial) -> None:
+        """Tune gives a run up that it never started; it stays missing."""
+        self.driver.left(_task(trial))
+
+    def on_trial_error(self, tune_controller: Any, trial: TuneTrial) -> None:
+        """A run failed: with its reason, which only Tune knows where the process was killed."""
+        text = Path(trial.error_file).read_text() if trial.error_file else ""
+        with self.driver.folder.log.open("a") as log:
+            log.write(text)
+        self.driver.failed(_task(trial), reason(text), lost=lost(reason(text)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+
+def _task(trial: TuneTrial) -> Task:
+    return Task.read(trial.config["task"])
+
+
+def conduct(driver: Driver, first: Task, address: str = "local") -> None:
+    """Runs a study's tasks on Ray until the driver has none left, or is asked to stop.
+
+    Cost: 5 s to start Ray here, 0.1 to 0.3 s a run beside its training.
+    """
+    placement = driver.placement
+    with _ray(address, placement), tempfile.TemporaryDirectory(prefix="locus-tune-") as scratch:
+        tune.Tuner(
+            tune.with_resources(GroupTrial if placement.workers else train, _resources(placement)),
+            tune_config=tune.TuneConfig(
+                search_alg=Asker(driver, first),
+                scheduler=Hearer(driver),
+                num_samples=-1,
+                max_concurrent_trials=placement.max_concurrent,
+                reuse_actors=placement.workers == 0,
+                trial_dirname_creator=lambda trial: trial.trial_id,
+            ),
+            run_config=tune.RunConfig(
+                storage_path=scratch,
+                name="runs",
+                verbose=0,
+                checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
+            ),
+        ).fit()
+
+
+def _resources(placement: Placement) -> tune.PlacementGroupFactory:
+    gpus = {"GPU": 1} if placement.device == "cuda" else {}
+    if placement.workers == 0:
+        return tune.PlacementGroupFactory([{"CPU": placement.threads, **gpus}])
+    return tune.PlacementGroupFactory([{"memory": ASKER_BYTES}])
+
+
+def machine(address: str, threads: int = 1) -> Machine:
+    """What the cluster at hand has for runs of so many threads a worker: cores that no node has left over do not count.
+
+    Cost: a second, for a session of its own.
+    """
+    with _session(address):
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    cores = sum(int(node.get("CPU", 0)) // threads * threads for node in nodes)
+    return Machine(cores=cores, gpus=sum(int(node.get("GPU", 0)) for node in nodes))
+
+
+@contextlib.contextmanager
+def _ray(address: str, placement: Placement) -> Iterator[None]:
+    """Ray for a study: one of our own, or the cluster at hand.
+
+    Ours has a dashboard only for worker groups: what they leave behind when killed is found through it.
+    """
+    os.environ.setdefault("TUNE_DISABLE_SIGINT_HANDLER", "1")
+    os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
+    os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
+    env = {"OMP_NUM_THREADS": str(placement.threads)}
+    if placement.workers:
+        env |= {"RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": str(POLL_S), "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0"}
+    local = {"include_dashboard": placement.workers > 0} if address == "local" else {}
+    with _session(address, runtime_env={"env_vars": env}, **local):
+        yield
+
+
+@contextlib.contextmanager
+def _session(address: str, **settings: Any) -> Iterator[None]:
+    """A quiet session with Ray, ended whatever happens. What fails is in the journal, with its reason."""
+    for name in ("ray.tune", "ray.train", "ray._private"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    if address == "local":
+        token.keep_own()
+    token.read_anew()
+    try:
+        with _undisturbed():  # an interrupted start leaves agents behind that nobody ends
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **settings)
+        yield
+    finally:
+        with _undisturbed():
+            ray.shutdown()
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Puts Ctrl-C off to the end of what must not be torn. service.interruption counts presses meanwhile."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if pressed and callable(before):
+            before(signal.SIGINT, None)

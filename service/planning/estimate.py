@@ -1,0 +1,141 @@
+"""What a study would run: what is there already, what is missing and why, how long and how heavy. Pure but for reading.
+
+Time comes from the epochs of earlier answers; it is unknown before the first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import median
+
+from search_spaces.study import CONFIRMED, Ablation, Search, Trial
+from service.planning.placement import Placement
+from service.storage.history import History, ancestors
+from service.storage.outcomes import Outcomes
+from trainables.recipe import Recipe, Run
+from trainables.recipe.code_digest import CodeDigests
+from trainables.recipe.cost import Weight, weigh
+
+LOOKED_AT = 60
+"""How many earlier answers are looked at for the time of an epoch."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Counts of runs: `done` in this study, `reused` from the outcomes, `missing`, `unknown` (points not yet proposed).
+
+    `changed` counts runs whose answer is of older code, by the file that changed; `absent`: files of weights that
+    missing runs need and that are not there. Units: seconds, bytes.
+    """
+
+    done: int
+    reused: int
+    missing: int
+    unknown: int
+    changed: dict[str, int]
+    seconds: float | None
+    weight: Weight
+    placement: Placement
+    absent: tuple[str, ...] = ()
+
+    @property
+    def to_train(self) -> int:
+        """How many runs would be trained, at most."""
+        return self.missing + self.unknown
+
+    def lines(self, id: str) -> Iterator[str]:
+        """The plan in words; the last line begins with `plan:`."""
+        for file, count in self.changed.items():
+            yield f"{file} changed: {runs_in_words(count)} of older code not counted (--adopt counts)"
+        yield from (f"{path} must be a file of weights, got no such file" for path in self.absent)
+        parts = [f"{runs_in_words(self.to_train)} to train", f"{self.done} done", f"{self.reused} reused"]
+        time = "unknown until the first epoch" if self.seconds is None else f"about {clock(self.seconds)}"
+        if not self.to_train:
+            time = "nothing to wait for"
+        memory = self.weight.memory_bytes * self.placement.max_concurrent / 2**30
+        some = self.weight.learnt < self.weight.parameters
+        learnt = f", {self.weight.learnt:,} of them learn" if some else ""
+        yield f"{self.placement}; {self.weight.parameters:,} parameters{learnt}, {memory:.1f} GiB in all"
+        yield f"plan: {id}: {', '.join(parts)}; {time}"
+
+
+def plan(history: History, outcomes: Outcomes, placement: Placement, *, adopt: bool = False) -> Plan:
+    """The plan of a study as it stands. `adopt`: answers of older code count."""
+    codes, counts, changed, epochs = CodeDigests(), Counter[str](), Counter[str](), 0
+    absent: set[str] = set()
+    for run in _known(history):
+        state, whole = history.state(run), history.keeps(run)
+        if state.answered:
+            counts["done"] += 1
+            continue
+        older = outcomes.of(run.key)
+        if any(
+            outcomes.get(run.key, one.code.digest, whole=whole) and (adopt or one.code.digest == history.code(run))
+            for one in older
+        ):
+            counts["reused"] += 1
+            continue
+        counts["missing"] += 1
+        absent.update(path for path in run.recipe.files if not os.path.isfile(path))
+        epochs += run.recipe.optimizer.epochs - state.epoch
+        if older:
+            changed.update(codes(run.recipe).changed(older[-1].code))
+    unknown = unproposed(history)
+    base = history.edition.study.base
+    epochs += unknown * base.optimizer.epochs
+    epoch_s = _epoch_s(history, outcomes, base)
+    seconds = None if epoch_s is None else epochs * epoch_s / placement.max_concurrent
+    done, reused, missing = (counts[name] for name in ("done", "reused", "missing"))
+    weight = weigh(base)
+    return Plan(done, reused, missing, unknown, dict(changed), seconds, weight, placement, tuple(sorted(absent)))
+
+
+def _known(history: History) -> list[Run]:
+    """The runs whose recipes are known, without doubles."""
+    edition = history.edition
+    trials: list[Trial] = list(history.trials)
+    if isinstance(edition.study.plan, Ablation) and not trials:
+        trials = edition.arms()
+    runs = [run for trial in trials for run in history.asked(trial)]
+    parents = [parent for run in runs for parent in ancestors(run)]
+    return list({run.key: run for run in [*runs, *parents]}.values())
+
+
+def unproposed(history: History) -> int:
+    """At most so many runs of points that no sampler has proposed yet, and of their confirmation."""
+    if not isinstance(history.edition.study.plan, Search):
+        return 0
+    points = max(history.wanted - len(history.of("trial")), 0)
+    confirmed = len(history.of("confirmation")) if history.confirms and not points else 0
+    ahead = 0 if confirmed else min(CONFIRMED + bool(history.edition.study.plan.first), history.wanted)
+    return (points + ahead) * history.seeds
+
+
+def _epoch_s(history: History, outcomes: Outcomes, base: Recipe) -> float | None:
+    """The median time of an epoch: of this study's own, else of earlier answers of the same data and model."""
+    own = [
+        measured.values.get("time/epoch_s") for state in history.states.values() for measured in state.curve.values()
+    ]
+    times = [value for value in own if value is not None]
+    if not times:
+        files = sorted(outcomes.folder.glob("*/*.json"), key=lambda path: path.stat().st_mtime)[-LOOKED_AT:]
+        for answered in (outcomes.get(path.parent.name, path.stem) for path in files):
+            alike = answered and (answered.run.recipe.data, answered.run.recipe.model) == (base.data, base.model)
+            if answered and alike and answered.outcome.curve:
+                times.append(answered.outcome.curve[-1].values.get("time/epoch_s", 0.0))
+    return median(times) if times else None
+
+
+def runs_in_words(count: int) -> str:
+    """`1 run`, `3 runs`."""
+    return "1 run" if count == 1 else f"{count} runs"
+
+
+def clock(seconds: float) -> str:
+    """A duration for people: 03:10, 2:05:00."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes:02}:{rest:02}"

@@ -1,0 +1,63 @@
+"""How runs share the machine: runs at once, threads, workers, devices. Pure; refuses what cannot be.
+
+A placement is never part of a recipe or a key: it may change speed, not questions. One thread a run by default, for two
+processes of one thread train faster than one of two.
+"""
+
+from __future__ import annotations
+
+from trainables.spec import Spec, SpecError
+
+
+class Machine(Spec):
+    """What there is: CPU cores and GPUs."""
+
+    cores: int
+    gpus: int = 0
+
+
+class Placement(Spec):
+    """How a study's runs are laid out. `workers` 0: a run trains in a process of Tune's; n: in a worker group of n."""
+
+    max_concurrent: int
+    threads: int = 1
+    workers: int = 0
+    device: str = "cpu"
+
+    @property
+    def cores(self) -> int:
+        """The cores of one run."""
+        return self.threads * max(self.workers, 1)
+
+    def __str__(self) -> str:
+        group = f", {self.workers} workers a run" if self.workers else ""
+        return (
+            f"{_count(self.max_concurrent, 'run')} at once, {_count(self.threads, 'thread')} each{group}, {self.device}"
+        )
+
+
+def place(machine: Machine, *, max_concurrent: int | None = None, threads: int = 1, workers: int = 0) -> Placement:
+    """The placement of a study on a machine. Runs at once x threads x workers never exceed the cores.
+
+    Raises: SpecError for what does not fit.
+    """
+    for name, value, least in (("max-concurrent", max_concurrent, 1), ("threads", threads, 1), ("workers", workers, 0)):
+        if value is not None and value < least:
+            raise SpecError(f"{name} must be {least} or more, got {value}")
+    group = max(workers, 1)
+    each = threads * group
+    if each > machine.cores:
+        raise SpecError(f"a run of {group} x {threads} threads must fit {_count(machine.cores, 'core')}, got {each}")
+    if machine.gpus and group > machine.gpus:
+        raise SpecError(f"workers must be at most {machine.gpus}, one a GPU, got {workers}")
+    most = machine.gpus // group if machine.gpus else machine.cores // each
+    most = min(most, machine.cores // each)
+    if max_concurrent is not None and max_concurrent > most:
+        cores = _count(machine.cores, "core")
+        raise SpecError(f"max-concurrent must be at most {most} with {cores} and {each} a run, got {max_concurrent}")
+    device = "cuda" if machine.gpus else "cpu"
+    return Placement(max_concurrent=max_concurrent or most, threads=threads, workers=workers, device=device)
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"

@@ -1,0 +1,92 @@
+"""Which edition of a study is meant, and that its definition stays what it was under its id."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from search_spaces.study import Edition
+from service.storage.home import Home
+from service.storage.whole_files import write_whole
+from trainables.spec import LocusError
+
+SHOWN = 3
+"""How many differences an error names."""
+
+
+class EditionError(LocusError):
+    """An id that names nothing, or a definition that is not the id's."""
+
+
+def stored(home: Home, id: str) -> Edition:
+    """The edition of an id, as it was run. Raises: EditionError for an id that this home does not hold."""
+    path = home.study(id).study
+    if not path.is_file():
+        known = ", ".join(home.ids()) or "none yet"
+        raise EditionError(f"no study {id!r} in {home.root}; known: {known}")
+    return Edition.read(json.loads(path.read_text()))
+
+
+def latest(home: Home, name: str) -> str:
+    """The id that a word means: itself, or the edition of that name touched last.
+
+    Raises: EditionError where no study of that name was run.
+    """
+    ids = home.ids()
+    named = [id for id in ids if id == name or id.partition("@")[0] == name]
+    if name in ids:
+        return name
+    if not named:
+        known = ", ".join(ids) or "none yet"
+        raise EditionError(f"no study {name!r} was run in {home.root}; known: {known} (locus run NAME starts one)")
+    return named[-1]
+
+
+def settle(edition: Edition, home: Home, *, fresh: bool = False) -> Edition:
+    """The edition to run: the newest start of its id, or the next one where `fresh`.
+
+    Raises: EditionError where the id stands for another definition, with the difference.
+    """
+    starts = sorted(_starts(edition.id, home))
+    if fresh:
+        return edition.fresh(starts[-1] + 1) if starts else edition
+    if not starts:
+        return edition
+    edition = edition if starts[-1] == 1 else edition.fresh(starts[-1])
+    before = stored(home, edition.id)
+    changes = list(_differences(before.definition, edition.definition))
+    if changes:
+        more = f" and {len(changes) - SHOWN} more" if len(changes) > SHOWN else ""
+        raise EditionError(
+            f"{edition.id} stands for another definition here: {'; '.join(changes[:SHOWN])}{more}. "
+            f"--fresh starts {edition.fresh(starts[-1] + 1).id}, --as WORD another edition"
+        )
+    return edition
+
+
+def keep(edition: Edition, home: Home) -> None:
+    """Writes the edition down, as resolved."""
+    write_whole(home.study(edition.id).study, json.dumps(edition.plain(), indent=1))
+
+
+def _starts(id: str, home: Home) -> Iterator[int]:
+    """The numbers of an id's starts: 1 for the id itself, n for id.n."""
+    for other in home.ids():
+        found = re.fullmatch(re.escape(id) + r"(?:\.(\d+))?", other)
+        if found:
+            yield int(found[1] or 1)
+
+
+def _differences(before: Any, now: Any, path: str = "") -> Iterator[str]:
+    if isinstance(before, dict) and isinstance(now, dict):
+        for name in sorted({*before, *now}):
+            yield from _differences(before.get(name), now.get(name), f"{path}.{name}" if path else name)
+    elif before != now:
+        yield f"{path} was {_said(before)}, is {_said(now)}"
+
+
+def _said(value: Any) -> str:
+    text = "the default" if value is None else json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,250 @@
+"""What a study's facts add up to: its trials, its runs, and the answer of each trial.
+
+Pure: an edition and facts in, states out. The driver, `status`, the report and the mirror all read this one fold. Only
+facts of today's code count, or of code that was adopted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any, Literal
+
+from search_spaces.study import Ablation, Edition, Search, Trial
+from service.storage.journal import (
+    Adopted,
+    Confirms,
+    Counts,
+    Ended,
+    Fact,
+    FailedWith,
+    Measured,
+    Planned,
+    Started,
+    StoppedAt,
+)
+from trainables.recipe import Recipe, Run
+
+RunStatus = Literal["missing", "running", "stopped", "failed", "completed", "diverged"]
+TrialStatus = Literal["open", "completed", "stopped", "diverged", "incomplete"]
+TRIES = 2
+"""How often a failing run is tried before it is left to the next command."""
+
+
+@dataclass
+class RunState:
+    """Where one run stands in one study, by the code that counts."""
+
+    status: RunStatus = "missing"
+    curve: dict[int, Measured] = field(default_factory=dict)
+    attempts: int = 0
+    failures: int = 0
+    reason: str = ""
+    cutoff: float | None = None
+    reused: bool = False
+    begun: float | None = None
+    last: float | None = None
+    placement: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def epoch(self) -> int:
+        """The last epoch that was measured."""
+        return max(self.curve, default=0)
+
+    @property
+    def answered(self) -> bool:
+        """True where nothing is left to do for this run."""
+        return self.status in ("completed", "diverged", "stopped")
+
+    def value(self, metric: str) -> float | None:
+        """A metric at the last epoch measured."""
+        return self.curve[self.epoch].values.get(metric) if self.curve else None
+
+
+@dataclass(frozen=True)
+class TrialAnswer:
+    """What a trial's seeds add up to. `values`: the last score of each answered seed, a diverged one at
+    chance.
+    """
+
+    status: TrialStatus
+    values: dict[int, float]
+    asked: int
+    epoch: int = 0
+    cutoff: float | None = None
+    reason: str = ""
+
+    @property
+    def mean(self) -> float | None:
+        """The mean over the answered seeds."""
+        return fmean(self.values.values()) if self.values else None
+
+
+class History:
+    """The fold of a study's facts. `code_of` gives today's code digest of a recipe."""
+
+    def __init__(self, edition: Edition, code_of: Callable[[Recipe], str], facts: Iterable[Fact] = ()) -> None:
+        self.edition = edition
+        self.trials: list[Trial] = []
+        self.confirms: tuple[int, ...] = ()
+        self.seeds = edition.study.seeds
+        self.wanted = edition.study.plan.trials if isinstance(edition.study.plan, Search) else 0
+        self.adopted: dict[str, str] = {}
+        self.states: dict[tuple[str, str], RunState] = {}
+        self.last: float | None = None
+        self._code_of = code_of
+        self._codes: dict[str, str] = {}
+        self._runs: dict[tuple[str, int], Run] = {}
+        for fact in facts:
+            self.hear(fact)
+
+    def hear(self, fact: Fact) -> None:
+        """Adds one fact."""
+        self.last = fact.time
+        match fact:
+            case Planned():
+                self.trials.append(self._trial(fact))
+            case Counts(seeds=seeds, trials=trials):
+                self.seeds, self.wanted = seeds, trials or 0
+                for state in self.states.values():
+                    state.failures = 0
+            case Confirms(numbers=numbers):
+                self.confirms = numbers
+            case Adopted(run=run, code=code):
+                self.adopted[run] = code
+            case _:
+                state = self.states.setdefault((fact.run, fact.code), RunState())
+                state.last = fact.time
+                _hear(state, fact)
+
+    def ask(self, edition: Edition) -> None:
+        """Takes what an edition asks for, where it is more than what was asked before."""
+        self.seeds = max(self.seeds, edition.study.seeds)
+        if isinstance(edition.study.plan, Search):
+            self.wanted = max(self.wanted, edition.study.plan.trials)
+
+    def code(self, run: Run) -> str:
+        """The digest of the code that counts for a run: today's, or what was adopted."""
+        if run.key in self.adopted:
+            return self.adopted[run.key]
+        if run.key not in self._codes:
+            self._codes[run.key] = self._code_of(run.recipe)
+        return self._codes[run.key]
+
+    def state(self, run: Run) -> RunState:
+        """Where a run stands."""
+        return self.states.get((run.key, self.code(run))) or RunState()
+
+    def runs(self, trial: Trial) -> dict[int, Run]:
+        """The runs of a trial, by seed; a parent's are those that some child needs."""
+        if trial.role == "parent":
+            children = [run for other in self.trials if other.role != "parent" for run in self.runs(other).values()]
+            needed = [parent for run in children for parent in ancestors(run)]
+            return {run.seed: run for run in needed if run.recipe == trial.recipe}
+        return {seed: self._run(trial, seed) for seed in trial.seeds(self.seeds)}
+
+    def asked(self, trial: Trial) -> list[Run]:
+        """The runs that a trial has or still wants: without the seeds that a stopped or diverged one is spared."""
+        runs = list(self.runs(trial).values())
+        if trial.role == "confirmation" and trial.number not in self.confirms:
+            return []
+        if self.answer(trial).status in ("stopped", "diverged"):
+            return [run for run in runs if self.state(run).status != "missing"]
+        return runs
+
+    def keeps(self, run: Run) -> bool:
+        """Whether a run's weights are needed: the study keeps them, or another run needs them."""
+        if "weights" in self.edition.study.keep:
+            return True
+        return any(run.key == parent.key for other in self._everyone() for parent in ancestors(other))
+
+    def _run(self, trial: Trial, seed: int) -> Run:
+        known = self._runs.get((trial.label, seed))
+        if known is None:
+            known = self._runs[(trial.label, seed)] = Run(recipe=trial.recipe, seed=seed)
+        return known
+
+    def of(self, role: str) -> list[Trial]:
+        """The trials of a role, in the order they came to be."""
+        return [trial for trial in self.trials if trial.role == role]
+
+    def answer(self, trial: Trial) -> TrialAnswer:
+        """Folds a trial's seeds: stopped or diverged with the first one in a search, incomplete where one failed."""
+        states = {seed: self.state(run) for seed, run in self.runs(trial).items()}
+        values = {}
+        for seed, state in states.items():
+            value = state.value(trial.score.metric) if state.status in ("completed", "stopped") else None
+            if state.status == "diverged":
+                value = trial.recipe.data.chance
+            if value is not None:
+                values[seed] = value
+        epoch = max((state.epoch for state in states.values()), default=0)
+        reason = next((state.reason for state in states.values() if state.reason), "")
+        first = next(iter(states.values()), RunState())
+        judged = isinstance(self.edition.study.plan, Search) and trial.role == "trial"
+        if judged and first.status in ("stopped", "diverged"):
+            return TrialAnswer(first.status, values, len(states), epoch, first.cutoff, first.reason)
+        if len(values) == len(states):
+            return TrialAnswer("completed", values, len(states), epoch, reason=reason)
+        runs = list(self.runs(trial).values())
+        waiting = not self.given_up(runs[0]) if judged else True
+        hopeless = not waiting or all(self.state(run).answered or self.given_up(run) for run in runs)
+        return TrialAnswer("incomplete" if hopeless else "open", values, len(states), epoch, reason=reason)
+
+    def given_up(self, run: Run) -> bool:
+        """True where a run, or one that it needs, failed too often to be tried again by this command."""
+        return any(self.state(needed).failures >= TRIES for needed in (run, *ancestors(run)))
+
+    @property
+    def failed(self) -> int:
+        """How many of the runs asked for ended in a failure."""
+        states = (self.state(run) for trial in self.trials for run in self.asked(trial))
+        return sum(state.status == "failed" for state in states)
+
+    def best(self, count: int = 1) -> list[Trial]:
+        """The completed trials with the highest mean score, best first; earlier numbers win ties."""
+        answers = [(trial, self.answer(trial)) for trial in self.of("trial")]
+        complete = [
+            (answer.mean or 0.0, -trial.number, trial) for trial, answer in answers if answer.status == "completed"
+        ]
+        return [trial for _, _, trial in sorted(complete, key=lambda row: row[:2], reverse=True)[:count]]
+
+    def _trial(self, fact: Planned) -> Trial:
+        if fact.role == "parent":
+            parent = next(
+                parent for run in self._everyone() for parent in ancestors(run) if parent.key == fact.values["key"]
+            )
+            return Trial(role="parent", number=fact.number, name=fact.name, values=fact.values, recipe=parent.recipe)
+        plan = self.edition.study.plan
+        arms = plan.arms if isinstance(plan, Ablation) else {}  # the journal's copy holds own encodings as they were
+        trial = self.edition.trial(fact.number, arms.get(fact.name, fact.values), fact.name)
+        return Trial(**{**dict(trial), "role": fact.role})
+
+    def _everyone(self) -> Iterable[Run]:
+        for trial in self.trials:
+            if trial.role != "parent":
+                yield from self.runs(trial).values()
+
+
+def ancestors(run: Run) -> Iterable[Run]:
+    """The runs that a run needs before it, each before those that it needs; one that two need comes twice."""
+    for parent in run.needs():
+        yield parent
+        yield from ancestors(parent)
+
+
+def _hear(state: RunState, fact: Started | Measured | StoppedAt | FailedWith | Ended) -> None:
+    match fact:
+        case Started(attempt=attempt, placement=placement):
+            state.status, state.attempts, state.placement = "running", attempt, placement
+            state.begun = fact.time
+        case Measured():
+            state.curve.setdefault(fact.epoch, fact)
+        case StoppedAt(cutoff=cutoff):
+            state.status, state.cutoff = "stopped", cutoff
+        case FailedWith(reason=reason, counts=counts):
+            state.status, state.reason = "failed", reason
+            state.failures += counts
+        case Ended(outcome=outcome, reused=reused):
+            state.status, state.reused = outcome, reused

@@ -1,0 +1,224 @@
+"""What MLflow should show of a study: rows at three levels, folded from its history.
+
+Pure, and knows no MLflow: a `Row` says what one MLflow run should look like, and `mirror_store` sends the difference to
+what is there. The study is the parent of its trials, a trial of its runs. A trial is a search's point, an arm, a
+confirmation (`c7`) or a parent (`p1`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from search_spaces.study import Ablation, Edition, Trial
+from service.storage.history import History, RunState
+from service.tracking.mean_curve import Point, mean_curve
+from trainables.encodings import EncodingSpec
+from trainables.recipe import Recipe, Run
+from trainables.recipe.cost import weigh
+from trainables.spec import Spec, SpecError, digest
+
+Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
+Place = tuple[str, str, int | None]
+"""How a row is known within its study: level, number label, seed."""
+STUDY: Place = ("study", "", None)
+COLORS = (
+    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#882255", "#999933", "#332288", "#666666",
+)  # fmt: skip
+"""A trial's, in its turn; told apart also by the color-blind. Source: Okabe and Ito; Tol. Differs: no yellow."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one MLflow run should look like.
+
+    `fixed`: tags that tell which numbers its points are; points cannot be taken back, so where they differ the MLflow
+    run is replaced. `only_changes`: a point that says nothing new is not sent. Units: times in seconds of the day.
+    """
+
+    place: Place
+    name: str
+    status: Status
+    params: dict[str, str]
+    tags: dict[str, str]
+    points: list[Point]
+    begun: float
+    last: float
+    parent: Place | None = STUDY
+    fixed: tuple[str, ...] = ()
+    recipe: Recipe | None = None
+    files: dict[str, str] = field(default_factory=dict)
+    only_changes: bool = False
+
+
+def title(edition: Edition, trial: Trial) -> str:
+    """The name of a trial in MLflow: `#07 gamma=2.31`, an arm's name, `c7 gamma=2.31`, `p1 ...`."""
+    if trial.role == "trial":
+        return trial.name if isinstance(edition.study.plan, Ablation) else f"#{trial.number:02d} {trial.name}"
+    return f"{trial.label} {trial.name}"
+
+
+def begun(history: History, runs: dict[int, Run]) -> dict[int, Run]:
+    """The runs that were given to a worker, or found among the outcomes."""
+    return {seed: run for seed, run in runs.items() if history.state(run).status != "missing"}
+
+
+def study_row(history: History, runs: Iterable[Run], told: int, ended: Status) -> Row:
+    """The study itself: the best trial's numbers, and how far it is. A point's step is the count of facts told."""
+    edition, last = history.edition, history.last or 0.0
+    began = min((state.begun for state in history.states.values() if state.begun), default=last)
+    answered = {run.key for run in runs if history.state(run).answered}
+    values: dict[str, float] = {"progress/runs": len(answered), "progress/trials": _answered_trials(history)}
+    tags = _tags(history, "study") | {
+        "locus.seeds": str(history.seeds),
+        "locus.trials": str(history.wanted or len(history.of("trial"))),
+        "mlflow.note.content": _note(edition),
+    }
+    best = _best(history)
+    if best is not None:
+        tags["locus.best"] = title(edition, best)
+        curve = mean_curve(history, best)
+        values |= {f"best/{name}": value for name, value in (curve[-1].values if curve else {}).items()}
+    return Row(
+        STUDY, edition.id, ended, {"budget": edition.budget}, tags, [Point(told, last, values)], began, last,
+        parent=None, only_changes=True,
+    )  # fmt: skip
+
+
+def trial_row(history: History, trial: Trial, runs: dict[int, Run], ended: Status = "RUNNING") -> Row:
+    """A trial with its mean curve, once its asked seeds have ended. `ended`: how the study ended, RUNNING before."""
+    states = [history.state(run) for run in begun(history, runs).values()]
+    answer = history.answer(trial)
+    whole = answer.status != "open" or ended == "FINISHED"
+    tags = _tags(history, "trial", trial) | {
+        "locus.outcome": answer.status if whole else _unfinished(ended),
+        "locus.seeds": str(answer.asked),
+        "locus.code": history.code(next(iter(runs.values()))),
+    }
+    reason = next(filter(None, map(_reason, states)), "")
+    points = mean_curve(history, trial) if whole else []
+    if points:
+        tags["locus.curve"] = digest([[point.step, point.values] for point in points])
+    return Row(
+        ("trial", trial.label, None),
+        title(history.edition, trial),
+        "FINISHED" if whole else _halted(ended),
+        _params(history.edition, trial),
+        tags | ({"locus.reason": reason} if reason else {}),
+        points,
+        min(state.begun or state.last or 0.0 for state in states),
+        max(state.last or 0.0 for state in states),
+        fixed=("locus.curve",) if points else (),
+        recipe=trial.recipe,
+        files={"recipe.json": json.dumps(trial.recipe.plain(), indent=1)},
+    )
+
+
+def run_row(history: History, trial: Trial, run: Run, ended: Status = "RUNNING") -> Row:
+    """One training, with its curve as it came."""
+    state = history.state(run)
+    flying = state.status == "running"
+    tags = _tags(history, "run", trial) | {
+        "locus.seed": str(run.seed),
+        "locus.key": run.key,
+        "locus.code": history.code(run),
+        "locus.outcome": _unfinished(ended) if flying else state.status,
+    }
+    tags |= {"locus.reused": "true"} if state.reused else {}
+    tags |= {"locus.reason": _reason(state)} if _reason(state) else {}
+    name = title(history.edition, trial)
+    short = name if name == trial.name else name.split(" ", 1)[0]
+    return Row(
+        ("run", trial.label, run.seed),
+        f"{short} seed {run.seed}",
+        _halted(ended) if flying else "FAILED" if state.status == "failed" else "FINISHED",
+        _params(history.edition, trial) | {"seed": str(run.seed)},
+        tags,
+        [Point(epoch, fact.time, fact.values) for epoch, fact in sorted(state.curve.items())],
+        state.begun or min((fact.time for fact in state.curve.values()), default=state.last or 0.0),
+        state.last or 0.0,
+        parent=("trial", trial.label, None),
+        fixed=("locus.key", "locus.code"),
+        recipe=trial.recipe,
+    )
+
+
+def rows(history: History, told: int, ended: Status) -> Iterator[Row]:
+    """Every row of a study, parents first."""
+    of = [(trial, history.runs(trial)) for trial in history.trials]
+    yield study_row(history, (run for _, runs in of for run in runs.values()), told, ended)
+    for trial, runs in of:
+        if here := begun(history, runs):
+            yield trial_row(history, trial, runs, ended)
+            yield from (run_row(history, trial, run, ended) for run in here.values())
+
+
+def _best(history: History) -> Trial | None:
+    """What validation puts first: of the trials confirmed on fresh seeds, else of all."""
+    confirmed = [trial for trial in history.of("confirmation") if trial.number in history.confirms]
+    answers = {trial.label: history.answer(trial) for trial in confirmed}
+    complete = [trial for trial in confirmed if answers[trial.label].status == "completed"]
+    if complete:
+        return max(complete, key=lambda trial: (answers[trial.label].mean or 0.0, -trial.number))
+    return next(iter(history.best()), None)
+
+
+def _answered_trials(history: History) -> int:
+    return sum(history.answer(trial).status in ("completed", "stopped", "diverged") for trial in history.of("trial"))
+
+
+def _halted(ended: Status) -> Status:
+    return "RUNNING" if ended == "RUNNING" else "KILLED"
+
+
+def _unfinished(ended: Status) -> str:
+    return "running" if ended == "RUNNING" else "interrupted"
+
+
+def _reason(state: RunState) -> str:
+    match state.status:
+        case "failed":
+            return state.reason
+        case "stopped":
+            return f"stopped at epoch {state.epoch} (cut-off {state.cutoff:.4g})"
+        case "diverged":
+            return f"diverged after epoch {state.epoch}; counts as chance"
+        case _:
+            return ""
+
+
+def _tags(history: History, level: str, trial: Trial | None = None) -> dict[str, str]:
+    tags = {"locus.study": history.edition.id, "locus.level": level}
+    if trial is not None:
+        tags |= {"locus.number": trial.label, "mlflow.runColor": COLORS[trial.number % len(COLORS)]}
+    return tags
+
+
+def _params(edition: Edition, trial: Trial) -> dict[str, str]:
+    """What tells this trial from the others; nothing that may grow."""
+    recipe = trial.recipe
+    found = {"trial": title(edition, trial), "data.task": getattr(recipe.data, "task", recipe.data.kind)}
+    for path in edition.study.paths():
+        try:
+            found[path] = _text(recipe.get(path))
+        except SpecError:  # a path of another kind's: this recipe has no such number
+            continue
+    weight = weigh(recipe)
+    counts = {"parameters": str(weight.parameters), "parameters.learnt": str(weight.learnt)}
+    return found | {"encoding.kind": recipe.encoding.label} | counts
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, EncodingSpec):
+        return value.label
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return value if isinstance(value, str) else json.dumps(value, default=Spec.plain)
+
+
+def _note(edition: Edition) -> str:
+    study = edition.study
+    expected = f"Expected: {study.expected}" if study.expected else ""
+    return "\n\n".join(filter(None, (study.question, study.paper, expected)))

@@ -1,0 +1,230 @@
+"""The MLflow runs of one study: found once, then brought from what they show to what they should show.
+
+Known by the tags `locus.study`, `locus.level`, `locus.number` and `locus.seed`, so a second call finds the same runs.
+MLflow only appends: params cannot change and points cannot be taken back, so a run whose points are no longer right is
+replaced, and its children get the new parent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
+from mlflow.exceptions import MlflowException
+from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+from mlflow.tracking import MlflowClient
+
+from search_spaces.study import Edition
+from service.storage.home import Home
+from service.tracking.mean_curve import Point
+from service.tracking.rows import STUDY, Place, Row, Status
+from trainables.recipe import Recipe
+from trainables.spec import digest
+
+PARENT = "mlflow.parentRunId"
+PASSING = {"locus.reason", "locus.reused", "locus.best"}
+"""Tags that a row may lose again."""
+MOST_METRICS = 900
+"""Metrics a call; MLflow takes 1,000 entities."""
+
+
+@dataclass
+class Shown:
+    """What MLflow has of one row. `step`: the last one with points. `latest`: every metric's last value."""
+
+    id: str
+    status: Status
+    params: dict[str, str]
+    tags: dict[str, str]
+    latest: dict[str, float]
+    step: int
+
+    @classmethod
+    def of(cls, run: Any) -> Shown:
+        """As MLflow's own entity says it."""
+        step = max((metric.step for metric in run.data._metric_objs), default=-1)
+        return cls(run.info.run_id, run.info.status, run.data.params, run.data.tags, run.data.metrics, step)
+
+    @property
+    def place(self) -> Place:
+        """The row it shows."""
+        seed = self.tags.get("locus.seed")
+        return self.tags["locus.level"], self.tags.get("locus.number", ""), None if seed is None else int(seed)
+
+
+class Store:
+    """One study's runs in an MLflow store. Cost: one search; then 2-10 ms a call, and no call where nothing differs."""
+
+    def __init__(self, uri: str, study: str, family: str) -> None:
+        self.client = MlflowClient(tracking_uri=uri)
+        self.study = study
+        self.family = family
+        self.experiment: str | None = None
+        self.shown: dict[Place, Shown] = {}
+        self.doubles: list[Shown] = []
+
+    def find(self) -> bool:
+        """Looks everything up, once. False where nothing was ever shown of this family of studies."""
+        experiment = self.client.get_experiment_by_name(self.family)
+        if experiment is None:
+            return False
+        self.experiment = experiment.experiment_id
+        for shown in map(Shown.of, self._search()):
+            if self.shown.setdefault(shown.place, shown) is not shown:
+                self.doubles.append(shown)
+        return True
+
+    def make(self, artifacts: Path | None) -> None:
+        """Finds everything, makes the experiment where there is none, and ends doubles that a crash may have left."""
+        if not self.find():
+            try:
+                where = artifacts.absolute().as_uri() if artifacts else None
+                self.experiment = self.client.create_experiment(self.family, artifact_location=where)
+            except MlflowException as error:
+                if error.error_code != "RESOURCE_ALREADY_EXISTS":
+                    raise
+                self.find()  # another driver was quicker
+        while self.doubles:
+            self.client.delete_run(self.doubles.pop().id)
+
+    def _search(self) -> Iterator[Any]:
+        token: str | None = None
+        while True:
+            found = self.client.search_runs(
+                [self.experiment], f"tags.`locus.study` = '{self.study}'", max_results=1000, page_token=token
+            )
+            yield from found
+            token = found.token
+            if not token:
+                return
+
+    def describe(self, tags: dict[str, str]) -> None:
+        """Sets tags of the experiment that differ."""
+        there = self.client.get_experiment(self.experiment).tags
+        for name, value in tags.items():
+            if there.get(name) != value:
+                self.client.set_experiment_tag(self.experiment, name, value)
+
+    def put(self, row: Row) -> None:
+        """Makes MLflow show a row. Its parent is put before it."""
+        shown = self.shown.get(row.place)
+        if shown is None:
+            shown = self.shown[row.place] = self._create(row)
+        elif shown.latest and any(shown.tags.get(name) != row.tags[name] for name in row.fixed):
+            shown = self._replace(row, shown)
+        self._complete(row, shown)
+
+    def log_folder(self, place: Place, folder: Path, name: str) -> None:
+        """Copies a folder to the artifacts of a row, under a name."""
+        self.client.log_artifacts(self.shown[place].id, str(folder), name)
+
+    def _create(self, row: Row) -> Shown:
+        tags = {name: value for name, value in self._tags(row).items() if name not in row.fixed or not row.points}
+        run = self.client.create_run(self.experiment, round(row.begun * 1000), tags, row.name)
+        return Shown.of(run)
+
+    def _replace(self, row: Row, old: Shown) -> Shown:
+        new = self.shown[row.place] = self._create(row)
+        for child in self.shown.values():
+            if child.tags.get(PARENT) == old.id:
+                self.client.set_tag(child.id, PARENT, new.id)
+                child.tags[PARENT] = new.id
+        self.client.delete_run(old.id)
+        return new
+
+    def _tags(self, row: Row) -> dict[str, str]:
+        return row.tags | ({PARENT: self.shown[row.parent].id} if row.parent else {})
+
+    def _complete(self, row: Row, shown: Shown) -> None:
+        """Sends what is missing, each thing once."""
+        params = {name: value for name, value in row.params.items() if name not in shown.params}
+        if params:
+            self._introduce(row, shown)
+        tags = {name: value for name, value in self._tags(row).items() if shown.tags.get(name) != value}
+        points = [point for point in row.points if point.step > shown.step]
+        if row.only_changes:
+            points = [point for point in points if not point.values.items() <= shown.latest.items()]
+        if params or tags or points:
+            self._log(shown, points, params, tags)
+        for name in PASSING & shown.tags.keys() - row.tags.keys():
+            self.client.delete_tag(shown.id, name)
+            del shown.tags[name]
+        self._settle(row, shown)
+
+    def _introduce(self, row: Row, shown: Shown) -> None:
+        """The files and the data set of a new run; params come after, as the sign that these are there."""
+        for name, text in row.files.items():
+            self.client.log_text(shown.id, text, name)
+        if row.recipe is not None:
+            self.client.log_inputs(shown.id, [_data(row.recipe)])
+
+    def _log(self, shown: Shown, points: list[Point], params: dict[str, str], tags: dict[str, str]) -> None:
+        """Params first, tags last: a tag that names the points is there only where the points are."""
+        chunks = list(_chunks(points)) or [[]]
+        for number, chunk in enumerate(chunks, start=1):
+            self.client.log_batch(
+                shown.id,
+                [Metric(k, v, round(p.time * 1000), p.step) for p in chunk for k, v in p.values.items()],
+                [Param(name, value) for name, value in params.items()] if number == 1 else [],
+                [RunTag(name, value) for name, value in tags.items()] if number == len(chunks) else [],
+            )
+            for point in chunk:
+                shown.step = max(shown.step, point.step)
+                shown.latest |= point.values
+        shown.params |= params
+        shown.tags |= tags
+
+    def _settle(self, row: Row, shown: Shown) -> None:
+        if row.status == shown.status:
+            return
+        if row.status == "RUNNING":
+            self.client.update_run(shown.id, "RUNNING")
+        else:
+            self.client.set_terminated(shown.id, row.status, round(row.last * 1000))
+        shown.status = row.status
+
+
+def make_database(home: Home) -> None:
+    """Makes the default database where there is none: aside, then put in its place as a whole.
+
+    A driver killed while MLflow makes its tables would leave a file that MLflow refuses for ever. Cost: 2-6 s, once.
+    """
+    path = Path(home.tracking.removeprefix("sqlite:///"))
+    if path.exists():
+        return
+    draft = path.with_name(path.name + ".tmp")
+    for left in path.parent.glob(f"{draft.name}*"):
+        left.unlink()
+    SqlAlchemyStore(f"sqlite:///{draft}", home.artifacts.absolute().as_uri()).engine.dispose()
+    draft.replace(path)
+
+
+def look_up(home: Home, edition: Edition, tracking: str | None = None) -> Store | None:
+    """A study's runs as MLflow has them; None where it was never shown. Writes nothing."""
+    if tracking is None and not Path(home.tracking.removeprefix("sqlite:///")).exists():
+        return None
+    store = Store(tracking or home.tracking, edition.id, edition.study.family)
+    return store if store.find() and STUDY in store.shown else None
+
+
+def _chunks(points: Iterable[Point]) -> Iterator[list[Point]]:
+    chunk: list[Point] = []
+    for point in points:
+        if chunk and sum(len(other.values) for other in [*chunk, point]) > MOST_METRICS:
+            yield chunk
+            chunk = []
+        chunk.append(point)
+    if chunk:
+        yield chunk
+
+
+def _data(recipe: Recipe) -> Any:
+    """The data set as MLflow shows it: its name, a digest, and its spec."""
+    data = recipe.data
+    name = "/".join(filter(None, (data.kind, getattr(data, "task", ""))))
+    source = data.model_dump_json()
+    dataset = Dataset(name, digest([data.identity(), data.fingerprint]), "local", source)
+    return DatasetInput(dataset, [InputTag("mlflow.data.context", "training")])

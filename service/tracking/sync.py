@@ -1,0 +1,240 @@
+"""MLflow as a shop window: what a study's journal says, shown by one thread that may lag and never blocks.
+
+The driver tells every fact it writes. The thread folds them into a history of its own, so it shares no state with the
+driver, and brings MLflow to show that history. All of it may be told again at any time: what is there already is not
+sent twice. Trouble with MLflow never reaches the study: it is kept, tried again, and said at the end.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import requests
+from filelock import FileLock
+
+from search_spaces.study import Edition, Trial
+from service.storage.history import History
+from service.storage.home import Home
+from service.storage.journal import Adopted, Confirms, Counts, Fact, Planned
+from service.tracking.rows import STUDY, Status, begun, run_row, study_row, trial_row
+from service.tracking.store import Store, make_database
+from service.tracking.views import Links, links, views
+from trainables.recipe import Recipe, Run
+from trainables.spec import LocusError
+
+ANSWER_S = 5
+"""How long a server may take to answer."""
+PAUSE_S = 0.5
+"""How long facts are gathered before they are shown together."""
+TRIES = 3
+"""How often the end of a study tries to be shown: two drivers may stand in each other's way."""
+CLOSE_S = 60
+"""How long the end of a study waits for MLflow."""
+SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql")
+
+
+class MirrorError(LocusError):
+    """An MLflow that cannot be used."""
+
+
+@dataclass(frozen=True)
+class _Close:
+    ended: Status
+    report: Path | None
+
+
+def served(tracking: str | None) -> bool:
+    """True where an address names a server, not a database."""
+    return (tracking or "").startswith(("http://", "https://"))
+
+
+def check(home: Home, tracking: str | None) -> None:
+    """Raises: MirrorError where the server does not answer, or the address names nothing that MLflow can use."""
+    if tracking is None:
+        return
+    if tracking.partition(":")[0].partition("+")[0] not in SCHEMES:
+        known = ", ".join(f"{scheme}:" for scheme in SCHEMES)
+        raise MirrorError(f"MLFLOW_TRACKING_URI must begin with one of {known} got {tracking!r}")
+    if served(tracking) and not answers(tracking):
+        default = home.tracking.removeprefix("sqlite:///").replace(str(Path.home()), "~", 1)
+        raise MirrorError(
+            f"MLflow at {tracking} does not answer ({ANSWER_S} s); "
+            f"start it, or unset MLFLOW_TRACKING_URI to use {default}"
+        )
+
+
+def answers(tracking: str) -> bool:
+    """True where a server says that it is well."""
+    try:
+        return requests.get(f"{tracking.rstrip('/')}/health", timeout=ANSWER_S).ok
+    except requests.RequestException:
+        return False
+
+
+class Mirror:
+    """One study in MLflow, while it runs: `check`, `open`, `tell` every fact of its journal, old and new, `close`."""
+
+    def __init__(
+        self, edition: Edition, home: Home, codes: Callable[[Recipe], str], tracking: str | None = None
+    ) -> None:
+        self.edition = edition
+        self.home = home
+        self.tracking = tracking
+        self._codes = codes
+        self._queue: queue.SimpleQueue[Fact | _Close] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="mirror", daemon=True)
+        self._made = threading.Event()
+        self._store: Store | None = None
+        self._trouble: Exception | None = None
+
+    def check(self) -> None:
+        """Raises: MirrorError where MLflow cannot be used. Writes nothing."""
+        check(self.home, self.tracking)
+
+    def open(self) -> None:
+        """Starts the thread. Tell it the journal so far next, then each fact as it is written."""
+        self._thread.start()
+
+    def tell(self, fact: Fact) -> None:
+        """Hands over a fact; returns at once."""
+        self._queue.put(fact)
+
+    def close(self, ended: Status, report: Path | None = None) -> str | None:
+        """Shows what is left, ends what is open, keeps the report. Returns a warning where MLflow lacks something."""
+        self._queue.put(_Close(ended, report))
+        self._thread.join(CLOSE_S)
+        if self._thread.is_alive():
+            return f"MLflow did not take everything within {CLOSE_S} s; run the study again to send the rest"
+        if self._trouble is not None:
+            return f"MLflow lacks a part ({_line(self._trouble)}); run the study again to send the rest"
+        return None
+
+    def links(self, wait_s: float = ANSWER_S) -> Links | None:
+        """The addresses of the study on its server; None without a server, or where it lags behind `wait_s`."""
+        if self.tracking is None or not served(self.tracking) or not self._made.wait(wait_s):
+            return None
+        assert self._store is not None
+        return links(self._store, self.tracking)
+
+    @property
+    def parent_url(self) -> str | None:
+        """The address of the study's own MLflow run; None without a server."""
+        found = self.links()
+        return found.parent if found else None
+
+    def _work(self) -> None:
+        try:
+            self._serve()
+        except Exception as error:
+            self._trouble = error
+
+    def _serve(self) -> None:
+        """The thread: gathers facts, folds them, shows them, until it is closed. What failed to show is tried again."""
+        window = _Window(History(self.edition, self._codes))
+        while True:
+            close = self._gather(window)
+            for _ in range(TRIES if close else 1):
+                if self._shown(window, close):
+                    break
+            if close is not None:
+                return
+
+    def _shown(self, window: _Window, close: _Close | None) -> bool:
+        """Whether MLflow took the news; if not, they are kept, and so is the trouble."""
+        try:
+            self._show(window, close)
+        except Exception as error:
+            self._trouble = error
+            return False
+        self._trouble = None
+        return True
+
+    def _gather(self, window: _Window) -> _Close | None:
+        """Waits for a fact, then hears what comes within a pause, or until the end is told."""
+        item = self._queue.get()
+        until = time.monotonic() + PAUSE_S
+        while not isinstance(item, _Close):
+            window.hear(item)
+            try:
+                item = self._queue.get(timeout=max(0.0, until - time.monotonic()))
+            except queue.Empty:
+                return None
+        return item
+
+    def _show(self, window: _Window, close: _Close | None) -> None:
+        if self._trouble is not None and served(self.tracking):
+            check(self.home, self.tracking)  # else MLflow would try for minutes
+        store = self._store or self._open_store()
+        window.show(store, close.ended if close else "RUNNING")
+        self._made.set()
+        if close and close.report and close.report.is_dir():
+            store.log_folder(STUDY, close.report, "report")
+
+    def _open_store(self) -> Store:
+        for name in ("mlflow.store", "alembic"):  # what they have to say comes to us as an exception
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+        study = self.edition.study
+        self.home.root.mkdir(parents=True, exist_ok=True)
+        with FileLock(self.home.root / "mlflow.lock"):  # two drivers may both want to make the database
+            if self.tracking is None:
+                make_database(self.home)
+            store = Store(self.tracking or self.home.tracking, self.edition.id, study.family)
+            store.make(None if served(self.tracking) else self.home.artifacts)
+        store.describe(views(self.edition.id, study))
+        self._store = store
+        return store
+
+
+class _Window:
+    """What the thread knows: its history, and which runs have news."""
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self.told = 0
+        self._news: set[str] = set()
+        self._grown = True
+        self._runs: list[tuple[Trial, dict[int, Run]]] = []
+
+    def hear(self, fact: Fact) -> None:
+        """Folds one fact."""
+        self.history.hear(fact)
+        self.told += 1
+        match fact:
+            case Planned() | Counts() | Confirms() | Adopted():
+                self._grown = True
+            case _:
+                self._news.add(fact.run)
+
+    def show(self, store: Store, ended: Status) -> None:
+        """Puts the rows with news (at the end, all), parents first; the study's own end comes last.
+
+        News are kept where this fails.
+        """
+        if self._grown:
+            self._runs = [(trial, self.history.runs(trial)) for trial in self.history.trials]
+            self._grown = False
+        every_run = [run for _, runs in self._runs for run in runs.values()]
+        store.put(study_row(self.history, every_run, self.told, "RUNNING"))
+        for trial, runs in self._runs:
+            here = begun(self.history, runs)
+            news = [run for run in here.values() if ended != "RUNNING" or run.key in self._news]
+            if news:
+                row = trial_row(self.history, trial, runs, ended)
+                if row.place not in store.shown:
+                    store.put(row)
+                for run in news:
+                    store.put(run_row(self.history, trial, run, ended))
+                store.put(row)
+        if ended != "RUNNING":
+            store.put(study_row(self.history, every_run, self.told, ended))
+        self._news = set()
+
+
+def _line(error: Exception) -> str:
+    return str(error).partition("\n")[0][:200] or type(error).__name__

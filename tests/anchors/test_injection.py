@@ -1,0 +1,269 @@
+"""The ways in which codes enter, against loops over pairs of tokens, forward and backward, in float64."""
+
+import itertools
+
+import pytest
+import torch
+
+from tests.anchors.pairs import GRIDS, SCALE, WIDTHS, content, fast, module, same, slow
+from trainables.backbones import ViT
+from trainables.backbones.vit_torch import PositionedViT
+from trainables.data import Digits
+from trainables.encodings import (
+    Add,
+    Composed,
+    Concat,
+    Extend,
+    Fourier,
+    Gabor,
+    Learnable,
+    Parts,
+    RelativeBias,
+    Sinusoidal,
+    Widths,
+)
+from trainables.encodings.build_torch import build
+from trainables.encodings.encoding_torch import Grid, Heads, Tokens
+from trainables.recipe import Recipe
+from trainables.spec import SpecError
+
+PLACES = [("query",), ("key",), ("value",), ("query", "key"), ("query", "key", "value")]
+SUBSETS = [some for size in (1, 2, 3, 4) for some in itertools.combinations((1, 2, 3, 4), size) if some != (1,)]
+
+
+def table(part, place, shared):
+    return part.code() if shared else part._modules[f"{place}_1"].code()
+
+
+def head(code, h, heads=2):
+    """The channels of one head: a head's are next to each other."""
+    width = code.shape[1] // heads
+    return code[:, h * width : (h + 1) * width]
+
+
+@pytest.mark.parametrize("grid", GRIDS, ids=str)
+@pytest.mark.parametrize("places", PLACES, ids=str)
+@pytest.mark.parametrize("shared", [True, False])
+def test_add(grid, places, shared):
+    made = module(Learnable(injection=Add(places=places, shared=shared)), grid)
+
+    def at(channels, place, b, h, token):
+        own = channels[b, h, token]
+        return own + head(table(made.learnable, place, shared), h)[token] if place in places else own
+
+    def logit(b, h, i, j):
+        return SCALE * at(q, "query", b, h, i) @ at(k, "key", b, h, j)
+
+    q, k, v = qkv = content(grid)
+    same(made, fast(made, qkv, grid, 1), slow(qkv, logit, lambda b, h, i, j: at(v, "value", b, h, j)), qkv)
+
+
+@pytest.mark.parametrize("grid", GRIDS, ids=str)
+@pytest.mark.parametrize("places", PLACES, ids=str)
+@pytest.mark.parametrize(("split", "width"), [(0.5, 2), (0.25, 1), (0.75, 3)])
+def test_concat_head_by_head(grid, places, split, width):
+    made = module(Learnable(injection=Concat(split=split, places=places, shared=False)), grid)
+    qkv = content(grid, tuple(width if place in places else 0 for place in ("query", "key", "value")))
+    assert made.learnable._modules[f"{places[0]}_1"].table.shape == (grid.prefix + grid.patches, 2 * width)
+
+    def at(channels, place, b, h, token):
+        own = channels[b, h, token]
+        if place not in places:
+            return own
+        return torch.cat([own, head(table(made.learnable, place, False), h)[token]])
+
+    def logit(b, h, i, j):
+        return SCALE * at(qkv[0], "query", b, h, i) @ at(qkv[1], "key", b, h, j)
+
+    if len({"query", "key"} & {*places}) == 1:  # the other side keeps its width, so that they still meet
+        assert fast(made, qkv, grid, 1).shape[3] == 4
+    same(made, fast(made, qkv, grid, 1), slow(qkv, logit, lambda b, h, i, j: at(qkv[2], "value", b, h, j)), qkv)
+
+
+@pytest.mark.parametrize("grid", GRIDS, ids=str)
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("shared", [True, False])
+def test_extend(grid, channels, shared):
+    made = module(Learnable(injection=Extend(channels=channels, shared=shared)), grid)
+
+    def logit(b, h, i, j):
+        asked, offered = (head(table(made.learnable, place, shared), h) for place in ("query", "key"))
+        return SCALE * (q[b, h, i] @ k[b, h, j] + asked[i] @ offered[j])
+
+    q, k, v = qkv = content(grid)
+    same(made, fast(made, qkv, grid, 1), slow(qkv, logit, lambda b, h, i, j: v[b, h, j]), qkv)
+
+
+@pytest.mark.parametrize("parts", SUBSETS, ids=str)
+@pytest.mark.parametrize("shared", [True, False])
+def test_parts(parts, shared):
+    grid = GRIDS[1]
+    made = module(Learnable(injection=Parts(parts=parts, shared=shared)), grid)
+    q, k, v = qkv = content(grid)
+
+    def logit(b, h, i, j):
+        asked = head(table(made.learnable, "query", shared), h)[i] if {2, 4} & {*parts} else None
+        offered = head(table(made.learnable, "key", shared), h)[j] if {3, 4} & {*parts} else None
+        terms = {
+            1: lambda: q[b, h, i] @ k[b, h, j],
+            2: lambda: asked @ k[b, h, j],
+            3: lambda: q[b, h, i] @ offered,
+            4: lambda: asked @ offered,
+        }
+        return SCALE * sum(terms[part]() for part in parts)
+
+    same(made, fast(made, qkv, grid, 1), slow(qkv, logit, lambda b, h, i, j: v[b, h, j]), qkv)
+    products = [(2,), (3,), (4,), (1, 2), (1, 3), (2, 4), (3, 4), (1, 2, 3, 4)]
+    assert made.heads(Heads(q, k, v, None, grid), 1).q.shape[3] == (4 if parts in products else 8)
+
+
+def test_all_parts_are_addition_and_none_is_none():
+    grid = GRIDS[0]
+    parts, add = (
+        module(Learnable(injection=how), grid) for how in (Parts(parts=(1, 2, 3, 4)), Add(places=("query", "key")))
+    )
+    qkv = content(grid)
+    assert torch.equal(fast(parts, qkv, grid, 0), fast(add, qkv, grid, 0))
+    assert Learnable(injection=Parts(parts=(1,))).idle
+    assert Learnable(injection=Add(places=())).idle
+
+
+@pytest.mark.parametrize("how", [Add(places=("query", "key"), blocks=1), Extend(blocks=1), Parts(blocks=1)], ids=str)
+def test_the_first_blocks_alone(how):
+    grid = GRIDS[0]
+    made, plain = module(Learnable(injection=how), grid), build(Composed(parts=()), WIDTHS, grid, 2)
+    qkv = content(grid)
+    before, after = (fast(made, qkv, grid, block) for block in (0, 1))
+    assert torch.equal(after, fast(plain, qkv, grid, 1))
+    assert not torch.allclose(before, after)
+
+
+def test_a_table_before_each_of_the_first_blocks():
+    """CPVT 5.3: at the beginning and before each of the next five blocks."""
+    grid = Grid(3, 2, prefix=1)
+    made = module(Learnable(injection=Add(blocks=6, shared=False)), grid, depth=8)
+    x = torch.randn(2, 7, 8, dtype=torch.float64)
+    for block in range(8):
+        out = made.tokens(Tokens(x, grid), block).x
+        expected = x + made.learnable._modules[f"common_{block}"].table if block < 6 else x
+        assert torch.equal(out, expected)
+    assert len([*made.parameters()]) == 6
+    assert len([*module(Learnable(injection=Add(blocks=6)), grid, depth=8).parameters()]) == 1
+
+
+def test_concat_in_the_tokens_puts_content_first_and_gives_the_class_token_a_row():
+    grid = Grid(3, 2, prefix=1)
+    made = module(Sinusoidal(injection=Concat()), grid)
+    x = torch.randn(2, 7, 4, dtype=torch.float64)
+    out = made.tokens(Tokens(x, grid), 0).x
+    assert torch.equal(out[..., :4], x)
+    assert torch.equal(out[0, :, 4:], made.sinusoidal.code())
+    assert not out[:, 0, 4:].any()
+    assert made.tokens(Tokens(x, grid), 1).x is x
+    assert module(Learnable(injection=Concat()), grid).learnable.table.shape == (7, 4)
+
+
+def test_appended_channels_are_left_alone_by_what_comes_after():
+    """Two that append, one that adds, parts: each changes the head's own channels, or appends further ones."""
+    grid = GRIDS[1]
+    first, added, second = Extend(channels=1), Add(places=("query", "key")), Extend(channels=3)
+    orders = [(first, added, second), (added, first, second), (first, second, added)]
+    qkv = content(grid)
+    outs = []
+    for order in orders:
+        made = build(Composed(parts=tuple(Learnable(injection=how) for how in order)), WIDTHS, grid, 2).double()
+        for part, how in zip(made.parts, order, strict=True):
+            stream = torch.Generator().manual_seed([first, added, second].index(how))
+            torch.nn.init.normal_(made.part(part).table, generator=stream)
+        outs.append(fast(made, qkv, grid, 0))
+    assert torch.allclose(outs[0], outs[1], atol=1e-12)
+    assert torch.allclose(outs[0], outs[2], atol=1e-12)
+
+
+def model_parameters(dim, heads, encoding):
+    with torch.device("meta"):
+        model = PositionedViT(
+            ViT(embed_dim=dim, depth=12, num_heads=heads, patch_size=16), (3, 224, 224), 1000, encoding
+        )
+    return sum(value.numel() for value in model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("dim", "heads", "added", "beside"), [(384, 6, 22_050_664, 21_865_000), (768, 12, 86_567_656, 86_196_328)]
+)
+def test_halving_the_content_of_deit(dim, heads, added, beside):
+    """Concat paper, DeiT-S and DeiT-B at s = 1/2 (the paper prints twice the saving)."""
+    assert model_parameters(dim, heads, Learnable()) == added
+    assert model_parameters(dim, heads, Learnable(injection=Concat())) == beside
+
+
+def test_projections_make_fewer_channels():
+    model = PositionedViT(
+        ViT(embed_dim=16, num_heads=2, patch_size=4),
+        (3, 12, 20),
+        3,
+        Learnable(injection=Concat(places=("query", "key"))),
+    )
+    assert model.blocks[0].attn.qkv.weight.shape == (2 * (4 + 4 + 8), 16)
+    assert model.blocks[0].attn.scale == 8**-0.5
+    assert model(torch.randn(2, 3, 12, 20)).shape == (2, 3)
+
+
+def recipe(encoding, **model):
+    return Recipe(
+        data=Digits(),
+        model=ViT(**{"embed_dim": 24, "num_heads": 3, "depth": 2, "patch_size": 2, **model}),
+        encoding=encoding,
+    )
+
+
+@pytest.mark.parametrize(("encoding", "complaint"), [
+    (Learnable(injection=Concat(split=0.3)),
+     r"injection\.split must be a share of 24 channels .* \(nearest: 0\.291667 or 0\.333333\), got 0\.3"),
+    (Sinusoidal(injection=Concat(split=0.25)),
+     r"a share of 24 channels that is a multiple of 4 \(nearest: 0\.166667 or 0\.333333\), got 0\.25"),
+    (Learnable(injection=Concat(split=0.05, places=("query",))),
+     r"a multiple of 3 \(nearest: 0\.125 or 0\.25\), got 0\.05"),
+    (Fourier(injection=Extend(channels=1)),
+     r"injection\.channels must be such that a code's channels \(3\) are divisible by 2, got 1"),
+    (Learnable(injection=Add(places=("query",), blocks=3)),
+     r"injection\.blocks must be at most the 2 blocks of the model, got 3"),
+    (Composed(parts=(Learnable(injection=Concat()), Learnable(injection=Concat()), Learnable(injection=Concat(split=0.75)))),
+     r"nearest"),
+    (Composed(parts=tuple(Learnable(injection=Concat(places=("key",))) for _ in range(2))),
+     r"such that the content keeps some channels"),
+])  # fmt: skip
+def test_mistakes(encoding, complaint):
+    with pytest.raises(SpecError, match=complaint):
+        recipe(encoding)
+
+
+def test_places_are_said_in_one_order():
+    one, other = (Learnable(injection=Add(places=places)) for places in (("key", "query"), ("query", "key")))
+    assert one == other
+    with pytest.raises(SpecError, match=r"places must be without doubles"):
+        Add(places=("key", "key"))
+    with pytest.raises(SpecError, match=r"parts must be at least one of"):
+        Parts(parts=())
+
+
+def test_a_third_of_the_channels_is_whole():
+    assert recipe(Learnable(injection=Concat(split=1 / 3))).encoding.takes(Widths(24, 3, 8)).tokens == 8
+
+
+@pytest.mark.parametrize("channels", range(1, 24))
+def test_any_whole_share_is_legal(channels):
+    """Every split of the channels, of the tokens by one, of the heads by one a head; codes of 4 by 4."""
+    assert recipe(Learnable(injection=Concat(split=channels / 24))).encoding.takes(Widths(24, 3, 8)).tokens == channels
+    for code, places, step in ((Learnable, ("key",), 3), (Sinusoidal, ("common",), 4), (Sinusoidal, ("value",), 12)):
+        encoding = code(injection=Concat(split=channels / 24, places=places))
+        if channels % step == 0:
+            recipe(encoding)
+        else:
+            with pytest.raises(SpecError, match=f"a multiple of {step} "):
+                recipe(encoding)
+
+
+def test_what_takes_channels_comes_first():
+    with pytest.raises(SpecError, match="must begin with what takes channels of the content, got relative_bias before"):
+        build(Composed(parts=(RelativeBias(), Gabor(injection=Concat(places=("key",))))), WIDTHS, GRIDS[0], 2)

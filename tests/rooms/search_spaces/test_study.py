@@ -1,0 +1,228 @@
+"""Studies and their editions: budgets, one's own values, ids, what may change under an id."""
+
+import json
+
+import pytest
+
+from search_spaces.claim import AtLeast, Better
+from search_spaces.space import Choice, Real, Space
+from search_spaces.study import Ablation, Budget, Edition, Halving, Score, Search, Study, short
+from trainables.data import RedGreen
+from trainables.encodings import Fourier
+from trainables.recipe import FromFile, FromTrial, Recipe
+from trainables.spec import SpecError
+
+GAMMA = Real(low=0.1, high=40, log=True)
+
+
+def search(**changes) -> Study:
+    values = {
+        "name": "reach",
+        "question": "How far?",
+        "base": Recipe(encoding=Fourier(gamma=2.5)),
+        "plan": Search(
+            space=Space({"encoding.gamma": GAMMA, "optimizer.lr": Real(low=1e-4, high=1e-1, log=True)}),
+            first=({"encoding.gamma": 2.5, "optimizer.lr": 1e-3},),
+            trials=12,
+            stop=Halving(),
+        ),
+        "budgets": {
+            "smoke": Budget({"optimizer.epochs": 2, "data.train_size": 500}, trials=3, seeds=2, stop=False),
+            "cpu": Budget({"optimizer.epochs": 6}),
+        },
+    }
+    return Study(**values | changes)
+
+
+def arms(**changes) -> Study:
+    plan = Ablation(
+        arms={
+            "none": {"encoding.kind": "none"},
+            "near": {"encoding.kind": "fourier", "encoding.gamma": 1.0},
+            "far": {"encoding": {"kind": "fourier", "gamma": 9.0}, "optimizer.lr": 0.01},
+        },
+        baseline="none",
+    )
+    return Study(**{"name": "arms", "question": "Which?", "base": Recipe(), "plan": plan} | changes)
+
+
+def test_a_study_equals_its_own_json_at_every_budget() -> None:
+    for study in (search(), arms()):
+        assert Study.read(json.loads(json.dumps(study.plain()))) == study
+        edition = study.at()
+        assert Edition.read(json.loads(json.dumps(edition.plain()))) == edition
+        assert Edition.read(edition.plain()).definition == edition.definition
+
+
+def test_a_budget_sets_values_counts_and_stopping() -> None:
+    edition = search().at("smoke")
+    assert edition.id == "reach@smoke"
+    assert (edition.study.seeds, edition.study.plan.trials, edition.study.plan.stop) == (2, 3, None)
+    assert edition.study.base.data.train_size == 500
+    assert search().at().id == "reach@cpu"
+    assert search().at().study.plan.stop == Halving()
+    assert arms().at().id == "arms@base"
+    assert search().at("base").study.base.optimizer.epochs == 10
+    with pytest.raises(SpecError, match=r"^reach has no budget 'huge'; known: base, smoke, cpu$"):
+        search().at("huge")
+
+
+def test_values_apply_in_order_budget_then_ones_own_then_the_point() -> None:
+    edition = search().at("cpu", set={"optimizer.epochs": 8})
+    assert edition.study.base.optimizer.epochs == 8
+    point = edition.trial(4, {"encoding.gamma": 7.0, "optimizer.lr": 0.01})
+    assert (point.recipe.encoding.gamma, point.recipe.optimizer.epochs) == (7.0, 8)
+    budgets = {"cpu": Budget({"encoding.kind": "fourier", "encoding.gamma": 4.0, "encoding.hidden": 16})}
+    plan = Ablation(arms={"slow": {"optimizer.lr": 1e-4}, "base": {}}, baseline="base")
+    base = arms(plan=plan, budgets=budgets).at(set={"encoding.hidden": 8}).study.base
+    assert base.encoding == Fourier(gamma=4.0, hidden=8)
+
+
+def test_a_kind_of_ones_own_restarts_what_the_budget_said() -> None:
+    plan = Ablation(arms={"slow": {"optimizer.lr": 1e-4}, "base": {}}, baseline="base")
+    budgets = {"cpu": Budget({"encoding.kind": "fourier", "encoding.gamma": 4.0})}
+    assert arms(plan=plan, budgets=budgets).at(set={"encoding.kind": "peg"}).study.base.encoding.kind == "peg"
+
+
+def test_ones_own_values_make_another_edition_counts_do_not() -> None:
+    one, same = search().at(set={"optimizer.epochs": 8}), search().at(set={"optimizer.epochs": 8}, seeds=9, trials=50)
+    assert one.id == same.id
+    assert one.id.startswith("reach@cpu~")
+    assert len(one.mark) == 5
+    assert search().at(set={"optimizer.epochs": 9}).id != one.id
+    assert search().at(set={"optimizer.lr": 1}).id == search().at(set={"optimizer.lr": 1.0}).id
+    assert search().at(seeds=9, trials=50).id == "reach@cpu"
+    assert (same.study.seeds, same.study.plan.trials) == (9, 50)
+    assert search().at(set={"optimizer.epochs": 8}, name="long").id == "reach@cpu~long"
+    for name in ("../up", "a b", "v1.2"):
+        with pytest.raises(SpecError, match=r"an edition's name must be letters, digits"):
+            search().at(name=name)
+
+
+def test_a_fresh_start_counts_on() -> None:
+    edition = search().at(set={"optimizer.epochs": 8}, name="long")
+    assert edition.fresh(2).id == "reach@cpu~long.2"
+    assert edition.fresh(2).fresh(3).id == "reach@cpu~long.3"
+    assert edition.fresh(2).definition == edition.definition
+
+
+def test_a_searched_path_can_be_pinned() -> None:
+    study = search().at(set={"encoding.gamma": 3}).study
+    assert list(study.plan.space.domains) == ["optimizer.lr"]
+    assert study.base.encoding.gamma == 3.0
+    assert study.plan.first == ({"optimizer.lr": 1e-3},)
+    with pytest.raises(SpecError, match=r"is all that reach searches; leave something open"):
+        search().at(set={"encoding.gamma": 3, "optimizer.lr": 0.1})
+
+
+def test_pinning_a_kind_leaves_its_own_first_points() -> None:
+    space = Space(
+        {"encoding.kind": Choice(options=("fourier", "peg"))},
+        {"encoding.kind": {"fourier": {"encoding.gamma": GAMMA}, "peg": {"encoding.kernel": Choice(options=(3, 5))}}},
+    )
+    first = ({"encoding.kind": "peg", "encoding.kernel": 3}, {"encoding.kind": "fourier", "encoding.gamma": 2.0})
+    study = search(plan=Search(space=space, first=first)).at(set={"encoding.kind": "fourier"}).study
+    assert study.plan.first == ({"encoding.gamma": 2.0},)
+    assert study.base.encoding == Fourier()
+
+
+@pytest.mark.parametrize("path", ["encoding.kind", "encoding.gamma"])
+def test_a_value_that_every_arm_overrides_is_refused(path: str) -> None:
+    base = Recipe(encoding=Fourier())
+    value = "peg" if path.endswith("kind") else 3.0
+    with pytest.raises(SpecError, match=rf"^{path} is set by every arm of arms; give another path$"):
+        arms(base=base).at(set={path: value})
+
+
+def test_a_value_that_one_arm_leaves_alone_is_taken() -> None:
+    assert arms().at(set={"optimizer.lr": 0.5}).arms()[1].recipe.optimizer.lr == 0.5
+    assert arms().at(set={"optimizer.lr": 0.5}).arms()[2].recipe.optimizer.lr == 0.01
+
+
+def test_the_definition_is_what_changes_a_run_or_chooses_a_trial() -> None:
+    before = search().at("base").definition
+    free = [
+        search(question="Really?", claims=(AtLeast("best", 0.9),), keep=(), seeds=7, family="other"),
+        search(budgets={}),
+        search(plan=Search(**{**dict(search().plan), "trials": 99})),
+    ]
+    assert all(study.at("base").definition == before for study in free)
+    ways = [{"stop": None}, {"stop": Halving(factor=2)}, {"first": ()}, {"space": Space({"encoding.gamma": GAMMA})}]
+    bound = [search(plan=Search(**{**dict(search().plan), "first": (), **way})) for way in ways]
+    bound += [search(base=Recipe(encoding=Fourier(gamma=2.5), data=RedGreen(task="absolute")))]
+    assert all(study.at("base").definition != before for study in bound)
+    other = arms(plan=Ablation(arms=arms().plan.arms, baseline="near"))
+    assert other.at().definition == arms().at().definition
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: search(claims=(AtLeast("gamma", 0.9),)), r"claims must be about one of best, first, got 'gamma'"),
+        (lambda: arms(claims=(Better("near", "fare"),)), r"claims must be about one of none, near, far, got 'fare'"),
+        (lambda: search(score=Score("val/r2")), r"score\.metric must be 'val/accuracy' for red_green, got 'val/r2'"),
+        (lambda: Score("test/accuracy"), r"metric must be a metric such as 'val/accuracy', got 'test/accuracy'"),
+        (lambda: search(name="Reach"), r"name must be lower-case words joined by '-', got 'Reach'"),
+        (lambda: Ablation(arms={"a": {}}, baseline="b"), r"baseline must be one of the arms a, got 'b'"),
+        (lambda: arms(seeds=0), r"seeds must be a positive number of seeds, got 0"),
+        (lambda: arms().at(trials=3), r"arms is an ablation of 3 arms; trials are for searches"),
+        (lambda: search().at(set={"encoding.gama": 1}), r"no field 'encoding.gama'; known: kind, gamma, features"),
+        (lambda: search().at(set={"encoding.gamma": 0}), r"encoding.gamma must be a positive length in patches, got 0"),
+        (
+            lambda: search(plan=Search(space=Space({"encoding.gamma": Real(low=-1, high=4)}))),
+            r"encoding.gamma must be a positive length in patches, got -",
+        ),
+        (
+            lambda: search(plan=Search(space=Space({"encoding.gamma": GAMMA}), first=({"encoding.gamma": 50},))),
+            r"plan.first.encoding.gamma must be a value that the space has, got 50",
+        ),
+        (
+            lambda: search(plan=Search(space=search().plan.space, first=({"encoding.gamma": 2.5},))),
+            r"plan.first must be points with encoding.gamma, optimizer.lr, got \['encoding.gamma'\]",
+        ),
+    ],
+)
+def test_mistakes_are_told_in_one_sentence(make, said: str) -> None:
+    with pytest.raises(SpecError, match=said):
+        make()
+
+
+def test_trials_know_their_label_and_their_seeds() -> None:
+    trial = search().at().trial(4, {"encoding.gamma": 2.345, "optimizer.lr": 0.01})
+    assert (trial.label, trial.name) == ("4", "gamma=2.35 lr=0.01")
+    assert [run.seed for run in trial.runs(3)] == [0, 1, 2]
+    confirmed = type(trial)(**{**dict(trial), "role": "confirmation"})
+    assert (confirmed.label, list(confirmed.seeds(2))) == ("c4", [1000, 1001])
+    assert arms().at().arms()[1].name == "near"
+    assert short({"encoding.parts.0.kernel": 3, "encoding.parts.1.kernel": 5}).startswith("encoding.parts.0.kernel=3")
+    assert (short({}), short({"encoding.places": []}), short({"encoding.places": [-1, 2]})) == (
+        "base",
+        "places=none",
+        "places=-1+2",
+    )
+
+
+def test_a_budget_reaches_the_parents() -> None:
+    start = FromTrial(values={"data.task": "distance"}).plain()
+    study = arms(plan=Ablation(arms={"base": {}, "from": {"init": start}}, baseline="base"))
+    child = study.at(set={"optimizer.epochs": 4}).arms()[1].recipe
+    assert child.parent.optimizer.epochs == 4
+    assert child.parent.data.task == "distance"
+
+
+def test_where_a_file_of_weights_lies_is_no_part_of_the_definition() -> None:
+    def study(path: str, sha256: str = "0" * 64) -> Study:
+        file = {"kind": "from_file", "path": path, "sha256": sha256}
+        flat = {f"init.{name}": value for name, value in file.items()}
+        parent = {"kind": "from_trial", "values": {"init": file}}
+        arms = {"own": {}, "dict": {"init": file}, "flat": flat, "parent": {"init": parent}}
+        return Study(
+            name="weights", question="?", base=Recipe(init=FromFile(path, sha256)),
+            plan=Ablation(arms=arms, baseline="own"),
+        )  # fmt: skip
+
+    here, there = study("w.pt").at(), study("moved/w.pt").at()
+    assert here.definition == there.definition
+    assert "w.pt" not in str(here.definition)
+    assert [arm.runs(1)[0].key for arm in here.arms()] == [arm.runs(1)[0].key for arm in there.arms()]
+    assert study("w.pt", "1" * 64).at().definition != here.definition

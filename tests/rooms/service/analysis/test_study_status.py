@@ -1,0 +1,171 @@
+"""Trials as rows, the status of studies, and the lines of progress: three views of one history."""
+
+import io
+import random
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from search_spaces.space import Real, Space
+from search_spaces.study import Ablation, Edition, Halving, Search, Study
+from service.analysis.study_status import all_status, driven, one_status
+from service.analysis.trial_rows import rows
+from service.storage.home import Home
+from service.storage.journal import read
+from service.terminal.live import ROWS, Progress, shown
+from tests.rooms.by_hand import ablated, searched
+from tests.rooms.toy import Toy, conduct, driving
+from trainables.encodings import Fourier
+from trainables.recipe import Recipe
+
+BASE = Recipe(encoding=Fourier(gamma=2.5)).put({"optimizer.epochs": 6})
+
+
+def search(trials: int = 7, seeds: int = 2) -> Edition:
+    space = Space({"encoding.gamma": Real(low=0.1, high=40, log=True)})
+    plan = Search(space=space, first=({"encoding.gamma": 2.5},), trials=trials, stop=Halving())
+    return Study(name="reach", question="How far?", base=BASE, plan=plan, seeds=seeds).at()
+
+
+def arms() -> Edition:
+    plan = Ablation(arms={"near": {"encoding.gamma": 1.0}, "none": {"encoding.kind": "none"}}, baseline="near")
+    return Study(name="arms", question="Which?", base=BASE, plan=plan, seeds=2).at()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+def test_a_searchs_rows(tmp_path: Path) -> None:
+    found = {row.label: row for row in one_status(Home(tmp_path), searched(tmp_path)).rows}
+    assert len(found) == 13
+    assert (found["9"].state, found["9"].done, found["9"].asked, found["9"].epoch) == ("done", 3, 3, 8)
+    assert found["1"].state == "stopped at 3 (cut-off 0.85)"
+    assert (found["1"].done, found["1"].asked, found["1"].score) == (1, 3, f"{found['1'].mean:.4f}")
+    assert found["2"].state.startswith("diverged at")
+    assert found["6"].state == "failed: the worker died (exit code 137)"
+    assert (found["6"].done, found["6"].asked) == (2, 3)
+    best = [row for row in found.values() if row.best]
+    highest = max(found[label].mean for label in ("c9", "c3", "c0"))
+    assert [row.label for row in best] == [label for label in ("c0", "c3", "c9") if found[label].mean == highest][:1]
+    assert best[0].score == f"{best[0].mean:.4f} +- {best[0].std:.4f}"
+
+
+def test_an_ablations_rows(tmp_path: Path) -> None:
+    found = {row.name: row for row in one_status(Home(tmp_path), ablated(tmp_path)).rows}
+    assert (found["learnable"].state, found["learnable"].done) == ("done", 5)
+    assert found["relative bias"].state.startswith("failed: CUDA error")
+    assert found["fourier"].values == {"encoding.kind": "fourier"}
+
+
+def test_a_finished_study_is_done_and_counts_only_what_was_wanted(home: Home) -> None:
+    conduct(home, search())
+    found = one_status(home, "reach@base")
+    assert (found.state, found.running, found.done) == ("done", 0, found.asked)
+    assert found.trials == "7/7"
+    assert found.best.startswith("#c")
+    assert found.plain()["rows"][0]["label"] == "0"
+    assert all("reach" in one.id for one in all_status(home))
+
+
+def test_a_study_that_lacks_what_failed_has_failed(home: Home) -> None:
+    edition = arms()
+    bad = edition.arms()[0].runs(2)[1].key
+    conduct(home, edition, fails=lambda task, epoch: task.run.key == bad)
+    found = one_status(home, edition.id)
+    assert (found.state, found.done, found.asked) == ("failed", 3, 4)
+    conduct(home, edition)
+    assert one_status(home, edition.id).state == "done"
+
+
+def test_a_cut_study_is_unfinished_and_says_what_was_interrupted(home: Home) -> None:
+    conduct(home, arms(), cut=4)
+    found = one_status(home, "arms@base")
+    assert (found.state, found.running) == ("unfinished", 0)
+    assert [row.state for row in found.rows] == ["interrupted", "unfinished"]
+    assert found.rows[0].epoch == 4
+
+
+def test_a_study_at_work_is_running(home: Home) -> None:
+    with driving(home, arms()) as driver:
+        toy = Toy(driver, random.Random(0))
+        for _ in range(3):
+            toy._fill()
+            toy._advance(next(iter(toy.workers)))
+        assert driven(home.study("arms@base"))
+        found = one_status(home, "arms@base")
+        assert (found.state, found.running, found.done, found.asked) == ("running", 1, 0, 4)
+        assert [row.state for row in found.rows] == ["running", "waiting"]
+        assert found.rows[0].score == f"{driver.history.state(toy.order[0]).value('val/accuracy'):.4f}"
+    assert not driven(home.study("arms@base"))
+
+
+def test_a_search_in_which_all_diverged_is_done(home: Home) -> None:
+    space = Space({"encoding.gamma": Real(low=26, high=40)})
+    study = Study(name="cliff", question="?", base=BASE, plan=Search(space=space, trials=3), seeds=2)
+    conduct(home, study.at())
+    found = one_status(home, "cliff@base")
+    assert (found.state, found.done, found.asked, found.best) == ("done", 3, 3, "")
+
+
+def spoken(edition: Edition, home: Home, terminal: bool = False, **toy) -> str:
+    out = io.StringIO()
+    progress = Progress(edition, Console(file=out, force_terminal=terminal, width=120, highlight=False))
+    with driving(home, edition) as driver:
+        driver.listeners.append(progress.hear)
+        progress.begin(driver.history)
+        Toy(driver, random.Random(0), **toy).drive()
+        progress.end()
+    return out.getvalue()
+
+
+def test_piped_it_is_one_line_an_event(home: Home) -> None:
+    lines = spoken(arms(), home).splitlines()
+    assert "\x1b" not in "".join(lines)
+    measured = [line for line in lines if "epoch" in line]
+    assert len(measured) == 24
+    assert measured[0].endswith(tuple("0123456789"))
+    assert "#0 seed 0 epoch 1/6 val/accuracy 0." in measured[0]
+    assert [line.split("  ")[1] for line in lines if "completed" in line] == [
+        "#0 seed 0 completed",
+        "#1 seed 0 completed",
+        "#0 seed 1 completed",
+        "#1 seed 1 completed",
+    ]
+
+
+def test_every_kind_of_event_has_a_line(home: Home) -> None:
+    edition = search(9)
+    bad = edition.trial(0, {"encoding.gamma": 2.5}).runs(2)[1].key
+    text = spoken(edition, home, fails=lambda task, epoch: task.run.key == bad and epoch == 2 and task.attempt == 1)
+    for words in (" planned", " stopped at ", " (cut-off ", " failed: the worker died", ", attempt 2", "confirming #"):
+        assert words in text
+
+
+def test_in_a_terminal_it_is_a_table_that_ends_complete(home: Home) -> None:
+    text = spoken(search(5), home, terminal=True)
+    last = text[text.rindex("reach@base") :]
+    done = len({fact.run for fact in read(home.study("reach@base").journal)[0] if hasattr(fact, "outcome")})
+    stopped = sum(fact.fact == "stopped" for fact in read(home.study("reach@base").journal)[0])
+    assert f"{done + stopped} of {done + stopped} runs" in last
+    assert "best" in last
+
+
+def test_a_long_table_keeps_the_best_the_unfinished_and_the_newest(home: Home) -> None:
+    conduct(home, search(30, seeds=1), cut=100)
+    found = one_status(home, "reach@base").rows
+    assert len(found) > ROWS
+    some = shown(found)
+    assert len(some) <= ROWS
+    assert found[-1] in some
+    assert next(row for row in found if row.best) in some
+    order = [found.index(row) for row in some]
+    assert order == sorted(order)
+
+
+def test_rows_follow_the_trials(home: Home) -> None:
+    with driving(home, arms()) as driver:
+        Toy(driver, random.Random(0)).drive()
+        assert [row.name for row in rows(driver.history)] == ["near", "none"]

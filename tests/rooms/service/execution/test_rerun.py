@@ -1,0 +1,104 @@
+"""One run again, compared number by number: really trained, tiny."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from service.execution.rerun import rerun
+from service.storage.home import Home
+from service.storage.outcomes import Answered, Outcomes
+from trainables.recipe import FromTrial, Recipe, Run, TaughtByTrial
+from trainables.recipe.code_digest import CodeDigests
+from trainables.recipe.outcome import Completed, Diverged, Measurement
+from trainables.spec import LocusError
+
+TINY = Recipe().put(
+    {
+        "data.image_size": 16,
+        "data.train_size": 60,
+        "data.val_size": 20,
+        "data.test_size": 20,
+        "model.embed_dim": 16,
+        "model.num_heads": 2,
+        "optimizer.epochs": 2,
+        "optimizer.batch_size": 25,
+        "encoding.kind": "fourier",
+    }
+)
+
+
+def answer(home: Home, run: Run, **parents: Path) -> Answered:
+    """Trains a run and keeps its answer, as a driver does."""
+    from trainables.training.loop import train
+
+    folder = home.root / "work" / run.key
+    folder.mkdir(parents=True)
+    said = list(train(run, folder, parents=parents))
+    curve = tuple(one for one in said if isinstance(one, Measurement))
+    last = said[-1]
+    outcome = Diverged(epoch=last.epoch, curve=curve) if isinstance(last, Diverged) else Completed(curve=curve)
+    answered = Answered(run=run, code=CodeDigests()(run.recipe), outcome=outcome, environment={"threads": 1})
+    Outcomes(home).put(answered, folder / "weights.pt" if isinstance(outcome, Completed) else None)
+    return answered
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory) -> Home:
+    home = Home(tmp_path_factory.mktemp("home"))
+    answer(home, Run(TINY, 3))
+    return home
+
+
+def test_a_run_gives_its_numbers_again_bit_for_bit(home: Home) -> None:
+    heard: list[str] = []
+    done = rerun(home, Run(TINY, 3).key[:6], heard.append)
+    assert done.equal
+    assert (done.key, done.ending, done.changed) == (Run(TINY, 3).key, "completed", [])
+    assert done.compared == 2 * 2 + 1, "loss and validation an epoch, one test; no clocks"
+    assert heard == ["epoch 1/2", "epoch 2/2"]
+
+
+def test_a_number_that_does_not_come_out_again_is_named(home: Home, tmp_path: Path) -> None:
+    known = next(home.outcomes.glob("*/*.json"))
+    value = json.loads(known.read_text())
+    before = value["outcome"]["curve"][1]["values"]["train/loss"]
+    value["outcome"]["curve"][1]["values"]["train/loss"] = before + 1e-12
+    value["code"]["files"]["trainables/backbones/vit_torch.py"] = "0" * 16
+    edited = Home(tmp_path)
+    target = edited.outcomes / known.parent.name / known.name
+    target.parent.mkdir(parents=True)
+    target.write_text(json.dumps(value))
+    done = rerun(edited, known.parent.name)
+    assert [(gap.epoch, gap.name, gap.now) for gap in done.differences] == [(2, "train/loss", before)]
+    assert done.changed == ["trainables/backbones/vit_torch.py"]
+
+
+def test_a_divergence_comes_again(home: Home) -> None:
+    run = Run(TINY.put({"optimizer.lr": 1e30, "optimizer.clip_grad": None, "optimizer.schedule": "constant"}), 0)
+    assert answer(home, run).outcome.kind == "diverged"
+    done = rerun(home, run.key)
+    assert (done.equal, done.ending) == (True, "diverged")
+
+
+def test_a_child_is_trained_from_its_parents_weights(home: Home) -> None:
+    child = Run(TINY.put({"init": FromTrial(values={"data.task": "absolute"}, part="encoding")}), 3)
+    parent = answer(home, child.needs()[0])
+    weights = Outcomes(home).weights(parent.run.key, parent.code.digest)
+    answer(home, child, init=weights)
+    assert rerun(home, child.key).equal
+    weights.unlink()
+    with pytest.raises(LocusError, match=r"the weights of the parent .* are gone; run its study again"):
+        rerun(home, child.key)
+
+
+def test_a_pupil_is_taught_again_by_its_teacher(home: Home) -> None:
+    teacher = TaughtByTrial(values={"optimizer.lr": 0.02})
+    pupil = Run(TINY.put({"model.pool": "distilled", "teacher": teacher}), 3)
+    known = answer(home, pupil.needs()[0])
+    weights = Outcomes(home).weights(known.run.key, known.code.digest)
+    answer(home, pupil, teacher=weights)
+    assert rerun(home, pupil.key).equal
+    weights.unlink()
+    with pytest.raises(LocusError, match=rf"the weights of the parent {known.run.key} of {pupil.key} are gone"):
+        rerun(home, pupil.key)

@@ -1,0 +1,127 @@
+"""The plan: what is done, what is reused, what is missing and why, how long."""
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from search_spaces.space import Real, Space
+from search_spaces.study import Ablation, Edition, Halving, Search, Study
+from service.planning.estimate import Plan, clock, plan
+from service.planning.placement import Placement
+from service.storage.history import History
+from service.storage.home import Home
+from service.storage.outcomes import Outcomes
+from tests.rooms.toy import Toy, conduct, driving
+from trainables.encodings import Fourier
+from trainables.recipe import FromTrial, Recipe
+from trainables.recipe.code_digest import CodeDigests
+from trainables.recipe.cost import Weight
+
+BASE = Recipe(encoding=Fourier(gamma=2.5)).put({"optimizer.epochs": 6})
+
+
+def arms(name: str = "arms", seeds: int = 2, **more: dict) -> Edition:
+    plan = Ablation(arms={"near": {"encoding.gamma": 1.0}, "none": {"encoding.kind": "none"}, **more}, baseline="near")
+    return Study(name=name, question="?", base=BASE, plan=plan, seeds=seeds).at()
+
+
+def search(trials: int = 7, seeds: int = 3) -> Edition:
+    space = Space({"encoding.gamma": Real(low=0.1, high=40, log=True)})
+    plan = Search(space=space, first=({"encoding.gamma": 2.5},), trials=trials, stop=Halving())
+    return Study(name="reach", question="?", base=BASE, plan=plan, seeds=seeds).at()
+
+
+def planned(home: Home, edition: Edition, max_concurrent: int = 2, **orders) -> Plan:
+    from service.storage.journal import read
+
+    codes = CodeDigests()
+    facts = read(home.study(edition.id).journal)[0]
+    history = History(edition, lambda recipe: codes(recipe).digest, facts)
+    history.ask(edition)
+    return plan(history, Outcomes(home), Placement(max_concurrent=max_concurrent), **orders)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+def test_before_the_first_run_all_is_missing_and_the_time_unknown(home: Home) -> None:
+    found = planned(home, arms())
+    assert (found.done, found.reused, found.missing, found.unknown, found.seconds) == (0, 0, 4, 0, None)
+    first, last = found.lines("arms@base")
+    assert first.startswith("2 runs at once, 1 thread each, cpu; ")
+    assert last == "plan: arms@base: 4 runs to train, 0 done, 0 reused; unknown until the first epoch"
+
+
+def test_what_learns_is_said_where_something_does_not(home: Home) -> None:
+    found = planned(home, arms())
+    assert " parameters, " in next(iter(found.lines("x")))
+    some = replace(found, weight=Weight(25_010, 10_752, 2**30))
+    assert next(iter(some.lines("x"))).endswith("; 25,010 parameters, 10,752 of them learn, 2.0 GiB in all")
+
+
+def test_parents_are_counted_once(home: Home) -> None:
+    start = FromTrial(values={"data.task": "absolute"}).plain()
+    assert planned(home, arms(child={"init": start}, other={"init": start, "trainable": "position"})).missing == 8 + 4
+
+
+def test_what_other_studies_answered_is_reused(home: Home) -> None:
+    conduct(home, arms())
+    found = planned(home, arms("others", 3))
+    assert (found.done, found.reused, found.missing) == (0, 4, 2)
+    for weights in home.outcomes.glob("*/*.pt"):
+        weights.unlink()
+    assert planned(home, arms("others", 3)).reused == 0, "answers without weights train again"
+    assert planned(home, arms()).done == 4
+
+
+def test_the_time_comes_from_measured_epochs(home: Home) -> None:
+    edition = arms(seeds=1)
+    with driving(home, edition) as driver:
+        toy = Toy(driver, random.Random(0))
+        for _ in range(2):
+            toy._fill()
+            toy._advance(next(iter(toy.workers)))
+        state = driver.history.state(toy.order[0])
+    times = sorted(said.values["time/epoch_s"] for said in state.curve.values())
+    found = planned(home, edition, max_concurrent=2)
+    assert found.seconds == pytest.approx((4 + 6) * sum(times) / 2 / 2)
+    assert found.missing == 2
+
+
+def test_a_finished_search_has_nothing_to_train(home: Home) -> None:
+    found = planned(home, search())
+    assert (found.missing, found.unknown) == (0, (7 + 4) * 3)
+    conduct(home, search())
+    found = planned(home, search())
+    assert (found.missing, found.unknown, found.to_train) == (0, 0, 0)
+    assert list(found.lines("x"))[-1].endswith("; nothing to wait for")
+    assert planned(home, search(trials=9)).unknown >= 6
+
+
+def test_changed_files_are_named(home: Home, monkeypatch) -> None:
+    conduct(home, arms())
+    fingerprint = CodeDigests._fingerprint_of
+    monkeypatch.setattr(
+        CodeDigests, "_fingerprint_of", lambda self, name: fingerprint(self, name) + "x" * ("fourier" in name)
+    )
+    found = planned(home, arms())
+    assert (found.done, found.missing, found.changed) == (
+        2,
+        2,
+        {f"trainables/encodings/{name}.py": 2 for name in ("fourier", "fourier_torch")},
+    )
+    line = "trainables/encodings/fourier.py changed: 2 runs of older code not counted (--adopt counts)"
+    assert next(iter(found.lines("x"))) == line
+    adopted = planned(home, arms(), adopt=True)
+    assert (adopted.done, adopted.reused, adopted.missing, adopted.changed) == (2, 2, 0, {})
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "00:00"), (59.6, "01:00"), (190, "03:10"), (3599, "59:59"), (7500, "2:05:00")]
+)
+def test_durations_read_as_a_clock(seconds: float, text: str) -> None:
+    assert clock(seconds) == text

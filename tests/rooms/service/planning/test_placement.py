@@ -1,0 +1,48 @@
+"""Runs at once, threads, devices: what fits, and what is refused."""
+
+import pytest
+
+from service.planning.placement import Machine, place
+from trainables.spec import SpecError
+
+
+@pytest.mark.parametrize(
+    ("machine", "orders", "max_concurrent", "device"),
+    [
+        (Machine(cores=2), {}, 2, "cpu"),
+        (Machine(cores=7), {"threads": 2}, 3, "cpu"),
+        (Machine(cores=8), {"max_concurrent": 3, "threads": 2}, 3, "cpu"),
+        (Machine(cores=8), {"threads": 2, "workers": 2}, 2, "cpu"),
+        (Machine(cores=16, gpus=4), {}, 4, "cuda"),
+        (Machine(cores=16, gpus=4), {"workers": 2}, 2, "cuda"),
+        (Machine(cores=3, gpus=8), {}, 3, "cuda"),
+    ],
+)
+def test_as_many_runs_as_fit(machine: Machine, orders: dict, max_concurrent: int, device: str) -> None:
+    placement = place(machine, **orders)
+    assert (placement.max_concurrent, placement.device) == (max_concurrent, device)
+    assert placement.max_concurrent * placement.cores <= machine.cores
+
+
+@pytest.mark.parametrize(
+    ("machine", "orders", "said"),
+    [
+        (Machine(cores=2), {"max_concurrent": 3}, "max-concurrent must be at most 2 with 2 cores and 1 a run, got 3"),
+        (Machine(cores=2), {"threads": 3}, "a run of 1 x 3 threads must fit 2 cores, got 3"),
+        (Machine(cores=1), {"workers": 2}, "a run of 2 x 1 threads must fit 1 core, got 2"),
+        (Machine(cores=8, gpus=1), {"workers": 2}, "workers must be at most 1, one a GPU, got 2"),
+        (Machine(cores=8), {"max_concurrent": 0}, "max-concurrent must be 1 or more, got 0"),
+        (Machine(cores=8), {"threads": 0}, "threads must be 1 or more, got 0"),
+    ],
+)
+def test_what_does_not_fit_is_refused(machine: Machine, orders: dict, said: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        place(machine, **orders)
+    assert str(caught.value) == said
+
+
+def test_a_placement_reads_as_words() -> None:
+    assert str(place(Machine(cores=2))) == "2 runs at once, 1 thread each, cpu"
+    assert str(place(Machine(cores=8), threads=2, workers=2, max_concurrent=1)) == (
+        "1 run at once, 2 threads each, 2 workers a run, cpu"
+    )

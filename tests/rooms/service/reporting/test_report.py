@@ -1,0 +1,241 @@
+import html
+import re
+import xml.etree.ElementTree as ElementTree
+from io import StringIO
+from itertools import pairwise
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from search_spaces.space import Choice, Real, Space
+from search_spaces.study import Search, Study
+from service.analysis.format import duration, number, p_text, signed
+from service.reporting import sections
+from service.reporting.provenance import circumstances, configuration, stale
+from service.reporting.svg import apart
+from service.results import Result
+from service.storage.home import Home
+from tests.rooms.by_hand import ENVIRONMENT, ByHand, ablated, base, searched
+from trainables.encodings import Composed, Fourier, Learnable
+from trainables.recipe import Recipe
+from trainables.recipe.cost import weigh
+
+
+@pytest.fixture(scope="module")
+def search(tmp_path_factory):
+    root = tmp_path_factory.mktemp("search")
+    result = Result.open(Home(root), searched(root))
+    return result, result.report()
+
+
+@pytest.fixture(scope="module")
+def ablation(tmp_path_factory):
+    root = tmp_path_factory.mktemp("ablation")
+    result = Result.open(Home(root), ablated(root))
+    return result, result.report()
+
+
+def test_the_files_of_a_report(search, ablation):
+    for (result, page), drawn in ((search, {"landscape", "trials", "curves"}), (ablation, {"trials", "curves"})):
+        folder = result.home.study(result.edition.id).report
+        assert page == folder / "report.html"
+        names = {path.name for path in folder.iterdir()}
+        assert names == {"report.html", "report.md", "results.csv"} | {f"{name}.svg" for name in drawn}
+
+
+def test_a_page_needs_nothing_else(search, ablation):
+    for _, path in (search, ablation):
+        page = path.read_text()
+        links = re.findall(r'(?:src|href)="(?!#)([^"]+)"|url\((?!#)([^)]+)\)|@import|<script', page)
+        assert links == []
+        ids = re.findall(r'\sid="([^"]+)"', page)
+        assert len(ids) == len(set(ids))
+        for used in re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', page):
+            assert set(filter(None, used)) <= set(ids)
+
+
+def test_a_page_says_what_was_found(ablation):
+    result, path = ablation
+    page = path.read_text()
+    for text in (
+        result.edition.study.question,
+        "Inconclusive",
+        "0.9964 ± 0.0032",
+        "CUDA error: out of memory",
+        "diverged in epoch 5",
+        "only 4 of 5 seeds of relative bias have an answer.",
+        "one block here, as in the thesis",
+        "mixed: 1 (",
+        "4/5",
+        "optimizer.epochs",
+        "encoding.kind = sinusoidal",
+    ):
+        assert text in page
+    assert f"{result.best.test.mean:.4f}" in page
+    assert page.count('class="strong"') == 1
+
+
+def test_what_users_write_is_escaped(tmp_path):
+    root = tmp_path
+    result = Result.open(Home(root), ablated(root))
+    study = result.edition.study
+    wild = type(study)(**{**dict(study), "question": "Is a < b & c?", "gaps": ("<script>no</script>", "a|b")})
+    edition = type(result.edition)(budget="base", study=wild)
+    page = Result(result.home, edition, _with(result.history, edition), _outcomes(result)).report().read_text()
+    assert "Is a &lt; b &amp; c?" in page
+    assert "<script>" not in page
+
+
+def _with(history, edition):
+    history.edition = edition
+    return history
+
+
+def _outcomes(result):
+    from service.storage.outcomes import Outcomes
+
+    return Outcomes(result.home)
+
+
+def test_the_markdown_shows_the_same_with_its_figures_beside(search):
+    result, page = search
+    text = (page.parent / "report.md").read_text()
+    assert result.answer in text
+    for name in re.findall(r"\]\((\S+\.svg)\)", text):
+        assert (page.parent / name).exists()
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    heads = [row.count("|") for row in rows if "---" in row]
+    assert len(heads) >= 4
+    for block in re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE):
+        assert len({line.count("|") - line.count("\\|") for line in block.splitlines()}) == 1
+
+
+def test_the_figures_are_figures(search, ablation):
+    for _, page in (search, ablation):
+        for path in page.parent.glob("*.svg"):
+            root = ElementTree.parse(path).getroot()
+            assert root.tag.endswith("svg")
+            assert len(list(root.iter())) > 60
+    trials = (ablation[1].parent / "trials.svg").read_text()
+    for arm in ("none", "learnable", "sinusoidal", "fourier", "peg", "relative bias", "chance", "test accuracy"):
+        assert f">{arm}</text>" in trials
+    landscape = (search[1].parent / "landscape.svg").read_text()
+    for mark in ("all seeds", "stopped early", "diverged", "a seed failed", "confirmed on fresh seeds"):
+        assert f">{mark}</text>" in landscape
+
+
+def test_writing_twice_writes_the_same(search):
+    result, page = search
+    before = {path.name: path.read_bytes() for path in page.parent.iterdir()}
+    Result.open(result.home, result.edition.id).report()
+    assert {path.name: path.read_bytes() for path in page.parent.iterdir()} == before
+
+
+def test_the_csv_is_the_table(search):
+    result, page = search
+    read = pd.read_csv(StringIO((page.parent / "results.csv").read_text()))
+    assert read["key"].tolist() == result.table()["key"].tolist()
+
+
+def test_a_notebook_shows_the_page(search):
+    assert search[1]._repr_html_().startswith('<iframe srcdoc="&lt;!doctype html&gt;')
+
+
+def test_the_configuration_names_what_differs():
+    settings_of = {said.path: said for said in configuration(base())}
+    assert settings_of["optimizer.epochs"].default == "10"
+    assert settings_of["encoding.kind"].default == "none"
+    assert settings_of["optimizer.lr"].default is None
+    assert settings_of["encoding.features"].value == "none"
+    parts = base().put({"encoding": Composed((Learnable(), Fourier(gamma=3.0)))})
+    assert {said.path: said.value for said in configuration(parts)}["encoding.parts.1.gamma"] == "3"
+
+
+def test_mixed_circumstances_are_counted(ablation):
+    found = circumstances(ablation[0])
+    assert found["torch"] == {ENVIRONMENT["torch"]: 29}
+    assert found["threads"] == {"1": 24, "2": 5}
+
+
+def test_answers_of_other_code_are_said_not_to_count(tmp_path):
+    id = ablated(tmp_path)
+    journal = Home(tmp_path).study(id).journal
+    opened = Result.open(Home(tmp_path), id)
+    today = opened.named["none"].runs[0].code
+    journal.write_text(journal.read_text().replace(today, "0123456789ab"))
+    result = Result.open(Home(tmp_path), id)
+    assert (stale(opened), stale(result)) == (0, 5)
+    assert "5 answers of other code that do not count" in result.answer
+    assert "Not counted: 5 answers of other code." in result.report().read_text()
+
+
+@settings(max_examples=60)
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=9), st.floats(0.01, 0.2))
+def test_labels_are_moved_apart_in_order(wanted, gap):
+    places = apart(wanted, gap)
+    order = sorted(range(len(wanted)), key=lambda index: wanted[index])
+    stacked = [places[index] for index in order]
+    assert all(after - before >= gap - 1e-9 for before, after in pairwise(stacked))
+    if all(wanted[b] - wanted[a] >= gap for a, b in pairwise(order)):
+        assert places == pytest.approx(wanted)
+
+
+def test_numbers_as_people_read_them():
+    assert [number(value) for value in (0.99, 0.9961, 0.5, 1.0, -0.02)] == ["0.99", "0.9961", "0.50", "1.00", "−0.02"]
+    assert (signed(-0.01), signed(0.01)) == ("−0.0100", "+0.0100")
+    assert [p_text(p) for p in (0.0001, 0.0123, 0.456)] == ["< 0.001", "= 0.012", "= 0.46"]
+    assert [duration(s) for s in (3.21, 42, 250, 11100)] == ["3.2 s", "42 s", "4 min 10 s", "3 h 05 min"]
+
+
+@pytest.mark.parametrize("make", [searched, ablated])
+def test_a_report_can_be_written_at_any_moment(make, tmp_path):
+    id = make(tmp_path)
+    journal = Home(tmp_path).study(id).journal
+    lines = journal.read_text().splitlines(keepends=True)
+    for count in (0, 1, 3, len(lines) // 8, len(lines) // 2, len(lines) - 1):
+        journal.write_text("".join(lines[:count]))
+        result = Result.open(Home(tmp_path), id)
+        page = html.unescape(result.report().read_text())
+        assert result.answer in page
+        assert not re.search(r"\bnan\b", page, flags=re.IGNORECASE)
+
+
+def test_two_searched_paths_stand_side_by_side(tmp_path):
+    study = searched_two()
+    edition = study.at(seeds=1, trials=3)
+    hand = ByHand(tmp_path, edition)
+    with hand.journal:
+        for number, values in enumerate(POINTS):
+            hand.complete(hand.plan("trial", number, values), 0, 0.6 + number / 10, 0.6)
+    result = Result.open(Home(tmp_path), edition.id)
+    landscape = (result.report().parent / "landscape.svg").read_text()
+    for text in ("encoding.kind", "optimizer.lr", "encoding.gamma", "fourier", "peg"):
+        assert f">{text}</text>" in landscape
+    assert "not confirmed on fresh seeds" in result.answer
+
+
+POINTS = (
+    {"encoding.kind": "fourier", "encoding.gamma": 1.5, "optimizer.lr": 0.001},
+    {"encoding.kind": "peg", "optimizer.lr": 0.01},
+    {"encoding.kind": "fourier", "encoding.gamma": 9.0, "optimizer.lr": 0.003},
+)
+
+
+def searched_two() -> Study:
+    gamma = {"encoding.gamma": Real(low=0.1, high=40.0, log=True)}
+    domains = {"encoding.kind": Choice(("fourier", "peg")), "optimizer.lr": Real(low=1e-4, high=0.1, log=True)}
+    plan = Search(space=Space(domains, {"encoding.kind": {"fourier": gamma}}), trials=3)
+    return Study(name="two", question="Which kind, how fast?", base=base(), plan=plan)
+
+
+def test_parameters_stand_where_arms_differ_in_them(ablation):
+    result, _ = ablation
+    weights = {row.name: weigh(row.recipe) for row in result.of("trial")}
+    table = sections.measured(result)
+    assert table.head[:3] == ("arm", "parameters", "seeds"), "all of them learn"
+    assert [row[1] for row in table.rows] == [f"{weight.parameters:,}" for weight in weights.values()]
+    rows = [SimpleNamespace(recipe=Recipe(encoding=Fourier(), trainable=learns)) for learns in ("all", "position")]
+    assert sections._sizes(rows) == {"learnt": ["57,698", "4,256"]}, "the models are as large as each other"

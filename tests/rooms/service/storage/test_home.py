@@ -1,0 +1,62 @@
+"""Where everything lies, and whole files."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from service.storage.home import Home
+from service.storage.whole_files import settle, write_whole
+
+
+def test_the_home_is_as_given_else_from_the_environment_else_in_the_users(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LOCUS_HOME", "env")
+    assert Home.find("given").root == tmp_path / "given"
+    assert Home.find().root == tmp_path / "env"
+    monkeypatch.delenv("LOCUS_HOME")
+    assert Home.find().root == Path("~/.locus").expanduser()
+    assert Home.find("~/other").root == Path("~/other").expanduser()
+
+
+def test_every_file_has_its_place(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    study = home.study("reach@cpu~3f9a")
+    names = {study.study: "study.json", study.journal: "journal.jsonl", study.lock: "lock", study.report: "report"}
+    for path, name in names.items():
+        assert path == tmp_path / "studies" / "reach@cpu~3f9a" / name
+    assert study.work("key", "code", 2) == study.root / "work" / "key" / "code" / "2"
+    assert home.tracking == f"sqlite:///{tmp_path}/mlflow.db"
+    assert home.artifacts == tmp_path / "artifacts"
+
+
+def test_ids_are_in_the_order_of_their_last_touch(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    assert home.ids() == []
+    for place, id in enumerate(["b@cpu", "a@cpu", "c@smoke"]):
+        write_whole(home.study(id).study, "{}")
+        os.utime(home.study(id).study, (100 - place, 100 - place))
+    home.study("no-study").root.mkdir()
+    assert home.ids() == ["c@smoke", "a@cpu", "b@cpu"]
+
+
+def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path, monkeypatch) -> None:
+    path = tmp_path / "deep" / "file.json"
+    write_whole(path, "first")
+    assert path.read_text() == "first"
+
+    def full(descriptor: int) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="no space"):
+        write_whole(path, "second, longer")
+    assert path.read_text() == "first"
+
+
+def test_a_finished_file_is_moved_to_its_place(tmp_path: Path) -> None:
+    source = tmp_path / "weights.pt"
+    source.write_bytes(b"123")
+    settle(source, tmp_path / "kept" / "w.pt")
+    assert (tmp_path / "kept" / "w.pt").read_bytes() == b"123"
+    assert not source.exists()

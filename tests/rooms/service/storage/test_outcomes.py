@@ -1,0 +1,80 @@
+"""Answers: written once and whole, known by key and code, with their weights."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from service.storage.home import Home
+from service.storage.outcomes import Answered, Outcomes
+from trainables.recipe import Recipe, Run
+from trainables.recipe.code_digest import CodeDigest, CodeDigests
+from trainables.recipe.outcome import Completed, Diverged, Measurement
+from trainables.spec import LocusError
+
+RUN = Run(Recipe().put({"encoding.kind": "fourier"}), 3)
+CURVE = tuple(Measurement(epoch=epoch, values={"val/accuracy": epoch / 7}) for epoch in (1, 2))
+
+
+def answered(code: CodeDigest | None = None, outcome=None, **values) -> Answered:
+    code, outcome = code or CodeDigests()(RUN.recipe), outcome or Completed(curve=CURVE)
+    return Answered(run=RUN, code=code, outcome=outcome, environment={"threads": 1}, **values)
+
+
+def weights(folder: Path, text: str = "weights") -> Path:
+    path = folder / "weights.pt"
+    path.write_text(text)
+    return path
+
+
+def test_an_answer_comes_back_as_it_was_put(tmp_path: Path) -> None:
+    outcomes, one = Outcomes(Home(tmp_path)), answered(ended=12.5)
+    outcomes.put(one, weights(tmp_path))
+    assert outcomes.get(RUN.key, one.code.digest) == one
+    assert outcomes.get(RUN.key, "0" * 12) is None
+    assert outcomes.path(RUN.key, one.code.digest) == tmp_path / "outcomes" / RUN.key / f"{one.code.digest}.json"
+    assert outcomes.weights(RUN.key, one.code.digest).read_text() == "weights"
+    assert not (tmp_path / "weights.pt").exists(), "moved, not copied"
+    assert [path.name[0] for path in (tmp_path / "outcomes" / RUN.key).iterdir()].count(".") == 0
+
+
+def test_an_answer_is_written_once_its_weights_may_be_added(tmp_path: Path) -> None:
+    outcomes, one = Outcomes(Home(tmp_path)), answered(ended=1.0)
+    outcomes.put(one, None)
+    assert outcomes.get(RUN.key, one.code.digest) == one
+    assert outcomes.get(RUN.key, one.code.digest, whole=True) is None
+    outcomes.put(answered(ended=2.0), weights(tmp_path))
+    assert outcomes.get(RUN.key, one.code.digest, whole=True) == one
+
+
+def test_a_diverged_answer_is_whole_without_weights(tmp_path: Path) -> None:
+    outcomes, one = Outcomes(Home(tmp_path)), answered(outcome=Diverged(epoch=3, curve=CURVE))
+    outcomes.put(one, None)
+    assert outcomes.get(RUN.key, one.code.digest, whole=True) == one
+
+
+def test_answers_of_two_codes_stand_side_by_side(tmp_path: Path) -> None:
+    outcomes = Outcomes(Home(tmp_path))
+    old, new = answered(CodeDigest(files={"a.py": "1"})), answered(CodeDigest(files={"a.py": "2"}))
+    for one in (old, new):
+        outcomes.put(one, None)
+    assert outcomes.of(RUN.key) == [old, new]
+    assert new.code.changed(old.code) == ["a.py"]
+    assert outcomes.find(RUN.key[:5]) == [old, new]
+
+
+def test_a_beginning_must_name_one_run(tmp_path: Path) -> None:
+    outcomes = Outcomes(Home(tmp_path))
+    with pytest.raises(LocusError, match="'abc' must name one run, got 0"):
+        outcomes.find("abc")
+    outcomes.put(answered(), None)
+    other = answered().model_copy(update={"run": Run(RUN.recipe, 4)})
+    outcomes.put(other, None)
+    with pytest.raises(LocusError, match="must name one run, got 2: "):
+        outcomes.find("")
+
+
+def test_only_answers_are_kept(tmp_path: Path) -> None:
+    plain = answered().plain() | {"outcome": {"kind": "stopped", "epoch": 2, "cutoff": 0.5}}
+    with pytest.raises(LocusError, match=r"outcome\.kind must be one of completed, diverged, got 'stopped'"):
+        Answered.read(json.loads(json.dumps(plain)))

@@ -1,0 +1,183 @@
+"""Every check holds on a sound study, and fails when the thing it looks at is broken."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from mlflow.tracking import MlflowClient
+
+from search_spaces.study import Edition
+from service.consistency import Check, verify
+from service.storage.home import Home
+from service.storage.journal import Ended, read
+from service.storage.outcomes import Outcomes
+from service.tracking.sync import Mirror
+from tests.rooms.by_hand import searched
+from trainables.recipe.code_digest import CodeDigests
+from trainables.spec import LocusError
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory) -> tuple[Path, str]:
+    """A search's home, its answers with weights, shown in MLflow."""
+    root = tmp_path_factory.mktemp("sound")
+    id = searched(root)
+    home = Home(root)
+    for fact in read(home.study(id).journal)[0]:
+        if isinstance(fact, Ended) and fact.outcome == "completed":
+            Outcomes(home).weights(fact.run, fact.code).write_bytes(b"weights")
+    show(home, id)
+    return root, id
+
+
+def show(home: Home, id: str) -> None:
+    codes = CodeDigests()
+    shown = Mirror(edition_of(home, id), home, lambda recipe: codes(recipe).digest)
+    shown.open()
+    for fact in read(home.study(id).journal)[0]:
+        shown.tell(fact)
+    assert shown.close("FINISHED") is None
+
+
+def edition_of(home: Home, id: str) -> Edition:
+    return Edition.read(json.loads(home.study(id).study.read_text()))
+
+
+@pytest.fixture
+def copy(sound, tmp_path) -> tuple[Home, str]:
+    """The same, to be broken."""
+    root, id = sound
+    shutil.copytree(root, tmp_path / "home")
+    return Home(tmp_path / "home"), id
+
+
+def wrong(copy: tuple[Home, str]) -> dict[str, str]:
+    home, id = copy
+    return {check.name: check.detail for check in verify(home, edition_of(home, id)) if not check.ok}
+
+
+def ended(copy: tuple[Home, str]) -> Ended:
+    home, id = copy
+    return next(
+        fact for fact in read(home.study(id).journal)[0] if isinstance(fact, Ended) and fact.outcome == "completed"
+    )
+
+
+def run_named(home: Home, name: str):
+    client = MlflowClient(home.tracking)
+    experiment = client.get_experiment_by_name("sweeps").experiment_id
+    return client, client.search_runs([experiment], f"attributes.run_name = '{name}'")[0]
+
+
+def test_a_sound_study_passes_every_check(copy):
+    home, id = copy
+    checks = verify(home, edition_of(home, id))
+    assert all(check.ok for check in checks), checks
+    assert [check.name for check in checks] == [
+        "journal", "outcomes", "keys", "curves", "weights", "work folders",
+        "MLflow doubles", "MLflow at rest", "MLflow runs", "MLflow states", "MLflow numbers",
+    ]  # fmt: skip
+    assert all(isinstance(check, Check) and check.detail for check in checks)
+
+
+def test_a_lost_answer_is_found(copy):
+    fact = ended(copy)
+    Outcomes(copy[0]).path(fact.run, fact.code).unlink()
+    assert wrong(copy) == {"outcomes": f"{fact.run} by {fact.code} has no file"}
+
+
+def test_an_answer_under_another_key_is_found(copy):
+    home, fact = copy[0], ended(copy)
+    path = Outcomes(home).path(fact.run, fact.code)
+    answer = json.loads(path.read_text())
+    path.write_text(json.dumps(answer | {"run": answer["run"] | {"seed": 99}}))
+    assert list(wrong(copy)) == ["keys"]
+
+
+def test_another_curve_is_found(copy):
+    home, fact = copy[0], ended(copy)
+    path = Outcomes(home).path(fact.run, fact.code)
+    answer = json.loads(path.read_text())
+    answer["outcome"]["curve"][2]["values"]["val/accuracy"] += 1e-9
+    path.write_text(json.dumps(answer))
+    assert list(wrong(copy)) == ["curves"]
+
+
+def test_lost_weights_are_found(copy):
+    fact = ended(copy)
+    Outcomes(copy[0]).weights(fact.run, fact.code).unlink()
+    assert list(wrong(copy)) == ["weights"]
+
+
+def test_work_left_of_a_run_that_ended_is_found(copy):
+    home, id = copy
+    fact = ended(copy)
+    home.study(id).work("0123", fact.code, 1).mkdir(parents=True)
+    assert wrong(copy) == {}
+    home.study(id).work(fact.run, fact.code, 1).mkdir(parents=True)
+    assert wrong(copy) == {"work folders": f"{fact.run}/{fact.code}/1 is of a run that ended"}
+
+
+def test_a_lost_mlflow_run_is_found(copy):
+    client, run = run_named(copy[0], "#03 seed 1")
+    client.delete_run(run.info.run_id)
+    assert wrong(copy) == {"MLflow runs": "nothing shows run 3 seed 1"}
+
+
+def test_a_double_is_found(copy):
+    client, run = run_named(copy[0], "#03 seed 1")
+    twin = client.create_run(run.info.experiment_id, run.info.start_time, dict(run.data.tags), "#03 seed 1")
+    client.set_terminated(twin.info.run_id)
+    assert "MLflow doubles" in wrong(copy)
+
+
+def test_an_mlflow_run_of_no_journal_is_found(copy):
+    client, run = run_named(copy[0], "#03 seed 1")
+    client.set_tag(run.info.run_id, "locus.seed", "17")
+    assert wrong(copy)["MLflow runs"] == "nothing shows run 3 seed 1; #03 seed 1 is in no journal"
+
+
+def test_a_run_left_running_is_found(copy):
+    client, run = run_named(copy[0], "#03 seed 1")
+    client.update_run(run.info.run_id, "RUNNING")
+    found = wrong(copy)
+    assert found["MLflow at rest"] == "#03 seed 1 is RUNNING"
+    assert found["MLflow states"] == "#03 seed 1 is RUNNING, not FINISHED"
+
+
+def test_other_numbers_are_found(copy):
+    client, run = run_named(copy[0], "#03 seed 1")
+    client.log_metric(run.info.run_id, "val/accuracy", 0.125, step=99)
+    assert wrong(copy) == {"MLflow numbers": "#03 seed 1: val/accuracy"}
+
+
+def test_a_broken_journal_is_found_and_a_torn_line_is_said(copy):
+    home, id = copy
+    journal = home.study(id).journal
+    whole = journal.read_bytes()
+    journal.write_bytes(whole + b'{"fact": "mea')
+    assert "torn" in verify(home, edition_of(home, id))[0].detail
+    assert wrong(copy) == {}
+    journal.write_bytes(b"nonsense\n" + whole)
+    assert list(wrong(copy)) == ["journal"]
+
+
+def test_mlflow_is_not_judged_while_a_driver_is_at_work(copy):
+    from filelock import FileLock
+
+    home, id = copy
+    client, run = run_named(home, "#03 seed 1")
+    client.update_run(run.info.run_id, "RUNNING")
+    with FileLock(home.study(id).lock):
+        assert wrong(copy) == {}
+
+
+def test_a_study_never_run_or_never_shown(copy, tmp_path):
+    home, id = copy
+    with pytest.raises(LocusError, match="never run"):
+        verify(Home(tmp_path / "empty"), edition_of(home, id))
+    (home.root / "mlflow.db").unlink()
+    assert wrong(copy) == {"MLflow": "does not know this study; run it again to send it"}

@@ -1,0 +1,179 @@
+import math
+import statistics
+import subprocess
+import sys
+
+import pytest
+
+from service.results import Result
+from service.storage.home import Home
+from tests.rooms.by_hand import ARMS, ablated, ablation, at_sides, searched
+from trainables.spec import LocusError
+
+
+@pytest.fixture(scope="module")
+def searched_result(tmp_path_factory) -> Result:
+    root = tmp_path_factory.mktemp("search")
+    return Result.open(Home(root), searched(root), "http://127.0.0.1:5000")
+
+
+@pytest.fixture(scope="module")
+def ablated_result(tmp_path_factory) -> Result:
+    root = tmp_path_factory.mktemp("ablation")
+    return Result.open(Home(root), ablated(root))
+
+
+def test_a_row_a_run(searched_result):
+    table = searched_result.table()
+    assert set(table.columns) >= {"trial", "encoding.gamma", "seed", "outcome", "val/accuracy", "test/accuracy", "key"}
+    assert table.outcome.value_counts().to_dict() == {"completed": 23, "stopped": 4, "diverged": 1, "failed": 1}
+    stopped = table[table.outcome == "stopped"].iloc[0]
+    assert stopped["reason"].startswith("stopped at epoch 3, below the cut-off 0.85")
+    assert math.isnan(stopped["test/accuracy"])
+    assert table[table.trial == "c9"].seed.tolist() == [1000, 1001, 1002]
+
+
+def test_a_row_a_trial(searched_result):
+    table = searched_result.trials().set_index("trial")
+    assert (table.loc["6", "status"], table.loc["6", "n"], table.loc["6", "asked"]) == ("incomplete", 2, 3)
+    assert table.loc["6", "reason"] == "the worker died (exit code 137)"
+    assert table.loc["2", "mean"] == 0.5
+    runs = searched_result.table()
+    for label in ("0", "c3"):
+        tests = runs[runs.trial == label]["test/accuracy"].tolist()
+        assert table.loc[label, "test_mean"] == pytest.approx(statistics.fmean(tests))
+        assert table.loc[label, "test_std"] == pytest.approx(statistics.stdev(tests))
+
+
+def test_the_best_of_a_search_is_the_confirmed_one(searched_result):
+    best = searched_result.best
+    assert best.trial.role == "confirmation"
+    means = {row.trial.number: row.validation.mean for row in searched_result.of("confirmation")}
+    assert best.validation.mean == max(means.values())
+    assert sorted(best.runs) == [1000, 1001, 1002]
+    assert best.recipe.encoding.gamma in (2.5, 1.74, 2.31)
+    assert set(searched_result.named) == {"best", "first"}
+    assert searched_result.named["first"].recipe.encoding.gamma == 2.5
+    assert [verdict.n for verdict in searched_result.claims] == [3, 3]
+
+
+def test_differences_are_to_the_baseline_by_seed(ablated_result):
+    runs = ablated_result.table()
+    by_arm = {
+        name: runs[(runs.name == name) & (runs.outcome == "completed")].set_index("seed")["test/accuracy"]
+        for name in ARMS
+    }
+    gaps = (by_arm["fourier"] - by_arm["none"]).tolist()
+    gap, p = ablated_result.differences["fourier"]
+    assert (gap.n, gap.mean) == (5, pytest.approx(statistics.fmean(gaps)))
+    assert gap.p() < p <= 5 * gap.p() * (1 + 1e-9)
+    assert ablated_result.differences["relative bias"][0].n == 4
+    assert "none" not in ablated_result.differences
+
+
+def test_verdicts_of_an_ablation(ablated_result):
+    words = [verdict.word for verdict in ablated_result.claims]
+    assert words == ["SUPPORTED", "INCONCLUSIVE", "SUPPORTED", "REFUTED", "INCONCLUSIVE"]
+    assert "only 4 of 5 seeds" in ablated_result.claims[-1].why
+    assert "1 diverged and counted at chance" in ablated_result.claims[1].why
+
+
+def test_a_diverged_seed_stands_at_chance_and_is_named(ablated_result):
+    learnable = ablated_result.named["learnable"]
+    assert (learnable.test.values[2], learnable.test.diverged) == (0.5, frozenset({2}))
+    table = ablated_result.trials().set_index("name")
+    assert table.loc["learnable", "reason"].startswith("diverged in epoch 5")
+
+
+def test_it_reads_well(ablated_result, searched_result):
+    assert repr(ablated_result).splitlines()[0] == "encodings@base: Which position encodings tell left from right?"
+    assert "the arm “fourier” comes out best: test accuracy 0.99" in ablated_result.answer
+    assert "Not finished: 1 trial with failed runs." in ablated_result.answer
+    assert "cannot be told from it" in searched_result.answer
+    assert "<table" in ablated_result._repr_html_()
+    assert searched_result.mlflow_url == "http://127.0.0.1:5000"
+
+
+def test_before_anything_ran_there_is_no_answer(tmp_path):
+    edition = ablation().at()
+    folder = Home(tmp_path).study(edition.id)
+    folder.root.mkdir(parents=True)
+    folder.study.write_text(edition.model_dump_json())
+    result = Result.open(Home(tmp_path), edition.id)
+    assert (result.best, result.answer) == (None, "No answer yet: 6 trials not begun.")
+    assert {verdict.word for verdict in result.claims} == {"INCONCLUSIVE"}
+
+
+def test_an_unknown_id_lists_the_known(ablated_result):
+    with pytest.raises(LocusError, match=r"no study 'nothing@cpu' in .*; known: encodings@base"):
+        Result.open(ablated_result.home, "nothing@cpu")
+
+
+def test_opening_is_light(ablated_result):
+    heavy = ("torch", "timm", "ray", "optuna", "mlflow")
+    script = (
+        "import sys; from service.storage.home import Home; from service.results import Result;"
+        f"repr(Result.open(Home.find({str(ablated_result.home.root)!r}), 'encodings@base').trials());"
+        f"print([name for name in {heavy} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_model_comes_with_its_weights(ablated_result):
+    import torch
+
+    from trainables.recipe.model_torch import build_model
+
+    fourier = ablated_result.named["fourier"]
+    with pytest.raises(LocusError, match="weights of 'fourier' must hold one kept, got seeds none"):
+        fourier.model()
+    weights = {name: torch.full_like(value, 0.25) for name, value in build_model(fourier.recipe).state_dict().items()}
+    torch.save(weights, fourier.weights[1])
+    try:
+        model = fourier.model()
+        assert not model.training
+        assert all(bool((value == 0.25).all()) for value in model.state_dict().values())
+        with pytest.raises(LocusError, match=r"must hold seed 3, got seeds \[1\]"):
+            fourier.model(seed=3)
+        assert fourier.model(1, image_size=48)(torch.randn(2, 3, 48, 48)).shape == (2, 2)
+        with pytest.raises(LocusError, match="test_sizes must be such that at 30 px"):
+            fourier.model(1, image_size=30)
+    finally:
+        fourier.weights[1].unlink()
+
+
+@pytest.fixture(scope="module")
+def sides_result(tmp_path_factory) -> Result:
+    root = tmp_path_factory.mktemp("sides")
+    return Result.open(Home(root), at_sides(root))
+
+
+def test_scores_at_other_sides_are_rows_and_columns(sides_result):
+    peg, learnable = (sides_result.named[name] for name in ("peg", "learnable"))
+    assert {side: list(at.values.values()) for side, at in peg.test_sizes.items()} == {
+        24: [0.97, 0.972, 0.974], 64: [0.95, 0.952, 0.954],
+    }  # fmt: skip
+    assert (learnable.test_sizes[64].values, learnable.test_sizes[64].diverged) == (
+        {0: 0.6, 1: 0.5, 2: 0.604},
+        frozenset({1}),
+    )
+    runs, trials = sides_result.table().set_index("name"), sides_result.trials().set_index("name")
+    assert runs.loc["peg", "test/accuracy_at_64"].tolist() == [0.95, 0.952, 0.954]
+    assert trials.loc["peg", "test_at_24_mean"] == pytest.approx(0.972)
+    assert trials.loc["peg", "test_mean"] == pytest.approx(0.982)
+
+
+def test_a_claim_is_judged_at_its_side(sides_result):
+    better, reaches, unknown = sides_result.claims
+    assert (better.word, reaches.word, unknown.word) == ("SUPPORTED", "SUPPORTED", "INCONCLUSIVE")
+    assert better.measured == pytest.approx(0.952 - (0.6 + 0.5 + 0.604) / 3)
+    assert unknown.why == "none has no test score at 48 px yet."
+
+
+def test_the_report_draws_sides_where_there_are_some(sides_result):
+    folder = sides_result.report().parent
+    drawn = (folder / "sides.svg").read_text()
+    for text in ("24", "32", "64", "peg", "learnable", "none", "chance", "side of the test images in pixels"):
+        assert f">{text}</text>" in drawn
+    assert "(sides.svg)" in (folder / "report.md").read_text()

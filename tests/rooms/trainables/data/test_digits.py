@@ -1,0 +1,54 @@
+"""The digits: the installed set is the one the spec names, and its splits are balanced and apart."""
+
+import numpy as np
+from sklearn.datasets import load_digits
+
+from trainables.data import Digits
+from trainables.data.dataset_torch import load
+from trainables.data.digits_torch import arrays, checksum
+
+
+def test_the_installed_set_is_the_one_of_the_fingerprint():
+    assert checksum() == Digits().fingerprint
+
+
+def test_splits_are_apart_and_together_the_whole_set():
+    parts = arrays(Digits())
+    assert [len(parts[name][1]) for name in ("train", "validation", "test")] == [1197, 300, 300]
+    pictures = np.concatenate([images for images, _ in parts.values()])
+    whole = load_digits().images.astype(np.uint8)
+    assert sorted(picture.tobytes() for picture in pictures) == sorted(picture.tobytes() for picture in whole)
+
+
+def test_each_class_has_its_share_of_each_split():
+    whole = np.bincount(load_digits().target) / 1797
+    for _, labels in arrays(Digits(train_size=500, val_size=150, test_size=210)).values():
+        assert np.abs(np.bincount(labels) - whole * len(labels)).max() <= 1.5
+
+
+def test_images_keep_their_labels():
+    bunch = load_digits()
+    known = {
+        picture.astype(np.uint8).tobytes(): label for picture, label in zip(bunch.images, bunch.target, strict=True)
+    }
+    for images, labels in arrays(Digits()).values():
+        assert [known[picture.tobytes()] for picture in images] == labels.tolist()
+
+
+def test_a_draw_is_repeatable_and_moves_the_images():
+    first, again, other = arrays(Digits()), arrays(Digits()), arrays(Digits(data_seed=1))
+    assert np.array_equal(first["test"][0], again["test"][0])
+    assert not np.array_equal(first["test"][0], other["test"][0])
+    assert not np.array_equal(first["validation"][0], other["validation"][0])
+
+
+def test_a_batch_runs_from_black_to_white():
+    import torch
+
+    splits = load(Digits())
+    pixels, labels = splits.train.batch(torch.tensor([5, 3, 8]), torch.float64)
+    assert pixels.shape == (3, 1, 8, 8)
+    assert pixels.dtype == torch.float64
+    assert float(pixels.min()) == 0
+    assert float(pixels.max()) == 1
+    assert torch.equal(labels, splits.train.targets[[5, 3, 8]])

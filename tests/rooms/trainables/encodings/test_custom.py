@@ -1,0 +1,52 @@
+"""A code of one's own says how it enters, and is read, changed and known as the house's codes are."""
+
+from pathlib import Path
+
+import pytest
+
+from trainables.encodings import Add, Composed, Concat, Fourier, OwnEncoding, Takes
+from trainables.recipe import Recipe, Run
+from trainables.recipe.model_torch import build_model
+from trainables.spec import SpecError
+
+TOYS = (Path(__file__).parents[3] / "laws" / "toys.py").read_text()
+TIDE = OwnEncoding(kind="toys.py:Tide", source=TOYS, height=2.0)
+PLAIN = Recipe(encoding=TIDE)
+
+
+def test_paths_lead_into_how_it_enters():
+    beside = PLAIN.put({"encoding.injection.kind": "concat"})
+    assert beside.encoding.injection == Concat()
+    assert beside.get("encoding.injection.split") == 0.5
+    quarter = beside.put({"encoding.injection.split": 0.25})
+    assert quarter.encoding == OwnEncoding(kind="toys.py:Tide", source=TOYS, height=2.0, injection=Concat(split=0.25))
+    assert Recipe.read(quarter.plain()) == quarter
+    with pytest.raises(
+        SpecError, match=r"encoding\.injection\.split must be a share of 64 channels that is a multiple of 2"
+    ):
+        beside.put({"encoding.injection.split": 0.3})
+
+
+def test_the_way_it_enters_is_part_of_the_key():
+    beside = PLAIN.put({"encoding.injection": Concat()})
+    assert TIDE.identity() == {"kind": "toys.py:Tide", "height": 2.0}
+    assert PLAIN.put({"encoding.injection": Add()}) == PLAIN
+    assert Run(recipe=PLAIN, seed=0).key != Run(recipe=beside, seed=0).key
+
+
+def test_it_takes_channels_and_stands_among_others():
+    recipe = PLAIN.put({"encoding": Composed(parts=(TIDE, Fourier())), "encoding.parts.0.injection.kind": "concat"})
+    model = build_model(recipe)
+    assert model.encoding.takes == Takes(tokens=32)
+    assert model.encoding.part("Tide").slopes.shape == (32,)
+
+
+def test_one_that_enters_nowhere_is_none():
+    assert PLAIN.put({"encoding.injection.places": []}) == Recipe()
+
+
+def test_its_module_must_be_a_code():
+    text = TOYS.replace("class TideCode(Code)", "class TideCode(PositionEncoding)")
+    recipe = Recipe(encoding=OwnEncoding(kind="toys.py:Tide", source=text))
+    with pytest.raises(SpecError, match=r"Tide\.build of toys\.py:Tide must return a Code, got TideCode"):
+        build_model(recipe)

@@ -1,0 +1,70 @@
+"""Room: a failure is one sentence, in the user's words or in ours for a death."""
+
+import pickle
+
+import pytest
+from ray.exceptions import RayTaskError
+
+from trainables.launch.errors import KILLED, LOST, WorkError, death, group_reason, lost, reason, sentence
+
+KILL = """The actor died unexpectedly before finishing this task.
+\tclass_name: ResourceTrainable
+\tactor_id: 85a4bf6f
+The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: Worker
+unexpectedly exits with a connection error code 2. End of file. Some common causes include: (1) the process was killed
+by the OOM killer due to high memory usage, (2) ray stop --force was called, or (3) the worker crashed unexpectedly."""
+NODE = "The actor died because its node has died. Node Id: 5d\n\tthe actor's node was terminated unexpectedly: silence"
+
+
+def broken():
+    raise ValueError("gamma is odd\nand more of it")
+
+
+def caught(function) -> Exception:
+    with pytest.raises(Exception) as info:  # noqa: PT011 (whatever it raises)
+        function()
+    return info.value
+
+
+class GroupError(Exception):
+    def __init__(self, worker_failures):
+        super().__init__("Training failed due to worker errors:\nmuch text\nlast line")
+        self.worker_failures = worker_failures
+
+
+def test_a_sentence_has_the_first_line_and_where_it_was():
+    said = sentence(caught(broken))
+    assert said.startswith("ValueError: gamma is odd (test_errors.py, line ")
+    assert "\n" not in said
+
+
+def test_a_workers_own_words_come_through_every_wrapping():
+    def wrapped():
+        try:
+            broken()
+        except ValueError as error:
+            raise WorkError(sentence(error)) from error
+
+    error = pickle.loads(pickle.dumps(caught(wrapped)))
+    text = str(RayTaskError("train", f"Traceback ...\n  File x\ntrainables.launch.errors.WorkError: {error}\n", error))
+    assert reason(text) == str(error)
+    assert reason(text).startswith("ValueError: gamma is odd (")
+
+
+@pytest.mark.parametrize(("text", "said"), [(KILL, KILLED), (NODE, LOST), ("ValueError: no", None)])
+def test_deaths_are_told_apart(text, said):
+    assert death(text) == said
+    assert lost(reason(text)) == (said == LOST)
+
+
+def test_without_words_the_last_line_is_the_reason():
+    assert reason("one\n  two \n\n") == "two"
+    assert reason("") == "unknown error"
+
+
+def test_in_a_group_the_death_is_the_reason_and_not_who_waited_for_it():
+    collateral = WorkError("RuntimeError: connection closed by peer (train.py, line 9)")
+    assert group_reason(GroupError({0: collateral, 1: RuntimeError(KILL)})) == f"worker 1: {KILLED}"
+    assert group_reason(GroupError({0: collateral})) == str(collateral)
+    assert lost(group_reason(GroupError({2: RuntimeError(NODE), 0: collateral})))
+    assert group_reason(Exception("a\nb")) == "b"

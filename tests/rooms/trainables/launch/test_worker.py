@@ -1,0 +1,127 @@
+"""Room: a task trained in one process, and by a group of two; what is said, what is left behind."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from trainables.backbones import ViT
+from trainables.data import RedGreen
+from trainables.launch.errors import WorkError
+from trainables.launch.job import Task
+from trainables.launch.worker import Group, message, work
+from trainables.recipe import AdamW, Recipe, Run
+from trainables.recipe.outcome import Diverged, Measurement
+
+EPOCHS = 3
+RUN = Run(
+    recipe=Recipe(
+        data=RedGreen(image_size=16, train_size=130, val_size=50, test_size=60),
+        model=ViT(embed_dim=16, num_heads=2),
+        optimizer=AdamW(epochs=EPOCHS, batch_size=40, lr=0.01),
+    ),
+    seed=1,
+)
+
+
+def task(folder: Path, **layout) -> Task:
+    folder.mkdir()
+    return Task(run=RUN, code="c", label="0", attempt=1, folder=str(folder), **layout)
+
+
+def losses(messages: list[dict]) -> list[float]:
+    return [json.loads(one["said"])["values"]["train/loss"] for one in messages]
+
+
+def alone(folder: Path) -> list[dict]:
+    said: list[dict] = []
+    work(task(folder), said.append)
+    return said
+
+
+def test_every_epoch_is_said_in_plain_values_and_the_last_with_its_environment(tmp_path):
+    said = alone(tmp_path / "a")
+    assert [one["epoch"] for one in said] == [1, 2, 3]
+    assert {type(value) for one in said for value in one.values()} == {int, str}
+    assert [bool(json.loads(one["environment"])) for one in said] == [False, False, True]
+    environment = json.loads(said[-1]["environment"])
+    assert (environment["threads"], environment["workers"], environment["device"]) == (1, 0, "cpu")
+    last = Measurement.read(json.loads(said[-1]["said"]))
+    assert {"train/loss", "val/accuracy", "test/accuracy"} <= set(last.values)
+
+
+def test_a_divergence_ends_a_run_and_says_where():
+    said = message(RUN, Diverged(epoch=2, reason="weights not finite"), Task.read(task_plain()))
+    assert (said["kind"], said["epoch"]) == ("diverged", 2)
+    assert json.loads(said["environment"])["python"]
+
+
+def task_plain() -> dict:
+    return Task(run=RUN, code="c", label="0", attempt=1, folder="/nowhere").plain()
+
+
+def test_a_run_that_is_ended_by_its_report_leaves_a_checkpoint(tmp_path):
+    def end(said):
+        raise SystemExit
+
+    with pytest.raises(SystemExit):
+        work(task(tmp_path / "a"), end)
+    assert (tmp_path / "a" / "checkpoint.pt").exists()
+
+
+def test_a_failure_is_one_sentence(tmp_path):
+    given = task(tmp_path / "a")
+    (tmp_path / "a" / "checkpoint.pt").write_text("no checkpoint")
+    with pytest.raises(WorkError, match=r"\(checkpoint\.py, line \d+\)$"):
+        work(given, lambda said: None)
+
+
+@pytest.fixture(scope="module")
+def ray_here():
+    import ray
+
+    from service.execution import ray_token as token
+
+    token.read_anew()  # tests with a cluster of their own have left theirs
+    ray.init(address="local", num_cpus=2, include_dashboard=True, log_to_driver=False, logging_level="ERROR")
+    yield ray
+    ray.shutdown()
+
+
+def left(ray) -> list[str]:
+    """The placement groups that hold resources, and the actors that live, but for the one that Ray keeps a cluster."""
+    from ray.util.state import list_actors
+
+    groups = [group["state"] for group in ray.util.placement_group_table().values()]
+    actors = [actor.class_name for actor in list_actors(filters=[("state", "=", "ALIVE")])]
+    return [one for one in groups + actors if one not in ("REMOVED", "_AutoscalingCoordinatorActor")]
+
+
+def left_after(ray, patience_s: float = 20) -> list[str]:
+    until = time.monotonic() + patience_s
+    while (found := left(ray)) and time.monotonic() < until:
+        time.sleep(0.3)
+    return found
+
+
+@pytest.mark.slow
+def test_a_group_says_what_one_process_says(ray_here, tmp_path):
+    group = Group(task(tmp_path / "g", workers=2))
+    said = list(iter(group.next, None))
+    group.close()
+    assert losses(said) == pytest.approx(losses(alone(tmp_path / "a")), abs=1e-5)
+    assert [one["epoch"] for one in said] == [1, 2, 3]
+    assert json.loads(said[-1]["environment"])["workers"] == 2
+    assert (tmp_path / "g" / "weights.pt").exists()
+    assert left_after(ray_here) == []
+
+
+@pytest.mark.slow
+def test_a_group_that_is_closed_ends_with_a_checkpoint_and_leaves_nothing(ray_here, tmp_path):
+    group = Group(task(tmp_path / "g", workers=2))
+    assert group.next()["epoch"] == 1
+    group.close()
+    assert (tmp_path / "g" / "checkpoint.pt").exists()
+    assert not (tmp_path / "g" / "weights.pt").exists()
+    assert left_after(ray_here) == []

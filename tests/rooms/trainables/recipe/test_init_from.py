@@ -1,0 +1,28 @@
+"""A start from a file: known by its content, found from where it was given."""
+
+import hashlib
+
+import pytest
+
+from trainables.recipe import FromFile, Recipe
+from trainables.spec import SpecError
+
+
+def test_a_file_without_its_digest_is_told_it(tmp_path, monkeypatch):
+    path = tmp_path / "w.pt"
+    path.write_bytes(b"something")
+    monkeypatch.chdir(tmp_path)
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    with pytest.raises(SpecError, match=rf"init\.sha256 must be given \({found} is that of w\.pt\), got None"):
+        Recipe().put({"init": {"kind": "from_file", "path": "w.pt"}})
+    with pytest.raises(SpecError, match=r"init\.sha256 must be given$"):
+        Recipe().put({"init": {"kind": "from_file", "path": "v.pt"}})
+
+
+def test_a_path_is_seen_from_where_it_is_given_and_is_no_part_of_what_it_is(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    here = FromFile("w.pt", "0" * 64)
+    assert here.path == str(tmp_path / "w.pt")
+    monkeypatch.chdir("/")
+    assert FromFile.read(here.plain()) == here
+    assert FromFile("w.pt", "0" * 64).identity() == here.identity()

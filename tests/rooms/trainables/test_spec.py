@@ -1,0 +1,109 @@
+"""Values that know their paths, complain in one sentence, and say what decides a result."""
+
+import pickle
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import Field, model_validator
+
+from trainables.spec import WHERE, LocusError, Spec, SpecError, digest, require
+
+
+class Leaf(Spec):
+    kind: Literal["leaf"] = Field(default="leaf", init=False)
+    size: float = Field(default=1.0, gt=0, description="a positive size")
+    folder: Annotated[str, WHERE] = "/here"
+
+
+class Stone(Spec):
+    kind: Literal["stone"] = Field(default="stone", init=False)
+    weight: int = Field(default=3, ge=0, description="a weight of 0 or more")
+
+
+class Tree(Spec):
+    node: Annotated[Leaf | Stone, Field(discriminator="kind")] = Leaf()
+    parts: tuple[Annotated[Leaf | Stone, Field(discriminator="kind")], ...] = Field(default=(), strict=False)
+    name: str = "oak"
+
+    @model_validator(mode="after")
+    def _short(self):
+        require(len(self.name) < 6, "name", "short", self.name)
+        return self
+
+
+def test_positional_values_follow_the_fields_and_skip_kind() -> None:
+    assert Leaf(2.5) == Leaf(size=2.5)
+    with pytest.raises(SpecError, match=r"Leaf takes at most 2 values \(size, folder\), got 3"):
+        Leaf(1.0, "/a", "b")
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"node.size": 0}, "node.size must be a positive size, got 0"),
+        ({"node.size": "2"}, "node.size must be a positive size, got '2'"),
+        ({"node.size": float("nan")}, "node.size must be a positive size, got nan"),
+        ({"node.sise": 1}, "no field 'node.sise'; known: kind, size, folder"),
+        ({"nodes.size": 1}, "no field 'nodes'; known: node, parts, name"),
+        ({"node.kind": "twig"}, "node.kind must be one of leaf, stone, got 'twig'"),
+        ({"node": {}}, "node.kind must be given"),
+        ({"name": "sycamore"}, "name must be short, got 'sycamore'"),
+        ({"parts": [{"kind": "stone", "weight": -1}]}, "parts.0.weight must be a weight of 0 or more, got -1"),
+        ({"parts.0": 3}, "no field 'parts.0'; the list has 0 entries, counted from 0"),
+        ({"node.size.more": 1}, "no field 'node.size'; known: kind, size, folder"),
+    ],
+)
+def test_errors_name_the_path_the_value_and_what_is_legal(values: dict, sentence: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        Tree().put(values)
+    assert str(caught.value) == sentence
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert type(again) is SpecError
+    assert str(again) == sentence
+
+
+def test_a_spec_error_is_no_value_error() -> None:
+    assert issubclass(SpecError, LocusError)
+    assert not issubclass(SpecError, ValueError)
+
+
+def test_putting_a_kind_starts_the_node_from_its_defaults() -> None:
+    tree = Tree(node=Leaf(size=7.0))
+    assert tree.put({"node.kind": "leaf"}).node == Leaf()
+    assert tree.put({"node.weight": 5, "node.kind": "stone"}).node == Stone(weight=5)
+
+
+def test_nodes_come_before_what_lies_in_them() -> None:
+    values = {"parts.1.weight": 9, "parts.1.kind": "stone", "parts": [{"kind": "leaf"}, {"kind": "leaf"}]}
+    assert Tree().put(values).parts == (Leaf(), Stone(weight=9))
+    assert Tree().put({"node.size": 4.0, "node": Leaf(size=2.0)}).node == Leaf(size=4.0)
+
+
+def test_put_leaves_the_old_value_alone_and_get_reads_paths() -> None:
+    tree = Tree(parts=(Leaf(), Stone(weight=4)))
+    assert tree.put({"parts.1.weight": 5}).get("parts.1.weight") == 5
+    assert tree.get("parts.1.weight") == 4
+    with pytest.raises(SpecError, match=r"no field 'node\.sise'; known: kind, size, folder"):
+        tree.get("node.sise")
+    with pytest.raises(SpecError, match=r"no field 'parts\.2'"):
+        tree.get("parts.2.weight")
+
+
+def test_identity_is_kinds_and_what_differs_from_the_defaults() -> None:
+    assert Tree().identity() == {"node": {"kind": "leaf"}}
+    said = Tree(node=Leaf(2, "/there"), parts=(Stone(),), name="elm").identity()
+    assert said == {"node": {"kind": "leaf", "size": 2.0}, "parts": [{"kind": "stone"}], "name": "elm"}
+
+
+def test_a_new_field_with_a_default_changes_no_identity() -> None:
+    class Grown(Leaf):
+        color: str = "green"
+
+    assert Grown(size=2.0).identity() == Leaf(size=2.0).identity()
+    assert Grown(color="red").identity() != Leaf().identity()
+
+
+def test_int_and_float_of_one_number_are_one_value() -> None:
+    assert Leaf(size=2) == Leaf(size=2.0)
+    assert digest(Leaf(size=2).identity()) == digest(Leaf(size=2.0).identity())
+    assert digest({"b": 1, "a": 2}) == digest({"a": 2, "b": 1})

@@ -1,0 +1,233 @@
+"""What a training descends: the task's loss alone, with a teacher, with DRLoc; by formulas written out."""
+
+import hashlib
+
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from tests.rooms.trainables.training.test_loop import folder, numbers, same, small
+from trainables.data.dataset_torch import load
+from trainables.recipe import DRLoc, Recipe, Run, TaughtByFile, TaughtByTrial
+from trainables.spec import LocusError, SpecError
+from trainables.training.checkpoint import CHECKPOINT, WEIGHTS, read, write
+from trainables.training.distillation import taught
+from trainables.training.loop import begin, train
+from trainables.training.loss import Objective
+
+LOCALISES = DRLoc(pairs=5, hidden=12)
+
+
+def pupil(teacher=None, **values) -> Run:
+    teacher = (teacher or TaughtByTrial(values={"model.embed_dim": 12})).plain()
+    return small(**({"model__pool": "distilled", "teacher": teacher} | values))
+
+
+def batch(run: Run, size: int = 6):
+    return load(run.recipe.data).train.batch(slice(0, size), torch.float64)
+
+
+def kept(run: Run, path, **changes) -> TaughtByFile:
+    """The teacher as it begins, some of its weights changed, in a file."""
+    torch.save(begin(run.recipe.teacher_recipe, 5).state_dict() | changes, path)
+    return TaughtByFile(
+        path=str(path), sha256=hashlib.sha256(path.read_bytes()).hexdigest(), values=run.recipe.teacher.values
+    )
+
+
+@pytest.mark.parametrize("task", ["direction", "distance"])
+def test_a_plain_recipes_objective_is_its_tasks_loss(task):
+    run = small(data__task=task)
+    model = begin(run.recipe, 0).double()
+    images, targets = batch(run)
+    objective = Objective(run, model)
+    outputs = model(images)
+    loss = cross_entropy(outputs, targets) if task == "direction" else (outputs - targets).square().mean()
+    assert objective(images, targets).item() == pytest.approx(6 * loss.item(), rel=1e-12)
+    assert objective.extras(torch.arange(6), 0) == objective.added() == {}
+    assert {f"model.{name}" for name in model.state_dict()} == set(objective.state_dict())
+
+
+def test_the_heads_gradients_of_a_pupil_are_the_formulas():
+    """(softmax - one hot) / 2 by each head's own labels, times its token."""
+    run = pupil()
+    model = begin(run.recipe, 0).double()
+    images, targets = batch(run)
+    others = torch.tensor([0, 1, 1, 0, 1, 1])
+    assert not torch.equal(others, targets)
+    objective = Objective(run, model, others)
+    assert objective.extras(torch.tensor([4, 0, 3]), 0)["taught"].tolist() == [1, 0, 0]
+    loss = objective(images, targets, taught=others)
+    loss.backward()
+    t = model.features(images).x
+    total = 0.0
+    for head, token, labels in ((model.head, t[:, 0], targets), (model.head_dist, t[:, 1], others)):
+        chances = torch.softmax(token @ head.weight.T + head.bias, dim=1)
+        error = (chances - torch.eye(2, dtype=torch.float64)[labels]) / 2
+        assert torch.allclose(head.weight.grad, error.T @ token, rtol=1e-10, atol=1e-14)
+        assert torch.allclose(head.bias.grad, error.sum(dim=0), rtol=1e-10, atol=1e-14)
+        total += -0.5 * chances[torch.arange(6), labels].log().sum().item()
+    assert loss.item() == pytest.approx(total, rel=1e-12)
+    assert torch.allclose(model(images), (model.head(t[:, 0]) + model.head_dist(t[:, 1])) / 2)
+
+
+@pytest.mark.parametrize("values", [{}, {"model__pool": "avg"}, {"data__task": "distance"}])
+def test_localisation_is_added_to_any_task_and_read_out(values):
+    run = small(auxiliary=LOCALISES, **values)
+    model = begin(run.recipe, 0).double()
+    objective, (images, targets) = Objective(run, model).double(), batch(run)
+    extras = objective.extras(torch.arange(6), 3)
+    plain = Objective(small(**values), model)(images, targets)
+    added = objective.drloc(model.features(images), extras["places"])
+    assert added > 0
+    assert objective(images, targets, **extras).item() == pytest.approx((plain + added).item(), rel=1e-12)
+    assert set(objective.added()) == {f"mlp.{layer}.{name}" for layer in (0, 2, 4) for name in ("weight", "bias")}
+
+
+def test_localisation_goes_down_and_its_head_decays_as_linear_layers_do(tmp_path):
+    run = small(auxiliary=DRLoc(pairs=5, hidden=12, weight=10.0), optimizer__epochs=12)
+    losses = [measured.values["train/loss"] for measured in train(run, tmp_path)]
+    assert losses[-1] < 0.9 * losses[0]
+    state = read(tmp_path / CHECKPOINT)
+    counts = [len(group["params"]) for group in state["optimizer"]["param_groups"]]
+    list(train(small(), folder(tmp_path, "plain")))
+    plain = read(tmp_path / "plain" / CHECKPOINT)["optimizer"]["param_groups"]
+    assert counts == [len(group["params"]) + 3 for group in plain], "three weights decay, three biases do not"
+    assert set(read(tmp_path / WEIGHTS)) == set(read(tmp_path / "plain" / WEIGHTS)), "the head is no part of a run's"
+
+
+def test_what_is_added_leaves_the_models_beginning_as_it_is():
+    drawn = [begin(small(**values).recipe, 3).state_dict() for values in ({}, {"auxiliary": LOCALISES})]
+    assert same(*drawn)
+
+
+def test_a_teacher_is_asked_once_of_every_image_as_it_is_evaluated(tmp_path):
+    """Its PEG normalises batches, which tells training from evaluation."""
+    stack = {"model.embed_dim": 12, "encoding": {"kind": "peg", "form": "depthwise_stack"}}
+    run = pupil(TaughtByTrial(values=stack), data__train_size=300)
+    (teacher,) = run.needs()
+    assert (teacher.recipe.model.pool, teacher.recipe.model.embed_dim, teacher.seed) == ("token", 12, 0)
+    model, split = begin(teacher.recipe, 0).eval(), load(run.recipe.data).train
+    with torch.no_grad():
+        first, second = model(split.batch(slice(None), torch.float32)[0]).unbind(1)
+        model.head.bias[0] -= (first - second).quantile(0.5)
+    write(tmp_path / WEIGHTS, model.state_dict())
+    labels = taught(run.recipe, {"teacher": tmp_path / WEIGHTS}, split, torch.float32)
+    with torch.no_grad():
+        alone = [int(model(split.batch(slice(n, n + 1), torch.float32)[0]).argmax()) for n in range(300)]
+    assert labels.tolist() == alone
+    assert sum(alone) == 150
+    assert len(list(train(run, folder(tmp_path, "pupil"), parents={"teacher": tmp_path / WEIGHTS}))) == 4
+
+
+def test_a_pupil_is_pulled_to_its_teacher_against_the_labels(tmp_path):
+    """A teacher who always says 1: the distilled head follows it, the class head does not."""
+    run = pupil(optimizer__epochs=12)
+    file = kept(run, tmp_path / "teacher.pt", **{"head.bias": torch.tensor([-50.0, 50.0])})
+    run = pupil(teacher=file, optimizer__epochs=12)
+    assert run.needs() == ()
+    list(train(run, folder(tmp_path, "pupil")))
+    images = batch(run, 50)[0].float()
+    said = []
+    for model in (begin(run.recipe, 0), begin(run.recipe, 0)):
+        if said:
+            model.load_state_dict(read(tmp_path / "pupil" / WEIGHTS))
+        with torch.no_grad():
+            answers = model.eval().answers(model.features(images))
+        said.append([cross_entropy(answer, torch.ones(50, dtype=torch.long)).item() for answer in answers])
+    assert said[1][1] < 0.1 < 0.5 < said[0][1]
+    assert said[1][0] > 0.5
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"head.bias": torch.zeros(3)}, r"teacher must have the weights of its recipe, head.bias of shape \(2,\), got"),
+        ({"pos_embed": torch.zeros(1, 4)}, r"weights of its recipe, pos_embed of shape none, got \(1, 4\)"),
+    ],
+)
+def test_weights_of_another_recipe_are_refused(tmp_path, changes, sentence):
+    run = pupil(teacher=kept(pupil(), tmp_path / "teacher.pt", **changes))
+    with pytest.raises(SpecError, match=sentence):
+        next(train(run, tmp_path))
+
+
+def test_another_file_is_refused(tmp_path):
+    file = kept(pupil(), tmp_path / "teacher.pt")
+    (tmp_path / "teacher.pt").write_bytes(b"another")
+    with pytest.raises(LocusError, match=r"teacher\.pt must have the SHA-256"):
+        next(train(pupil(teacher=file), tmp_path))
+
+
+def test_a_distilled_run_goes_on_bit_for_bit(tmp_path):
+    run = pupil(teacher=kept(pupil(), tmp_path / "teacher.pt"), auxiliary=LOCALISES, optimizer__precision="bfloat16")
+    before = torch.get_rng_state()
+    whole = list(train(run, folder(tmp_path, "whole")))
+    running = train(run, folder(tmp_path, "cut"))
+    next(running)
+    running.close()
+    assert torch.equal(before, torch.get_rng_state())
+    assert numbers(train(run, tmp_path / "cut")) == numbers(whole)
+    assert same(read(tmp_path / "cut" / CHECKPOINT), read(tmp_path / "whole" / CHECKPOINT))
+
+
+TEACHER = {"kind": "from_trial", "values": {}}
+DISTILLED = {"model.pool": "distilled", "teacher": TEACHER}
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        (
+            {"teacher": TEACHER},
+            "teacher must be none where model is not a vit with pool distilled, got 'from_trial'",
+        ),
+        (
+            {"model.pool": "distilled"},
+            "teacher must be from_trial or from_file where model.pool is distilled, got 'none'",
+        ),
+        (
+            {**DISTILLED, "data.task": "distance"},
+            "teacher must be none where the data have no classes, got 'from_trial'",
+        ),
+        (
+            {**DISTILLED, "teacher": {**TEACHER, "values": {"data.task": "direction4"}}},
+            "teacher.values must be of a teacher of the 2 classes of direction in images of (3, 32, 32), "
+            "got 'the 4 classes of direction4 in images of (3, 32, 32)'",
+        ),
+        (
+            {**DISTILLED, "teacher": {**TEACHER, "values": {"model.patch_size": 5}}},
+            "teacher.values must give a recipe that can be: ",
+        ),
+        (
+            {**DISTILLED, "teacher": {**TEACHER, "values": {"data.task": "absolute"}}},
+            "teacher.values must be of a teacher of the 2 classes of direction in",
+        ),
+    ],
+)
+def test_mistakes_are_told_in_one_sentence(values, sentence):
+    with pytest.raises(SpecError) as caught:
+        Recipe().put(values)
+    assert str(caught.value).startswith(sentence)
+
+
+def test_a_teacher_is_the_pupils_recipe_read_out_at_its_class_token():
+    start = {"kind": "from_trial", "values": {"data.task": "absolute"}}
+    recipe = Recipe().put(
+        {**DISTILLED, "auxiliary.kind": "drloc", "test_sizes": [64], "init": start, "encoding.kind": "peg"}
+    )
+    assert recipe.teacher_recipe == Recipe().put({"encoding.kind": "peg"})
+    assert recipe.put({"teacher": {**TEACHER, "values": {"model.pool": "gap"}}}).teacher_recipe.model.pool == "gap"
+    assert {use: run.recipe for use, run in Run(recipe, 4).parents.items()} == recipe.parents
+    assert list(recipe.parents) == ["init", "teacher"]
+    assert {run.seed for run in Run(recipe, 4).needs()} == {4}
+
+
+def test_a_pupil_is_known_by_what_its_teacher_resolves_to():
+    teachers = [{}, {"optimizer.lr": 0.001}, {"optimizer.lr": 0.01}, {"encoding.kind": "peg"}]
+    keys = [Run(Recipe().put({**DISTILLED, "teacher": {**TEACHER, "values": one}}), 0).key for one in teachers]
+    assert keys[0] == keys[1]
+    assert len(set(keys)) == 3
+    files = [{"kind": "from_file", "path": path, "sha256": sha * 64} for path, sha in ("aa", "ba", "ab")]
+    keys = [Run(Recipe().put({**DISTILLED, "teacher": one}), 0).key for one in files]
+    assert keys[0] == keys[1] != keys[2]

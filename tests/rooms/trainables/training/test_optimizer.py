@@ -1,0 +1,102 @@
+"""The schedules against torch's own, AdamW against its formula, and who decays."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainables.encodings import Fourier, Learnable
+from trainables.recipe import AdamW, Recipe
+from trainables.recipe.model_torch import build_model
+from trainables.training.optimizer import adamw, rate, set_rate
+from trainables.training.parameters import no_decay
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(3, 60), st.floats(0.05, 0.9))
+def test_one_cycle_is_torchs(steps, warmup):
+    spec = AdamW(lr=0.3, warmup=warmup)
+    parameter = torch.nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.AdamW([parameter], lr=0.3)
+    if abs(warmup * steps - 1) < 1e-9:
+        return  # torch divides by nought
+    rates = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, 0.3, total_steps=steps, pct_start=warmup, cycle_momentum=False
+    )
+    for step in range(steps):
+        assert rate(spec, step, steps) == pytest.approx(rates.get_last_lr()[0], rel=1e-9)
+        optimizer.step()
+        if step + 1 < steps:
+            rates.step()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(("one_cycle", "cosine")), st.integers(1, 60), st.floats(0, 0.99))
+def test_every_rate_is_positive_and_at_most_the_highest(schedule, steps, warmup):
+    rates = [rate(AdamW(lr=0.3, warmup=warmup, schedule=schedule), step, steps) for step in range(steps)]
+    assert all(0 < value <= 0.3 for value in rates)
+    peak = rates.index(max(rates))
+    assert rates == sorted(rates[: peak + 1]) + sorted(rates[peak + 1 :], reverse=True)
+
+
+def test_cosine_rises_in_a_line_and_falls_along_a_cosine():
+    spec = AdamW(lr=2.0, warmup=0.25, schedule="cosine")
+    rates = [rate(spec, step, 12) for step in range(12)]
+    assert rates[:3] == pytest.approx([2 / 3, 4 / 3, 2.0])
+    assert rates[3:] == pytest.approx([1 + math.cos(math.pi * k / 10) for k in range(1, 10)])
+
+
+def test_constant_is_constant():
+    assert {rate(AdamW(lr=0.1, schedule="constant"), step, 9) for step in range(9)} == {0.1}
+
+
+@pytest.mark.parametrize(("encoding", "name"), [(Learnable(), "learnable"), (Fourier(), "fourier")])
+def test_position_tables_frequencies_norms_and_biases_do_not_decay(encoding, name):
+    model = build_model(Recipe(encoding=encoding))
+    optimizer = adamw(model, AdamW(weight_decay=0.3), no_decay(model))
+    names = {parameter: qualified for qualified, parameter in model.named_parameters()}
+    decays = {names[p]: group["weight_decay"] for group in optimizer.param_groups for p in group["params"]}
+    assert set(decays) == set(names.values())
+    assert decays["blocks.0.attn.qkv.weight"] == decays["patch_embed.proj.weight"] == 0.3
+    exempt = ["cls_token", "norm.weight", "head.bias"]
+    exempt += [qualified for qualified in decays if name in qualified and ("table" in qualified or "freq" in qualified)]
+    assert len(exempt) == 4
+    assert {decays[qualified] for qualified in exempt} == {0.0}
+
+
+def test_only_the_position_learns_where_the_rest_is_frozen():
+    model = build_model(Recipe(encoding=Fourier())).requires_grad_(False)
+    model.encoding.requires_grad_(True)
+    optimizer = adamw(model, AdamW(), no_decay(model))
+    learning = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    assert learning == {id(parameter) for parameter in model.encoding.parameters()}
+
+
+def test_steps_are_adamws():
+    class Two(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.held = torch.nn.Parameter(torch.tensor([[1.0, -2.0, 3.0]], dtype=torch.float64))
+            self.free = torch.nn.Parameter(torch.tensor([0.5, 4.0], dtype=torch.float64))
+
+    model, spec, rates = Two(), AdamW(weight_decay=0.1), (0.1, 0.03, 0.2)
+    optimizer = adamw(model, spec, {"free"})
+    expected = {name: [*value.flatten().tolist()] for name, value in model.named_parameters()}
+    first = {name: [0.0] * len(values) for name, values in expected.items()}
+    second = {name: [0.0] * len(values) for name, values in expected.items()}
+    for step, lr in enumerate(rates, start=1):
+        set_rate(optimizer, lr)
+        for parameter in model.parameters():
+            parameter.grad = parameter.detach().square()  # any gradient will do
+        optimizer.step()
+        for name, decay in (("held", 0.1), ("free", 0.0)):
+            for i, value in enumerate(expected[name]):
+                gradient = value * value
+                first[name][i] += 0.1 * (gradient - first[name][i])
+                second[name][i] += 0.001 * (gradient**2 - second[name][i])
+                m, v = first[name][i] / (1 - 0.9**step), second[name][i] / (1 - 0.999**step)
+                expected[name][i] = value - lr * decay * value - lr * m / (math.sqrt(v) + 1e-8)
+    for name, parameter in model.named_parameters():
+        assert parameter.flatten().tolist() == pytest.approx(expected[name], rel=1e-12)

@@ -1,0 +1,71 @@
+"""Files of weights that people give: what is read, and what is refused in which words."""
+
+import hashlib
+import re
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from trainables.spec import LocusError
+from trainables.weights.files import read_weights
+
+WEIGHTS = {"head.weight": torch.arange(6.0).reshape(2, 3), "head.bias": torch.ones(2)}
+
+
+class Hostile:
+    """Runs code when it is unpickled carelessly."""
+
+    def __reduce__(self):
+        return exec, ("raise SystemExit('ran')",)
+
+
+def written(path, value):
+    if path.suffix == ".safetensors":
+        save_file(value, path)
+    else:
+        torch.save(value, path)
+    return path, hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("name", ["w.pt", "w.pth", "w.safetensors"])
+def test_a_state_dict_comes_back(tmp_path, name):
+    read = read_weights(*written(tmp_path / name, WEIGHTS))
+    assert read.keys() == WEIGHTS.keys()
+    assert all(torch.equal(read[name], value) for name, value in WEIGHTS.items())
+
+
+@pytest.mark.parametrize("name", ["model", "state_dict", "model_state_dict"])
+def test_a_training_scripts_checkpoint_is_opened(tmp_path, name):
+    assert read_weights(*written(tmp_path / "w.pt", {name: WEIGHTS, "epoch": 3})).keys() == WEIGHTS.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("w.pt", {"epoch": 3}, "must hold a state dict of tensors"),
+        ("w.pt", [1, 2], "must hold a state dict of tensors"),
+        ("w.pt", {"a": Hostile()}, "must be readable as .pt without running code"),
+        ("w.npz", WEIGHTS, "must end in .pt, .pth or .safetensors, got '.npz'"),
+    ],
+)
+def test_other_contents_are_refused(tmp_path, name, value, said):
+    path, sha256 = written(tmp_path / name, value)
+    with pytest.raises(LocusError, match=re.escape(f"{path} {said}")):
+        read_weights(path, sha256)
+
+
+@pytest.mark.parametrize("name", ["w.pt", "w.safetensors"])
+def test_a_torn_file_is_refused(tmp_path, name):
+    path, _ = written(tmp_path / name, WEIGHTS)
+    path.write_bytes(path.read_bytes()[:40])
+    with pytest.raises(LocusError, match="must be readable as"):
+        read_weights(path, hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+def test_another_file_or_none_is_refused(tmp_path):
+    path, sha256 = written(tmp_path / "w.pt", WEIGHTS)
+    with pytest.raises(LocusError, match=rf"w\.pt must have the SHA-256 {'0' * 64}, got {sha256}"):
+        read_weights(path, "0" * 64)
+    with pytest.raises(LocusError, match="must be a file of weights, got no such file"):
+        read_weights(tmp_path / "gone.pt", sha256)

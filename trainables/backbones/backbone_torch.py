@@ -1,0 +1,77 @@
+"""What every backbone with an encoding in it can do: tokens from images, answers from tokens; and what learns in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor, nn
+
+from trainables.encodings import EncodingSpec, Shape, Takes
+from trainables.encodings.build_torch import build
+from trainables.encodings.encoding_torch import Composition, Grid, PositionEncoding, Tokens
+from trainables.spec import LocusError, SpecError
+
+
+class Host(nn.Module):
+    """A backbone whose position comes from `encoding`: a composition, or a list of them, one a stage.
+
+    `undecayed`: what the names of the backbone's own position parameters have in them, which do not decay.
+    """
+
+    encoding: nn.Module
+    undecayed: tuple[str, ...] = ()
+
+    if TYPE_CHECKING:  # timm's layers, which mypy does not know
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def has_place(self, name: str) -> bool:
+        """Whether a parameter is a prefix token or a position of the backbone's own."""
+        return name.endswith("_token") or any(part in name for part in self.undecayed)
+
+    def resampled(self, name: str, value: Tensor, other: Host) -> Tensor:
+        """What a parameter of the backbone is in another one, which is built for images of another size."""
+        return value
+
+    def features(self, images: Tensor) -> Tokens:
+        """The tokens after the last block and norm. Shapes: (B, channels, height, width) to (B, N, D)."""
+        raise NotImplementedError
+
+    def answers(self, t: Tokens) -> tuple[Tensor, ...]:
+        """What each head says of the tokens; where there is one, timm's. Shapes: (B, outputs) each."""
+        return (self.forward_head(t.x),)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """The mean of what the heads say. Shapes: (B, channels, height, width) to (B, outputs)."""
+        first, *others = self.answers(self.features(images))
+        return first if not others else (first + sum(others)) / (1 + len(others))
+
+    def forward_features(self, images: Tensor) -> Tensor:
+        """The tokens of `features`."""
+        return self.features(images).x
+
+    def forward_intermediates(self, *_: Any, **__: Any) -> Any:
+        """Refused: timm's version runs the blocks without their encoding. Raises: LocusError."""
+        raise LocusError("forward_intermediates runs blocks without their position; use hooks on model.blocks instead")
+
+
+def position(encoding: EncodingSpec, shape: Shape) -> Composition:
+    """The modules of an encoding in a backbone, or a stage of it, of this shape."""
+    return build(encoding, shape.widths, Grid.of(shape), shape.depth)
+
+
+def positions(encoding: EncodingSpec, shapes: tuple[Shape, ...]) -> nn.ModuleList:
+    """The modules of an encoding, one composition a stage.
+
+    Raises: SpecError where they take channels, which stages do not give up.
+    """
+    stages = [position(encoding, shape) for shape in shapes]
+    if any(stage.takes != Takes() for stage in stages):
+        raise SpecError(f"encoding must leave the stages of the backbone all their channels, got {encoding.label}")
+    return nn.ModuleList(stages)
+
+
+def on_map(encoding: PositionEncoding, x: Tensor, block: int) -> Tensor:
+    """What an encoding makes of a map of tokens before a block. Shapes: (B, R, C, D) to (B, R, C, D or more)."""
+    t = encoding.tokens(Tokens(x.flatten(1, 2), Grid(x.shape[1], x.shape[2])), block)
+    return t.x.reshape(len(t.x), t.grid.rows, t.grid.columns, -1)

@@ -1,0 +1,79 @@
+"""What the backbones with one grid of tokens beside the ViT share: CaiT, ConViT, VOLO and TNT.
+
+In each a code enters where timm adds the backbone's own table, which is left out: `encoding` is the only code of tokens.
+All are read out at their class token; nothing is dropped out.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field, model_validator
+
+from trainables.backbones.backbone import ModelSpec, Size, check_ratio
+from trainables.backbones.counts import hidden
+from trainables.encodings.encoding import Moment, Shape, Widths
+from trainables.spec import require
+
+Count = Annotated[int, Field(gt=0)]
+
+
+DIM, HEADS = "a positive number of channels", "a positive number of heads"
+_DEPTH, _PATCH = "a positive number of blocks", "a positive side in pixels"
+
+
+RATIO = "a positive ratio of the MLP's width to dim"
+
+
+def room(kind: str, why: str) -> str:
+    """What a backbone with one grid has room for, in words."""
+    return f"none, or what enters {kind} before its first block: a code or a padded convolution ({why})"
+
+
+class OneGrid(ModelSpec):
+    """What these backbones say alike: position enters with the tokens before the first block that sees it."""
+
+    holds: ClassVar[frozenset[Moment]] = frozenset({"first"})
+
+    def shape(self, size: Size) -> Shape:
+        """The one grid, as an encoding sees it."""
+        raise NotImplementedError
+
+    def shapes(self, size: Size) -> tuple[Shape, ...]:
+        return (self.shape(size),)
+
+
+class Patches(OneGrid):
+    """What those of them say alike that cut an image as a ViT does. `prefix`: tokens that have come before position."""
+
+    prefix: ClassVar[int] = 0
+
+    embed_dim: int = Field(default=64, gt=0, description=DIM)
+    depth: int = Field(default=2, gt=0, description=_DEPTH)
+    num_heads: int = Field(default=4, gt=0, description=HEADS)
+    patch_size: int = Field(default=4, gt=0, description=_PATCH)
+    mlp_ratio: float = Field(default=4.0, gt=0, description=RATIO)
+
+    @model_validator(mode="after")
+    def _divides(self) -> Patches:
+        require(
+            self.embed_dim % self.num_heads == 0,
+            "embed_dim",
+            f"a multiple of num_heads ({self.num_heads})",
+            self.embed_dim,
+        )
+        check_ratio(self.embed_dim, self.mlp_ratio)
+        return self
+
+    @property
+    def hidden(self) -> int:
+        """The width of the MLPs."""
+        return hidden(self.embed_dim, self.mlp_ratio)
+
+    def fit(self, size: Size) -> None:
+        divides = all(side % self.patch_size == 0 for side in size[1:])
+        require(divides, "model.patch_size", f"a divisor of the image's sides {size[1:]}", self.patch_size)
+
+    def shape(self, size: Size) -> Shape:
+        widths = Widths(self.embed_dim, self.num_heads, self.embed_dim // self.num_heads)
+        return Shape(widths, self.depth, size[1] // self.patch_size, size[2] // self.patch_size, self.prefix)

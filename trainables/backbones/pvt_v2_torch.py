@@ -1,0 +1,61 @@
+"""timm's PVT v2 with an encoding in each of its stages."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from timm.models.pvt_v2 import PyramidVisionTransformerV2
+from torch import Tensor
+
+from trainables.backbones.backbone import Size
+from trainables.backbones.backbone_torch import Host, positions
+from trainables.backbones.initial_torch import pyramid_start
+from trainables.backbones.pvt_v2 import PVTv2
+from trainables.encodings import EncodingSpec
+from trainables.encodings.encoding_torch import Grid, Tokens
+
+
+class PositionedPVTv2(Host, PyramidVisionTransformerV2):  # type: ignore[misc]
+    """A PVT v2 with an `encoding` a stage; the zero padding of its convolutions tells of the border all the same."""
+
+    encoding: Any  # a list of compositions, one a stage
+
+    def __init__(self, model: PVTv2, size: Size, outputs: int, encoding: EncodingSpec) -> None:
+        found = positions(encoding, model.shapes(size))
+        PyramidVisionTransformerV2.__init__(
+            self,
+            in_chans=size[0],
+            num_classes=outputs,
+            depths=model.depths,
+            embed_dims=model.embed_dims,
+            num_heads=model.num_heads,
+            sr_ratios=model.sr_ratios,
+            mlp_ratios=model.mlp_ratios,
+        )
+        self.encoding = found
+
+    def features(self, images: Tensor) -> Tokens:
+        """The patches of the last stage after its norm. Shapes: to (B, P, D)."""
+        x = self.patch_embed(images)
+        for stage, encoding in zip(self.stages, self.encoding, strict=True):
+            if stage.downsample is not None:
+                x = stage.downsample(x.permute(0, 3, 1, 2).contiguous())
+            side = (x.shape[1], x.shape[2])
+            t = Tokens(x.flatten(1, 2), Grid(*side))
+            for number, block in enumerate(stage.blocks):
+                t = encoding.tokens(t, number)
+                t = replace(t, x=block(t.x, side))
+            t = replace(t, x=stage.norm(t.x))
+            x = t.x.reshape(len(t.x), *side, -1)
+        return t
+
+    def answers(self, t: Tokens) -> tuple[Tensor, ...]:
+        """What the head says of the mean of the patches."""
+        image = t.x.reshape(len(t.x), t.grid.rows, t.grid.columns, -1)
+        return (self.forward_head(image.permute(0, 3, 1, 2).contiguous()),)
+
+    def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
+        """Starts the backbone's parameters as timm does."""
+        pyramid_start(self, name, value, stream)

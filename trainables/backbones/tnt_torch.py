@@ -1,0 +1,67 @@
+"""timm's TNT with an encoding where its table of patches was; its table of the pixels in a patch stays."""
+
+from __future__ import annotations
+
+import torch
+from timm.models import tnt as timm_tnt
+from torch import Tensor, nn
+
+from trainables.backbones.backbone import Size
+from trainables.backbones.backbone_torch import Host, position
+from trainables.backbones.initial_torch import cut_normal, timm_start
+from trainables.backbones.tnt import TNT
+from trainables.encodings import EncodingSpec
+from trainables.encodings.encoding_torch import Composition, Grid, Tokens
+
+
+class PositionedTNT(Host, timm_tnt.TNT):  # type: ignore[misc]
+    """A TNT whose patches know their place by `encoding` alone; their pixels know theirs within the patch.
+
+    Raises: SpecError where the encoding takes too many channels.
+    """
+
+    encoding: Composition
+    undecayed = ("pixel_pos",)
+
+    def __init__(self, model: TNT, size: Size, outputs: int, encoding: EncodingSpec) -> None:
+        (shape,) = model.shapes(size)
+        found = position(encoding, shape)
+        timm_tnt.TNT.__init__(
+            self,
+            img_size=size[1:],
+            patch_size=model.patch_size,
+            in_chans=size[0],
+            num_classes=outputs,
+            embed_dim=model.embed_dim,
+            inner_dim=model.inner_dim,
+            depth=model.depth,
+            num_heads_inner=model.num_heads_inner,
+            num_heads_outer=model.num_heads,
+            mlp_ratio=model.mlp_ratio,
+            first_stride=model.first_stride,
+        )
+        del self.patch_pos
+        content = model.embed_dim - found.takes.tokens
+        self.proj = nn.Linear(model.pixels * model.inner_dim, content)
+        self.norm2_proj = nn.LayerNorm(content)
+        self.cls_token = nn.Parameter(torch.zeros(1, 1, content))
+        self.encoding = found
+
+    def features(self, images: Tensor) -> Tokens:
+        """The class token and the patches after the last norm. Shapes: to (B, 1 + P, D)."""
+        pixels = self.pixel_embed(images, self.pixel_pos)
+        x = self.norm2_proj(self.proj(self.norm1_proj(pixels.reshape(len(images), self.num_patches, -1))))
+        x = torch.cat([self.cls_token.expand(len(x), -1, -1), x], dim=1)
+        rows, columns = self.pixel_embed.grid_size
+        t = self.encoding.tokens(Tokens(x, Grid(rows, columns, 1)), 0)
+        x = t.x
+        for block in self.blocks:
+            pixels, x = block(pixels, x)
+        return Tokens(self.norm(x), t.grid)
+
+    def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
+        """Starts the backbone's parameters as timm does."""
+        if name in ("cls_token", "pixel_pos"):
+            cut_normal(value, stream)
+        else:
+            timm_start(self, name, value, stream)

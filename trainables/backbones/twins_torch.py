@@ -1,0 +1,60 @@
+"""timm's Twins-PCPVT with an encoding in each of its stages, beside its own PEG or instead of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from timm.models import twins as timm_twins
+from torch import Tensor, nn
+
+from trainables.backbones.backbone import Size
+from trainables.backbones.backbone_torch import Host, positions
+from trainables.backbones.initial_torch import pyramid_start
+from trainables.backbones.twins import Twins
+from trainables.encodings import EncodingSpec
+from trainables.encodings.encoding_torch import Grid, Tokens
+
+
+class PositionedTwins(Host, timm_twins.Twins):  # type: ignore[misc]
+    """A Twins-PCPVT with an `encoding` a stage; its own PEG stays unless the spec says `peg=False`."""
+
+    encoding: Any  # a list of compositions, one a stage
+    undecayed = ("pos_block.",)
+
+    def __init__(self, model: Twins, size: Size, outputs: int, encoding: EncodingSpec) -> None:
+        found = positions(encoding, model.shapes(size))
+        timm_twins.Twins.__init__(
+            self,
+            img_size=size[1:],
+            patch_size=model.patch_size,
+            in_chans=size[0],
+            num_classes=outputs,
+            embed_dims=model.embed_dims,
+            num_heads=model.num_heads,
+            mlp_ratios=model.mlp_ratios,
+            depths=model.depths,
+            sr_ratios=model.sr_ratios,
+        )
+        if not model.peg:
+            self.pos_block = nn.ModuleList()
+        self.encoding = found
+
+    def features(self, images: Tensor) -> Tokens:
+        """The patches of the last stage after the norm. Shapes: to (B, P, D)."""
+        x = images
+        for stage, (embed, blocks) in enumerate(zip(self.patch_embeds, self.blocks, strict=True)):
+            tokens, side = embed(x)
+            t = Tokens(tokens, Grid(*side))
+            for number, block in enumerate(blocks):
+                t = self.encoding[stage].tokens(t, number)
+                t = replace(t, x=block(t.x, side))
+                if number == 0 and self.pos_block:
+                    t = replace(t, x=self.pos_block[stage](t.x, side))
+            x = t.x.reshape(len(t.x), *side, -1).permute(0, 3, 1, 2).contiguous()
+        return replace(t, x=self.norm(t.x))
+
+    def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
+        """Starts the backbone's parameters as timm does."""
+        pyramid_start(self, name, value, stream)

@@ -1,0 +1,162 @@
+"""timm's VisionTransformer with the verbs of a position encoding in it, and nothing else.
+
+Built on timm's own seams: its blocks and attention with other `forward`s, its position table left out. All of timm's
+state-dict keys stay; the encoding's parameters are named `encoding.<kind>.…`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+from timm.layers import PatchEmbed
+from timm.models import vision_transformer as timm_vit
+from torch import Tensor, nn
+from torch.nn.functional import linear, scaled_dot_product_attention
+
+from trainables.backbones.backbone import Size
+from trainables.backbones.backbone_torch import Host, position
+from trainables.backbones.initial_torch import timm_start
+from trainables.backbones.vit import ViT
+from trainables.encodings import EncodingSpec, Takes
+from trainables.encodings.encoding_torch import Composition, Grid, Heads, PositionEncoding, Tokens, TokensBND
+
+
+class Attention(timm_vit.Attention):  # type: ignore[misc]
+    """timm's attention with an encoding between projection and softmax, and after it.
+
+    Fused, unless the encoding reads the weights or timm's `fused_attn` says no. Logits are scaled
+    by the head's own width, also where an encoding adds channels.
+    """
+
+    takes = Takes()
+    qkv: nn.Linear
+
+    def take(self, takes: Takes) -> None:
+        """Makes the projection narrower by the channels that position fills."""
+        self.takes = takes
+        self.qkv = nn.Linear(self.qkv.in_features, sum(self._widths()))
+
+    def forward(self, t: Tokens, encoding: PositionEncoding, block: int) -> TokensBND:
+        q, k, v = (part.reshape(*t.x.shape[:2], self.num_heads, -1).transpose(1, 2) for part in self._projected(t))
+        h = encoding.heads(Heads(q, k, v, None, t.grid), block)
+        if encoding.reads_weights or not self.fused_attn:
+            weights = self.weights(h)
+            o = encoding.outputs(weights @ h.v, weights, t.grid, block)
+        else:
+            extended = h.q.shape[3] != self.head_dim
+            scale = self.scale if extended else None  # torch's own default, as timm has it: they differ in the last bit
+            o = scaled_dot_product_attention(h.q, h.k, h.v, attn_mask=h.bias, scale=scale)
+        return self.proj(o.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
+
+    def weights(self, h: Heads) -> Tensor:
+        """The attention weights. Shapes: (B, H, N, N)."""
+        logits = (h.q * self.scale) @ h.k.transpose(2, 3)
+        return torch.softmax(logits if h.bias is None else logits + h.bias, dim=3)
+
+    def _projected(self, t: Tokens) -> tuple[Tensor, ...]:
+        """Queries, keys and values; the first two from what the tokens have aside, where they have something."""
+        if t.aside is None:
+            return self.qkv(t.x).split(self._widths(), dim=2)  # type: ignore[no-any-return]
+        *asking, values = self._widths()
+        weight, bias = self.qkv.weight, self.qkv.bias
+        asked = linear(t.aside, weight[: sum(asking)], bias[: sum(asking)])
+        return *torch.split(asked, asking, dim=2), linear(t.x, weight[-values:], bias[-values:])
+
+    def _widths(self) -> list[int]:
+        taken = (self.takes.q, self.takes.k, self.takes.v)
+        return [self.num_heads * (self.head_dim - channels) for channels in taken]
+
+
+class Block(timm_vit.Block):  # type: ignore[misc]
+    """timm's block, with an encoding before and in it."""
+
+    def forward(self, t: Tokens, encoding: PositionEncoding, block: int) -> Tokens:
+        t = encoding.tokens(t, block)
+        aside = None if t.aside is None else self.norm1(t.x + t.aside)
+        x = t.x + self.attn(Tokens(self.norm1(t.x), t.grid, aside), encoding, block)
+        return Tokens(x + self.mlp(self.norm2(x)), t.grid)
+
+
+class PositionedViT(Host, timm_vit.VisionTransformer):  # type: ignore[misc]
+    """A ViT whose only source of position is `encoding`.
+
+    Raises: SpecError where the encoding takes too many channels, or its parts are in an order that cannot work.
+    """
+
+    encoding: Composition
+    patch_embed: PatchEmbed
+    embed_dim: int
+    blocks: Any
+    norm: nn.Module
+    forward_head: Callable[[Tensor], Tensor]
+    cls_token: nn.Parameter | None
+    head_dist: nn.Linear | None
+    dist_token: nn.Parameter | None
+
+    def __init__(self, model: ViT, size: Size, outputs: int, encoding: EncodingSpec) -> None:
+        (shape,) = model.shapes(size)
+        positions = position(encoding, shape)
+        timm_vit.VisionTransformer.__init__(
+            self,
+            img_size=size[1:],
+            patch_size=model.patch_size,
+            in_chans=size[0],
+            num_classes=outputs,
+            global_pool="token" if model.prefix else "avg",
+            fc_norm=model.pool == "avg",  # the norm after the average; else before the read-out
+            class_token=bool(model.prefix),
+            embed_dim=model.embed_dim,
+            depth=model.depth,
+            num_heads=model.num_heads,
+            mlp_ratio=model.mlp_ratio,
+            pos_embed="none",
+            block_fn=Block,
+            attn_layer=Attention,
+        )
+        self.num_prefix_tokens = model.prefix
+        self.dist_token, self.head_dist = None, None
+        if model.pool == "distilled":
+            self.dist_token = nn.Parameter(torch.zeros(1, 1, model.embed_dim))
+            self.head_dist = nn.Linear(model.embed_dim, outputs)
+        self.encoding = positions
+        if positions.takes != Takes():
+            self._give(positions.takes)
+
+    def _give(self, takes: Takes) -> None:
+        """Replaces timm's layers by narrower ones, for the channels that position fills."""
+        patch, content = self.patch_embed, self.embed_dim - takes.tokens
+        self.patch_embed = PatchEmbed(patch.img_size, patch.patch_size, self.in_chans, content)
+        for name in ("cls_token", "dist_token"):
+            if getattr(self, name) is not None:
+                setattr(self, name, nn.Parameter(torch.zeros(1, 1, content)))
+        for block in self.blocks:
+            block.attn.take(takes)
+
+    @property
+    def grid(self) -> Grid:
+        """The grid of patches, and the prefix tokens before it."""
+        rows, columns = self.patch_embed.grid_size
+        return Grid(rows, columns, self.num_prefix_tokens)
+
+    def features(self, images: Tensor) -> Tokens:
+        """The tokens after the last block and norm, on the grid they end on. Shapes: to (B, N, D)."""
+        x = self.patch_embed(images)
+        prefix = [token.expand(len(x), -1, -1) for token in (self.cls_token, self.dist_token) if token is not None]
+        if prefix or not self.encoding.parts:
+            x = torch.cat([*prefix, x], dim=1)  # without prefix a copy, which timm makes only where it has no table
+        t = Tokens(x, self.grid)
+        for number, block in enumerate(self.blocks):
+            t = block(t, self.encoding, number)
+        return replace(t, x=self.norm(t.x))
+
+    def answers(self, t: Tokens) -> tuple[Tensor, ...]:
+        """What the head says of the pooled tokens, and the distillation token's of that one."""
+        first = self.forward_head(t.x)
+        return (first,) if self.head_dist is None else (first, self.head_dist(t.x[:, 1]))
+
+    def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
+        """Starts the backbone's parameters as timm does (`trainables.initial.draw`)."""
+        timm_start(self, name, value, stream)

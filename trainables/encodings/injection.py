@@ -1,0 +1,250 @@
+"""How the code of a token's place enters a ViT: added, concatenated, appended to queries and keys, or in chosen parts.
+
+A code has a row a token. Its places are `common` (the tokens, before a block), and `query`, `key`, `value` (the heads
+of a block, after projection); there its channels are dealt out to the heads in order. `shared` codes are one for all
+places and blocks; others have parameters of their own for each.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from trainables.encodings.encoding import EncodingSpec, Moment, Shape, Takes, Widths
+from trainables.spec import Spec, in_order, require
+
+Place = Literal["common", "query", "key", "value"]
+Slot = tuple[Place, int]
+"""A place, and the number of the block."""
+
+HEADS: tuple[tuple[Place, str], ...] = (("query", "q"), ("key", "k"), ("value", "v"))
+"""The places in the heads, with the letters of what lies there."""
+
+
+_ORDER = ("common", "query", "key", "value").index
+Places = Annotated[tuple[Place, ...], AfterValidator(partial(in_order, by=_ORDER))]
+_SHARED = "true (one code for all places and blocks) or false (a code of its own for each)"
+_PLACES = "any of common, query, key, value, without doubles"
+_BLOCKS = "a positive number of first blocks, or null"
+
+
+class Enters(Spec):
+    """What all ways of entering say: in which blocks and places, how wide a code must be there, what it takes."""
+
+    kind: str
+    shared: bool = Field(default=True, kw_only=True, description=_SHARED)
+
+    def slots(self, depth: int) -> tuple[Slot, ...]:
+        """Where the code injection: every place with every block."""
+        raise NotImplementedError
+
+    def width(self, place: Place, widths: Widths) -> int:
+        """The code's channels at a place."""
+        return widths.dim if place == "common" else widths.heads * widths.head_dim
+
+    def takes(self, widths: Widths) -> Takes:
+        """The channels that the code takes from the content."""
+        return Takes()
+
+    def fit(self, multiple: int, shape: Shape) -> None:
+        """Complains where a code whose channels come in multiples cannot enter a ViT of this shape so."""
+
+    @property
+    def edits(self) -> bool:
+        """As an encoding's `edits`."""
+        return bool({"query", "key"} & {place for place, _ in self.slots(1)})
+
+    @property
+    def pairs(self) -> int:
+        """As an encoding's `pairs`: queries and keys wider than values leave the fused attention."""
+        return 0
+
+    def codes(self, depth: int) -> tuple[Slot, ...]:
+        """The slots that have a code of their own; a shared code is that of the first."""
+        slots = self.slots(depth)
+        return slots[:1] if self.shared else slots
+
+
+def _check_blocks(blocks: int | None, depth: int) -> None:
+    legal = f"at most the {depth} blocks of the model"
+    require(blocks is None or blocks <= depth, "encoding.injection.blocks", legal, blocks)
+
+
+class Add(Enters):
+    """Added to what is there: x + p.
+
+    `blocks`: how many blocks it enters, from the first on; null is the first one for `common`, all for the others.
+    Source: DeiT; CPVT 5.3 (the table before each of the first six blocks); Gabor paper eq. 1. Differs: nothing.
+    """
+
+    kind: Literal["add"] = Field(default="add", init=False)
+    places: Places = Field(default=("common",), strict=False, description=_PLACES)
+    blocks: int | None = Field(default=None, gt=0, description=_BLOCKS)
+
+    def slots(self, depth: int) -> tuple[Slot, ...]:
+        counts = {place: self.blocks or (1 if place == "common" else depth) for place in self.places}
+        return tuple((place, block) for place, count in counts.items() for block in range(count))
+
+    def fit(self, multiple: int, shape: Shape) -> None:
+        _check_blocks(self.blocks, shape.depth)
+
+
+class Concat(Enters):
+    """Beside the content: the content keeps 1 - split of the channels, position fills the last ones.
+
+    `common`: before the first block, the patch embedding makes fewer channels; `query`, `key`, `value`: in every block
+    and head, the projection does. Source: concat paper 3.2, eq. 9 (one shared code; split 1/2).
+    Differs: the split is free; the paper does not say how a code enters the heads: here head by head.
+    """
+
+    kind: Literal["concat"] = Field(default="concat", init=False)
+    split: float = Field(default=0.5, gt=0, lt=1, description="a share of the channels between 0 and 1")
+    places: Places = Field(default=("common",), strict=False, description=_PLACES)
+
+    def slots(self, depth: int) -> tuple[Slot, ...]:
+        counts = {place: 1 if place == "common" else depth for place in self.places}
+        return tuple((place, block) for place, count in counts.items() for block in range(count))
+
+    def width(self, place: Place, widths: Widths) -> int:
+        if place == "common":
+            return round(self.split * widths.dim)
+        return widths.heads * round(self.split * widths.head_dim)
+
+    def takes(self, widths: Widths) -> Takes:
+        head = round(self.split * widths.head_dim)
+        q, k, v = (head if place in self.places else 0 for place, _ in HEADS)
+        return Takes(self.width("common", widths) if "common" in self.places else 0, q, k, v)
+
+    def fit(self, multiple: int, shape: Shape) -> None:
+        widths = shape.widths
+        if {"query", "key", "value"} & {*self.places}:
+            self._fit(widths.heads * widths.head_dim, math.lcm(multiple, widths.heads))
+        if "common" in self.places:
+            self._fit(widths.dim, multiple)
+
+    def _fit(self, channels: int, step: int) -> None:
+        asked = self.split * channels
+        legal = range(step, channels, step)
+        near = sorted(sorted(legal, key=lambda width: abs(width - asked))[:2])
+        nearest = " or ".join(f"{width / channels:.6g}" for width in near) or "none"
+        must = f"a share of {channels} channels that is a multiple of {step} (nearest: {nearest})"
+        whole = any(abs(asked - width) < 1e-6 * channels for width in near)
+        require(whole, "encoding.injection.split", must, self.split)
+
+
+class Extend(Enters):
+    """Appended to queries and keys after projection, so that logits gain pos_q . pos_k.
+
+    `channels` is a head's. Logits stay scaled by the unextended head's width, so the model without position is
+    unchanged. Source: Gabor paper eq. 13 and fig. 11. Differs: the scale, which the paper does not state.
+    """
+
+    kind: Literal["extend"] = Field(default="extend", init=False)
+    channels: int = Field(default=16, gt=0, description="a positive number of channels a head")
+    blocks: int | None = Field(default=None, gt=0, description=_BLOCKS)
+
+    @property
+    def pairs(self) -> int:
+        return 1
+
+    def slots(self, depth: int) -> tuple[Slot, ...]:
+        places: tuple[Place, ...] = ("query", "key")
+        return tuple((place, block) for place in places for block in range(self.blocks or depth))
+
+    def width(self, place: Place, widths: Widths) -> int:
+        return widths.heads * self.channels
+
+    def fit(self, multiple: int, shape: Shape) -> None:
+        _check_blocks(self.blocks, shape.depth)
+        width = self.width("query", shape.widths)
+        must = f"such that a code's channels ({width}) are divisible by {multiple}"
+        require(width % multiple == 0, "encoding.injection.channels", must, self.channels)
+
+
+Part = Literal[1, 2, 3, 4]
+
+
+class Parts(Enters):
+    """Chosen parts of the attention logits of queries and keys to which codes are added.
+
+    1 content-content, 2 position-content, 3 content-position, 4 position-position (query first): all four are
+    `add` at query and key. Source: Gabor paper eq. 11 and table 3. Differs: eq. 3 has 2 and 3 the other way round.
+    """
+
+    kind: Literal["parts"] = Field(default="parts", init=False)
+    parts: Annotated[tuple[Part, ...], AfterValidator(in_order)] = Field(
+        default=(1, 4), strict=False, description="any of 1, 2, 3, 4, without doubles"
+    )
+    blocks: int | None = Field(default=None, gt=0, description=_BLOCKS)
+
+    @model_validator(mode="after")
+    def _some(self) -> Parts:
+        require(bool(self.parts), "parts", "at least one of 1, 2, 3, 4", list(self.parts))
+        return self
+
+    @property
+    def pairs(self) -> int:
+        return 2
+
+    def slots(self, depth: int) -> tuple[Slot, ...]:
+        sides: tuple[tuple[Place, set[int]], ...] = (("query", {2, 4}), ("key", {3, 4}))
+        places = [place for place, parts in sides if parts & {*self.parts}]
+        return tuple((place, block) for place in places for block in range(self.blocks or depth))
+
+    def fit(self, multiple: int, shape: Shape) -> None:
+        _check_blocks(self.blocks, shape.depth)
+
+
+Entering = Annotated[Add | Concat | Extend | Parts, Field(discriminator="kind")]
+
+
+class CodeSpec(EncodingSpec):
+    """A code of every token's place, and how it enters. Subclasses say how many channels and parameters a code has."""
+
+    injection: Entering = Field(default=Add(), kw_only=True, description="one of add, concat, extend, parts")
+
+    @property
+    def multiple(self) -> int:
+        """A code's channels come in multiples of this."""
+        return 1
+
+    @property
+    def idle(self) -> bool:
+        return not self.injection.slots(1)
+
+    @property
+    def moments(self) -> frozenset[Moment]:
+        slots = self.injection.slots(2)
+        tokens: set[Moment] = {"between" if block else "first" for place, block in slots if place == "common"}
+        return frozenset(tokens | ({"attention"} if {place for place, _ in slots} - {"common"} else set()))
+
+    @property
+    def edits(self) -> bool:
+        return self.injection.edits
+
+    @property
+    def pairs(self) -> int:
+        return self.injection.pairs
+
+    def code_parameters(self, width: int, shape: Shape) -> int:
+        """How many parameters one code of `width` channels has."""
+        return 0
+
+    def fit(self, shape: Shape) -> None:
+        self.injection.fit(self.multiple, shape)
+        widths = {self.injection.width(place, shape.widths) for place, _ in self.injection.slots(shape.depth)}
+        for width in sorted(widths):
+            must = f"divisible by {self.multiple} for {self.kind} codes"
+            require(width % self.multiple == 0, "model.embed_dim", must, width)
+        one = len(widths) <= 1 or not self.injection.shared
+        require(one, "encoding.injection.shared", "false where the places differ in width", self.injection.shared)
+
+    def takes(self, widths: Widths) -> Takes:
+        return self.injection.takes(widths)
+
+    def parameters(self, shape: Shape) -> int:
+        slots = self.injection.codes(shape.depth)
+        return sum(self.code_parameters(self.injection.width(place, shape.widths), shape) for place, _ in slots)

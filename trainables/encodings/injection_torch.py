@@ -1,0 +1,175 @@
+"""How a code enters a ViT: added, beside the content, appended to queries and keys, or in chosen parts of the logits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from trainables.encodings.encoding import Widths
+from trainables.encodings.encoding_torch import Code, CodeND, CodeOf, Entry, Heads, PositionEncoding, Tokens
+from trainables.encodings.injection import HEADS, Add, Concat, Extend, Parts, Slot
+
+
+def by_head(code: CodeND, heads: int) -> Tensor:
+    """A code's channels dealt out to the heads in order. Shapes: (N, H e) to (H, N, e)."""
+    return code.reshape(code.shape[0], heads, -1).transpose(0, 1)
+
+
+class Added(Entry):
+    """x + p at every place and block of the slots; channels that others appended to a head stay as they are.
+
+    Source: DeiT; Gabor paper eq. 3. Differs: nothing.
+    """
+
+    def __init__(self, spec: Add, widths: Widths, depth: int) -> None:
+        self.slots = frozenset(spec.slots(depth))
+        self.edits = spec.edits
+        self.count = widths.heads
+
+    def tokens(self, t: Tokens, block: int, code: CodeOf) -> Tokens:
+        if ("common", block) not in self.slots:
+            return t
+        return replace(t, x=t.x + code("common", block))
+
+    def heads(self, h: Heads, block: int, code: CodeOf) -> Heads:
+        changed: dict[str, Any] = {
+            letter: added(getattr(h, letter), by_head(code(place, block), self.count))
+            for place, letter in HEADS
+            if (place, block) in self.slots
+        }
+        return replace(h, **changed)
+
+
+def added(channels: Tensor, position: Tensor) -> Tensor:
+    """Channels plus position in the first ones. Shapes: (B, H, N, E + m) and (H, N, E) to (B, H, N, E + m)."""
+    return channels + pad(position, (0, channels.shape[3] - position.shape[2]))
+
+
+class OwnCodes(PositionEncoding):
+    """A code of its own for every place and block, named `<place>_<block>`: `learnable.query_3.table`."""
+
+    def __init__(self, codes: dict[Slot, Code], entry: Entry) -> None:
+        super().__init__()
+        for (place, block), code in codes.items():
+            self.add_module(f"{place}_{block}", code)
+        self.entry, self.takes, self.edits = entry, entry.takes, entry.edits
+
+    def tokens(self, t: Tokens, block: int) -> Tokens:
+        return self.entry.tokens(t, block, self._code)
+
+    def heads(self, h: Heads, block: int) -> Heads:
+        return self.entry.heads(h, block, self._code)
+
+    def _code(self, place: str, block: int) -> CodeND:
+        code = self._modules[f"{place}_{block}"]
+        assert isinstance(code, Code)
+        return code.code()
+
+
+def beside(content: Tensor, position: Tensor) -> Tensor:
+    """[content, position] along the channels. Shapes: (B, ..., N, E) and (..., N, m) to (B, ..., N, E + m)."""
+    return torch.cat([content, position.expand(*content.shape[:-1], position.shape[-1]).to(content.dtype)], dim=-1)
+
+
+class Concatenated(Entry):
+    """The content, then the code, in the tokens before the first block or in every head of every block.
+
+    Source: concat paper eqs. 6-9. Differs: in the heads position is beside the content head by head (beside all heads
+    at once it would fill the last ones), and logits are scaled by the head's whole width.
+    """
+
+    def __init__(self, spec: Concat, widths: Widths, depth: int) -> None:
+        self.slots = frozenset(spec.slots(depth))
+        self.takes = spec.takes(widths)
+        self.edits = spec.edits
+        self.count = widths.heads
+
+    def tokens(self, t: Tokens, block: int, code: CodeOf) -> Tokens:
+        if ("common", block) not in self.slots:
+            return t
+        return replace(t, x=beside(t.x, code("common", block)))
+
+    def heads(self, h: Heads, block: int, code: CodeOf) -> Heads:
+        changed: dict[str, Any] = {
+            letter: beside(getattr(h, letter), by_head(code(place, block), self.count))
+            for place, letter in HEADS
+            if (place, block) in self.slots
+        }
+        return replace(h, **changed)
+
+
+class Extended(Entry):
+    """Channels appended to queries and keys: logits gain pos_q . pos_k at the scale of the unextended head.
+
+    Source: Gabor paper eq. 13. Differs: the scale, which the paper does not state.
+    Cost: queries and keys wider than values cost the fastest attention kernels.
+    """
+
+    edits = True
+
+    def __init__(self, spec: Extend, widths: Widths, depth: int) -> None:
+        self.slots = frozenset(spec.slots(depth))
+        self.count = widths.heads
+
+    def heads(self, h: Heads, block: int, code: CodeOf) -> Heads:
+        if ("query", block) not in self.slots:
+            return h
+        q, k = (by_head(code(place, block), self.count) for place, _ in HEADS[:2])
+        return replace(h, q=beside(h.q, q), k=beside(h.k, k))
+
+
+class LogitParts(Entry):
+    """Some of q.k (1), pos_q.k (2), q.pos_k (3) and pos_q.pos_k (4), all at the head's own scale.
+
+    Where the parts are a product of two sums, q and k become these sums; else each query is [q, pos_q] and each key
+    what either half meets: no more than twice the width, never a term for each pair.
+    Source: Gabor paper eq. 11, table 3. Differs: eq. 3 numbers 2 and 3 the other way round.
+    """
+
+    edits = True
+
+    def __init__(self, spec: Parts, widths: Widths, depth: int) -> None:
+        self.parts = frozenset(spec.parts)
+        self.blocks = spec.blocks or depth
+        self.count, self.width = widths.heads, widths.head_dim
+
+    def heads(self, h: Heads, block: int, code: CodeOf) -> Heads:
+        if block >= self.blocks:
+            return h
+        zero = h.q.new_zeros(())
+        pos_q = by_head(code("query", block), self.count) if self.parts & {2, 4} else zero
+        pos_k = by_head(code("key", block), self.count) if self.parts & {3, 4} else zero
+        (q, q_rest), (k, k_rest) = (_head(channels, self.width) for channels in (h.q, h.k))
+        if self._is_product():
+            q, k = self._sum(q, pos_q, ({1, 3}, {2, 4})), self._sum(k, pos_k, ({1, 2}, {3, 4}))
+            return replace(h, q=torch.cat([q, q_rest], dim=3), k=torch.cat([k, k_rest], dim=3))
+        met_by_q, met_by_pos = self._sum(k, pos_k, ({1}, {3})), self._sum(k, pos_k, ({2}, {4}))
+        q = torch.cat([q, q_rest, pos_q.expand_as(q).to(q.dtype)], dim=3)
+        return replace(h, q=q, k=torch.cat([met_by_q, k_rest, met_by_pos], dim=3))
+
+    def _is_product(self) -> bool:
+        """Whether the parts are all products of a set of query terms with a set of key terms."""
+        queries = {(part - 1) % 2 for part in self.parts}  # 1, 3 have the content's query; 2, 4 the position's
+        keys = {(part - 1) // 2 for part in self.parts}  # 1, 2 have the content's key; 3, 4 the position's
+        return len(self.parts) == len(queries) * len(keys)
+
+    def _sum(self, content: Tensor, position: Tensor, parts: tuple[set[int], set[int]]) -> Tensor:
+        """Content where any of the first parts is on, plus position where any of the second is."""
+        total = torch.zeros_like(content)
+        for term, some in zip((content, position), parts, strict=True):
+            if some & self.parts:
+                total = total + term
+        return total
+
+
+def _head(channels: Tensor, width: int) -> tuple[Tensor, Tensor]:
+    """The head's own channels, and those that others appended to it."""
+    return channels[..., :width], channels[..., width:]
+
+
+INJECTIONS: dict[str, Any] = {"add": Added, "concat": Concatenated, "extend": Extended, "parts": LogitParts}
+"""What has a code enter, by the kind of the injection."""

@@ -1,0 +1,48 @@
+"""Tables of one grid as tables of another: bicubic, on patches or on their offsets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from torch.nn.functional import interpolate
+
+if TYPE_CHECKING:
+    from trainables.encodings.encoding_torch import Grid
+
+
+def resampled_table(table: Tensor, old: Grid, new: Grid) -> Tensor:
+    """A row a token, for the patches of another grid; prefix rows stay.
+
+    Shapes: (prefix + P, D) to (prefix + P', D). Source: DeiT's evaluation at other sizes, and so CPVT tables 1, 2, 8.
+    Differs: in float64; not antialiased when it shrinks either (timm's default is).
+    """
+    prefix, patches = table[: old.prefix], table[old.prefix :]
+    maps = _bicubic(patches.T.reshape(-1, old.rows, old.columns), new.rows, new.columns)
+    return torch.cat([prefix, maps.flatten(1).T])
+
+
+def resampled_offsets(table: Tensor, old: Grid, new: Grid) -> Tensor:
+    """A number for each offset between two patches, for the offsets of another grid; the offset 0 stays.
+
+    Shapes: (..., (2R - 1)(2C - 1)) to (..., (2R' - 1)(2C' - 1)), row offsets first.
+    Source: timm's `resize_rel_pos_bias_table_simple`. Differs: in float64; grids need not be square.
+    """
+    maps = table.reshape(*table.shape[:-1], 2 * old.rows - 1, 2 * old.columns - 1)
+    return _bicubic(maps, 2 * new.rows - 1, 2 * new.columns - 1).flatten(-2)
+
+
+def resampled_line(table: Tensor, length: int) -> Tensor:
+    """A vector for each offset along one side, for a side of another length; the offset 0 stays.
+
+    Shapes: (..., 2L - 1, E) to (..., 2 length - 1, E). Source: as `resampled_offsets`, in one dimension. Differs: that.
+    """
+    return _bicubic(table.mT[..., None], 2 * length - 1, 1)[..., 0].mT
+
+
+def _bicubic(maps: Tensor, rows: int, columns: int) -> Tensor:
+    """Shapes: (..., R, C) to (..., rows, columns)."""
+    flat = maps.double().reshape(1, -1, *maps.shape[-2:])
+    made = interpolate(flat, (rows, columns), mode="bicubic", align_corners=False, antialias=False)
+    return made.reshape(*maps.shape[:-2], rows, columns).to(maps.dtype)

@@ -1,0 +1,24 @@
+"""What a worker is given: one run, where it writes, and how it is laid out. Plain values, for they cross processes."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from trainables.recipe import Run, Use
+from trainables.spec import Spec
+
+
+class Task(Spec):
+    """One attempt at one run."""
+
+    run: Run
+    code: str
+    label: str
+    attempt: int
+    folder: str
+    """The only folder the worker writes; it may hold an earlier attempt's checkpoint."""
+    parents: dict[Use, str] = Field(default_factory=dict)
+    """The files of the parents' weights, by what for."""
+    device: str = "cpu"
+    threads: int = 1
+    workers: int = 0

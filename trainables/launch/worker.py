@@ -1,0 +1,176 @@
+"""Trains one task under Ray: the only door to Ray Train.
+
+Workers 0: `work`, in Ray Train's local mode, in the process that calls; `report` takes one plain dictionary an epoch
+and does not return where the run is to end. Workers n: a `Group`, Ray Train's worker group with DDP (gloo on CPUs, NCCL
+on GPUs), asked for one message after another. Either way a failure is a `WorkError` in one sentence.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import ray
+import ray.train
+from ray.train.torch import TorchTrainer, get_device
+
+from trainables.launch.bridge import Bridge
+from trainables.launch.errors import WorkError, group_reason, sentence
+from trainables.launch.job import Task
+from trainables.recipe import Run
+from trainables.recipe.outcome import Diverged, Measurement
+
+if TYPE_CHECKING:
+    from trainables.training.distributed import Team
+
+Report = Callable[[dict[str, Any]], None]
+Said = Measurement | Diverged
+
+START_TRIES = 10
+"""How often a group waits for its workers' resources, a minute each time, before its run fails."""
+
+
+def work(task: Task, report: Report) -> None:
+    """Trains a task to its end in this process, reporting epoch by epoch. Raises: WorkError."""
+    from trainables.training.distributed import SOLO
+
+    def say(said: Said) -> bool:
+        report(message(task.run, said, task))
+        return True
+
+    def loop() -> None:
+        _train(task, task.device, SOLO, say)
+
+    TorchTrainer(loop, scaling_config=ray.train.ScalingConfig(num_workers=0)).fit()
+
+
+class Group:
+    """The workers that train one task together, begun when made: `next` until it gives None, and `close` at any time.
+
+    Ray Train's `fit` waits in a thread of its own; what rank 0 says comes over a `Bridge`. Closed, nothing is left:
+    all ranks end after the epoch they are in, rank 0 writes its checkpoint, and their resources are given back.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self._bridge = ray.remote(num_cpus=0)(Bridge).remote()
+        self._error: Exception | None = None
+        self._answered = True
+        self._fit = threading.Thread(target=self._train, args=(task,), name="fit", daemon=True)
+        self._fit.start()
+
+    def next(self) -> dict[str, Any] | None:
+        """Lets the group go on, and waits for what it says next; None where the run has ended. Raises: WorkError."""
+        if not self._answered:
+            ray.get(self._bridge.go_on.remote())
+        said: dict[str, Any] | None = ray.get(self._bridge.hear.remote())
+        self._answered = said is None
+        if said is None:
+            self._fit.join()
+        if self._error is not None:
+            raise WorkError(group_reason(self._error)) from None
+        return said
+
+    def close(self) -> None:
+        """Ends the run where it stands, and waits until its workers are gone."""
+        if self._fit.is_alive():
+            ray.get(self._bridge.end.remote())
+        self._fit.join()
+        ray.kill(self._bridge)
+
+    def _train(self, task: Task) -> None:
+        try:
+            _trainer(task, self._bridge).fit()
+        except Exception as error:  # told in the thread that asks
+            self._error = error
+        ray.get(self._bridge.close.remote())
+
+
+def _trainer(task: Task, bridge: Any) -> TorchTrainer:
+    """Ray Train's own retries are off: an attempt is the driver's to count."""
+    cuda = task.device.startswith("cuda")
+    failures = ray.train.FailureConfig(max_failures=0, controller_failure_limit=START_TRIES, max_preemption_failures=0)
+    return TorchTrainer(
+        lambda: _member(task, bridge),
+        scaling_config=ray.train.ScalingConfig(
+            num_workers=task.workers,
+            use_gpu=cuda,
+            resources_per_worker={"CPU": task.threads} | ({"GPU": 1} if cuda else {}),
+        ),
+        run_config=ray.train.RunConfig(name="group", storage_path=task.folder, failure_config=failures),
+    )
+
+
+def _member(task: Task, bridge: Any) -> None:
+    """One worker's part. Rank 0 speaks for all, and all hear the verdict."""
+    import torch
+    from torch.nn.parallel import DistributedDataParallel
+
+    from trainables.training.distributed import SOLO, Team
+
+    context = ray.train.get_context()
+    rank, size = context.get_world_rank(), context.get_world_size()
+    team = Team(rank=rank, size=size, wrap=DistributedDataParallel) if size > 1 else SOLO
+    device = str(get_device()) if task.device.startswith("cuda") else task.device
+
+    def say(said: Said) -> bool:
+        on = rank > 0 or ray.get(bridge.say.remote(message(task.run, said, task)))
+        verdict = torch.tensor(int(on), device=device)
+        if size > 1:
+            torch.distributed.broadcast(verdict, src=0)
+        return bool(verdict)
+
+    _train(task, device, team, say)
+
+
+def _train(task: Task, device: str, team: Team, say: Callable[[Said], bool]) -> None:
+    """Trains while `say` says to go on; closed in any case, so that the checkpoint is written."""
+    import torch
+
+    from trainables.training.loop import train
+
+    torch.set_num_threads(task.threads)
+    parents = {use: Path(file) for use, file in task.parents.items()}
+    try:
+        with closing(train(task.run, Path(task.folder), device, parents=parents, team=team)) as epochs:
+            for said in epochs:
+                if not say(said):
+                    return
+    except Exception as error:
+        raise WorkError(sentence(error)) from error
+
+
+def message(run: Run, said: Said, task: Task) -> dict[str, Any]:
+    """What a worker says of an epoch, with the environment where the run ends.
+
+    Plain values only: Tune flattens deeper ones.
+    """
+    last = isinstance(said, Diverged) or said.epoch == run.recipe.optimizer.epochs
+    return {
+        "epoch": said.epoch,
+        "kind": "diverged" if isinstance(said, Diverged) else "measured",
+        "said": said.model_dump_json(),
+        "environment": json.dumps(environment(task) if last else {}),
+    }
+
+
+def environment(task: Task) -> dict[str, Any]:
+    """Where a run trained: recorded, shown where mixed, never deciding."""
+    import timm
+    import torch
+
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "timm": timm.__version__,
+        "device": torch.cuda.get_device_name() if task.device.startswith("cuda") else "cpu",
+        "machine": platform.machine(),
+        "threads": task.threads,
+        "workers": task.workers,
+        "commit": os.environ.get("LOCUS_COMMIT", ""),
+    }

@@ -1,0 +1,155 @@
+"""The code that computed an answer, as digests of syntax trees.
+
+An answer counts only where the code that computes its numbers is today's. Which files these are follows from the
+recipe: the training loop, and for each kind in use its spec, its torch half, and all that they import. Left out are the
+files of `NEVER`: what they say is in the key, or changes no number.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from trainables.encodings import EncodingSpec, OwnEncoding, leaves
+from trainables.recipe.init_from import FromFile, FromTimm
+from trainables.recipe.losses import DRLoc, NoTeacher, TaughtByFile
+from trainables.recipe.recipe import Recipe
+from trainables.source import fingerprint, parse
+from trainables.spec import Spec, digest
+
+LOOP = "training/loop.py"
+"""Where every training begins. Paths are relative to `trainables/`."""
+
+NEVER = (
+    "__init__.py", "backbones/__init__.py", "backbones/counts.py", "data/__init__.py", "encodings/__init__.py",
+    "encodings/custom.py", "launch/__init__.py", "launch/bridge.py", "launch/errors.py", "launch/job.py",
+    "launch/worker.py", "recipe/__init__.py", "recipe/code_digest.py", "recipe/cost.py", "recipe/init_from.py",
+    "recipe/losses.py", "recipe/optimizer.py", "recipe/outcome.py", "recipe/recipe.py", "source.py", "spec.py",
+    "training/__init__.py", "weights/__init__.py",
+)  # fmt: skip
+"""Files whose content is in the key, or changes no number: lists of kinds, recipes, counts, what Ray is told."""
+
+FOLDER = Path(__file__).parents[1]
+
+
+class CodeDigest(Spec):
+    """Digests of the files that compute a run's numbers, by name."""
+
+    files: dict[str, str]
+
+    @property
+    def digest(self) -> str:
+        """12 hex digits that name this code."""
+        return digest(self.files, 12)
+
+    def changed(self, other: CodeDigest) -> list[str]:
+        """The files in which two codes differ."""
+        return sorted(name for name in {*self.files, *other.files} if self.files.get(name) != other.files.get(name))
+
+
+class CodeDigests:
+    """Today's code of any recipe; every file is read once. Cost: 20 ms for the first recipe."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder or FOLDER
+        self._fingerprint = cache(self._fingerprint_of)
+        self._imports = cache(self._imports_of)
+
+    def __call__(self, recipe: Recipe) -> CodeDigest:
+        """The code that would compute a recipe's numbers, its parents' included."""
+        own: dict[str, list[str]] = {}
+        for node in _with_parents(recipe):
+            for name, source in _sources(node.encoding):
+                own.setdefault(name, []).append(fingerprint(source))
+        files = {f"trainables/{name}": self._fingerprint(name) for name in self.files(recipe)}
+        return CodeDigest(files=files | {name: _one(found) for name, found in sorted(own.items())})
+
+    def files(self, recipe: Recipe) -> list[str]:
+        """The files of the house that compute a recipe's numbers, relative to `trainables/`."""
+        found: set[str] = set()
+        todo = {file for node in _with_parents(recipe) for file in _roots(node)}
+        while todo:
+            found |= todo
+            todo = {imported for file in todo for imported in self._imports(file)} - found - {*NEVER}
+        return sorted(found)
+
+    def _fingerprint_of(self, name: str) -> str:
+        path = self._folder / name
+        return fingerprint(path.read_text(), str(path))
+
+    def _imports_of(self, name: str) -> frozenset[str]:
+        """The files of the house that a file imports when it is imported itself.
+
+        A name that a package's list imports (`from trainables.encodings import PEG`) is looked up where it is defined.
+        """
+        path = self._folder / name
+        tree = parse(path.read_text(), str(path))
+        found: set[str] = set()
+        for node in (node for node in tree.body if isinstance(node, ast.ImportFrom)):
+            module = node.module or ""
+            if module.partition(".")[0] == "trainables":
+                found |= {self._file(module, alias.name) for alias in node.names}
+        return frozenset(found)
+
+    def _file(self, module: str, name: str) -> str:
+        """The file in which a name that is imported from a module is defined; a package's own list for its own names.
+
+        A package's list is followed, for it only passes names on.
+        """
+        inside = module.replace(".", "/").removeprefix("trainables").lstrip("/")
+        if (self._folder / f"{inside}.py").is_file():
+            return f"{inside}.py"
+        for path in (f"{inside}/{name}.py", f"{inside}/{name}/__init__.py"):
+            if (self._folder / path.lstrip("/")).is_file():
+                return path.lstrip("/")
+        init = f"{inside}/__init__.py".lstrip("/")
+        for node in parse((self._folder / init).read_text(), init).body:
+            if isinstance(node, ast.ImportFrom) and name in {alias.name for alias in node.names}:
+                return self._file(node.module or "", name)
+        return init
+
+
+def _roots(recipe: Recipe) -> Iterator[str]:
+    """The files where the computation of a recipe's numbers begins, its parents left out."""
+    yield LOOP
+    for spec in (recipe.model, recipe.data, *leaves(recipe.encoding)):
+        if not isinstance(spec, OwnEncoding):
+            yield from _pair(type(spec))
+    if isinstance(recipe.init, FromFile | FromTimm):
+        yield "weights/pretrained.py"
+    if recipe.test_sizes:
+        yield "weights/transfer.py"
+    if isinstance(recipe.auxiliary, DRLoc):
+        yield "training/drloc.py"
+    if not isinstance(recipe.teacher, NoTeacher):
+        yield "training/distillation.py"
+    if isinstance(recipe.teacher, TaughtByFile):
+        yield "weights/files.py"
+
+
+def _pair(spec: type[Spec]) -> Iterator[str]:
+    """A spec's file, and the torch half beside it where there is one."""
+    path = spec.__module__.partition(".")[2].replace(".", "/")
+    for name in (f"{path}.py", f"{path}_torch.py"):
+        if (FOLDER / name).is_file():
+            yield name
+
+
+def _with_parents(recipe: Recipe) -> Iterator[Recipe]:
+    """A recipe, and all from which it learns: its parent, its teacher, theirs."""
+    yield recipe
+    for other in (recipe.parent, recipe.teacher_recipe):
+        if other is not None:
+            yield from _with_parents(other)
+
+
+def _sources(encoding: EncodingSpec) -> list[tuple[str, str]]:
+    own = (part for part in leaves(encoding) if isinstance(part, OwnEncoding))
+    return [(part.kind.partition(":")[0], part.source) for part in own]
+
+
+def _one(found: list[str]) -> str:
+    """One digest of a file's: where a recipe and its parents hold several versions of it, of them all in order."""
+    return found[0] if len({*found}) == 1 else digest(found)

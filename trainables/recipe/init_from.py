@@ -1,0 +1,73 @@
+"""Where a training begins: fresh, with the weights of another recipe's run, from a file, or from timm's own weights."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from trainables.encodings import Values
+from trainables.spec import WHERE, Spec, require
+
+Part = Literal["encoding", "backbone", "all"]
+_PART = "encoding, backbone or all"
+Use = Literal["init", "teacher"]
+"""What a run needs the weights of another one for."""
+SHA256 = "the 64 hex digits of the file's SHA-256 (sha256sum FILE)"
+FilePath = Annotated[str, AfterValidator(os.path.abspath), WHERE]
+"""Where a file lies: seen from the working folder it is given in, so that a worker elsewhere finds it."""
+
+
+def known_by_content(value: Any) -> Any:
+    """Where a file is given without its digest, the complaint says it."""
+    if isinstance(value, dict) and "sha256" not in value and os.path.isfile(str(value.get("path"))):
+        with open(value["path"], "rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+        require(False, "sha256", f"given ({found} is that of {value['path']})", None)
+    return value
+
+
+class Fresh(Spec):
+    """Begin with weights drawn from the run's seed."""
+
+    kind: Literal["fresh"] = Field(default="fresh", init=False)
+
+
+class FromTrial(Spec):
+    """Begin with the weights of another recipe's run at the same seed.
+
+    `values` names only what the parent differs in, and is put on the child's own recipe. `part`: which weights to take.
+    """
+
+    kind: Literal["from_trial"] = Field(default="from_trial", init=False)
+    values: Values = Field(description="{path: value} of what the parent differs in")
+    part: Part = Field(default="all", description=_PART)
+
+
+class FromFile(Spec):
+    """Begin with the weights of a file: a state dict of this model or of timm's, as torch or safetensors wrote it.
+
+    The file is known by its content; where it lies is no part of a run's key. `part`: which weights to take.
+    """
+
+    kind: Literal["from_file"] = Field(default="from_file", init=False)
+    path: FilePath = Field(description="the path of a file of weights")
+    sha256: str = Field(pattern="^[0-9a-f]{64}$", description=SHA256)
+    part: Part = Field(default="all", description=_PART)
+
+    _digest = model_validator(mode="before")(known_by_content)
+
+
+class FromTimm(Spec):
+    """Begin with weights that timm fetches, which needs a network or timm's cache. `part`: which weights to take."""
+
+    kind: Literal["from_timm"] = Field(default="from_timm", init=False)
+    name: str = Field(
+        min_length=1, description="the name of a model with weights in timm (deit_tiny_patch16_224.fb_in1k)"
+    )
+    part: Part = Field(default="all", description=_PART)
+
+
+Init = Annotated[Fresh | FromTrial | FromFile | FromTimm, Field(discriminator="kind")]

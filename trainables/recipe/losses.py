@@ -1,0 +1,71 @@
+"""What a training may add to its task: a teacher's labels, an auxiliary loss."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from trainables.encodings import Values
+from trainables.recipe.init_from import SHA256, FilePath, known_by_content
+from trainables.spec import Spec
+
+
+class NoTeacher(Spec):
+    """Nobody but the labels."""
+
+    kind: Literal["none"] = Field(default="none", init=False)
+
+
+class TaughtByTrial(Spec):
+    """Hard distillation from another recipe's run at the same seed: its most likely class is a second label.
+
+    `values` names only what the teacher differs in, and is put on the pupil's own recipe: read out at its class token,
+    all of it learning, without init, teacher, auxiliary loss and test sizes.
+    Source: DeiT 3 (hard distillation); CPVT 4.5. Differs: the teacher sees the images without augmentation.
+    """
+
+    kind: Literal["from_trial"] = Field(default="from_trial", init=False)
+    values: Values = Field(description="{path: value} of what the teacher differs in")
+
+
+class TaughtByFile(Spec):
+    """Hard distillation from a file of weights. `values`: what the teacher's recipe differs in from the pupil's.
+
+    Source: as `TaughtByTrial`. Differs: as there.
+    """
+
+    kind: Literal["from_file"] = Field(default="from_file", init=False)
+    path: FilePath = Field(description="the path of a file of weights")
+    sha256: str = Field(pattern="^[0-9a-f]{64}$", description=SHA256)
+    values: Values = Field(default={}, description="{path: value} of what the teacher differs in")
+
+    _digest = model_validator(mode="before")(known_by_content)
+
+
+Teacher = Annotated[NoTeacher | TaughtByTrial | TaughtByFile, Field(discriminator="kind")]
+
+
+class NoAuxiliary(Spec):
+    """Nothing but the task."""
+
+    kind: Literal["none"] = Field(default="none", init=False)
+
+
+class DRLoc(Spec):
+    """Dense relative localisation: an MLP tells the offset of two patches from their last tokens.
+
+    `pairs` of patches are drawn for each image; the L1 error of their absolute offsets joins the loss, times `weight`.
+    Units: `offsets` in `unit`s of the grid's sides, or in `patches`.
+    Source: Liu et al. 2021, as the thesis' rival (table 7). Differs: nothing; the published code leaves offsets in
+    patches, and lets the weight warm up and fade.
+    """
+
+    kind: Literal["drloc"] = Field(default="drloc", init=False)
+    pairs: int = Field(default=32, gt=0, description="a positive number of pairs an image")
+    weight: float = Field(default=0.1, gt=0, description="a positive weight in the loss")
+    hidden: int = Field(default=512, gt=0, description="a positive width of the MLP")
+    offsets: Literal["unit", "patches"] = Field(default="unit", description="unit (of the grid's sides) or patches")
+
+
+Auxiliary = Annotated[NoAuxiliary | DRLoc, Field(discriminator="kind")]

@@ -1,0 +1,26 @@
+"""The model of a recipe."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import torch
+
+from trainables.backbones import Size
+from trainables.recipe.recipe import Recipe
+
+if TYPE_CHECKING:
+    from trainables.backbones.backbone_torch import Host
+
+
+def build_model(recipe: Recipe, size: Size | None = None) -> Host:
+    """The model of a recipe; `trainables.training.init.draw(model, seed)` gives it its initial weights.
+
+    `size`: for images of another size than the recipe's own.
+    """
+    spec = type(recipe.model)
+    make = getattr(import_module(f"{spec.__module__}_torch"), f"Positioned{spec.__name__}")
+    with torch.random.fork_rng(devices=[]):  # timm draws from the global generator, which is not ours to move
+        model: Host = make(recipe.model, size or recipe.data.size, recipe.data.outputs, recipe.encoding)
+    return model

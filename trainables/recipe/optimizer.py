@@ -1,0 +1,32 @@
+"""How a model learns: the optimizer, its schedule, and how long."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from trainables.spec import Spec
+
+
+class AdamW(Spec):
+    """AdamW with a warm-up and a schedule over all steps.
+
+    Units: `lr` at its highest; `warmup` is a share of all steps; `clip_grad` bounds the gradient's norm.
+    `schedule`: `one_cycle` rises and falls along cosines; `cosine` rises in a line and falls along a cosine;
+    `constant` stays, without warm-up.
+    """
+
+    kind: Literal["adamw"] = Field(default="adamw", init=False)
+    lr: float = Field(default=1e-3, gt=0, description="a positive learning rate")
+    weight_decay: float = Field(default=0.05, ge=0, description="a weight decay of 0 or more")
+    epochs: int = Field(default=10, gt=0, description="a positive number of epochs")
+    batch_size: int = Field(default=100, gt=0, description="a positive number of images a step")
+    schedule: Literal["one_cycle", "cosine", "constant"] = Field(
+        default="one_cycle", description="one_cycle, cosine or constant"
+    )
+    warmup: float = Field(default=0.3, ge=0, lt=1, description="a share of all steps, 0 <= warmup < 1")
+    clip_grad: float | None = Field(default=1.0, gt=0, description="a positive norm, or null")
+    precision: Literal["float32", "float64", "bfloat16"] = Field(
+        default="float32", description="float32, float64 or bfloat16"
+    )

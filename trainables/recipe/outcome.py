@@ -1,0 +1,74 @@
+"""What a run measures, and how it ends: a closed union, matched and never raised."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from trainables.spec import Spec, require
+
+
+class Measurement(Spec):
+    """What one epoch showed: named finite floats. Epochs count from 1.
+
+    Names: `train/loss`, `val/accuracy` or `val/r2`, `time/epoch_s`; with the last epoch `test/...`, and
+    `test/accuracy_at_48` at another side of images (`at_image_size`).
+    """
+
+    epoch: int = Field(ge=0, description="an epoch")
+    values: dict[str, float] = Field(description="named finite numbers")
+
+    @field_validator("values")
+    @classmethod
+    def _finite(cls, values: dict[str, float]) -> dict[str, float]:
+        for name, value in values.items():
+            require(math.isfinite(value), name, "finite", value)
+        return values
+
+
+def at_image_size(metric: str, side: int) -> str:
+    """A metric's name at another side of images. Units: pixels. (MLflow takes no `@` in a name.)"""
+    return f"{metric}_at_{side}"
+
+
+class Completed(Spec):
+    """The run reached its last epoch; the last measurement holds the final evaluation."""
+
+    kind: Literal["completed"] = Field(default="completed", init=False)
+    curve: tuple[Measurement, ...] = Field(min_length=1, strict=False)
+
+    @property
+    def final(self) -> dict[str, float]:
+        """The values of the last epoch."""
+        return self.curve[-1].values
+
+
+class Diverged(Spec):
+    """NaN or infinity at an epoch; the curve holds the good epochs before it. `reason` says where it began."""
+
+    kind: Literal["diverged"] = Field(default="diverged", init=False)
+    epoch: int = Field(ge=0)
+    curve: tuple[Measurement, ...] = Field(default=(), strict=False)
+    reason: str = "a loss that is not finite"
+
+
+class Stopped(Spec):
+    """A study's own decision at a rung: this run was not worth going on."""
+
+    kind: Literal["stopped"] = Field(default="stopped", init=False)
+    epoch: int = Field(ge=0)
+    cutoff: float
+
+
+class Failed(Spec):
+    """An error that was not the recipe's: a lost process, a full disk, a bug."""
+
+    kind: Literal["failed"] = Field(default="failed", init=False)
+    reason: str
+
+
+Outcome = Annotated[Completed | Diverged | Stopped | Failed, Field(discriminator="kind")]
+Answer = Annotated[Completed | Diverged, Field(discriminator="kind")]
+"""The outcomes that hold for every study: Completed and Diverged."""

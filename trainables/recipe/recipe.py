@@ -1,0 +1,193 @@
+"""What is trained: a recipe, and a run of it at one seed, known by its key.
+
+`recipe.put({path: value})` is the one way to change a recipe. A key names the question (recipe and seed); the answer
+carries the code that computed it (`trainables.recipe.code_digest`).
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from trainables.backbones import Model, Size, ViT
+from trainables.data import Data, RedGreen
+from trainables.encodings import Encoding, NoEncoding, OwnEncoding, Shape, Takes, canonical, leaves
+from trainables.recipe.init_from import Fresh, FromFile, FromTimm, FromTrial, Init, Use
+from trainables.recipe.losses import Auxiliary, NoAuxiliary, NoTeacher, TaughtByFile, TaughtByTrial, Teacher
+from trainables.recipe.optimizer import AdamW
+from trainables.spec import Spec, SpecError, digest, in_order, require
+
+
+def _sides(sides: tuple[int, ...]) -> tuple[int, ...]:
+    require(all(side > 0 for side in sides), "", "positive sides in pixels", list(sides))
+    return in_order(sides)
+
+
+class Recipe(Spec):
+    """Everything that decides a training, apart from its seed.
+
+    `test_sizes`: further sides of images, in pixels, at which the trained model is tested, too, without training for them.
+    """
+
+    data: Data = RedGreen()
+    model: Model = ViT()
+    encoding: Annotated[Encoding, AfterValidator(canonical)] = NoEncoding()
+    optimizer: AdamW = AdamW()
+    init: Init = Fresh()
+    trainable: Literal["all", "position"] = Field(
+        default="all", description="'all' or 'position' (the encoding's parameters only)"
+    )
+    teacher: Teacher = NoTeacher()
+    auxiliary: Auxiliary = NoAuxiliary()
+    test_sizes: Annotated[tuple[int, ...], AfterValidator(_sides)] = Field(
+        default=(), strict=False, description="a list of sides of images in pixels, without doubles"
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> Recipe:
+        self.model.fit(self.data.size)
+        self.model.accept(self.encoding, self.data.size)
+        own = any(isinstance(part, OwnEncoding) for part in leaves(self.encoding))  # which may not count what learns
+        learnt = self.trainable == "all" or own or any(self.encoding.learnt(shape) for shape in self.shapes)
+        require(
+            learnt, "trainable", f"'all' where nothing of the encoding ({self.encoding.label}) learns", self.trainable
+        )
+        return self
+
+    @model_validator(mode="after")
+    def _begins(self) -> Recipe:
+        """Complains where the training cannot begin as it should."""
+        if isinstance(self.init, FromFile | FromTimm) and self.init.part != "encoding":
+            whole = all(self.encoding.takes(shape.widths) == Takes() for shape in self.shapes)
+            must = "fresh or from_trial where position takes channels, which replaces layers"
+            require(whole, "init.kind", must, self.init.kind)
+        if isinstance(self.init, FromTrial):
+            self.parent  # noqa: B018 (it must build)
+        return self
+
+    @model_validator(mode="after")
+    def _ends(self) -> Recipe:
+        """Complains of sizes at which the model cannot be tested."""
+        for side in self.test_sizes:
+            others = f"sides other than the training's own {self.data.size[1:]}"
+            require(self.size_at(side) != self.data.size, "test_sizes", others, side)
+        return self
+
+    @model_validator(mode="after")
+    def _is_taught(self) -> Recipe:
+        """Complains where the teacher and the pupil do not go together."""
+        alone, kind = isinstance(self.teacher, NoTeacher), self.teacher.kind
+        distilled = isinstance(self.model, ViT) and self.model.pool == "distilled"
+        require(distilled or alone, "teacher", "none where model is not a vit with pool distilled", kind)
+        require(not (distilled and alone), "teacher", "from_trial or from_file where model.pool is distilled", kind)
+        if self.teacher_recipe is not None:
+            require(self.data.metric == "accuracy", "teacher", "none where the data have no classes", kind)
+            mine, theirs = _classes(self.data), _classes(self.teacher_recipe.data)
+            require(mine == theirs, "teacher.values", f"of a teacher of {mine}", theirs)
+        return self
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        """The model as its encoding sees it, a shape a stage."""
+        return self.model.shapes(self.data.size)
+
+    def size_at(self, side: int) -> Size:
+        """The size of a square image of another side. Raises: SpecError where model or encoding cannot stand in it."""
+        size = (self.data.size[0], side, side)
+        try:
+            self.model.fit(size)
+            self.model.accept(self.encoding, size)
+        except PydanticCustomError as error:
+            said = error.context or {}
+            must = f"such that at {side} px {said['path']} is {said['must']}"
+            raise SpecError(f"test_sizes must be {must}, got {said['got']}") from None
+        return size
+
+    @property
+    def parent(self) -> Recipe | None:
+        """The recipe whose weights this one begins with, or None."""
+        if not isinstance(self.init, FromTrial):
+            return None
+        return self._other("init", {"init": Fresh(), "test_sizes": [], **self.init.values})
+
+    @property
+    def teacher_recipe(self) -> Recipe | None:
+        """The recipe of the teacher, or None: this one, read out at its class token, whole and by its labels alone."""
+        if isinstance(self.teacher, NoTeacher):
+            return None
+        plain = {
+            "init": Fresh(),
+            "trainable": "all",
+            "teacher": NoTeacher(),
+            "auxiliary": NoAuxiliary(),
+            "test_sizes": [],
+        }
+        if not {"model", "model.kind", "model.pool"} & self.teacher.values.keys():
+            plain["model.pool"] = "token"
+        return self._other("teacher", {**plain, **self.teacher.values})
+
+    def _other(self, use: Use, values: dict[str, Any]) -> Recipe:
+        """A recipe that this one needs. Raises: SpecError that says for what."""
+        try:
+            return self.put(values)
+        except SpecError as error:
+            raise SpecError(f"{use}.values must give a recipe that can be: {error}") from None
+
+    @property
+    def parents(self) -> dict[Use, Recipe]:
+        """The recipes that are trained before this one, by what for."""
+        taught = self.teacher_recipe if isinstance(self.teacher, TaughtByTrial) else None
+        found: dict[Use, Recipe | None] = {"init": self.parent, "teacher": taught}
+        return {use: recipe for use, recipe in found.items() if recipe is not None}
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The paths of the files of weights that this one needs."""
+        return tuple(one.path for one in (self.init, self.teacher) if isinstance(one, FromFile | TaughtByFile))
+
+    def identity(self) -> Any:
+        """As every spec's; a parent is what it resolves to, however its values were written."""
+        said = super().identity()
+        for name in ("teacher", "auxiliary"):  # came later: unsaid where there is none, so that keys stay
+            if said[name] == {"kind": "none"}:
+                del said[name]
+        if self.parent is not None:
+            said["init"]["values"] = self.parent.identity()
+        if self.teacher_recipe is not None:
+            taught = self.teacher_recipe.identity()
+            trained = isinstance(self.teacher, TaughtByTrial)  # a file's weights are there, however they were learnt
+            shaping = {"data", "model", "encoding"}
+            said["teacher"]["values"] = {name: taught[name] for name in taught if trained or name in shaping}
+        return said
+
+
+def _classes(data: Data) -> str:
+    return f"the {data.outputs} classes of {getattr(data, 'task', data.kind)} in images of {data.size}"
+
+
+class Run(Spec):
+    """A recipe and a seed: one training. The seed moves initial weights, order and augmentation, never the data."""
+
+    recipe: Recipe
+    seed: int = Field(ge=0, description="a seed from 0 on")
+
+    @cached_property
+    def key(self) -> str:
+        """16 hex digits that name the question: the recipe's identity, the seed, the data's fingerprint, the parents.
+
+        A new field with a default changes no key.
+        """
+        said = [self.recipe.identity(), self.seed, self.recipe.data.fingerprint]
+        return digest([*said, *(parent.key for parent in self.needs())])
+
+    @property
+    def parents(self) -> dict[Use, Run]:
+        """The runs whose weights this one needs, by what for: the parents' recipes at the same seed."""
+        return {use: Run(recipe=recipe, seed=self.seed) for use, recipe in self.recipe.parents.items()}
+
+    def needs(self) -> tuple[Run, ...]:
+        """The runs whose weights this one needs."""
+        return tuple(self.parents.values())

@@ -1,0 +1,63 @@
+"""AdamW with two groups of parameters, and the learning rate of every step.
+
+The rate is a function of the step alone, so a resumed run needs no scheduler's state.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+
+import torch
+from torch import nn
+
+from trainables.recipe import AdamW
+
+
+def adamw(model: nn.Module, spec: AdamW, no_decay: Collection[str]) -> torch.optim.AdamW:
+    """The optimizer of the parameters that learn; those named in `no_decay` do not decay.
+
+    Source: Loshchilov and Hutter, Decoupled weight decay regularization, algorithm 2 (as torch has it).
+    Differs: norms, biases, the class token and position parameters do not decay, as is usual for ViTs: decay would
+    shrink the frequencies of Fourier features to nought.
+    """
+    learning = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    decaying = [parameter for name, parameter in learning.items() if name not in no_decay]
+    exempt = [parameter for name, parameter in learning.items() if name in no_decay]
+    groups = [{"params": decaying, "weight_decay": spec.weight_decay}, {"params": exempt, "weight_decay": 0.0}]
+    return torch.optim.AdamW([group for group in groups if group["params"]], lr=spec.lr, fused=True)
+
+
+def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Gives every group this learning rate."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+
+
+def rate(spec: AdamW, step: int, steps: int) -> float:
+    """The learning rate of a step (counted from 0) of all `steps`.
+
+    `one_cycle`: from lr / 25 to lr in the warm-up, then to lr / 250,000, both along cosines. `cosine`: from nearly 0 to
+    lr in a line, then to nearly 0 along a cosine. `constant`: lr throughout, without warm-up.
+
+    Source: torch's OneCycleLR with its defaults. Differs: the momentum stays.
+    """
+    if spec.schedule == "constant":
+        return spec.lr
+    if spec.schedule == "cosine":
+        return _cosine(spec, step, steps)
+    peak = spec.warmup * steps - 1
+    if step < peak:
+        return _along_cosine(spec.lr / 25, spec.lr, step / peak)
+    return _along_cosine(spec.lr, spec.lr / 250_000, (step - peak) / (steps - 1 - peak))
+
+
+def _cosine(spec: AdamW, step: int, steps: int) -> float:
+    rising = spec.warmup * steps
+    if step < rising:
+        return spec.lr * min(1.0, (step + 1) / rising)
+    return _along_cosine(spec.lr, 0.0, (step - rising + 1) / (steps - rising + 1))
+
+
+def _along_cosine(start: float, end: float, share: float) -> float:
+    return end + (start - end) * (1 + math.cos(math.pi * share)) / 2

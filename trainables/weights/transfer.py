@@ -1,0 +1,72 @@
+"""A trained model on images of another size, without fine-tuning.
+
+Tables are resampled, functions of the coordinates computed anew, everything else stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+from torch.nn.functional import interpolate
+
+from trainables.backbones.backbone_torch import Host
+from trainables.encodings import Shape
+from trainables.encodings.encoding_torch import Composition, Grid, PositionEncoding
+from trainables.recipe import Recipe
+from trainables.recipe.model_torch import build_model
+from trainables.spec import SpecError
+
+
+def at_size(model: Host, recipe: Recipe, side: int) -> Host:
+    """The recipe's model for square images of another side, with this one's weights, in evaluation mode.
+
+    Units: `side` in pixels. Raises: SpecError for a side that the recipe cannot have, and as `transferred` does.
+    """
+    size = recipe.size_at(side)
+    other = build_model(recipe, size)
+    other.load_state_dict(transferred(model, other, recipe.shapes, recipe.model.shapes(size)))
+    like = next(model.parameters())
+    return other.to(like.device, like.dtype).eval()
+
+
+def transferred(model: Host, other: Host, old: Sequence[Shape], new: Sequence[Shape]) -> dict[str, Tensor]:
+    """The weights and statistics of a model as those of another one, whose stages have other grids.
+
+    Each tensor of the encoding becomes what the innermost encoding around it says (`PositionEncoding.resampled`).
+    Raises: SpecError where a tensor has another shape there and nobody says how it gets it.
+    """
+    state = {name: model.resampled(name, value, other) for name, value in model.state_dict().items()}
+    for (place, stage), before, after in zip(_stages(model), old, new, strict=True):
+        state |= {f"{place}.{name}": value for name, value in _resampled(stage, Grid.of(before), Grid.of(after))}
+    for name, value in other.state_dict().items():
+        if value.shape != state[name].shape:
+            must = f"of shape {tuple(value.shape)} there, got {tuple(state[name].shape)}"
+            how = "say so in a method resampled, or register a buffer that is computed anew with persistent=False"
+            raise SpecError(f"test_sizes change the grid: {name} must be {must}; {how}")
+    return state
+
+
+def resized(images: Tensor, side: int) -> Tensor:
+    """Images of another side, antialiased as a loader's are, cut to [0, 1] as bytes are, but not rounded to bytes.
+
+    Shapes: (B, channels, height, width) to (B, channels, side, side). Source: torchvision's bicubic `Resize`.
+    Differs: floats, which are not rounded.
+    """
+    return interpolate(images, (side, side), mode="bicubic", align_corners=False, antialias=True).clamp(0, 1)
+
+
+def _stages(model: Host) -> list[tuple[str, torch.nn.Module]]:
+    """The encoding of each stage with its name: a composition, or a list of them."""
+    if isinstance(model.encoding, Composition):
+        return [("encoding", model.encoding)]
+    return [(f"encoding.{name}", stage) for name, stage in model.encoding.named_children()]
+
+
+def _resampled(stage: torch.nn.Module, old: Grid, new: Grid) -> Iterator[tuple[str, Tensor]]:
+    """What a stage's parameters and statistics become on another grid, by name."""
+    owners = {name: module for name, module in stage.named_modules() if isinstance(module, PositionEncoding)}
+    for name, value in stage.state_dict().items():
+        owner = max((prefix for prefix in owners if not prefix or name.startswith(f"{prefix}.")), key=len)
+        yield name, owners[owner].resampled(name.removeprefix(f"{owner}."), value, old, new)
