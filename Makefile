@@ -18,12 +18,13 @@ lint: install
 types: install
 	$(BIN)/mypy
 
+# A file of tests a process, a process a core, a thread a process.
 fast: install
-	$(BIN)/python -m pytest -q
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile
 
-# Real clusters, killed processes, longer trainings.
+# Real clusters and longer trainings, then killed processes: one test after another, each with its time.
 slow: install
-	$(BIN)/python -m pytest -q -m 'slow or fault'
+	$(BIN)/python -m pytest -v -m 'slow or fault' --durations=10
 
 # Pages in a headless Chromium, which must be on the PATH.
 browser: install

@@ -184,3 +184,12 @@ def test_importing_a_file_has_no_effect(file: Path) -> None:
 @pytest.mark.parametrize("file", FILES, ids=name)
 def test_names_say_something(file: Path) -> None:
     assert file.stem not in ("utils", "util", "common", "helpers", "helper", "base", "manager", "wrapper", "misc")
+
+
+def test_the_tests_of_rooms_mirror_the_rooms() -> None:
+    """Each room with code has a folder of tests of the same path, and no folder of tests is for a room that is gone."""
+    tests = ROOT / "tests" / "rooms"
+    mirrored = {str(file.parent.relative_to(tests)) for file in tests.rglob("test_*.py")}
+    rooms = {str(file.parent.relative_to(ROOT)) for file in FILES if file.stem != "__init__"}
+    assert mirrored <= rooms
+    assert rooms - mirrored <= LISTS | {"service/terminal"}
