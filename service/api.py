@@ -11,17 +11,18 @@ from search_spaces.study import Ablation, Edition, Halving, Score, Search, Study
 from service.analysis.study_status import StudyStatus, all_status, one_status
 from service.execution.rerun import Rerun
 from service.execution.rerun import rerun as again  # here, for a later import would put the module in the verb's place
-from service.planning.run_options import Orders
+from service.planning.run_options import RunOptions
 from service.storage import editions
+from service.storage.history import History
 from service.storage.home import Home
 from trainables.encodings import carry
 from trainables.recipe import Recipe
 from trainables.spec import digest
 
 if TYPE_CHECKING:
-    from service.consistency import Check
-    from service.execution.submission import Submission
-    from service.results import Result
+    from service.planning.estimate import WorkEstimate
+    from service.results import Result, SubmittedStudy
+    from service.storage.check import Check
     from service.terminal.live import Progress
 
 FIRST_TRIALS = 20
@@ -38,20 +39,20 @@ def run(
     edition: str = "",
     fresh: bool = False,
     progress: Progress | None = None,
-    **orders: Any,
+    **options: Any,
 ) -> Result:
     """Runs what is missing of a study, by name, by file or as a value, and gives its result.
 
     `set` puts values on the base recipe (another edition, which `edition` may name); `fresh` starts anew.
-    Orders: `home`, `tracking`, `hours`, `max_concurrent`, `threads`, `workers`, `adopt`, and `address` of a cluster
+    RunOptions: `home`, `tracking`, `hours`, `max_concurrent`, `threads`, `workers`, `adopt`, and `address` of a cluster
     to run there instead.
 
     Raises: LocusError in one sentence for what cannot be, before anything is written; KeyboardInterrupt.
     """
     resolved = resolve(study, budget=budget, set=set, seeds=seeds, trials=trials, edition=edition)
-    if orders.get("address") not in (None, "local", "auto"):
-        return submit(resolved, fresh=fresh, **orders).wait()
-    return here(resolved, Orders(**orders), fresh=fresh, progress=progress)
+    if options.get("address") not in (None, "local", "auto"):
+        return submit(resolved, fresh=fresh, **options).wait()
+    return here(resolved, RunOptions(**options), fresh=fresh, progress=progress)
 
 
 def resolve(study: str | Study | Edition, *, edition: str = "", **size: Any) -> Edition:
@@ -62,13 +63,30 @@ def resolve(study: str | Study | Edition, *, edition: str = "", **size: Any) -> 
     return found.at(size.pop("budget", None), name=edition, **size)
 
 
-def here(edition: Edition, orders: Orders, *, fresh: bool = False, progress: Progress | None = None) -> Result:
+def here(edition: Edition, options: RunOptions, *, fresh: bool = False, progress: Progress | None = None) -> Result:
     """Runs an edition on this machine, or on the cluster this process belongs to."""
-    from service.run_study import conduct
+    from service.run_study import run_study
     from service.terminal.live import Progress
 
-    settled = editions.settle(edition, Home.find(orders.home), fresh=fresh)
-    return conduct(settled, orders, progress or Progress(settled))
+    settled = editions.resolve_edition(edition, Home.find(options.home), fresh=fresh)
+    return run_study(settled, options, progress or Progress(settled))
+
+
+def plan(edition: Edition, options: RunOptions, *, fresh: bool = False) -> tuple[History, WorkEstimate]:
+    """What running an edition here would do: its history, and the estimate of what is missing. Writes nothing."""
+    from service.planning.estimate import estimate_work
+    from service.planning.placement import place
+    from service.run_study import machine
+    from service.storage.outcomes import Outcomes
+
+    home = Home.find(options.home)
+    resolved = editions.resolve_edition(edition, home, fresh=fresh)
+    placement = place(
+        machine(options), max_concurrent=options.max_concurrent, threads=options.threads, workers=options.workers
+    )
+    history = History.open(home, resolved)
+    history.raise_counts(resolved)
+    return history, estimate_work(history, Outcomes(home), placement)
 
 
 def sweep(
@@ -80,11 +98,11 @@ def sweep(
     name: str = "",
     first: tuple[dict[str, Any], ...] = (),
     stop: bool = True,
-    **orders: Any,
+    **options: Any,
 ) -> Result:
     """Searches a space ad hoc. Without a name it is `sweep-<digest>`: the same call resumes, another is another."""
     plan = Search(space=Space(space), first=first, trials=trials, stop=Halving() if stop else None)
-    return run(_adhoc(base, plan, name or "sweep", seeds, named=bool(name)), **orders)
+    return run(_adhoc(base, plan, name or "sweep", seeds, named=bool(name)), **options)
 
 
 def ablate(
@@ -94,11 +112,11 @@ def ablate(
     base: dict[str, Any] | None = None,
     seeds: int = 3,
     name: str = "",
-    **orders: Any,
+    **options: Any,
 ) -> Result:
     """Compares named arms with a baseline ad hoc, paired by seed."""
     plan = Ablation(arms=arms, baseline=baseline)
-    return run(_adhoc(base or {}, plan, name or "ablation", seeds, named=bool(name)), **orders)
+    return run(_adhoc(base or {}, plan, name or "ablation", seeds, named=bool(name)), **options)
 
 
 def _adhoc(base: dict[str, Any], plan: Search | Ablation, name: str, seeds: int, *, named: bool) -> Study:
@@ -123,13 +141,15 @@ def submit(
     trials: int | None = None,
     edition: str = "",
     fresh: bool = False,
-    **orders: Any,
-) -> Submission:
+    **options: Any,
+) -> SubmittedStudy:
     """Submits a study to a Ray cluster, follows until its plan is printed there, and gives a Submission."""
     from service.execution.jobs import submit as send
+    from service.results import SubmittedStudy
 
     resolved = resolve(study, budget=budget, set=set, seeds=seeds, trials=trials, edition=edition)
-    return send(resolved, Orders(home=home, **orders), address, fresh=fresh)
+    sent = send(resolved, RunOptions(home=home, **options), address, fresh=fresh)
+    return SubmittedStudy(**vars(sent))
 
 
 def status(name: str | None = None, *, home: str | None = None) -> list[StudyStatus]:

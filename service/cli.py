@@ -14,9 +14,9 @@ from typing import Annotated, Any
 
 import typer
 
-from service.planning.run_options import Orders
+from service.planning.run_options import RunOptions
 from service.storage.home import Home
-from service.terminal import views as looking
+from service.terminal import views
 from trainables.spec import LocusError, SpecError
 
 INTERRUPTED = 130
@@ -53,13 +53,13 @@ Address = Annotated[str | None, typer.Option(help="a Ray cluster's job address, 
 @app.command()
 def studies(as_json: Json = False) -> None:
     """List the named studies: question, paper, plan, size at each budget."""
-    looking.studies(as_json)
+    views.studies(as_json)
 
 
 @app.command()
 def show(name: Name, as_json: Json = False) -> None:
     """Show one study: question, recipe, space or arms, published numbers, claims, budgets, gaps."""
-    looking.show(name, as_json)
+    views.show(name, as_json)
 
 
 @app.command()
@@ -73,7 +73,7 @@ def status(
     if address:
         _say(_attached(name, address).describe())
         return
-    looking.status(name, home, as_json)
+    views.status(name, home, as_json)
 
 
 @app.command()
@@ -91,12 +91,11 @@ def plan(
     fresh: Fresh = False,
 ) -> None:
     """Say what would run, what is there already and why, time and memory. Writes nothing."""
-    from service import api as verbs
+    from service import api
 
-    resolved = verbs.resolve(name, budget=budget, set=_values(set), seeds=seeds, trials=trials, edition=edition)
-    looking.plan(
-        resolved, Orders(home=home, max_concurrent=max_concurrent, threads=threads, workers=workers), fresh=fresh
-    )
+    resolved = api.resolve(name, budget=budget, set=_values(set), seeds=seeds, trials=trials, edition=edition)
+    options = RunOptions(home=home, max_concurrent=max_concurrent, threads=threads, workers=workers)
+    views.plan(*api.plan(resolved, options, fresh=fresh))
 
 
 @app.command()
@@ -117,9 +116,9 @@ def run(
     fresh: Fresh = False,
 ) -> None:
     """Run what is missing of a study; the same command again resumes, extends or just reports."""
-    from service import api as verbs
+    from service import api
 
-    orders = Orders(
+    options = RunOptions(
         home=home,
         tracking=tracking,
         max_concurrent=max_concurrent,
@@ -128,20 +127,20 @@ def run(
         hours=hours,
         adopt=adopt,
     )
-    resolved = verbs.resolve(name, budget=budget, set=_values(set), seeds=seeds, trials=trials, edition=edition)
-    _conduct(resolved, orders, fresh=fresh)
+    resolved = api.resolve(name, budget=budget, set=_values(set), seeds=seeds, trials=trials, edition=edition)
+    _run(resolved, options, fresh=fresh)
 
 
-def _conduct(resolved: Any, orders: Orders, *, fresh: bool = False) -> None:
-    from service import api as verbs
+def _run(resolved: Any, options: RunOptions, *, fresh: bool = False) -> None:
+    from service import api
 
     try:
-        result = verbs.here(resolved, orders, fresh=fresh)
+        result = api.here(resolved, options, fresh=fresh)
     except KeyboardInterrupt:
-        again = _again() if orders.address == "local" else "the same locus submit"
+        again = _again() if options.address == "local" else "the same locus submit"
         _say(f"stopped; what is finished is kept. This goes on: {again}")
         raise typer.Exit(INTERRUPTED) from None
-    looking.ending(result, f"{_again('--seeds')} --seeds {result.history.seeds + 2}")
+    views.ending(result, result.answer, f"{_again('--seeds')} --seeds {result.history.seeds + 2}")
     if result.history.failed:
         raise typer.Exit(1)
 
@@ -160,9 +159,9 @@ def report(
     home: HomeOption = None,
 ) -> None:
     """Write a study's report: HTML and Markdown, with figures."""
-    from service import api as verbs
+    from service import api
 
-    result = verbs.result(name, home=home)
+    result = api.result(name, home=home)
     _say(str(result.report()))
     for verdict in result.claims:
         _say(str(verdict))
@@ -188,10 +187,10 @@ def rerun(key: Annotated[str, typer.Argument(help="a run's key, or its beginning
 @app.command()
 def verify(name: Known, home: HomeOption = None, tracking: Tracking = None) -> None:
     """Check that journal, outcomes, MLflow and files agree; exit 1 where they do not."""
-    from service import api as verbs
+    from service import api
 
-    checks = verbs.verify(name, home=home, tracking=tracking or os.environ.get("MLFLOW_TRACKING_URI"))
-    looking.checks(checks)
+    checks = api.verify(name, home=home, tracking=tracking or os.environ.get("MLFLOW_TRACKING_URI"))
+    views.checks(checks)
     if not all(check.ok for check in checks):
         raise typer.Exit(1)
 
@@ -233,10 +232,10 @@ def submit(
     fresh: Fresh = False,
 ) -> None:
     """Submit a study to a Ray cluster and follow until its plan is printed there."""
-    from service import api as verbs
+    from service import api
     from service.execution import jobs
 
-    orders = Orders(
+    options = RunOptions(
         home=home,
         tracking=tracking,
         max_concurrent=max_concurrent,
@@ -245,8 +244,8 @@ def submit(
         hours=hours,
         adopt=adopt,
     )
-    resolved = verbs.resolve(name, budget=budget, set=_values(set), seeds=seeds, trials=trials, edition=edition)
-    submission = jobs.submit(resolved, orders, address, fresh=fresh, say=_say)
+    resolved = api.resolve(name, budget=budget, set=_values(set), seeds=seeds, trials=trials, edition=edition)
+    submission = jobs.submit(resolved, options, address, fresh=fresh, say=_say)
     _say(submission.describe())
 
 
@@ -298,13 +297,13 @@ def _say(line: str) -> None:
 
 
 def _job(file: str) -> None:
-    """What a cluster's job runs: the edition and the orders of a study.json that `submit` sent."""
+    """What a cluster's job runs: the edition and the options of a study.json that `submit` sent."""
     from search_spaces.study import Edition
 
     sent = json.loads(Path(file).read_text())
-    looking.versions(sent["python"])
-    orders = Orders.read(sent["orders"] | {"address": "auto"})
-    _conduct(Edition.read(sent["edition"]), orders, fresh=sent.get("fresh", False))
+    views.versions(sent["python"])
+    options = RunOptions.read(sent["options"] | {"address": "auto"})
+    _run(Edition.read(sent["edition"]), options, fresh=sent.get("fresh", False))
 
 
 def main() -> None:

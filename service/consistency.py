@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from search_spaces.study import Edition
 from service.analysis.study_status import driven
+from service.storage.check import Check
 from service.storage.history import History
 from service.storage.home import Home, StudyFolder
 from service.storage.journal import Ended, JournalError, read
@@ -15,18 +15,8 @@ from service.storage.outcomes import Outcomes
 from service.tracking.rows import STUDY, Row, Status, rows
 from service.tracking.store import Shown, Store, look_up
 from service.tracking.sync import check as check_tracking
-from trainables.recipe import Recipe, Run
-from trainables.recipe.code_digest import CodeDigests
+from trainables.recipe import Run
 from trainables.spec import LocusError
-
-
-@dataclass(frozen=True)
-class Check:
-    """One thing that should agree. `detail` says what was looked at, or what disagrees."""
-
-    name: str
-    ok: bool
-    detail: str
 
 
 def verify(home: Home, edition: Edition, tracking: str | None = None) -> list[Check]:
@@ -39,12 +29,7 @@ def verify(home: Home, edition: Edition, tracking: str | None = None) -> list[Ch
         facts, torn = read(folder.journal)
     except JournalError as error:
         return [Check("journal", False, str(error))]
-    codes = CodeDigests()
-
-    def code_of(recipe: Recipe) -> str:
-        return codes(recipe).digest
-
-    history = History(edition, code_of, facts)
+    history = History.open(home, edition)
     alive = driven(folder)
     left = " (a torn last line is left out)" if torn else ""
     return [

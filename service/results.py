@@ -11,6 +11,7 @@ from pathlib import PosixPath
 from typing import TYPE_CHECKING
 
 from service.analysis.study_result import Findings
+from service.execution.submission import Submission
 from service.reporting.answer import answer
 
 if TYPE_CHECKING:
@@ -60,3 +61,15 @@ class Result(Findings):
         head = f"<b>{html.escape(self.edition.id)}</b> {html.escape(self.edition.study.question)}"
         rows = self.trials().to_html(index=False, float_format="{:.4f}".format, na_rep="")
         return f"<p>{head}</p><p>{html.escape(self.answer)}</p><ul>{said}</ul>{rows}"
+
+
+class SubmittedStudy(Submission):
+    """A submission that gives the study's result once its job has ended."""
+
+    def wait(self) -> Result:
+        """Waits for the end of the job, and reads the result from the home.
+
+        Raises: SubmissionError for a job that failed, or a home that this machine does not see.
+        """
+        home, id = self.wait_for_end()
+        return Result.open(home, id, self.mlflow() or None)

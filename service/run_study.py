@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 from search_spaces.study import Edition
 from service.execution.driver import Driver, Stop
-from service.execution.signals import CtrlC
-from service.planning.estimate import plan
+from service.execution.signals import StopSignals
+from service.planning.estimate import estimate_work
 from service.planning.placement import Machine, place
-from service.planning.run_options import Orders
+from service.planning.run_options import RunOptions
 from service.results import Result
 from service.storage import editions
 from service.storage.commit import commit
 from service.storage.home import Home
 from service.storage.journal import Journal
 from service.terminal.live import Progress
-from trainables.launch.job import Task
+from trainables.launch.job import Job
 from trainables.spec import LocusError
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from service.tracking.sync import Mirror
 
 
-def conduct(edition: Edition, orders: Orders, progress: Progress) -> Result:
-    """Runs what is missing of an edition that `editions.settle` gave; the result, also of what was there already.
+def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Result:
+    """Runs what is missing of a resolved edition; the result holds what was there already, too.
 
     Raises: LocusError before anything is written, for what cannot be; KeyboardInterrupt where a person stopped it.
     """
@@ -36,19 +36,19 @@ def conduct(edition: Edition, orders: Orders, progress: Progress) -> Result:
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
     from service.tracking.sync import Mirror, check
 
-    home = Home.find(orders.home)
-    tracking = orders.tracking or os.environ.get("MLFLOW_TRACKING_URI")
+    home = Home.find(options.home)
+    tracking = options.tracking or os.environ.get("MLFLOW_TRACKING_URI")
     placement = place(
-        machine(orders), max_concurrent=orders.max_concurrent, threads=orders.threads, workers=orders.workers
+        machine(options), max_concurrent=options.max_concurrent, threads=options.threads, workers=options.workers
     )
     folder = home.study(edition.id)
     os.environ.setdefault("LOCUS_COMMIT", commit())
     check(home, tracking)
-    stop = Stop(deadline=time.time() + orders.hours * 3600 if orders.hours else None)
-    ctrl_c = CtrlC(stop, progress.note)
-    with ctrl_c.heard(), Journal(folder.journal, folder.lock) as journal:
-        editions.keep(edition, home)
-        driver = Driver(edition, home, journal, placement, adopt=orders.adopt, stop=stop)
+    stop = Stop(deadline=time.time() + options.hours * 3600 if options.hours else None)
+    signals = StopSignals(stop, progress.note)
+    with signals.installed(), Journal(folder.journal, folder.lock) as journal:
+        editions.save_edition(edition, home)
+        driver = Driver(edition, home, journal, placement, adopt=options.adopt, stop=stop)
         mirror = Mirror(edition, home, lambda recipe: driver.codes(recipe).digest, tracking)
         driver.listeners += [progress.hear, mirror.tell]
         mirror.open()
@@ -56,7 +56,7 @@ def conduct(edition: Edition, orders: Orders, progress: Progress) -> Result:
             progress.note("the journal's last line was torn by a crash, and dropped")
         ended: Status = "FAILED"
         try:
-            _train(driver, mirror, progress, ctrl_c, orders.address)
+            _train(driver, mirror, progress, signals, options.address)
             ended = "KILLED" if stop else "FINISHED"
         except KeyboardInterrupt:
             ended = "KILLED"
@@ -68,10 +68,10 @@ def conduct(edition: Edition, orders: Orders, progress: Progress) -> Result:
     return result
 
 
-def _train(driver: Driver, mirror: Mirror, progress: Progress, ctrl_c: CtrlC, address: str) -> None:
+def _train(driver: Driver, mirror: Mirror, progress: Progress, signals: StopSignals, address: str) -> None:
     """Says the plan, and trains what is missing; with nothing missing neither Ray nor torch is started."""
     driver.begin()
-    planned = plan(driver.history, driver.outcomes, driver.placement, adopt=driver.adopt)
+    planned = estimate_work(driver.history, driver.outcomes, driver.placement, adopt=driver.adopt)
     for line in planned.lines(driver.edition.id):
         progress.note(line)
     if planned.absent:
@@ -80,14 +80,14 @@ def _train(driver: Driver, mirror: Mirror, progress: Progress, ctrl_c: CtrlC, ad
         progress.note(f"MLflow: {url}")
     progress.begin(driver.history)
     first = driver.next()
-    if isinstance(first, Task):
+    if isinstance(first, Job):
         from service.execution import (
             tune as cluster,  # to its end: what an interrupted import of Ray leaves behind does not shut down
         )
 
-        with ctrl_c.open():
+        with signals.interruptible():
             if not driver.stop:
-                cluster.conduct(driver, first, address)
+                cluster.run_on_tune(driver, first, address)
 
 
 def _close(driver: Driver, mirror: Mirror, progress: Progress, ended: Status) -> None:
@@ -103,13 +103,13 @@ def _close(driver: Driver, mirror: Mirror, progress: Progress, ended: Status) ->
             progress.note(warning)
 
 
-def machine(orders: Orders) -> Machine:
+def machine(options: RunOptions) -> Machine:
     """What the runs may use: this machine, or the cluster at hand."""
-    if orders.address == "local":
+    if options.address == "local":
         return Machine(cores=len(os.sched_getaffinity(0)), gpus=_gpus())
     from service.execution import tune as cluster
 
-    return cluster.machine(orders.address, orders.threads)
+    return cluster.machine(options.address, options.threads)
 
 
 def _gpus() -> int:

@@ -12,9 +12,7 @@ from service.analysis.verdicts import Verdict, judge
 from service.storage.editions import stored
 from service.storage.history import History
 from service.storage.home import Home
-from service.storage.journal import read
 from service.storage.outcomes import Outcomes
-from trainables.recipe.code_digest import CodeDigests
 
 
 class Findings:
@@ -34,9 +32,7 @@ class Findings:
         Raises: LocusError for an id that this home does not hold.
         """
         edition = stored(home, id)
-        codes = CodeDigests()
-        history = History(edition, lambda recipe: codes(recipe).digest, read(home.study(id).journal)[0])
-        return cls(home, edition, history, Outcomes(home), tracking)
+        return cls(home, edition, History.open(home, edition), Outcomes(home), tracking)
 
     def of(self, role: str) -> list[TrialResult]:
         """The trials of a role: trial, confirmation, parent."""

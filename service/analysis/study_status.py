@@ -12,8 +12,6 @@ from service.planning.schedule import Done, next_action
 from service.storage import editions
 from service.storage.history import History
 from service.storage.home import Home, StudyFolder
-from service.storage.journal import read
-from trainables.recipe.code_digest import CodeDigests
 
 
 @dataclass(frozen=True)
@@ -51,8 +49,7 @@ def one_status(home: Home, id: str) -> StudyStatus:
     """The status of one study. Cost: reads two files."""
     folder = home.study(id)
     edition = editions.stored(home, id)
-    codes = CodeDigests()
-    history = History(edition, lambda recipe: codes(recipe).digest, read(folder.journal)[0])
+    history = History.open(home, edition)
     alive = driven(folder)
     found = rows(history, alive=alive)
     best = next((row for row in found if row.best), None)
@@ -67,7 +64,7 @@ def one_status(home: Home, id: str) -> StudyStatus:
         done=sum(state.answered for state in states),
         running=sum(state.status == "running" for state in states) if alive else 0,
         asked=len(states),
-        trials=f"{ended}/{max(history.wanted, len(trials))}",
+        trials=f"{ended}/{max(history.trial_count, len(trials))}",
         best=f"#{best.label} {best.name}  {best.score}" if best else "",
         last=history.last,
         rows=found,

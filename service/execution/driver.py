@@ -18,7 +18,17 @@ from typing import Any
 from search_spaces.study import Edition, Search, Trial
 from service.execution.rerun import compare
 from service.planning.placement import Placement
-from service.planning.schedule import Adopt, Confirm, Done, Give, Inherit, PlanArms, Propose, Wait, next_action
+from service.planning.schedule import (
+    Assign,
+    Confirm,
+    Done,
+    MarkDiverged,
+    PlanArms,
+    Propose,
+    RegisterParent,
+    Wait,
+    next_action,
+)
 from service.storage.history import History
 from service.storage.home import Home, StudyFolder
 from service.storage.journal import (
@@ -35,7 +45,7 @@ from service.storage.journal import (
     StoppedAt,
 )
 from service.storage.outcomes import Answered, Outcomes
-from trainables.launch.job import Task
+from trainables.launch.job import Job
 from trainables.recipe import Run, Use
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.outcome import Completed, Diverged, Measurement
@@ -76,7 +86,7 @@ class Driver:
     adopt: bool = False
     stop: Stop = field(default_factory=Stop)
     listeners: list[Listener] = field(default_factory=list)
-    flying: dict[str, Task] = field(default_factory=dict)
+    in_flight: dict[str, Job] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.codes = CodeDigests()
@@ -84,11 +94,11 @@ class Driver:
         self.history = History(self.edition, lambda recipe: self.codes(recipe).digest, self.journal.facts)
         plan = self.edition.study.plan
         self._judged: dict[str, tuple[int, Run]] = {}
-        self._judge = None
+        self._stopper = None
         if isinstance(plan, Search) and plan.stop is not None:
-            from service.planning.sampling import Judge
+            from service.planning.sampling import EarlyStopper
 
-            self._judge = Judge(self.edition)
+            self._stopper = EarlyStopper(self.edition)
 
     @property
     def folder(self) -> StudyFolder:
@@ -98,8 +108,8 @@ class Driver:
     def begin(self) -> None:
         """Takes up what is asked for now, and the decisions that a killed driver had no time to write."""
         before = [fact for fact in self.journal.facts if isinstance(fact, Counts)]
-        self.history.ask(self.edition)
-        asked = Counts(seeds=self.history.seeds, trials=self.history.wanted or None)
+        self.history.raise_counts(self.edition)
+        asked = Counts(seeds=self.history.seeds, trials=self.history.trial_count or None)
         for fact in self.journal.facts:
             for listener in self.listeners:
                 listener(fact)
@@ -115,16 +125,16 @@ class Driver:
         for fact in [fact for fact in self.journal.facts if isinstance(fact, Measured)]:
             self._weigh(fact.run, fact.code, fact.epoch, fact.values)
 
-    def next(self) -> Task | Finished | None:
-        """The next task to train; None: ask again when a run has ended."""
+    def next(self) -> Job | Finished | None:
+        """The next job to train; None: ask again when a run has ended."""
         while not self.stop:
-            match next_action(self.history, set(self.flying)):
-                case Give(run=run, trial=trial):
+            match next_action(self.history, set(self.in_flight)):
+                case Assign(run=run, trial=trial):
                     if not self._reuse(run):
                         return self._start(run, trial)
-                case Inherit(run=run):
+                case MarkDiverged(run=run):
                     self._answer(run, Diverged(epoch=0, reason="its parent diverged"), {}, None)
-                case Adopt(parent=parent, use=use):
+                case RegisterParent(parent=parent, use=use):
                     number, name = len(self.history.of("parent")) + 1, _parent_name(parent, use)
                     self._write(Planned(role="parent", number=number, name=name, values={"key": parent.key}))
                 case PlanArms():
@@ -142,38 +152,38 @@ class Driver:
                     return FINISHED
         return FINISHED
 
-    def heard(self, task: Task, message: dict[str, Any]) -> bool:
+    def on_result(self, job: Job, message: dict[str, Any]) -> bool:
         """Takes what a worker says of an epoch; False where its run is to end now."""
-        run, environment = task.run, json.loads(message["environment"])
+        run, environment = job.run, json.loads(message["environment"])
         if message["kind"] == "diverged":
-            self._end(task, Diverged.read(json.loads(message["said"])), environment)
+            self._end(job, Diverged.read(json.loads(message["said"])), environment)
             return True
         said = Measurement.read(json.loads(message["said"]))
         if said.epoch not in self.history.state(run).curve:
-            self._write(Measured(run=run.key, code=task.code, epoch=said.epoch, values=said.values))
-            if self._weigh(run.key, task.code, said.epoch, said.values):
-                self._tidy(task)
+            self._write(Measured(run=run.key, code=job.code, epoch=said.epoch, values=said.values))
+            if self._weigh(run.key, job.code, said.epoch, said.values):
+                self._tidy(job)
                 return False
         if said.epoch == run.recipe.optimizer.epochs:
-            self._end(task, Completed(curve=self._curve(run)), environment)
+            self._end(job, Completed(curve=self._curve(run)), environment)
             return True
         if self.stop:
-            self.left(task)
+            self.release(job)
             return False
         return True
 
-    def failed(self, task: Task, reason: str, *, lost: bool = False) -> None:
+    def on_failure(self, job: Job, reason: str, *, lost: bool = False) -> None:
         """Takes a run's failure; a lost node is no attempt."""
-        if self.flying.pop(task.run.key, None) is not None:
-            self._write(FailedWith(run=task.run.key, code=task.code, reason=reason, counts=not lost))
+        if self.in_flight.pop(job.run.key, None) is not None:
+            self._write(FailedWith(run=job.run.key, code=job.code, reason=reason, counts=not lost))
 
-    def left(self, task: Task) -> None:
+    def release(self, job: Job) -> None:
         """Takes a run that ended without an answer because it was asked to; its checkpoint stays."""
-        self.flying.pop(task.run.key, None)
+        self.in_flight.pop(job.run.key, None)
 
     def _write(self, fact: Fact) -> None:
         written = self.journal.write(fact)
-        self.history.hear(written)
+        self.history.add(written)
         for listener in self.listeners:
             listener(written)
 
@@ -191,9 +201,9 @@ class Driver:
         """Lets the judge hear a first seed's measurement; True where the run is stopped, never at its last epoch."""
         number, run = self._first(key)
         metric = self.edition.study.score.metric
-        if self._judge is None or run is None or code != self.history.code(run) or metric not in values:
+        if self._stopper is None or run is None or code != self.history.code(run) or metric not in values:
             return False
-        cutoff = self._judge.hear(number, epoch, values[metric])
+        cutoff = self._stopper.report(number, epoch, values[metric])
         if cutoff is None or epoch >= run.recipe.optimizer.epochs or self.history.state(run).answered:
             return False
         self._write(StoppedAt(run=key, code=code, epoch=epoch, cutoff=cutoff))
@@ -206,7 +216,7 @@ class Driver:
             self._judged.setdefault(first.key, (trial.number, first))
         return self._judged.get(key, (0, None))
 
-    def _start(self, run: Run, trial: Trial) -> Task:
+    def _start(self, run: Run, trial: Trial) -> Job:
         code = self.history.code(run)
         attempt = self.history.state(run).attempts + 1
         folder = self.folder.work(run.key, code, attempt)
@@ -214,7 +224,7 @@ class Driver:
         before = self.folder.work(run.key, code, attempt - 1) / CHECKPOINT
         if before.exists():
             shutil.copyfile(before, folder / CHECKPOINT)
-        task = Task(
+        job = Job(
             run=run,
             code=code,
             label=trial.label,
@@ -228,7 +238,7 @@ class Driver:
             threads=self.placement.threads,
             workers=self.placement.workers,
         )
-        self.flying[run.key] = task
+        self.in_flight[run.key] = job
         self._write(
             Started(
                 run=run.key,
@@ -239,7 +249,7 @@ class Driver:
                 placement=self.placement.plain(),
             )
         )
-        return task
+        return job
 
     def _reuse(self, run: Run) -> bool:
         """Takes an answer from the outcomes, where it is of today's code, or adopted, and whole.
@@ -273,17 +283,17 @@ class Driver:
         curve = self.history.state(run).curve
         return tuple(Measurement(epoch=epoch, values=curve[epoch].values) for epoch in sorted(curve))
 
-    def _end(self, task: Task, outcome: Completed | Diverged, environment: dict[str, Any]) -> None:
-        weights = Path(task.folder) / WEIGHTS
-        keep = weights.exists() and isinstance(outcome, Completed) and self.history.keeps(task.run)
+    def _end(self, job: Job, outcome: Completed | Diverged, environment: dict[str, Any]) -> None:
+        weights = Path(job.folder) / WEIGHTS
+        keep = weights.exists() and isinstance(outcome, Completed) and self.history.keeps(job.run)
         if isinstance(outcome, Diverged):
-            outcome = Diverged(epoch=outcome.epoch, curve=self._curve(task.run), reason=outcome.reason)
-        before = self.outcomes.get(task.run.key, task.code)
+            outcome = Diverged(epoch=outcome.epoch, curve=self._curve(job.run), reason=outcome.reason)
+        before = self.outcomes.get(job.run.key, job.code)
         if before is not None and compare(before.outcome.curve, outcome.curve):
-            self.failed(task, f"trained again for its weights, it gave other numbers: locus rerun {task.run.key}")
+            self.on_failure(job, f"trained again for its weights, it gave other numbers: locus rerun {job.run.key}")
             return
-        self._answer(task.run, outcome, environment, weights if keep else None)
-        self._tidy(task)
+        self._answer(job.run, outcome, environment, weights if keep else None)
+        self._tidy(job)
 
     def _answer(
         self, run: Run, outcome: Completed | Diverged, environment: dict[str, Any], weights: Path | None
@@ -293,9 +303,9 @@ class Driver:
         self.outcomes.put(answered, weights)
         self._write(Ended(run=run.key, code=code.digest, outcome=outcome.kind, epoch=_epoch(answered)))
 
-    def _tidy(self, task: Task) -> None:
-        self.flying.pop(task.run.key, None)
-        self._clear(task.run.key, task.code)
+    def _tidy(self, job: Job) -> None:
+        self.in_flight.pop(job.run.key, None)
+        self._clear(job.run.key, job.code)
 
     def _clear(self, key: str, code: str) -> None:
         """Frees a run's work folders."""

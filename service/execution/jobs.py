@@ -26,7 +26,7 @@ from ray.job_submission import JobSubmissionClient
 from search_spaces.study import Edition
 from service.execution import ray_token as token
 from service.execution.submission import ENDED, Submission
-from service.planning.run_options import Orders
+from service.planning.run_options import RunOptions
 from service.storage.commit import commit
 from trainables.spec import LocusError
 
@@ -45,7 +45,7 @@ class JobError(LocusError):
 
 def submit(
     edition: Edition,
-    orders: Orders,
+    options: RunOptions,
     address: str,
     *,
     fresh: bool = False,
@@ -55,22 +55,22 @@ def submit(
 
     Raises: JobError before anything is sent; SubmissionError with the driver's own refusal.
     """
-    if orders.tracking and urlsplit(orders.tracking).username:
+    if options.tracking and urlsplit(options.tracking).username:
         raise JobError("--tracking must hold no credentials: whoever can see the cluster's jobs could read them")
     client = _client(address)
     running = _find(client, edition.id, running=True)
     if running is not None:
         say(f"{edition.id} is already running there as {running}")
-        return Submission(client, address, running, edition.id, orders.home)
+        return Submission(client, address, running, edition.id, options.home)
     with tempfile.TemporaryDirectory(prefix="locus-job-") as folder:
-        _pack(Path(folder), edition, orders, fresh=fresh)
+        _pack(Path(folder), edition, options, fresh=fresh)
         job = client.submit_job(
             entrypoint=ENTRYPOINT,
             submission_id=_name(client, edition.id),
-            runtime_env={"working_dir": folder, "env_vars": _environment(orders)},
-            metadata={STUDY: edition.id, HOME: orders.home or ""},
+            runtime_env={"working_dir": folder, "env_vars": _environment(options)},
+            metadata={STUDY: edition.id, HOME: options.home or ""},
         )
-    submission = Submission(client, address, job, edition.id, orders.home)
+    submission = Submission(client, address, job, edition.id, options.home)
     for line in submission.followed():
         say(line)
     return submission
@@ -127,22 +127,22 @@ def _name(client: JobSubmissionClient, id: str) -> str:
     return next(name for number in range(1, len(used) + 2) if (name := f"{stem}-{number}") not in used)
 
 
-def _pack(folder: Path, edition: Edition, orders: Orders, *, fresh: bool) -> None:
+def _pack(folder: Path, edition: Edition, options: RunOptions, *, fresh: bool) -> None:
     """Lays out what the job carries."""
     root = Path(__file__).resolve().parents[2]
     for package in PACKAGES:
         shutil.copytree(root / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
     sent = {
         "edition": edition.plain(),
-        "orders": orders.plain(),
+        "options": options.plain(),
         "fresh": fresh,
         "python": platform.python_version(),
     }
     (folder / "study.json").write_text(json.dumps(sent))
 
 
-def _environment(orders: Orders) -> dict[str, Any]:
-    home = {"LOCUS_HOME": orders.home} if orders.home else {}
+def _environment(options: RunOptions) -> dict[str, Any]:
+    home = {"LOCUS_HOME": options.home} if options.home else {}
     return {
         "RAY_JOB_STOP_SIGNAL": "SIGINT",
         "RAY_JOB_STOP_WAIT_TIME_S": str(STOP_S),

@@ -16,11 +16,11 @@ INSIST_S = 1.0
 """How often an interrupt is sent again: some calls swallow one."""
 
 
-class CtrlC:
+class StopSignals:
     """What SIGINT does while a study runs. `say` is heard once, from a thread of its own.
 
     Presses are counted where the operating system delivers them (a wakeup pipe), for Python hears two as one while it
-    waits in a long call, such as the start of Ray. KeyboardInterrupt is raised only within `open`.
+    waits in a long call, such as the start of Ray. KeyboardInterrupt is raised only within `interruptible`.
     """
 
     def __init__(self, stop: Stop, say: Callable[[str], None]) -> None:
@@ -30,7 +30,7 @@ class CtrlC:
         self._twice = False
 
     @contextmanager
-    def heard(self) -> Iterator[None]:
+    def installed(self) -> Iterator[None]:
         """Takes SIGINT over. Off the main thread nothing is caught."""
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -48,7 +48,7 @@ class CtrlC:
             os.close(start)
 
     @contextmanager
-    def open(self) -> Iterator[None]:
+    def interruptible(self) -> Iterator[None]:
         """Where a second Ctrl-C may interrupt."""
         self._open = True
         try:

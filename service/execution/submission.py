@@ -5,13 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from service.storage.home import Home
 from trainables.spec import LocusError
-
-if TYPE_CHECKING:
-    from service.results import Result
 
 POLL_S = 0.5
 """Seconds between two looks at a job."""
@@ -63,13 +60,11 @@ class Submission:
         while self.status() not in ENDED:
             time.sleep(POLL_S)
 
-    def wait(self) -> Result:
-        """Waits for the end and gives the result, read from the home where it is visible.
+    def wait_for_end(self) -> tuple[Home, str]:
+        """Waits for the end of the job; the home and the id under which the result can be read from here.
 
         Raises: SubmissionError for a job that failed, or a home that this machine does not see.
         """
-        from service.results import Result
-
         while self.status() not in ENDED:
             time.sleep(POLL_S)
         if self.status() == "FAILED":
@@ -78,7 +73,7 @@ class Submission:
         if self.home is None or id not in Home.find(self.home).ids():
             where = self.home or "the home of that cluster"
             raise SubmissionError(f"{id} ended, but {where} is not visible here; its report: {self.mlflow()}")
-        return Result.open(Home.find(self.home), id, self.mlflow() or None)
+        return Home.find(self.home), id
 
     def edition(self) -> str:
         """The study's id as it was settled over there, where an earlier start may stand: the plan names it."""

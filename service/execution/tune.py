@@ -1,7 +1,7 @@
 """Lets Ray Tune train what a driver gives: the only door to Ray Tune.
 
-One Tune trial trains one run. Three adapters do it: the searcher hands out the driver's next task, the scheduler lets
-the driver hear each epoch first, and the trainable passes the task to `trainables.worker` (a function in a reused
+One Tune trial trains one run. Three adapters do it: the searcher hands out the driver's next job, the scheduler lets
+the driver hear each epoch first, and the trainable passes the job to `trainables.worker` (a function in a reused
 process, or a class with a worker group). Tune keeps no state of ours: what is to be done follows from the journal.
 """
 
@@ -27,9 +27,9 @@ from service.execution import ray_token as token
 from service.execution.driver import Driver, Finished
 from service.planning.placement import Machine, Placement
 from trainables.launch.errors import lost, reason
-from trainables.launch.job import Task
+from trainables.launch.job import Job
 
-ASKER_BYTES = 2**20
+WAITING_BYTES = 2**20
 """What the process is given that only waits for a worker group, in Ray's count of memory: something must be asked for,
 and any share of a core would keep the last group of a full machine waiting."""
 
@@ -38,10 +38,10 @@ POLL_S = 0.2
 
 
 def train(config: dict[str, Any]) -> None:
-    """What Tune calls in its own, reused process: trains one task, reporting to Tune."""
+    """What Tune calls in its own, reused process: trains one job, reporting to Tune."""
     from trainables.launch.worker import work
 
-    work(Task.read(config["task"]), lambda message: tune.report(message))
+    work(Job.read(config["job"]), lambda message: tune.report(message))
 
 
 class GroupTrial(tune.Trainable):  # type: ignore[misc]
@@ -52,7 +52,7 @@ class GroupTrial(tune.Trainable):  # type: ignore[misc]
         from trainables.launch.worker import Group
 
         self.epoch = 0
-        self.group = Group(Task.read(config["task"]))
+        self.group = Group(Job.read(config["job"]))
 
     def step(self) -> dict[str, Any]:
         """The next epoch's message; after the last, that it is done. Tune wants its metric each time."""
@@ -65,22 +65,22 @@ class GroupTrial(tune.Trainable):  # type: ignore[misc]
         self.group.close()
 
 
-class Asker(Searcher):  # type: ignore[misc]
-    """Tune's searcher: the driver's next task."""
+class DriverSearcher(Searcher):  # type: ignore[misc]
+    """Tune's searcher: the driver's next job."""
 
-    def __init__(self, driver: Driver, first: Task) -> None:
+    def __init__(self, driver: Driver, first: Job) -> None:
         super().__init__(metric="epoch", mode="max")
         self.driver = driver
-        self.held: Task | None = first
+        self.held: Job | None = first
 
     def suggest(self, trial_id: str) -> Any:
         """A task's config; None: ask again later; FINISHED: nothing is left."""
-        task, self.held = self.held or self.driver.next(), None
-        if task is None:
+        job, self.held = self.held or self.driver.next(), None
+        if job is None:
             return None
-        if isinstance(task, Finished):
+        if isinstance(job, Finished):
             return Searcher.FINISHED
-        return {"task": task.plain()}
+        return {"job": job.plain()}
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """Nothing: the scheduler hears first, and the journal is the only memory."""
@@ -95,7 +95,7 @@ class Asker(Searcher):  # type: ignore[misc]
         return {}
 
 
-class Hearer(FIFOScheduler):  # type: ignore[misc]
+class JournalScheduler(FIFOScheduler):  # type: ignore[misc]
     """Tune's scheduler: the driver hears an epoch, and says whether the run goes on."""
 
     def __init__(self, driver: Driver) -> None:
@@ -106,36 +106,36 @@ class Hearer(FIFOScheduler):  # type: ignore[misc]
         """Goes on, or stops the run."""
         if "said" not in result:
             return str(TrialScheduler.CONTINUE)
-        on = self.driver.heard(_task(trial), result)
+        on = self.driver.on_result(_job(trial), result)
         return str(TrialScheduler.CONTINUE if on else TrialScheduler.STOP)
 
     def on_trial_complete(self, tune_controller: Any, trial: TuneTrial, result: dict[str, Any]) -> None:
         """A run that ended by itself without an answer has failed."""
-        task = _task(trial)
-        if task.run.key in self.driver.flying:
-            self.driver.failed(task, "its process ended without an answer")
+        job = _job(trial)
+        if job.run.key in self.driver.in_flight:
+            self.driver.on_failure(job, "its process ended without an answer")
 
     def on_trial_remove(self, tune_controller: Any, trial: TuneTrial) -> None:
         """Tune gives a run up that it never started; it stays missing."""
-        self.driver.left(_task(trial))
+        self.driver.release(_job(trial))
 
     def on_trial_error(self, tune_controller: Any, trial: TuneTrial) -> None:
         """A run failed: with its reason, which only Tune knows where the process was killed."""
         text = Path(trial.error_file).read_text() if trial.error_file else ""
         with self.driver.folder.log.open("a") as log:
             log.write(text)
-        self.driver.failed(_task(trial), reason(text), lost=lost(reason(text)))
+        self.driver.on_failure(_job(trial), reason(text), lost=lost(reason(text)))
 
     def __getstate__(self) -> dict[str, Any]:
         return {}
 
 
-def _task(trial: TuneTrial) -> Task:
-    return Task.read(trial.config["task"])
+def _job(trial: TuneTrial) -> Job:
+    return Job.read(trial.config["job"])
 
 
-def conduct(driver: Driver, first: Task, address: str = "local") -> None:
-    """Runs a study's tasks on Ray until the driver has none left, or is asked to stop.
+def run_on_tune(driver: Driver, first: Job, address: str = "local") -> None:
+    """Runs a study's jobs on Ray until the driver has none left, or is asked to stop.
 
     Cost: 5 s to start Ray here, 0.1 to 0.3 s a run beside its training.
     """
@@ -144,8 +144,8 @@ def conduct(driver: Driver, first: Task, address: str = "local") -> None:
         tune.Tuner(
             tune.with_resources(GroupTrial if placement.workers else train, _resources(placement)),
             tune_config=tune.TuneConfig(
-                search_alg=Asker(driver, first),
-                scheduler=Hearer(driver),
+                search_alg=DriverSearcher(driver, first),
+                scheduler=JournalScheduler(driver),
                 num_samples=-1,
                 max_concurrent_trials=placement.max_concurrent,
                 reuse_actors=placement.workers == 0,
@@ -164,7 +164,7 @@ def _resources(placement: Placement) -> tune.PlacementGroupFactory:
     gpus = {"GPU": 1} if placement.device == "cuda" else {}
     if placement.workers == 0:
         return tune.PlacementGroupFactory([{"CPU": placement.threads, **gpus}])
-    return tune.PlacementGroupFactory([{"memory": ASKER_BYTES}])
+    return tune.PlacementGroupFactory([{"memory": WAITING_BYTES}])
 
 
 def machine(address: str, threads: int = 1) -> Machine:

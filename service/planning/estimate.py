@@ -24,7 +24,7 @@ LOOKED_AT = 60
 
 
 @dataclass(frozen=True)
-class Plan:
+class WorkEstimate:
     """Counts of runs: `done` in this study, `reused` from the outcomes, `missing`, `unknown` (points not yet proposed).
 
     `changed` counts runs whose answer is of older code, by the file that changed; `absent`: files of weights that
@@ -62,7 +62,7 @@ class Plan:
         yield f"plan: {id}: {', '.join(parts)}; {time}"
 
 
-def plan(history: History, outcomes: Outcomes, placement: Placement, *, adopt: bool = False) -> Plan:
+def estimate_work(history: History, outcomes: Outcomes, placement: Placement, *, adopt: bool = False) -> WorkEstimate:
     """The plan of a study as it stands. `adopt`: answers of older code count."""
     codes, counts, changed, epochs = CodeDigests(), Counter[str](), Counter[str](), 0
     absent: set[str] = set()
@@ -88,9 +88,17 @@ def plan(history: History, outcomes: Outcomes, placement: Placement, *, adopt: b
     epochs += unknown * base.optimizer.epochs
     epoch_s = _epoch_s(history, outcomes, base)
     seconds = None if epoch_s is None else epochs * epoch_s / placement.max_concurrent
-    done, reused, missing = (counts[name] for name in ("done", "reused", "missing"))
-    weight = weigh(base)
-    return Plan(done, reused, missing, unknown, dict(changed), seconds, weight, placement, tuple(sorted(absent)))
+    return WorkEstimate(
+        done=counts["done"],
+        reused=counts["reused"],
+        missing=counts["missing"],
+        unknown=unknown,
+        changed=dict(changed),
+        seconds=seconds,
+        weight=weigh(base),
+        placement=placement,
+        absent=tuple(sorted(absent)),
+    )
 
 
 def _known(history: History) -> list[Run]:
@@ -108,9 +116,9 @@ def unproposed(history: History) -> int:
     """At most so many runs of points that no sampler has proposed yet, and of their confirmation."""
     if not isinstance(history.edition.study.plan, Search):
         return 0
-    points = max(history.wanted - len(history.of("trial")), 0)
+    points = max(history.trial_count - len(history.of("trial")), 0)
     confirmed = len(history.of("confirmation")) if history.confirms and not points else 0
-    ahead = 0 if confirmed else min(CONFIRMED + bool(history.edition.study.plan.first), history.wanted)
+    ahead = 0 if confirmed else min(CONFIRMED + bool(history.edition.study.plan.first), history.trial_count)
     return (points + ahead) * history.seeds
 
 

@@ -7,8 +7,8 @@ from pydantic import Field
 from trainables.spec import Spec
 
 
-class Orders(Spec):
-    """A user's orders for one command.
+class RunOptions(Spec):
+    """A user's options for one command.
 
     `home` and `tracking` say where (None: the defaults of service.home); `address`: "local" starts a Ray of our own,
     "auto" joins the cluster at hand. `adopt`: answers of older code count. Units: `hours` of wall-clock.

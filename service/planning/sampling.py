@@ -40,7 +40,7 @@ def propose(history: History, number: int) -> dict[str, Any]:
     return plan.space.point(edition.study.base, lambda name, coordinate: _suggest(asked, name, coordinate))
 
 
-class Judge:
+class EarlyStopper:
     """Successive halving of a search's first seeds. Hears each of their measurements once, in the journal's order.
 
     Source: Li et al. 2018 (ASHA), as Optuna's SuccessiveHalvingPruner. Differs: the first rung.
@@ -57,7 +57,7 @@ class Judge:
         self._trials: dict[int, optuna.Trial] = {}
         self._heard: dict[int, dict[int, float]] = {}
 
-    def hear(self, number: int, epoch: int, value: float) -> float | None:
+    def report(self, number: int, epoch: int, value: float) -> float | None:
         """Takes one measurement of a trial's first seed; the cut-off where it is to be stopped, else None."""
         heard = self._heard.setdefault(number, {})
         if epoch in heard:

@@ -16,7 +16,7 @@ from trainables.recipe import Run, Use
 
 
 @dataclass(frozen=True)
-class Give:
+class Assign:
     """Train this run next."""
 
     run: Run
@@ -24,14 +24,14 @@ class Give:
 
 
 @dataclass(frozen=True)
-class Inherit:
+class MarkDiverged:
     """A parent of this run diverged: so did it, untrained."""
 
     run: Run
 
 
 @dataclass(frozen=True)
-class Adopt:
+class RegisterParent:
     """A parent that no row stands for yet: list it. `use`: what its child needs it for."""
 
     parent: Run
@@ -67,28 +67,28 @@ class Done:
     """Nothing is left to do."""
 
 
-Action = Give | Inherit | Adopt | Propose | PlanArms | Confirm | Wait | Done
+Action = Assign | MarkDiverged | RegisterParent | Propose | PlanArms | Confirm | Wait | Done
 
 
-def next_action(history: History, flying: set[str]) -> Action:
+def next_action(history: History, in_flight: set[str]) -> Action:
     """The next thing to do, given the keys of the runs in flight."""
     plan = history.edition.study.plan
     if isinstance(plan, Ablation) and not history.of("trial"):
         return PlanArms()
     for trial, run in _wanted(history):
-        action = _towards(history, trial, run, flying)
+        action = _towards(history, trial, run, in_flight)
         if action is not None:
             return action
     if isinstance(plan, Ablation):
-        return Wait() if flying else Done()
-    if len(history.of("trial")) < history.wanted:
+        return Wait() if in_flight else Done()
+    if len(history.of("trial")) < history.trial_count:
         return Propose(len(history.of("trial")))
     if any(history.answer(trial).status == "open" for trial in history.of("trial")):
         return Wait()
     chosen = _to_confirm(history, plan)
     if chosen != history.confirms:
         return Confirm(chosen)
-    return Wait() if flying else Done()
+    return Wait() if in_flight else Done()
 
 
 def _wanted(history: History) -> Iterator[tuple[Trial, Run]]:
@@ -112,23 +112,23 @@ def _by_seed(history: History, trials: list[Trial]) -> Iterator[tuple[Trial, Run
         yield from zip(trials, runs, strict=True)
 
 
-def _towards(history: History, trial: Trial, run: Run, flying: set[str]) -> Action | None:
+def _towards(history: History, trial: Trial, run: Run, in_flight: set[str]) -> Action | None:
     """What brings this run nearer to its answer, or None where nothing can be done now."""
     state = history.state(run)
-    if state.answered or run.key in flying or history.given_up(run):
+    if state.answered or run.key in in_flight or history.given_up(run):
         return None
     rows: list[tuple[Trial, Run]] = []
     for use, parent in run.parents.items():
         row = next((other for other in history.of("parent") if other.recipe == parent.recipe), None)
         if row is None:
-            return Adopt(parent, use)
+            return RegisterParent(parent, use)
         rows.append((row, parent))
     statuses = {history.state(parent).status for _, parent in rows}
     if "diverged" in statuses:
-        return Inherit(run)
+        return MarkDiverged(run)
     if statuses <= {"completed"}:
-        return Give(run, trial)
-    actions = (_towards(history, row, parent, flying) for row, parent in rows)
+        return Assign(run, trial)
+    actions = (_towards(history, row, parent, in_flight) for row, parent in rows)
     return next((action for action in actions if action is not None), None)
 
 

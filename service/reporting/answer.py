@@ -90,7 +90,7 @@ def _missing(result: Findings) -> str:
     broken = [row for row in rows if row.answer.status == "incomplete"]
     old = stale(result)
     plan = result.edition.study.plan
-    asked = len(plan.arms) if isinstance(plan, Ablation) else result.history.wanted
+    asked = len(plan.arms) if isinstance(plan, Ablation) else result.history.trial_count
     wanted = max(asked - len(result.of("trial")), 0)
     said = [
         plural(wanted, "trial") + " not begun" if wanted else "",

@@ -44,7 +44,7 @@ def latest(home: Home, name: str) -> str:
     return named[-1]
 
 
-def settle(edition: Edition, home: Home, *, fresh: bool = False) -> Edition:
+def resolve_edition(edition: Edition, home: Home, *, fresh: bool = False) -> Edition:
     """The edition to run: the newest start of its id, or the next one where `fresh`.
 
     Raises: EditionError where the id stands for another definition, with the difference.
@@ -66,7 +66,7 @@ def settle(edition: Edition, home: Home, *, fresh: bool = False) -> Edition:
     return edition
 
 
-def keep(edition: Edition, home: Home) -> None:
+def save_edition(edition: Edition, home: Home) -> None:
     """Writes the edition down, as resolved."""
     write_whole(home.study(edition.id).study, json.dumps(edition.plain(), indent=1))
 

@@ -12,6 +12,7 @@ from statistics import fmean
 from typing import Any, Literal
 
 from search_spaces.study import Ablation, Edition, Search, Trial
+from service.storage.home import Home
 from service.storage.journal import (
     Adopted,
     Confirms,
@@ -23,8 +24,10 @@ from service.storage.journal import (
     Planned,
     Started,
     StoppedAt,
+    read,
 )
 from trainables.recipe import Recipe, Run
+from trainables.recipe.code_digest import CodeDigests
 
 RunStatus = Literal["missing", "running", "stopped", "failed", "completed", "diverged"]
 TrialStatus = Literal["open", "completed", "stopped", "diverged", "incomplete"]
@@ -89,7 +92,7 @@ class History:
         self.trials: list[Trial] = []
         self.confirms: tuple[int, ...] = ()
         self.seeds = edition.study.seeds
-        self.wanted = edition.study.plan.trials if isinstance(edition.study.plan, Search) else 0
+        self.trial_count = edition.study.plan.trials if isinstance(edition.study.plan, Search) else 0
         self.adopted: dict[str, str] = {}
         self.states: dict[tuple[str, str], RunState] = {}
         self.last: float | None = None
@@ -97,16 +100,22 @@ class History:
         self._codes: dict[str, str] = {}
         self._runs: dict[tuple[str, int], Run] = {}
         for fact in facts:
-            self.hear(fact)
+            self.add(fact)
 
-    def hear(self, fact: Fact) -> None:
+    @classmethod
+    def open(cls, home: Home, edition: Edition) -> History:
+        """The history of an edition as its journal has it, by today's code; empty where it was never run."""
+        codes = CodeDigests()
+        return cls(edition, lambda recipe: codes(recipe).digest, read(home.study(edition.id).journal)[0])
+
+    def add(self, fact: Fact) -> None:
         """Adds one fact."""
         self.last = fact.time
         match fact:
             case Planned():
                 self.trials.append(self._trial(fact))
             case Counts(seeds=seeds, trials=trials):
-                self.seeds, self.wanted = seeds, trials or 0
+                self.seeds, self.trial_count = seeds, trials or 0
                 for state in self.states.values():
                     state.failures = 0
             case Confirms(numbers=numbers):
@@ -116,13 +125,13 @@ class History:
             case _:
                 state = self.states.setdefault((fact.run, fact.code), RunState())
                 state.last = fact.time
-                _hear(state, fact)
+                _add(state, fact)
 
-    def ask(self, edition: Edition) -> None:
+    def raise_counts(self, edition: Edition) -> None:
         """Takes what an edition asks for, where it is more than what was asked before."""
         self.seeds = max(self.seeds, edition.study.seeds)
         if isinstance(edition.study.plan, Search):
-            self.wanted = max(self.wanted, edition.study.plan.trials)
+            self.trial_count = max(self.trial_count, edition.study.plan.trials)
 
     def code(self, run: Run) -> str:
         """The digest of the code that counts for a run: today's, or what was adopted."""
@@ -234,7 +243,7 @@ def ancestors(run: Run) -> Iterable[Run]:
         yield from ancestors(parent)
 
 
-def _hear(state: RunState, fact: Started | Measured | StoppedAt | FailedWith | Ended) -> None:
+def _add(state: RunState, fact: Started | Measured | StoppedAt | FailedWith | Ended) -> None:
     match fact:
         case Started(attempt=attempt, placement=placement):
             state.status, state.attempts, state.placement = "running", attempt, placement

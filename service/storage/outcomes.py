@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import Field
 
 from service.storage.home import Home
-from service.storage.whole_files import settle, write_whole
+from service.storage.whole_files import rename_durably, write_whole
 from trainables.recipe import Run
 from trainables.recipe.code_digest import CodeDigest
 from trainables.recipe.outcome import Answer, Diverged
@@ -70,6 +70,6 @@ class Outcomes:
         """Keeps an answer; its weights first, so that an answer is never without them. One that is there stays."""
         key, code = answered.run.key, answered.code.digest
         if weights is not None:
-            settle(weights, self.weights(key, code))
+            rename_durably(weights, self.weights(key, code))
         if not self.path(key, code).exists():
             write_whole(self.path(key, code), json.dumps(answered.plain(), indent=1))

@@ -14,10 +14,10 @@ def write_whole(path: Path, text: str) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    settle(aside, path)
+    rename_durably(aside, path)
 
 
-def settle(source: Path, target: Path) -> None:
+def rename_durably(source: Path, target: Path) -> None:
     """Renames a finished file to its place and makes the rename durable."""
     target.parent.mkdir(parents=True, exist_ok=True)
     os.replace(source, target)

@@ -13,20 +13,19 @@ from rich.console import Console
 from rich.table import Table
 
 from search_spaces import library
-from search_spaces.study import Ablation, Edition, Study
+from search_spaces.study import Ablation, Study
 from service.analysis.study_status import all_status, one_status
 from service.analysis.trial_rows import rows
-from service.planning.estimate import runs_in_words
-from service.planning.run_options import Orders
+from service.planning.estimate import WorkEstimate, runs_in_words
 from service.storage import editions
+from service.storage.check import Check
+from service.storage.history import History
 from service.storage.home import Home
-from service.storage.journal import read
 from service.terminal.live import table
 from trainables.spec import SpecError
 
 if TYPE_CHECKING:
-    from service.consistency import Check
-    from service.results import Result
+    from service.analysis.study_result import Findings
 
 WIDE = 200
 """Columns where no terminal says how many it has."""
@@ -171,39 +170,23 @@ def _ago(moment: float | None) -> str:
     return f"{int(seconds)} s ago"
 
 
-def plan(edition: Edition, orders: Orders, *, fresh: bool) -> None:
-    """What a command would run."""
-    from service.planning.estimate import plan as planned
-    from service.planning.placement import place
-    from service.run_study import machine
-    from service.storage.history import History
-    from service.storage.outcomes import Outcomes
-    from trainables.recipe.code_digest import CodeDigests
-
-    home = Home.find(orders.home)
-    settled = editions.settle(edition, home, fresh=fresh)
-    placement = place(
-        machine(orders), max_concurrent=orders.max_concurrent, threads=orders.threads, workers=orders.workers
-    )
-    codes = CodeDigests()
-    facts = read(home.study(settled.id).journal)[0]
-    history = History(settled, lambda recipe: codes(recipe).digest, facts)
-    history.ask(settled)
+def plan(history: History, estimate: WorkEstimate) -> None:
+    """What a command would run: the trials so far, and the estimate of the rest."""
     out = console()
     if history.trials:
-        out.print(table(rows(history, alive=False), settled))
-    for line in planned(history, Outcomes(home), placement).lines(settled.id):
+        out.print(table(rows(history, alive=False), history.edition))
+    for line in estimate.lines(history.edition.id):
         out.print(line, soft_wrap=True)
 
 
-def ending(result: Result, more: str) -> None:
-    """How a run ends: the table, the verdicts, and what to do next; `more` is the command for more seeds."""
+def ending(result: Findings, answer: str, more: str) -> None:
+    """How a run ends: the table, the answer, the verdicts, and what to do next; `more` is the command for more seeds."""
     out = console()
     edition = result.edition
     out.print()
     if not out.is_terminal:
         out.print(table(rows(result.history, alive=False), edition))
-    out.print(result.answer, soft_wrap=True)
+    out.print(answer, soft_wrap=True)
     for verdict in result.claims:
         out.print(
             f"[{COLORS[verdict.word]}]{verdict.word}[/] {str(verdict).removeprefix(verdict.word).lstrip(': ')}",

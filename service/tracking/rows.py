@@ -73,7 +73,7 @@ def study_row(history: History, runs: Iterable[Run], told: int, ended: Status) -
     values: dict[str, float] = {"progress/runs": len(answered), "progress/trials": _answered_trials(history)}
     tags = _tags(history, "study") | {
         "locus.seeds": str(history.seeds),
-        "locus.trials": str(history.wanted or len(history.of("trial"))),
+        "locus.trials": str(history.trial_count or len(history.of("trial"))),
         "mlflow.note.content": _note(edition),
     }
     best = _best(history)

@@ -203,7 +203,7 @@ class _Window:
 
     def hear(self, fact: Fact) -> None:
         """Folds one fact."""
-        self.history.hear(fact)
+        self.history.add(fact)
         self.told += 1
         match fact:
             case Planned() | Counts() | Confirms() | Adopted():

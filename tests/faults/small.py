@@ -15,7 +15,7 @@ from service.planning.placement import Placement
 from service.storage import editions
 from service.storage.home import Home
 from service.storage.journal import Fact, Journal
-from trainables.launch.job import Task
+from trainables.launch.job import Job
 from trainables.recipe import Recipe
 
 TINY = {
@@ -42,13 +42,13 @@ def conduct(
     home = Home(root)
     folder = home.study(edition.id)
     with Journal(folder.journal, folder.lock) as journal:
-        editions.keep(edition, home)
+        editions.save_edition(edition, home)
         driver = Driver(edition, home, journal, placement)
         driver.listeners.append(lambda fact: hear(driver, fact))
         driver.begin()
         first = driver.next()
-        if isinstance(first, Task):
-            cluster.conduct(driver, first)
+        if isinstance(first, Job):
+            cluster.run_on_tune(driver, first)
         return list(journal.facts)
 
 

@@ -62,12 +62,12 @@ def test_once_ends_each_run_at_its_next_report(terminal, on_pty):
     assert "Traceback" not in said + done.err
     told = facts(terminal.home, SLOW)
     assert not [fact for fact in told if fact.fact == "failed"]
-    flying = {fact.run for fact in told if fact.fact == "started"} - ended(told).keys()
-    assert flying
+    in_flight = {fact.run for fact in told if fact.fact == "started"} - ended(told).keys()
+    assert in_flight
     states = {place: row.status for place, row in rows(terminal, SLOW).items()}
     assert states["study", "", None] == "KILLED"
     assert set(states.values()) == {"KILLED"}
-    for run in flying:
+    for run in in_flight:
         checkpoints = list(Home(terminal.home).study(SLOW).root.glob(f"work/{run}/*/1/checkpoint.pt"))
         assert len(checkpoints) == 1
     assert left_after(running, GONE_S) == []

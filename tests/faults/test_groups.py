@@ -85,7 +85,7 @@ def test_a_killed_process_is_told_and_tried_again(tmp_path: Path):
 def test_the_reason_of_a_run_that_raises_is_its_own_error(tmp_path: Path, workers: int):
     def spoil(driver: Driver, fact: Fact) -> None:
         if isinstance(fact, Started):
-            (Path(driver.flying[fact.run].folder) / "checkpoint.pt").write_text("no checkpoint")
+            (Path(driver.in_flight[fact.run].folder) / "checkpoint.pt").write_text("no checkpoint")
 
     facts = conduct(tmp_path, edition({"none": {}}), Placement(max_concurrent=1, workers=workers), spoil)
     failures = of(facts, FailedWith)

@@ -102,7 +102,7 @@ def test_an_unnamed_call_is_known_by_what_it_asks(home, monkeypatch):
     from service import api as verbs
 
     asked = []
-    monkeypatch.setattr(verbs, "run", lambda study, **orders: asked.append(study))
+    monkeypatch.setattr(verbs, "run", lambda study, **options: asked.append(study))
     for low in (0.1, 0.1, 0.2):
         space = {"encoding.gamma": service.Real(low=low, high=30.0, log=True)}
         service.sweep({"encoding.kind": "fourier"}, space, trials=3)

@@ -20,7 +20,7 @@ from service.planning.placement import Placement
 from service.storage import editions
 from service.storage.home import Home
 from service.storage.journal import Journal
-from trainables.launch.job import Task
+from trainables.launch.job import Job
 from trainables.recipe import Recipe, Run
 from trainables.recipe.outcome import Diverged, Measurement
 
@@ -52,19 +52,19 @@ def cliff(run: Run) -> int | None:
 
 
 class Toy:
-    """Trains a driver's tasks. `fails(task, epoch)` says where a worker dies; `trained` counts epochs by key."""
+    """Trains a driver's jobs. `fails(job, epoch)` says where a worker dies; `trained` counts epochs by key."""
 
     def __init__(
         self,
         driver: Driver,
         chance: random.Random,
         max_concurrent: int = 1,
-        fails: Callable[[Task, int], bool] = lambda task, epoch: False,
+        fails: Callable[[Job, int], bool] = lambda job, epoch: False,
         cut: int | None = None,
     ) -> None:
         self.driver, self.chance, self.max_concurrent, self.fails, self.cut = driver, chance, max_concurrent, fails, cut
         self.trained: Counter[tuple[str, int]] = Counter()
-        self.workers: dict[str, tuple[Task, Iterator[Measurement | Diverged]]] = {}
+        self.workers: dict[str, tuple[Job, Iterator[Measurement | Diverged]]] = {}
         self.order: list[Run] = []
 
     def drive(self) -> Toy:
@@ -78,46 +78,46 @@ class Toy:
 
     def _fill(self) -> bool:
         while len(self.workers) < self.max_concurrent:
-            task = self.driver.next()
-            if not isinstance(task, Task):
-                return task is FINISHED
-            assert task.run.key not in self.workers, "one key twice at once"
-            assert all(Path(file).exists() for file in task.parents.values()), "a child before its parent's weights"
-            self.order.append(task.run)
-            self.workers[task.run.key] = (task, self._train(task))
+            job = self.driver.next()
+            if not isinstance(job, Job):
+                return job is FINISHED
+            assert job.run.key not in self.workers, "one key twice at once"
+            assert all(Path(file).exists() for file in job.parents.values()), "a child before its parent's weights"
+            self.order.append(job.run)
+            self.workers[job.run.key] = (job, self._train(job))
         return False
 
-    def _train(self, task: Task) -> Iterator[Measurement | Diverged]:
-        checkpoint = Path(task.folder) / "checkpoint.pt"
+    def _train(self, job: Job) -> Iterator[Measurement | Diverged]:
+        checkpoint = Path(job.folder) / "checkpoint.pt"
         done = int(checkpoint.read_text()) if checkpoint.exists() else 0
-        yield from (measure(task.run, epoch) for epoch in range(1, done + 1))
-        for epoch in range(done + 1, task.run.recipe.optimizer.epochs + 1):
-            if self.fails(task, epoch):
+        yield from (measure(job.run, epoch) for epoch in range(1, done + 1))
+        for epoch in range(done + 1, job.run.recipe.optimizer.epochs + 1):
+            if self.fails(job, epoch):
                 raise RuntimeError("the worker died")
-            self.trained[task.run.key, epoch] += 1
-            if epoch == cliff(task.run):
+            self.trained[job.run.key, epoch] += 1
+            if epoch == cliff(job.run):
                 yield Diverged(epoch=epoch, reason="train/loss not finite")
                 return
-            if epoch == task.run.recipe.optimizer.epochs:
-                (Path(task.folder) / "weights.pt").write_text(task.run.key)
+            if epoch == job.run.recipe.optimizer.epochs:
+                (Path(job.folder) / "weights.pt").write_text(job.run.key)
             if self.chance.random() < 0.6 or self.driver.stop:
                 checkpoint.write_text(str(epoch))
-            yield measure(task.run, epoch)
+            yield measure(job.run, epoch)
 
     def _advance(self, key: str) -> None:
-        task, epochs = self.workers[key]
+        job, epochs = self.workers[key]
         try:
             said = next(epochs, None)
         except RuntimeError as error:
-            self.driver.failed(task, str(error))
+            self.driver.on_failure(job, str(error))
             said = None
-        if said is not None and self.driver.heard(task, message(said)):
+        if said is not None and self.driver.on_result(job, message(said)):
             self._tick()
             return
         del self.workers[key]
         if said is not None and self.driver.stop:
-            self.driver.left(task)
-        assert key not in self.driver.flying
+            self.driver.release(job)
+        assert key not in self.driver.in_flight
         self._tick()
 
     def _tick(self) -> None:
@@ -133,19 +133,19 @@ def message(said: Measurement | Diverged) -> dict:
 
 
 @contextmanager
-def driving(home: Home, edition: Edition, **orders) -> Iterator[Driver]:
+def driving(home: Home, edition: Edition, **options) -> Iterator[Driver]:
     """A driver at work on an edition, as `service.conduct` sets it up."""
     folder = home.study(edition.id)
     with Journal(folder.journal, folder.lock) as journal:
-        editions.keep(edition, home)
-        driver = Driver(edition, home, journal, Placement(max_concurrent=2), **orders)
+        editions.save_edition(edition, home)
+        driver = Driver(edition, home, journal, Placement(max_concurrent=2), **options)
         driver.begin()
         yield driver
 
 
-def conduct(home: Home, edition: Edition, seed: int = 0, *, orders: dict | None = None, **toy) -> Toy | None:
+def conduct(home: Home, edition: Edition, seed: int = 0, *, options: dict | None = None, **toy) -> Toy | None:
     """One command: what is missing is trained; None where it was cut."""
-    with driving(home, edition, **(orders or {})) as driver:
+    with driving(home, edition, **(options or {})) as driver:
         try:
             return Toy(driver, random.Random(seed), **toy).drive()
         except CutError:

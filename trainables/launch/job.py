@@ -8,7 +8,7 @@ from trainables.recipe import Run, Use
 from trainables.spec import Spec
 
 
-class Task(Spec):
+class Job(Spec):
     """One attempt at one run."""
 
     run: Run

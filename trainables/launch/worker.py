@@ -1,4 +1,4 @@
-"""Trains one task under Ray: the only door to Ray Train.
+"""Trains one job under Ray: the only door to Ray Train.
 
 Workers 0: `work`, in Ray Train's local mode, in the process that calls; `report` takes one plain dictionary an epoch
 and does not return where the run is to end. Workers n: a `Group`, Ray Train's worker group with DDP (gloo on CPUs, NCCL
@@ -22,7 +22,7 @@ from ray.train.torch import TorchTrainer, get_device
 
 from trainables.launch.bridge import Bridge
 from trainables.launch.errors import WorkError, group_reason, sentence
-from trainables.launch.job import Task
+from trainables.launch.job import Job
 from trainables.recipe import Run
 from trainables.recipe.outcome import Diverged, Measurement
 
@@ -36,32 +36,32 @@ START_TRIES = 10
 """How often a group waits for its workers' resources, a minute each time, before its run fails."""
 
 
-def work(task: Task, report: Report) -> None:
-    """Trains a task to its end in this process, reporting epoch by epoch. Raises: WorkError."""
+def work(job: Job, report: Report) -> None:
+    """Trains a job to its end in this process, reporting epoch by epoch. Raises: WorkError."""
     from trainables.training.distributed import SOLO
 
     def say(said: Said) -> bool:
-        report(message(task.run, said, task))
+        report(message(job.run, said, job))
         return True
 
     def loop() -> None:
-        _train(task, task.device, SOLO, say)
+        _train(job, job.device, SOLO, say)
 
     TorchTrainer(loop, scaling_config=ray.train.ScalingConfig(num_workers=0)).fit()
 
 
 class Group:
-    """The workers that train one task together, begun when made: `next` until it gives None, and `close` at any time.
+    """The workers that train one job together, begun when made: `next` until it gives None, and `close` at any time.
 
     Ray Train's `fit` waits in a thread of its own; what rank 0 says comes over a `Bridge`. Closed, nothing is left:
     all ranks end after the epoch they are in, rank 0 writes its checkpoint, and their resources are given back.
     """
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, job: Job) -> None:
         self._bridge = ray.remote(num_cpus=0)(Bridge).remote()
         self._error: Exception | None = None
         self._answered = True
-        self._fit = threading.Thread(target=self._train, args=(task,), name="fit", daemon=True)
+        self._fit = threading.Thread(target=self._train, args=(job,), name="fit", daemon=True)
         self._fit.start()
 
     def next(self) -> dict[str, Any] | None:
@@ -83,30 +83,30 @@ class Group:
         self._fit.join()
         ray.kill(self._bridge)
 
-    def _train(self, task: Task) -> None:
+    def _train(self, job: Job) -> None:
         try:
-            _trainer(task, self._bridge).fit()
+            _trainer(job, self._bridge).fit()
         except Exception as error:  # told in the thread that asks
             self._error = error
         ray.get(self._bridge.close.remote())
 
 
-def _trainer(task: Task, bridge: Any) -> TorchTrainer:
+def _trainer(job: Job, bridge: Any) -> TorchTrainer:
     """Ray Train's own retries are off: an attempt is the driver's to count."""
-    cuda = task.device.startswith("cuda")
+    cuda = job.device.startswith("cuda")
     failures = ray.train.FailureConfig(max_failures=0, controller_failure_limit=START_TRIES, max_preemption_failures=0)
     return TorchTrainer(
-        lambda: _member(task, bridge),
+        lambda: _member(job, bridge),
         scaling_config=ray.train.ScalingConfig(
-            num_workers=task.workers,
+            num_workers=job.workers,
             use_gpu=cuda,
-            resources_per_worker={"CPU": task.threads} | ({"GPU": 1} if cuda else {}),
+            resources_per_worker={"CPU": job.threads} | ({"GPU": 1} if cuda else {}),
         ),
-        run_config=ray.train.RunConfig(name="group", storage_path=task.folder, failure_config=failures),
+        run_config=ray.train.RunConfig(name="group", storage_path=job.folder, failure_config=failures),
     )
 
 
-def _member(task: Task, bridge: Any) -> None:
+def _member(job: Job, bridge: Any) -> None:
     """One worker's part. Rank 0 speaks for all, and all hear the verdict."""
     import torch
     from torch.nn.parallel import DistributedDataParallel
@@ -116,28 +116,28 @@ def _member(task: Task, bridge: Any) -> None:
     context = ray.train.get_context()
     rank, size = context.get_world_rank(), context.get_world_size()
     team = Team(rank=rank, size=size, wrap=DistributedDataParallel) if size > 1 else SOLO
-    device = str(get_device()) if task.device.startswith("cuda") else task.device
+    device = str(get_device()) if job.device.startswith("cuda") else job.device
 
     def say(said: Said) -> bool:
-        on = rank > 0 or ray.get(bridge.say.remote(message(task.run, said, task)))
+        on = rank > 0 or ray.get(bridge.say.remote(message(job.run, said, job)))
         verdict = torch.tensor(int(on), device=device)
         if size > 1:
             torch.distributed.broadcast(verdict, src=0)
         return bool(verdict)
 
-    _train(task, device, team, say)
+    _train(job, device, team, say)
 
 
-def _train(task: Task, device: str, team: Team, say: Callable[[Said], bool]) -> None:
+def _train(job: Job, device: str, team: Team, say: Callable[[Said], bool]) -> None:
     """Trains while `say` says to go on; closed in any case, so that the checkpoint is written."""
     import torch
 
     from trainables.training.loop import train
 
-    torch.set_num_threads(task.threads)
-    parents = {use: Path(file) for use, file in task.parents.items()}
+    torch.set_num_threads(job.threads)
+    parents = {use: Path(file) for use, file in job.parents.items()}
     try:
-        with closing(train(task.run, Path(task.folder), device, parents=parents, team=team)) as epochs:
+        with closing(train(job.run, Path(job.folder), device, parents=parents, team=team)) as epochs:
             for said in epochs:
                 if not say(said):
                     return
@@ -145,7 +145,7 @@ def _train(task: Task, device: str, team: Team, say: Callable[[Said], bool]) -> 
         raise WorkError(sentence(error)) from error
 
 
-def message(run: Run, said: Said, task: Task) -> dict[str, Any]:
+def message(run: Run, said: Said, job: Job) -> dict[str, Any]:
     """What a worker says of an epoch, with the environment where the run ends.
 
     Plain values only: Tune flattens deeper ones.
@@ -155,11 +155,11 @@ def message(run: Run, said: Said, task: Task) -> dict[str, Any]:
         "epoch": said.epoch,
         "kind": "diverged" if isinstance(said, Diverged) else "measured",
         "said": said.model_dump_json(),
-        "environment": json.dumps(environment(task) if last else {}),
+        "environment": json.dumps(environment(job) if last else {}),
     }
 
 
-def environment(task: Task) -> dict[str, Any]:
+def environment(job: Job) -> dict[str, Any]:
     """Where a run trained: recorded, shown where mixed, never deciding."""
     import timm
     import torch
@@ -168,9 +168,9 @@ def environment(task: Task) -> dict[str, Any]:
         "python": platform.python_version(),
         "torch": torch.__version__,
         "timm": timm.__version__,
-        "device": torch.cuda.get_device_name() if task.device.startswith("cuda") else "cpu",
+        "device": torch.cuda.get_device_name() if job.device.startswith("cuda") else "cpu",
         "machine": platform.machine(),
-        "threads": task.threads,
-        "workers": task.workers,
+        "threads": job.threads,
+        "workers": job.workers,
         "commit": os.environ.get("LOCUS_COMMIT", ""),
     }

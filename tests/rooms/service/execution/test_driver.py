@@ -119,18 +119,18 @@ def test_a_killed_study_goes_on_where_it_stood(home: Home, cut: int) -> None:
 def test_a_resumed_run_takes_its_checkpoint_into_a_folder_of_its_own(home: Home) -> None:
     edition = arms()
     with driving(home, edition) as driver:
-        task = driver.next()
-        (Path(task.folder) / "checkpoint.pt").write_text("3")
-        driver.heard(task, {"kind": "measured", "said": measure(task.run, 1).model_dump_json(), "environment": "{}"})
+        job = driver.next()
+        (Path(job.folder) / "checkpoint.pt").write_text("3")
+        driver.on_result(job, {"kind": "measured", "said": measure(job.run, 1).model_dump_json(), "environment": "{}"})
     with driving(home, edition) as driver:
         again = driver.next()
-        assert (again.run, again.attempt) == (task.run, 2)
-        assert again.folder != task.folder
+        assert (again.run, again.attempt) == (job.run, 2)
+        assert again.folder != job.folder
         assert (Path(again.folder) / "checkpoint.pt").read_text() == "3"
         toy = Toy(driver, random.Random(0))
         toy.workers[again.run.key] = (again, toy._train(again))
         toy.drive()
-    assert min(epoch for key, epoch in toy.trained if key == task.run.key) == 4
+    assert min(epoch for key, epoch in toy.trained if key == job.run.key) == 4
 
 
 def test_a_stopped_driver_gives_nothing_and_each_run_ends_at_its_next_report(home: Home) -> None:
@@ -143,7 +143,7 @@ def test_a_stopped_driver_gives_nothing_and_each_run_ends_at_its_next_report(hom
         stop.asked = True
         assert driver.next() is FINISHED
         toy.drive()
-        assert not driver.flying
+        assert not driver.in_flight
     kept = list(home.study(edition.id).root.glob("work/*/*/*/checkpoint.pt"))
     assert len(kept) == 2
     assert set(conduct(home, edition).trained.values()) == {1}
@@ -225,7 +225,7 @@ def test_a_study_that_keeps_nothing_keeps_nothing(home: Home) -> None:
 def test_a_failing_run_is_tried_twice_and_left_to_the_next_command(home: Home) -> None:
     edition = arms()
     bad = edition.arms()[1].runs(2)[0].key
-    toy = conduct(home, edition, fails=lambda task, epoch: task.run.key == bad and epoch == 3)
+    toy = conduct(home, edition, fails=lambda job, epoch: job.run.key == bad and epoch == 3)
     assert [run.key for run in toy.order].count(bad) == 2
     assert len(facts(home, edition, Ended)) == 5
     assert [fact.reason for fact in facts(home, edition, FailedWith)] == ["the worker died"] * 2
@@ -238,15 +238,15 @@ def test_a_lost_node_is_no_attempt(home: Home) -> None:
     edition = arms()
     with driving(home, edition) as driver:
         for attempt in range(1, 6):
-            task = driver.next()
-            assert (task.run, task.attempt) == (edition.arms()[0].runs(1)[0], attempt)
-            driver.failed(task, "the node is gone", lost=True)
+            job = driver.next()
+            assert (job.run, job.attempt) == (edition.arms()[0].runs(1)[0], attempt)
+            driver.on_failure(job, "the node is gone", lost=True)
 
 
 def test_the_confirmation_is_done_without_a_trial_that_failed(home: Home) -> None:
     edition = search(6)
     bad = edition.trial(0, {"encoding.gamma": 2.5}).runs(1)[0].key
-    conduct(home, edition, fails=lambda task, epoch: task.run.key == bad)
+    conduct(home, edition, fails=lambda job, epoch: job.run.key == bad)
     assert 0 not in facts(home, edition, Confirms)[-1].numbers
 
 
@@ -309,7 +309,7 @@ def test_a_diverged_parent_makes_its_children_diverged_untrained(home: Home) -> 
 def test_a_failed_parent_blocks_its_children_and_nothing_else(home: Home) -> None:
     edition = arms(STARTS)
     parent = edition.arms()[1].runs(1)[0].needs()[0].key
-    toy = conduct(home, edition, max_concurrent=2, fails=lambda task, epoch: task.run.key == parent)
+    toy = conduct(home, edition, max_concurrent=2, fails=lambda job, epoch: job.run.key == parent)
     assert len(facts(home, edition, Ended)) == 12 - 3
     assert [run.key for run in toy.order].count(parent) == 2
     assert len({run.key for run in conduct(home, edition).order}) == 3
@@ -344,7 +344,7 @@ def test_adopted_answers_count_and_stay_counted(home: Home, other_code) -> None:
     edition = arms()
     conduct(home, edition)
     other_code()
-    assert not conduct(home, edition, orders={"adopt": True}).trained
+    assert not conduct(home, edition, options={"adopt": True}).trained
     assert len(facts(home, edition, Adopted)) == 4
     assert not conduct(home, edition).trained
 
@@ -354,7 +354,7 @@ def test_where_todays_code_has_an_answer_none_is_adopted(home: Home, other_code)
     other_code()
     conduct(home, arms())
     other = arms(name="others")
-    assert not conduct(home, other, orders={"adopt": True}).trained
+    assert not conduct(home, other, options={"adopt": True}).trained
     assert not facts(home, other, Adopted)
 
 
@@ -365,7 +365,7 @@ def test_what_cannot_be_adopted_is_trained_by_todays_code(home: Home, other_code
     code = next(fact.code for fact in facts(home, edition, Ended) if fact.run == old.key)
     Outcomes(home).weights(old.key, code).unlink()
     other_code()
-    toy = conduct(home, edition, orders={"adopt": True})
+    toy = conduct(home, edition, options={"adopt": True})
     assert [run.key for run in toy.order] == [old.key]
     assert [fact.code for fact in facts(home, edition, Ended) if fact.run == old.key][-1] != code
     assert len(facts(home, edition, Adopted)) == 3

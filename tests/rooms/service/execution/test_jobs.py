@@ -14,7 +14,7 @@ from search_spaces.library import find
 from search_spaces.study import Edition
 from service.execution import jobs
 from service.execution.jobs import JobError
-from service.planning.run_options import Orders
+from service.planning.run_options import RunOptions
 
 CLOSED = "http://127.0.0.1:9"
 
@@ -49,42 +49,42 @@ def server(status: int, **said):
 def test_a_cluster_that_is_not_there_is_known_within_seconds(edition):
     begun = time.monotonic()
     with pytest.raises(JobError, match=rf"no Ray cluster answers at {CLOSED}"):
-        jobs.submit(edition, Orders(), CLOSED)
+        jobs.submit(edition, RunOptions(), CLOSED)
     assert time.monotonic() - begun < jobs.ANSWER_S + 1
 
 
 @pytest.mark.parametrize("address", ["head:8265", "ray://head:10001", "auto", ""])
 def test_an_address_is_a_url(edition, address):
     with pytest.raises(JobError, match="--address must be the URL"):
-        jobs.submit(edition, Orders(), address)
+        jobs.submit(edition, RunOptions(), address)
 
 
 def test_another_ray_is_refused_with_both_versions(edition):
     said = r"has ray 2\.41\.0, here is ray 2\.60\.\d; use the same"
     with server(200, ray_version="2.41.0", version="4") as address, pytest.raises(JobError, match=said):
-        jobs.submit(edition, Orders(), address)
+        jobs.submit(edition, RunOptions(), address)
 
 
 def test_a_missing_token_is_one_line(edition):
     with server(401) as address, pytest.raises(JobError, match="RAY_AUTH_TOKEN_PATH") as info:
-        jobs.submit(edition, Orders(), address)
+        jobs.submit(edition, RunOptions(), address)
     assert "\n" not in str(info.value)
 
 
 @pytest.mark.parametrize("tracking", ["https://me:secret@mlflow", "https://token@mlflow:443/x"])
 def test_credentials_do_not_travel(edition, tracking):
     with pytest.raises(JobError, match="no credentials") as info:
-        jobs.submit(edition, Orders(tracking=tracking), CLOSED)
+        jobs.submit(edition, RunOptions(tracking=tracking), CLOSED)
     assert "secret" not in str(info.value)
 
 
 def test_a_job_carries_the_packages_and_the_study_and_nothing_else(edition, tmp_path: Path):
-    orders = Orders(home="/shared/locus", max_concurrent=2)
-    jobs._pack(tmp_path, edition, orders, fresh=True)
+    options = RunOptions(home="/shared/locus", max_concurrent=2)
+    jobs._pack(tmp_path, edition, options, fresh=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*jobs.PACKAGES, "study.json"])
     sent = json.loads((tmp_path / "study.json").read_text())
     assert Edition.read(sent["edition"]) == edition
-    assert Orders.read(sent["orders"]) == orders
+    assert RunOptions.read(sent["options"]) == options
     assert sent["fresh"] is True
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert {path.suffix for path in files} <= {".py", ".json", ".css", ".j2", ".typed"}
@@ -100,7 +100,7 @@ def test_a_submission_id_is_new_and_plain():
 def test_a_jobs_environment_holds_no_secret(monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.setenv("RAY_AUTH_TOKEN", "secret")
-    said = jobs._environment(Orders(home="/shared/locus"))
+    said = jobs._environment(RunOptions(home="/shared/locus"))
     assert said["RAY_JOB_STOP_SIGNAL"] == "SIGINT"
     assert said["LOCUS_HOME"] == "/shared/locus"
     assert "secret" not in str(said)

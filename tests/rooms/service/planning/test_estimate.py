@@ -8,7 +8,7 @@ import pytest
 
 from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Edition, Halving, Search, Study
-from service.planning.estimate import Plan, clock, plan
+from service.planning.estimate import WorkEstimate, clock, estimate_work
 from service.planning.placement import Placement
 from service.storage.history import History
 from service.storage.home import Home
@@ -33,14 +33,10 @@ def search(trials: int = 7, seeds: int = 3) -> Edition:
     return Study(name="reach", question="?", base=BASE, plan=plan, seeds=seeds).at()
 
 
-def planned(home: Home, edition: Edition, max_concurrent: int = 2, **orders) -> Plan:
-    from service.storage.journal import read
-
-    codes = CodeDigests()
-    facts = read(home.study(edition.id).journal)[0]
-    history = History(edition, lambda recipe: codes(recipe).digest, facts)
-    history.ask(edition)
-    return plan(history, Outcomes(home), Placement(max_concurrent=max_concurrent), **orders)
+def planned(home: Home, edition: Edition, max_concurrent: int = 2, **options) -> WorkEstimate:
+    history = History.open(home, edition)
+    history.raise_counts(edition)
+    return estimate_work(history, Outcomes(home), Placement(max_concurrent=max_concurrent), **options)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from trainables.spec import SpecError
 
 
 @pytest.mark.parametrize(
-    ("machine", "orders", "max_concurrent", "device"),
+    ("machine", "options", "max_concurrent", "device"),
     [
         (Machine(cores=2), {}, 2, "cpu"),
         (Machine(cores=7), {"threads": 2}, 3, "cpu"),
@@ -18,14 +18,14 @@ from trainables.spec import SpecError
         (Machine(cores=3, gpus=8), {}, 3, "cuda"),
     ],
 )
-def test_as_many_runs_as_fit(machine: Machine, orders: dict, max_concurrent: int, device: str) -> None:
-    placement = place(machine, **orders)
+def test_as_many_runs_as_fit(machine: Machine, options: dict, max_concurrent: int, device: str) -> None:
+    placement = place(machine, **options)
     assert (placement.max_concurrent, placement.device) == (max_concurrent, device)
     assert placement.max_concurrent * placement.cores <= machine.cores
 
 
 @pytest.mark.parametrize(
-    ("machine", "orders", "said"),
+    ("machine", "options", "said"),
     [
         (Machine(cores=2), {"max_concurrent": 3}, "max-concurrent must be at most 2 with 2 cores and 1 a run, got 3"),
         (Machine(cores=2), {"threads": 3}, "a run of 1 x 3 threads must fit 2 cores, got 3"),
@@ -35,9 +35,9 @@ def test_as_many_runs_as_fit(machine: Machine, orders: dict, max_concurrent: int
         (Machine(cores=8), {"threads": 0}, "threads must be 1 or more, got 0"),
     ],
 )
-def test_what_does_not_fit_is_refused(machine: Machine, orders: dict, said: str) -> None:
+def test_what_does_not_fit_is_refused(machine: Machine, options: dict, said: str) -> None:
     with pytest.raises(SpecError) as caught:
-        place(machine, **orders)
+        place(machine, **options)
     assert str(caught.value) == said
 
 

@@ -1,4 +1,4 @@
-"""The sampler and the judge: what they are told, and that a journal gives them back as they were."""
+"""The sampler and the stopper: what they are told, and that a journal gives them back as they were."""
 
 import json
 import shutil
@@ -9,7 +9,7 @@ from optuna.trial import TrialState
 
 from search_spaces.space import Choice, Integer, Real, Space, Subset
 from search_spaces.study import Edition, Halving, Search, Study
-from service.planning.sampling import Judge, _told, propose
+from service.planning.sampling import EarlyStopper, _told, propose
 from service.storage.history import History, TrialAnswer
 from service.storage.home import Home
 from service.storage.journal import Planned, StoppedAt, read
@@ -105,12 +105,12 @@ def rungs(first: int, factor: int, epochs: int) -> list[int]:
 @pytest.mark.parametrize(("epochs", "factor"), [(9, 3), (10, 2), (7, 4), (30, 2), (1, 3), (2, 3)])
 def test_halving_keeps_the_best_share_at_each_rung(epochs: int, factor: int) -> None:
     """Against a loop of our own: rungs from a third of the epochs on, at each the best 1/factor of those heard."""
-    judge, heard = Judge(search(epochs=epochs, factor=factor)), {}
+    stopper, heard = EarlyStopper(search(epochs=epochs, factor=factor)), {}
     first = -(-epochs // 3)
     values = [((7 * number + 3) % 17) / 17 for number in range(17)]
     for number, level in enumerate(values):
         for epoch in range(1, epochs + 1):
-            cutoff = judge.hear(number, epoch, level + epoch / 100)
+            cutoff = stopper.report(number, epoch, level + epoch / 100)
             if epoch not in rungs(first, factor, epochs + 1):
                 assert cutoff is None
                 continue
@@ -123,17 +123,17 @@ def test_halving_keeps_the_best_share_at_each_rung(epochs: int, factor: int) -> 
 
 
 def test_the_first_rung_stands_at_a_third_of_the_epochs() -> None:
-    judge = Judge(search(epochs=10))
-    assert [judge.hear(0, epoch, 0.9) for epoch in range(1, 5)] == [None] * 4
-    assert [judge.hear(1, epoch, 0.1) for epoch in range(1, 4)] == [None] * 3
-    assert judge.hear(1, 4, 0.1) == 0.9
+    stopper = EarlyStopper(search(epochs=10))
+    assert [stopper.report(0, epoch, 0.9) for epoch in range(1, 5)] == [None] * 4
+    assert [stopper.report(1, epoch, 0.1) for epoch in range(1, 4)] == [None] * 3
+    assert stopper.report(1, 4, 0.1) == 0.9
 
 
 def test_a_measurement_is_heard_once() -> None:
-    judge = Judge(search(epochs=3))
-    judge.hear(0, 1, 0.5)
-    assert judge.hear(1, 1, 0.4) == 0.5
-    assert judge.hear(1, 1, 0.4) is None
+    stopper = EarlyStopper(search(epochs=3))
+    stopper.report(0, 1, 0.5)
+    assert stopper.report(1, 1, 0.4) == 0.5
+    assert stopper.report(1, 1, 0.4) is None
 
 
 @pytest.mark.parametrize(

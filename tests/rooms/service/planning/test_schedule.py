@@ -8,7 +8,17 @@ from hypothesis import strategies as st
 
 from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Edition, Halving, Search, Study, Trial
-from service.planning.schedule import Adopt, Confirm, Done, Give, Inherit, PlanArms, Propose, Wait, next_action
+from service.planning.schedule import (
+    Assign,
+    Confirm,
+    Done,
+    MarkDiverged,
+    PlanArms,
+    Propose,
+    RegisterParent,
+    Wait,
+    next_action,
+)
 from service.storage.history import History
 from service.storage.journal import Confirms, Counts, Ended, FailedWith, Measured, Planned, Started, StoppedAt
 from trainables.encodings import Fourier
@@ -48,35 +58,35 @@ class Situation:
     def __init__(self, edition: Edition) -> None:
         self.edition = edition
         self.history = History(edition, lambda recipe: "code")
-        self.hear(Counts(seeds=edition.study.seeds, trials=getattr(edition.study.plan, "trials", None)))
+        self.add(Counts(seeds=edition.study.seeds, trials=getattr(edition.study.plan, "trials", None)))
 
-    def hear(self, *facts) -> None:
+    def add(self, *facts) -> None:
         for fact in facts:
-            self.history.hear(fact)
+            self.history.add(fact)
 
     def plan(self, gamma: float, role: str = "trial", number: int | None = None) -> Trial:
         trials = self.history.of(role)
         values = {"encoding.gamma": gamma}
         number = len(trials) if number is None else number
-        self.hear(Planned(role=role, number=number, name=str(gamma), values=values))
+        self.add(Planned(role=role, number=number, name=str(gamma), values=values))
         return self.history.of(role)[-1]
 
     def end(self, run: Run, value: float = 0.9, outcome: str = "completed", epoch: int = 4) -> None:
         known = {"run": run.key, "code": "code"}
-        self.hear(Measured(**known, epoch=epoch, values={"val/accuracy": value}))
-        self.hear(Ended(**known, outcome=outcome, epoch=epoch))
+        self.add(Measured(**known, epoch=epoch, values={"val/accuracy": value}))
+        self.add(Ended(**known, outcome=outcome, epoch=epoch))
 
     def stop(self, run: Run, epoch: int = 2) -> None:
         known = {"run": run.key, "code": "code"}
-        self.hear(Measured(**known, epoch=epoch, values={"val/accuracy": 0.5}))
-        self.hear(StoppedAt(**known, epoch=epoch, cutoff=0.7))
+        self.add(Measured(**known, epoch=epoch, values={"val/accuracy": 0.5}))
+        self.add(StoppedAt(**known, epoch=epoch, cutoff=0.7))
 
     def fail(self, run: Run, times: int = 1) -> None:
         for _ in range(times):
-            self.hear(FailedWith(run=run.key, code="code", reason="out of memory"))
+            self.add(FailedWith(run=run.key, code="code", reason="out of memory"))
 
-    def next(self, *flying: Run):
-        return next_action(self.history, {run.key for run in flying})
+    def next(self, *in_flight: Run):
+        return next_action(self.history, {run.key for run in in_flight})
 
 
 def test_a_search_proposes_then_trains_then_proposes() -> None:
@@ -84,10 +94,10 @@ def test_a_search_proposes_then_trains_then_proposes() -> None:
     assert now.next() == Propose(0)
     trial = now.plan(2.5)
     first, second = trial.runs(2)
-    assert now.next() == Give(first, trial)
+    assert now.next() == Assign(first, trial)
     assert now.next(first) == Propose(1), "another point while the first seed is in flight"
     now.end(first)
-    assert now.next() == Give(second, trial), "a survivor gets its other seeds"
+    assert now.next() == Assign(second, trial), "a survivor gets its other seeds"
     now.end(second)
     assert now.next() == Propose(1)
 
@@ -105,11 +115,11 @@ def test_a_failed_run_is_tried_again_once() -> None:
     trial = now.plan(2.5)
     first = trial.runs(1)[0]
     now.fail(first)
-    assert now.next() == Give(first, trial)
+    assert now.next() == Assign(first, trial)
     now.fail(first)
     assert now.next() == Done(), "left to the next command"
-    now.hear(Counts(seeds=2, trials=1))
-    assert now.next() == Give(first, trial)
+    now.add(Counts(seeds=2, trials=1))
+    assert now.next() == Assign(first, trial)
 
 
 def finished(trials: int = 4) -> Situation:
@@ -125,11 +135,11 @@ def test_the_best_are_confirmed_best_first_and_without_doubles() -> None:
     assert now.next() == Confirm((2, 0, 3)), "8.0 and 2.5 stand nearest to 8"
     for number in (0, 2, 3):
         now.plan(POINTS[number], "confirmation", number)
-    now.hear(Confirms(numbers=(2, 0, 3)))
+    now.add(Confirms(numbers=(2, 0, 3)))
     runs = [trial.runs(2) for trial in now.history.of("confirmation")]
-    assert now.next() == Give(runs[0][0], now.history.of("confirmation")[0])
+    assert now.next() == Assign(runs[0][0], now.history.of("confirmation")[0])
     now.end(runs[0][0])
-    assert now.next() == Give(runs[1][0], now.history.of("confirmation")[1]), "seeds outermost"
+    assert now.next() == Assign(runs[1][0], now.history.of("confirmation")[1]), "seeds outermost"
     for run in [*runs[0][1:], *runs[1], *runs[2]]:
         now.end(run)
     assert now.next() == Done()
@@ -138,7 +148,7 @@ def test_the_best_are_confirmed_best_first_and_without_doubles() -> None:
 def test_no_choice_before_the_last_trial_has_ended() -> None:
     now = finished()
     late = now.plan(5.0)
-    now.hear(Counts(seeds=2, trials=5))
+    now.add(Counts(seeds=2, trials=5))
     assert now.next(late.runs(1)[0]) == Wait()
 
 
@@ -147,14 +157,14 @@ def test_an_extension_that_changes_the_choice_confirms_the_new_ones() -> None:
     for number in (0, 2, 3):
         for run in now.plan(POINTS[number], "confirmation", number).runs(2):
             now.end(run)
-    now.hear(Confirms(numbers=(2, 0, 3)), Counts(seeds=2, trials=5))
+    now.add(Confirms(numbers=(2, 0, 3)), Counts(seeds=2, trials=5))
     assert now.next() == Propose(4)
     for run in now.plan(5.0).runs(2):
         now.end(run, value=2.0)
     assert now.next() == Confirm((4, 2, 0))
     fresh = now.plan(5.0, "confirmation", 4)
-    now.hear(Confirms(numbers=(4, 2, 0)))
-    assert now.next() == Give(fresh.runs(1)[0], fresh)
+    now.add(Confirms(numbers=(4, 2, 0)))
+    assert now.next() == Assign(fresh.runs(1)[0], fresh)
 
 
 def test_the_papers_point_is_confirmed_even_where_it_was_stopped() -> None:
@@ -176,7 +186,7 @@ def planned(some: dict | None = None) -> Situation:
     now = Situation(arms(some))
     assert now.next() == PlanArms()
     for arm in now.edition.arms():
-        now.hear(Planned(role="trial", number=arm.number, name=arm.name, values=arm.values))
+        now.add(Planned(role="trial", number=arm.number, name=arm.name, values=arm.values))
     return now
 
 
@@ -184,13 +194,13 @@ def test_an_ablation_runs_seeds_outermost() -> None:
     now = planned({"none": {"encoding.kind": "none"}, "near": {"encoding.gamma": 1.0}})
     one, two = now.history.of("trial")
     order = [one.runs(2)[0], two.runs(2)[0], one.runs(2)[1], two.runs(2)[1]]
-    assert next_action(now.history, {run.key for run in order[:2]}) == Give(order[2], one)
+    assert next_action(now.history, {run.key for run in order[:2]}) == Assign(order[2], one)
     for run in order:
         assert now.next().run == run
         now.end(run)
     assert now.next() == Done()
-    now.hear(Counts(seeds=3))
-    assert now.next() == Give(one.runs(3)[2], one)
+    now.add(Counts(seeds=3))
+    assert now.next() == Assign(one.runs(3)[2], one)
 
 
 def test_a_parent_is_listed_then_trained_then_its_children() -> None:
@@ -198,13 +208,13 @@ def test_a_parent_is_listed_then_trained_then_its_children() -> None:
     alone, child = (trial.runs(1)[0] for trial in now.history.of("trial"))
     now.end(alone)
     (parent,) = child.needs()
-    assert now.next() == Adopt(parent, "init")
-    now.hear(Planned(role="parent", number=1, name="p", values={"key": parent.key}))
+    assert now.next() == RegisterParent(parent, "init")
+    now.add(Planned(role="parent", number=1, name="p", values={"key": parent.key}))
     row = now.history.of("parent")[0]
-    assert now.next() == Give(parent, row)
+    assert now.next() == Assign(parent, row)
     assert now.next(parent).run == now.history.of("trial")[0].runs(2)[1], "the next seed meanwhile"
     now.end(parent)
-    assert now.next() == Give(child, now.history.of("trial")[1])
+    assert now.next() == Assign(child, now.history.of("trial")[1])
 
 
 def test_a_diverged_parent_is_inherited_a_failed_one_blocks() -> None:
@@ -212,9 +222,9 @@ def test_a_diverged_parent_is_inherited_a_failed_one_blocks() -> None:
     for run in now.history.of("trial")[0].runs(2):
         now.end(run)
     child = now.history.of("trial")[1].runs(2)
-    now.hear(Planned(role="parent", number=1, name="p", values={"key": child[0].needs()[0].key}))
+    now.add(Planned(role="parent", number=1, name="p", values={"key": child[0].needs()[0].key}))
     now.end(child[0].needs()[0], outcome="diverged")
-    assert now.next() == Inherit(child[0])
+    assert now.next() == MarkDiverged(child[0])
     now.end(child[0], outcome="diverged", epoch=0)
     now.fail(child[1].needs()[0], times=2)
     assert now.next() == Done()
@@ -227,15 +237,15 @@ def test_all_parents_come_first_and_any_that_diverged_is_inherited() -> None:
     pupil = now.history.of("trial")[0].runs(1)[0]
     start, teacher = pupil.needs()
     for number, (use, parent) in enumerate(pupil.parents.items(), start=1):
-        assert now.next() == Adopt(parent, use)
-        now.hear(Planned(role="parent", number=number, name=use, values={"key": parent.key}))
+        assert now.next() == RegisterParent(parent, use)
+        now.add(Planned(role="parent", number=number, name=use, values={"key": parent.key}))
     rows = now.history.of("parent")
-    assert now.next() == Give(start, rows[0])
-    assert now.next(start) == Give(teacher, rows[1]), "both may train at once"
+    assert now.next() == Assign(start, rows[0])
+    assert now.next(start) == Assign(teacher, rows[1]), "both may train at once"
     now.end(start)
     assert now.next(teacher).run.seed == 1, "the next seed's parents meanwhile"
     now.end(teacher, outcome="diverged")
-    assert now.next() == Inherit(pupil)
+    assert now.next() == MarkDiverged(pupil)
 
 
 class World(Situation):
@@ -244,7 +254,7 @@ class World(Situation):
     def __init__(self, edition: Edition, seed: int, max_concurrent: int) -> None:
         super().__init__(edition)
         self.chance, self.max_concurrent = random.Random(seed), max_concurrent
-        self.flying: dict[str, Run] = {}
+        self.in_flight: dict[str, Run] = {}
         self.given: list[Run] = []
         self.fates: dict[str, str] = {}
 
@@ -255,23 +265,23 @@ class World(Situation):
 
     def step(self) -> bool:
         """One decision or one end; False where nothing is left."""
-        if len(self.flying) < self.max_concurrent:
-            action = next_action(self.history, set(self.flying))
+        if len(self.in_flight) < self.max_concurrent:
+            action = next_action(self.history, set(self.in_flight))
             if isinstance(action, Done):
-                assert not self.flying
+                assert not self.in_flight
                 return False
             if not isinstance(action, Wait):
                 self.act(action)
                 return True
-            assert self.flying, "waits for nothing"
-        self.land(self.flying.pop(self.chance.choice(sorted(self.flying))))
+            assert self.in_flight, "waits for nothing"
+        self.land(self.in_flight.pop(self.chance.choice(sorted(self.in_flight))))
         return True
 
     def act(self, action) -> None:
         match action:
             case PlanArms():
                 for arm in self.edition.arms():
-                    self.hear(Planned(role="trial", number=arm.number, name=arm.name, values=arm.values))
+                    self.add(Planned(role="trial", number=arm.number, name=arm.name, values=arm.values))
             case Propose(number=number):
                 self.plan(round(self.chance.uniform(0.2, 20), 3))
                 assert number == len(self.history.of("trial")) - 1
@@ -279,26 +289,26 @@ class World(Situation):
                 known = {trial.number for trial in self.history.of("confirmation")}
                 for number in sorted(set(numbers) - known):
                     self.plan(self.history.of("trial")[number].values["encoding.gamma"], "confirmation", number)
-                self.hear(Confirms(numbers=numbers))
-            case Adopt(parent=parent):
+                self.add(Confirms(numbers=numbers))
+            case RegisterParent(parent=parent):
                 number = len(self.history.of("parent")) + 1
-                self.hear(Planned(role="parent", number=number, name="p", values={"key": parent.key}))
-            case Inherit(run=run):
+                self.add(Planned(role="parent", number=number, name="p", values={"key": parent.key}))
+            case MarkDiverged(run=run):
                 assert "diverged" in {self.history.state(parent).status for parent in run.needs()}
                 self.end(run, outcome="diverged", epoch=0)
-            case Give(run=run, trial=trial):
+            case Assign(run=run, trial=trial):
                 self.give(run, trial)
 
     def give(self, run: Run, trial: Trial) -> None:
-        assert run.key not in self.flying
+        assert run.key not in self.in_flight
         assert not self.history.state(run).answered
         assert all(self.history.state(parent).status == "completed" for parent in run.needs())
         tries = sum(one.key == run.key for one in self.given)
         assert tries < 2
         assert tries == 0 or self.fate(run) in ("broken", "flaky")
         self.given.append(run)
-        self.flying[run.key] = run
-        self.hear(Started(run=run.key, code="code", attempt=tries + 1, seed=run.seed, label=trial.label))
+        self.in_flight[run.key] = run
+        self.add(Started(run=run.key, code="code", attempt=tries + 1, seed=run.seed, label=trial.label))
 
     def land(self, run: Run) -> None:
         fate, value = self.fate(run), random.Random(run.key).random()

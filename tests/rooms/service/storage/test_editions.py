@@ -26,12 +26,12 @@ def home(tmp_path: Path) -> Home:
 
 
 def touch(home: Home, kept: Edition, moment: float) -> None:
-    editions.keep(kept, home)
+    editions.save_edition(kept, home)
     os.utime(home.study(kept.id).study, (moment, moment))
 
 
 def test_an_edition_comes_back_as_kept(home: Home) -> None:
-    editions.keep(edition(), home)
+    editions.save_edition(edition(), home)
     assert editions.stored(home, "arms@base") == edition()
     with pytest.raises(EditionError, match=r"no study 'arms@cpu' in .*; known: arms@base"):
         editions.stored(home, "arms@cpu")
@@ -51,16 +51,16 @@ def test_a_bare_name_is_its_latest_edition(home: Home) -> None:
 
 
 def test_a_definition_may_not_change_under_its_id(home: Home) -> None:
-    editions.keep(edition(), home)
-    assert editions.settle(edition(question="Really?", seeds=9), home).id == "arms@base"
+    editions.save_edition(edition(), home)
+    assert editions.resolve_edition(edition(question="Really?", seeds=9), home).id == "arms@base"
     with pytest.raises(EditionError) as caught:
-        editions.settle(edition(gamma=3.5), home)
+        editions.resolve_edition(edition(gamma=3.5), home)
     assert str(caught.value) == (
         "arms@base stands for another definition here: base.encoding.gamma was the default, is 3.5. "
         "--fresh starts arms@base.2, --as WORD another edition"
     )
     with pytest.raises(EditionError, match=r"plan.arms.far.encoding.gamma was 9.0, is 8.0"):
-        editions.settle(edition(arms={"near": {}, "far": {"encoding.gamma": 8.0}}), home)
+        editions.resolve_edition(edition(arms={"near": {}, "far": {"encoding.gamma": 8.0}}), home)
     values = {
         "encoding.gamma": 3.0,
         "optimizer.lr": 0.1,
@@ -70,26 +70,26 @@ def test_a_definition_may_not_change_under_its_id(home: Home) -> None:
     }
     changed = edition(base=edition().study.base.put(values))
     with pytest.raises(EditionError, match=r" and 2 more\. --fresh"):
-        editions.settle(changed, home)
+        editions.resolve_edition(changed, home)
 
 
 def test_a_fresh_start_is_the_next_edition_and_the_newest_is_gone_on_with(home: Home) -> None:
-    assert editions.settle(edition(), home, fresh=True).id == "arms@base"
-    editions.keep(edition(), home)
-    second = editions.settle(edition(gamma=3.5), home, fresh=True)
+    assert editions.resolve_edition(edition(), home, fresh=True).id == "arms@base"
+    editions.save_edition(edition(), home)
+    second = editions.resolve_edition(edition(gamma=3.5), home, fresh=True)
     assert second.id == "arms@base.2"
-    editions.keep(second, home)
-    assert editions.settle(edition(gamma=3.5), home).id == "arms@base.2"
+    editions.save_edition(second, home)
+    assert editions.resolve_edition(edition(gamma=3.5), home).id == "arms@base.2"
     with pytest.raises(EditionError, match=r"--fresh starts arms@base\.3"):
-        editions.settle(edition(), home)
+        editions.resolve_edition(edition(), home)
 
 
 def test_editions_do_not_disturb_each_other(home: Home) -> None:
     named = edition().study.at(set={"optimizer.epochs": 3}, name="long")
     for one in (edition(), named, named.fresh(2)):
-        editions.keep(one, home)
-    assert editions.settle(edition(), home).id == "arms@base"
-    assert editions.settle(named, home).id == "arms@base~long.2"
+        editions.save_edition(one, home)
+    assert editions.resolve_edition(edition(), home).id == "arms@base"
+    assert editions.resolve_edition(named, home).id == "arms@base~long.2"
 
 
 def test_a_search_may_grow(home: Home) -> None:
@@ -97,5 +97,5 @@ def test_a_search_may_grow(home: Home) -> None:
         plan = Search(space=Space({"encoding.gamma": Real(low=0.1, high=40)}), trials=trials)
         return edition(plan=plan)
 
-    editions.keep(search(5), home)
-    assert editions.settle(search(50), home).id == "arms@base"
+    editions.save_edition(search(5), home)
+    assert editions.resolve_edition(search(50), home).id == "arms@base"

@@ -39,7 +39,7 @@ def stopped(run: Run, epoch: int = 2) -> StoppedAt:
 
 def history(edition: Edition | None = None) -> tuple[History, Trial, list[Run]]:
     found = History(edition or search(), lambda recipe: "new")
-    found.hear(Planned(role="trial", number=0, name="x", values={"encoding.gamma": 3.0}))
+    found.add(Planned(role="trial", number=0, name="x", values={"encoding.gamma": 3.0}))
     trial = found.trials[0]
     return found, trial, list(found.runs(trial).values())
 
@@ -61,7 +61,7 @@ def history(edition: Edition | None = None) -> tuple[History, Trial, list[Run]]:
 def test_the_status_of_a_run(facts, status: str, epoch: int) -> None:
     found, _, runs = history()
     for fact in facts(runs[0]):
-        found.hear(fact)
+        found.add(fact)
     state = found.state(runs[0])
     assert (state.status, state.epoch) == (status, epoch)
     assert state.answered == (status in ("completed", "diverged", "stopped"))
@@ -71,7 +71,7 @@ def test_the_status_of_a_run(facts, status: str, epoch: int) -> None:
 def test_the_first_fact_of_an_epoch_counts() -> None:
     found, _, runs = history()
     for fact in (measured(runs[0], 1, 0.5), measured(runs[0], 1, 0.9), measured(runs[0], 2, 0.6)):
-        found.hear(fact)
+        found.add(fact)
     assert [said.values["val/accuracy"] for said in found.state(runs[0]).curve.values()] == [0.5, 0.6]
     assert found.state(runs[0]).value("val/accuracy") == 0.6
 
@@ -79,22 +79,22 @@ def test_the_first_fact_of_an_epoch_counts() -> None:
 def test_attempts_and_failures() -> None:
     found, _, runs = history()
     for fact in (started(runs[0]), failed(runs[0], counts=False), started(runs[0], 2), failed(runs[0])):
-        found.hear(fact)
+        found.add(fact)
     state = found.state(runs[0])
     assert (state.attempts, state.failures, state.begun, state.reason) == (2, 1, 20.0, "out of memory")
     assert not found.given_up(runs[0])
-    found.hear(failed(runs[0]))
+    found.add(failed(runs[0]))
     assert found.given_up(runs[0])
-    found.hear(Counts(seeds=3, trials=4))
+    found.add(Counts(seeds=3, trials=4))
     assert not found.given_up(runs[0]), "the next command tries again"
 
 
 def test_a_trials_answer_is_the_mean_of_its_seeds_a_diverged_one_at_chance() -> None:
     found, trial, runs = history()
     for run, value in zip(runs, (0.9, 0.8, None), strict=True):
-        found.hear(ended(run, "completed" if value else "diverged") if value is None else measured(run, 5, value))
+        found.add(ended(run, "completed" if value else "diverged") if value is None else measured(run, 5, value))
         if value is not None:
-            found.hear(ended(run))
+            found.add(ended(run))
     answer = found.answer(trial)
     assert (answer.status, answer.values, answer.asked) == ("completed", {0: 0.9, 1: 0.8, 2: 0.5}, 3)
     assert answer.mean == pytest.approx((0.9 + 0.8 + 0.5) / 3)
@@ -103,9 +103,9 @@ def test_a_trials_answer_is_the_mean_of_its_seeds_a_diverged_one_at_chance() -> 
 def test_chance_is_that_of_the_trials_own_task() -> None:
     study = search(base=BASE.put({"data.task": "direction4"}), plan=Ablation(arms={"a": {}}, baseline="a"))
     found = History(study, lambda recipe: "new")
-    found.hear(Planned(role="trial", number=0, name="a", values={}))
+    found.add(Planned(role="trial", number=0, name="a", values={}))
     for run in found.runs(found.trials[0]).values():
-        found.hear(ended(run, "diverged"))
+        found.add(ended(run, "diverged"))
     assert found.answer(found.trials[0]).mean == 0.25
 
 
@@ -128,7 +128,7 @@ def test_chance_is_that_of_the_trials_own_task() -> None:
 def test_the_answer_of_a_searchs_trial(facts, status: str, values: dict) -> None:
     found, trial, runs = history()
     for fact in facts(*runs):
-        found.hear(fact)
+        found.add(fact)
     answer = found.answer(trial)
     assert (answer.status, answer.values) == (status, values)
     assert found.best() == []
@@ -137,19 +137,19 @@ def test_the_answer_of_a_searchs_trial(facts, status: str, values: dict) -> None
 def test_an_ablations_arm_goes_on_after_a_diverged_first_seed() -> None:
     study = search(plan=Ablation(arms={"a": {}, "b": {"encoding.gamma": 9.0}}, baseline="a"))
     found = History(study, lambda recipe: "new")
-    found.hear(Planned(role="trial", number=0, name="a", values={}))
+    found.add(Planned(role="trial", number=0, name="a", values={}))
     first = next(iter(found.runs(found.trials[0]).values()))
-    found.hear(ended(first, "diverged"))
+    found.add(ended(first, "diverged"))
     assert found.answer(found.trials[0]).status == "open"
 
 
 def test_only_the_code_that_counts_is_read() -> None:
     found, _, runs = history()
     for fact in (measured(runs[0], 5, 0.9, "old"), ended(runs[0], code="old")):
-        found.hear(fact)
+        found.add(fact)
     assert found.state(runs[0]).status == "missing"
     assert found.code(runs[0]) == "new"
-    found.hear(Adopted(run=runs[0].key, code="old"))
+    found.add(Adopted(run=runs[0].key, code="old"))
     assert (found.code(runs[0]), found.state(runs[0]).status) == ("old", "completed")
     assert found.code(runs[1]) == "new"
 
@@ -157,19 +157,19 @@ def test_only_the_code_that_counts_is_read() -> None:
 def test_the_best_come_first_and_earlier_numbers_win_ties() -> None:
     found = History(search(seeds=1), lambda recipe: "new")
     for number, (gamma, value) in enumerate([(1.0, 0.7), (2.0, 0.9), (3.0, 0.9), (4.0, 0.8)]):
-        found.hear(Planned(role="trial", number=number, name="x", values={"encoding.gamma": gamma}))
+        found.add(Planned(role="trial", number=number, name="x", values={"encoding.gamma": gamma}))
         run = found.runs(found.trials[-1])[0]
-        found.hear(measured(run, 5, value))
-        found.hear(ended(run))
+        found.add(measured(run, 5, value))
+        found.add(ended(run))
     assert [trial.number for trial in found.best(3)] == [1, 2, 3]
 
 
 def test_counts_grow_and_never_shrink() -> None:
     found, trial, _ = history()
-    found.hear(Counts(seeds=5, trials=9))
-    found.ask(search(seeds=2))
-    assert (found.seeds, found.wanted, len(found.runs(trial))) == (5, 9, 5)
-    found.ask(search(seeds=7))
+    found.add(Counts(seeds=5, trials=9))
+    found.raise_counts(search(seeds=2))
+    assert (found.seeds, found.trial_count, len(found.runs(trial))) == (5, 9, 5)
+    found.raise_counts(search(seeds=7))
     assert found.seeds == 7
 
 
@@ -177,9 +177,9 @@ def test_what_is_asked_of_a_trial_spares_the_seeds_of_a_stopped_one() -> None:
     found, trial, runs = history()
     assert found.asked(trial) == runs
     for fact in (started(runs[0]), measured(runs[0], 2, 0.6), stopped(runs[0])):
-        found.hear(fact)
+        found.add(fact)
     assert found.asked(trial) == runs[:1]
-    found.hear(Planned(role="confirmation", number=0, name="x", values={"encoding.gamma": 3.0}))
+    found.add(Planned(role="confirmation", number=0, name="x", values={"encoding.gamma": 3.0}))
     assert found.asked(found.of("confirmation")[0]) == [], "not chosen"
 
 
@@ -188,9 +188,9 @@ def test_a_parents_runs_are_those_that_its_children_need() -> None:
     study = search(plan=Ablation(arms={"a": {}, "b": {"init": start}}, baseline="a"), keep=())
     found = History(study, lambda recipe: "new")
     for number, (name, values) in enumerate(study.study.plan.arms.items()):
-        found.hear(Planned(role="trial", number=number, name=name, values=values))
+        found.add(Planned(role="trial", number=number, name=name, values=values))
     children = list(found.runs(found.trials[1]).values())
-    found.hear(Planned(role="parent", number=1, name="p", values={"key": children[0].needs()[0].key}))
+    found.add(Planned(role="parent", number=1, name="p", values={"key": children[0].needs()[0].key}))
     assert found.runs(found.of("parent")[0]) == {run.seed: run.needs()[0] for run in children}
     assert found.keeps(children[0].needs()[0])
     assert not found.keeps(children[0])

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from service.storage.home import Home
-from service.storage.whole_files import settle, write_whole
+from service.storage.whole_files import rename_durably, write_whole
 
 
 def test_the_home_is_as_given_else_from_the_environment_else_in_the_users(tmp_path: Path, monkeypatch) -> None:
@@ -57,6 +57,6 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path, monkeypatch) -> Non
 def test_a_finished_file_is_moved_to_its_place(tmp_path: Path) -> None:
     source = tmp_path / "weights.pt"
     source.write_bytes(b"123")
-    settle(source, tmp_path / "kept" / "w.pt")
+    rename_durably(source, tmp_path / "kept" / "w.pt")
     assert (tmp_path / "kept" / "w.pt").read_bytes() == b"123"
     assert not source.exists()

@@ -1,4 +1,4 @@
-"""Room: a task trained in one process, and by a group of two; what is said, what is left behind."""
+"""Room: a job trained in one process, and by a group of two; what is said, what is left behind."""
 
 import json
 import time
@@ -9,7 +9,7 @@ import pytest
 from trainables.backbones import ViT
 from trainables.data import RedGreen
 from trainables.launch.errors import WorkError
-from trainables.launch.job import Task
+from trainables.launch.job import Job
 from trainables.launch.worker import Group, message, work
 from trainables.recipe import AdamW, Recipe, Run
 from trainables.recipe.outcome import Diverged, Measurement
@@ -25,9 +25,9 @@ RUN = Run(
 )
 
 
-def task(folder: Path, **layout) -> Task:
+def job(folder: Path, **layout) -> Job:
     folder.mkdir()
-    return Task(run=RUN, code="c", label="0", attempt=1, folder=str(folder), **layout)
+    return Job(run=RUN, code="c", label="0", attempt=1, folder=str(folder), **layout)
 
 
 def losses(messages: list[dict]) -> list[float]:
@@ -36,7 +36,7 @@ def losses(messages: list[dict]) -> list[float]:
 
 def alone(folder: Path) -> list[dict]:
     said: list[dict] = []
-    work(task(folder), said.append)
+    work(job(folder), said.append)
     return said
 
 
@@ -52,13 +52,13 @@ def test_every_epoch_is_said_in_plain_values_and_the_last_with_its_environment(t
 
 
 def test_a_divergence_ends_a_run_and_says_where():
-    said = message(RUN, Diverged(epoch=2, reason="weights not finite"), Task.read(task_plain()))
+    said = message(RUN, Diverged(epoch=2, reason="weights not finite"), Job.read(job_plain()))
     assert (said["kind"], said["epoch"]) == ("diverged", 2)
     assert json.loads(said["environment"])["python"]
 
 
-def task_plain() -> dict:
-    return Task(run=RUN, code="c", label="0", attempt=1, folder="/nowhere").plain()
+def job_plain() -> dict:
+    return Job(run=RUN, code="c", label="0", attempt=1, folder="/nowhere").plain()
 
 
 def test_a_run_that_is_ended_by_its_report_leaves_a_checkpoint(tmp_path):
@@ -66,12 +66,12 @@ def test_a_run_that_is_ended_by_its_report_leaves_a_checkpoint(tmp_path):
         raise SystemExit
 
     with pytest.raises(SystemExit):
-        work(task(tmp_path / "a"), end)
+        work(job(tmp_path / "a"), end)
     assert (tmp_path / "a" / "checkpoint.pt").exists()
 
 
 def test_a_failure_is_one_sentence(tmp_path):
-    given = task(tmp_path / "a")
+    given = job(tmp_path / "a")
     (tmp_path / "a" / "checkpoint.pt").write_text("no checkpoint")
     with pytest.raises(WorkError, match=r"\(checkpoint\.py, line \d+\)$"):
         work(given, lambda said: None)
@@ -107,7 +107,7 @@ def left_after(ray, patience_s: float = 20) -> list[str]:
 
 @pytest.mark.slow
 def test_a_group_says_what_one_process_says(ray_here, tmp_path):
-    group = Group(task(tmp_path / "g", workers=2))
+    group = Group(job(tmp_path / "g", workers=2))
     said = list(iter(group.next, None))
     group.close()
     assert losses(said) == pytest.approx(losses(alone(tmp_path / "a")), abs=1e-5)
@@ -119,7 +119,7 @@ def test_a_group_says_what_one_process_says(ray_here, tmp_path):
 
 @pytest.mark.slow
 def test_a_group_that_is_closed_ends_with_a_checkpoint_and_leaves_nothing(ray_here, tmp_path):
-    group = Group(task(tmp_path / "g", workers=2))
+    group = Group(job(tmp_path / "g", workers=2))
     assert group.next()["epoch"] == 1
     group.close()
     assert (tmp_path / "g" / "checkpoint.pt").exists()
