@@ -7,7 +7,7 @@ from scipy.stats import ks_2samp
 from tests.anchors.backbones import HOSTS, SPECS, TABLES, ours, size, spread, timms
 from trainables.backbones import Swin
 from trainables.backbones.swin_torch import PositionedSwin
-from trainables.encodings import PEG, Composed, Concat, Fourier, Learnable, NoEncoding, OwnEncoding, Takes
+from trainables.encodings import PEG, Composed, Concat, Fourier, Learnable, NoEncoding, OwnEncoding, ReservedChannels
 from trainables.encodings.encoding_torch import Grid
 from trainables.spec import LocusError, SpecError
 from trainables.training.init import draw
@@ -60,14 +60,14 @@ def test_timms_keys_stay(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_parameters_are_counted_on_any_image(kind):
     counted = sum(value.numel() for value in ours(kind, NoEncoding()).parameters())
-    assert SPECS[kind].parameters(size(kind), 7, Takes()) == counted
+    assert SPECS[kind].parameters(size(kind), 7, ReservedChannels()) == counted
 
 
 def test_tables_of_a_window_larger_than_a_side_are_counted():
     spec = Swin(depths=(2, 1), num_heads=(2, 4), embed_dim=12, window_size=5)
-    spec.fit((2, 16, 40))
+    spec.check((2, 16, 40))
     counted = sum(value.numel() for value in PositionedSwin(spec, (2, 16, 40), 7, NoEncoding()).parameters())
-    assert spec.parameters((2, 16, 40), 7, Takes()) == counted
+    assert spec.parameters((2, 16, 40), 7, ReservedChannels()) == counted
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -142,14 +142,14 @@ from dataclasses import replace
 import torch
 
 from trainables.encodings import EncodingSpec
-from trainables.encodings.encoding_torch import PositionEncoding, Takes
+from trainables.encodings.encoding_torch import PositionEncoding, ReservedChannels
 
 
 class Ones(EncodingSpec):
     kind: str = "ones.py:Ones"
 
     @property
-    def moments(self):
+    def injection_points(self):
         return frozenset({"first"})
 
     def build(self, widths, grid, depth):
@@ -157,7 +157,7 @@ class Ones(EncodingSpec):
 
 
 class Beside(PositionEncoding):
-    takes = Takes(tokens=2)
+    reserved = ReservedChannels(tokens=2)
 
     def tokens(self, t, block):
         return replace(t, x=torch.cat([t.x, torch.ones_like(t.x[..., :2])], dim=2)) if block == 0 else t

@@ -124,8 +124,8 @@ def test_all_parts_are_addition_and_none_is_none():
     )
     qkv = content(grid)
     assert torch.equal(fast(parts, qkv, grid, 0), fast(add, qkv, grid, 0))
-    assert Learnable(injection=Parts(parts=(1,))).idle
-    assert Learnable(injection=Add(places=())).idle
+    assert Learnable(injection=Parts(parts=(1,))).is_noop
+    assert Learnable(injection=Add(places=())).is_noop
 
 
 @pytest.mark.parametrize("how", [Add(places=("query", "key"), blocks=1), Extend(blocks=1), Parts(blocks=1)], ids=str)
@@ -248,13 +248,15 @@ def test_places_are_said_in_one_order():
 
 
 def test_a_third_of_the_channels_is_whole():
-    assert recipe(Learnable(injection=Concat(split=1 / 3))).encoding.takes(Widths(24, 3, 8)).tokens == 8
+    assert recipe(Learnable(injection=Concat(split=1 / 3))).encoding.reserved(Widths(24, 3, 8)).tokens == 8
 
 
 @pytest.mark.parametrize("channels", range(1, 24))
 def test_any_whole_share_is_legal(channels):
     """Every split of the channels, of the tokens by one, of the heads by one a head; codes of 4 by 4."""
-    assert recipe(Learnable(injection=Concat(split=channels / 24))).encoding.takes(Widths(24, 3, 8)).tokens == channels
+    assert (
+        recipe(Learnable(injection=Concat(split=channels / 24))).encoding.reserved(Widths(24, 3, 8)).tokens == channels
+    )
     for code, places, step in ((Learnable, ("key",), 3), (Sinusoidal, ("common",), 4), (Sinusoidal, ("value",), 12)):
         encoding = code(injection=Concat(split=channels / 24, places=places))
         if channels % step == 0:

@@ -12,7 +12,7 @@ from torch import nn
 from trainables.backbones import ViT
 from trainables.backbones.vit import DEIT_BASE, DEIT_SMALL, DEIT_TINY
 from trainables.backbones.vit_torch import PositionedViT
-from trainables.encodings import Learnable, NoEncoding, Takes
+from trainables.encodings import Learnable, NoEncoding, ReservedChannels
 from trainables.encodings.encoding_torch import Grid
 from trainables.encodings.relative_torch import offset_index
 from trainables.recipe import Recipe
@@ -165,7 +165,9 @@ def test_the_sizes_of_deit_are_timms(name, spec):
     left, right = ({name: value.shape for name, value in model.named_parameters()} for model in (ours, theirs))
     assert left.pop("encoding.learnable.table") == right.pop("pos_embed")[1:]
     assert left == right
-    outputs = spec.parameters((3, 224, 224), 1000, Takes()) + Learnable().parameters(spec.shapes((3, 224, 224))[0])
+    outputs = spec.parameters((3, 224, 224), 1000, ReservedChannels()) + Learnable().parameters(
+        spec.shapes((3, 224, 224))[0]
+    )
     assert outputs == sum(value.numel() for value in theirs.parameters())
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from trainables.encodings import PEG, Composed, Fourier, Learnable, RelativeBias, Sinusoidal, Takes, Widths
+from trainables.encodings import PEG, Composed, Fourier, Learnable, RelativeBias, ReservedChannels, Sinusoidal, Widths
 from trainables.encodings.build_torch import build
 from trainables.encodings.encoding_torch import Composition, Grid, Heads, PositionEncoding, Tokens
 from trainables.spec import SpecError
@@ -22,7 +22,7 @@ def module(spec, seed=0):
 def acts(encoding, block):
     """What an encoding does with the tokens and heads of a block, as tensors."""
     stream = torch.Generator().manual_seed(7)
-    content = 16 - encoding.takes.tokens * (block == 0)
+    content = 16 - encoding.reserved.tokens * (block == 0)
     t = encoding.tokens(Tokens(torch.randn(3, 16, content, generator=stream), GRID), block)
     q, k, v = torch.randn(3, 3, 2, 16, 8, generator=stream)
     h = encoding.heads(Heads(q, k, v, None, GRID), block)
@@ -51,9 +51,9 @@ def test_composition_is_associative(encoding):
 
 
 def test_the_order_is_checked_through_nested_compositions():
-    takes, whole = Toy(takes=Takes(tokens=3)), Toy()
+    reserved, whole = Toy(reserved=ReservedChannels(tokens=3)), Toy()
     with pytest.raises(SpecError, match="got add before concat"):
-        Composition({"x": Composition({"first": takes, "add": whole}), "concat": takes})
+        Composition({"x": Composition({"first": reserved, "add": whole}), "concat": reserved})
 
 
 def test_order_matters():
@@ -75,20 +75,20 @@ def test_second_parts_of_a_kind_are_numbered():
 
 
 class Toy(PositionEncoding):
-    def __init__(self, takes=Takes(), edits=False, reads=False):  # noqa: B008
+    def __init__(self, reserved=ReservedChannels(), modifies_qk=False, reads_qk=False):  # noqa: B008
         super().__init__()
-        self.takes, self.edits, self.reads = takes, edits, reads
+        self.reserved, self.modifies_qk, self.reads_qk = reserved, modifies_qk, reads_qk
 
 
 def test_edits_of_q_and_k_come_before_terms_that_read_them():
-    edits, reads = Toy(edits=True), Toy(reads=True)
-    Composition({"turn": edits, "term": reads})
+    modifies_qk, reads_qk = Toy(modifies_qk=True), Toy(reads_qk=True)
+    Composition({"turn": modifies_qk, "term": reads_qk})
     with pytest.raises(SpecError, match=r"encoding\.parts must change q and k before .* got term before turn"):
-        Composition({"term": reads, "turn": edits})
+        Composition({"term": reads_qk, "turn": modifies_qk})
 
 
 def test_what_takes_channels_of_the_tokens_comes_first():
-    takes, whole = Toy(takes=Takes(tokens=3)), Toy()
-    assert Composition({"concat": takes, "other": takes, "add": whole}).takes == Takes(tokens=6)
+    reserved, whole = Toy(reserved=ReservedChannels(tokens=3)), Toy()
+    assert Composition({"concat": reserved, "other": reserved, "add": whole}).reserved == ReservedChannels(tokens=6)
     with pytest.raises(SpecError, match="got add before concat"):
-        Composition({"add": whole, "concat": takes})
+        Composition({"add": whole, "concat": reserved})

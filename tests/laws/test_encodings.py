@@ -56,14 +56,14 @@ def test_shuffled_patches_are_told_apart_only_with_position(encoding, make, imag
     model = make(encoding, spread=True).eval()
     with torch.no_grad():
         apart = (model(images) - model(shuffled(images))).abs().amax()
-    assert apart < 1e-12 if encoding.idle else apart > 1e-4
+    assert apart < 1e-12 if encoding.is_noop else apart > 1e-4
 
 
 def test_the_class_token_hears_of_position(encoding, make, images):
     model = make(encoding, "token", spread=True)
     with torch.no_grad():
         apart = (model(images) - model(shuffled(images))).abs().amax()
-    assert apart < 1e-12 if encoding.idle else apart > 1e-6
+    assert apart < 1e-12 if encoding.is_noop else apart > 1e-6
 
 
 @pytest.mark.parametrize("half", [False, True], ids=["float32", "bfloat16"])
@@ -145,5 +145,5 @@ def test_a_spec_says_what_its_module_edits_and_reads(encoding, make):
         pytest.skip("one of one's own need not say; its module is asked")
     module = make(encoding).encoding
     parts = encoding.parts if isinstance(encoding, Composed) else (encoding,)
-    assert module.edits == any(part.edits for part in parts)
-    assert module.reads == any(part.reads for part in parts)
+    assert module.modifies_qk == any(part.modifies_qk for part in parts)
+    assert module.reads_qk == any(part.reads_qk for part in parts)

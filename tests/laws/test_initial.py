@@ -42,7 +42,7 @@ def test_arms_of_one_seed_share_the_trunk(encoding):
         assert all(pairs.values())
         narrower = {name for name, _ in other.named_parameters() if not name.startswith("encoding.")} - {*pairs}
         assert all(name.startswith(("patch_embed", "cls_token")) or ".qkv." in name for name in narrower)
-        assert bool(narrower) == (one.encoding.takes != other.encoding.takes)
+        assert bool(narrower) == (one.encoding.reserved != other.encoding.reserved)
 
 
 def test_alone_and_composed_share_the_encoding():
@@ -109,7 +109,7 @@ class Silent(PositionEncoding):
 
 
 def test_a_parameter_that_nobody_starts_is_an_error():
-    with pytest.raises(SpecError, match=r"Silent\.start must say how its parameter 'angle' begins"):
+    with pytest.raises(SpecError, match=r"Silent\.init_parameter must set the initial value of parameter 'angle'"):
         draw(Silent(), 0)
 
 

@@ -24,7 +24,7 @@ def test_what_learns_is_counted(encoding, pool, monkeypatch):
     if encoding.kind in UNCOUNTED:
         pytest.skip("it does not count")
     model = ViT(embed_dim=16, num_heads=2, depth=2, pool=pool)
-    for learns in ("all", "position") if encoding.learnt(model.shapes(SIZE)[0]) else ("all",):
+    for learns in ("all", "position") if encoding.trainable_parameters(model.shapes(SIZE)[0]) else ("all",):
         recipe = Recipe(model=model, encoding=encoding, trainable=learns, teacher=TEACHERS.get(pool, NoTeacher()))
         built = [(value.numel(), value.requires_grad) for value in begin(recipe, 0).parameters()]
         weight = weigh(recipe)

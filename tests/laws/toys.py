@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from trainables.encodings import CodeSpec, EncodingSpec, Takes
+from trainables.encodings import CodeSpec, EncodingSpec, ReservedChannels
 from trainables.encodings.encoding_torch import Code, PositionEncoding
 from trainables.encodings.resample_torch import resampled_table
 
@@ -31,7 +31,7 @@ class SpiralCode(Code):
     def code(self):
         return self.amplitudes * (6.28 * self.angles).sin()
 
-    def start(self, name, value, stream):
+    def init_parameter(self, name, value, stream):
         value.normal_(generator=stream)
 
 
@@ -53,7 +53,7 @@ class Tide(CodeSpec):
 
 
 class TideCode(Code):
-    undecayed = ("slopes",)
+    no_decay = ("slopes",)
 
     def __init__(self, height, widths, grid):
         super().__init__()
@@ -64,7 +64,7 @@ class TideCode(Code):
     def code(self):
         return torch.outer(self.at, self.slopes)
 
-    def start(self, name, value, stream):
+    def init_parameter(self, name, value, stream):
         value.normal_(generator=stream)
 
 
@@ -85,16 +85,16 @@ class Beside(EncodingSpec):
 class Tables(PositionEncoding):
     def __init__(self, spec, widths, grid):
         super().__init__()
-        self.told = widths.dim
-        self.takes = Takes(spec.tokens, spec.q, spec.k, spec.v)
-        self.edits = bool(spec.q or spec.k or spec.extra)
+        self.seen_dim = widths.dim
+        self.reserved = ReservedChannels(spec.tokens, spec.q, spec.k, spec.v)
+        self.modifies_qk = bool(spec.q or spec.k or spec.extra)
         channels = {"tokens": spec.tokens, "q": spec.q + spec.extra, "k": spec.k + spec.extra, "v": spec.v}
         count = grid.prefix + grid.patches
         tables = {place: torch.empty(count, width) for place, width in channels.items() if width}
         self.tables = nn.ParameterDict(tables)
-        self.undecayed = tuple(f"tables.{place}" for place in tables)
+        self.no_decay = tuple(f"tables.{place}" for place in tables)
 
-    def start(self, name, value, stream):
+    def init_parameter(self, name, value, stream):
         value.normal_(generator=stream)
 
     def resampled(self, name, value, old, new):
@@ -125,13 +125,13 @@ class Marker(EncodingSpec):
 
 class Marks(PositionEncoding):
     reads_weights = True
-    undecayed = ("marks",)
+    no_decay = ("marks",)
 
     def __init__(self, widths, grid):
         super().__init__()
         self.marks = nn.Parameter(torch.empty(grid.prefix + grid.patches, widths.head_dim))
 
-    def start(self, name, value, stream):
+    def init_parameter(self, name, value, stream):
         value.normal_(generator=stream)
 
     def outputs(self, o, weights, grid, block):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from trainables.backbones.counts import hidden
-from trainables.encodings import MOMENTS, EncodingSpec, Moment, Shape, Takes
+from trainables.encodings import INJECTION_POINTS, EncodingSpec, InjectionPoint, ReservedChannels, Shape
 from trainables.spec import Spec, require
 
 Size = tuple[int, int, int]
@@ -13,41 +13,44 @@ Size = tuple[int, int, int]
 
 
 class ModelSpec(Spec):
-    """What every backbone's spec must say.
+    """What every backbone's spec declares.
 
-    `holds`: the moments at which its host has a place for position. `gives`: its tokens give up channels for position.
-    `shrinks`: its grid may become smaller. `room`: the same in words, for whoever asks for more.
+    `supported_points`: where in the model an encoding may act. `supports_concat`: whether an encoding may replace
+    channels of the tokens or heads. `supports_shrinking`: whether the grid may become smaller. `reason`: the end of the
+    error message for an encoding that the backbone does not support.
     """
 
-    holds: ClassVar[frozenset[Moment]] = MOMENTS
-    gives: ClassVar[bool] = True
-    shrinks: ClassVar[bool] = False
-    room: ClassVar[str] = "an encoding that the backbone has a place for"
+    supported_points: ClassVar[frozenset[InjectionPoint]] = INJECTION_POINTS
+    supports_concat: ClassVar[bool] = True
+    supports_shrinking: ClassVar[bool] = False
+    reason: ClassVar[str] = "an encoding that the backbone has a place for"
 
     kind: str
 
-    def fit(self, size: Size) -> None:
-        """Complains with `require` where images of this size cannot be cut into patches."""
+    def check(self, size: Size) -> None:
+        """Checks with `require` that images of this size can be cut into patches."""
 
     def shapes(self, size: Size) -> tuple[Shape, ...]:
         """The backbone as an encoding sees it: one shape a stage, each with an encoding of its own."""
         raise NotImplementedError
 
-    def accept(self, encoding: EncodingSpec, size: Size) -> None:
-        """Complains where the backbone has no place for an encoding, or it cannot stand in one of the stages."""
+    def check_encoding(self, encoding: EncodingSpec, size: Size) -> None:
+        """Checks with `require` that the backbone supports an encoding, and that it fits each stage."""
         shapes = self.shapes(size)
-        fits = encoding.moments <= self.holds and (self.shrinks or not encoding.shrinks)
-        fits = fits and (self.gives or all(encoding.takes(shape.widths) == Takes() for shape in shapes))
-        require(fits, "encoding", self.room, encoding.label)
+        points = encoding.injection_points <= self.supported_points
+        shrinking = self.supports_shrinking or not encoding.shrinks
+        reserves = any(encoding.reserved(shape.widths) != ReservedChannels() for shape in shapes)
+        concat = self.supports_concat or not reserves
+        require(points and shrinking and concat, "encoding", self.reason, encoding.label)
         for shape in shapes:
-            encoding.fit(shape)
+            encoding.check(shape)
 
-    def parameters(self, size: Size, outputs: int, takes: Takes) -> int:
-        """The backbone's parameters without its encoding, and without the channels that position takes."""
+    def parameters(self, size: Size, outputs: int, reserved: ReservedChannels) -> int:
+        """The backbone's parameters without its encoding, and without the channels reserved for position."""
         raise NotImplementedError
 
-    def kept(self, size: Size, pairs: int) -> int:
-        """How many numbers an image keeps for the gradient, within a factor of 1.5; `pairs` as an encoding says it."""
+    def saved_activations(self, size: Size, saved_pairs: int) -> int:
+        """Numbers saved for backward for each image, within a factor of 1.5; `saved_pairs` as an encoding has it."""
         raise NotImplementedError
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from trainables.encodings import EncodingSpec, Shape, Takes
+from trainables.encodings import EncodingSpec, ReservedChannels, Shape
 from trainables.encodings.build_torch import build
 from trainables.encodings.encoding_torch import Composition, Grid, PositionEncoding, Tokens
 from trainables.spec import LocusError, SpecError
@@ -19,7 +19,7 @@ class Host(nn.Module):
     """
 
     encoding: nn.Module
-    undecayed: tuple[str, ...] = ()
+    no_decay: tuple[str, ...] = ()
 
     if TYPE_CHECKING:  # timm's layers, which mypy does not know
 
@@ -27,7 +27,7 @@ class Host(nn.Module):
 
     def has_place(self, name: str) -> bool:
         """Whether a parameter is a prefix token or a position of the backbone's own."""
-        return name.endswith("_token") or any(part in name for part in self.undecayed)
+        return name.endswith("_token") or any(part in name for part in self.no_decay)
 
     def resampled(self, name: str, value: Tensor, other: Host) -> Tensor:
         """What a parameter of the backbone is in another one, which is built for images of another size."""
@@ -66,7 +66,7 @@ def positions(encoding: EncodingSpec, shapes: tuple[Shape, ...]) -> nn.ModuleLis
     Raises: SpecError where they take channels, which stages do not give up.
     """
     stages = [position(encoding, shape) for shape in shapes]
-    if any(stage.takes != Takes() for stage in stages):
+    if any(stage.reserved != ReservedChannels() for stage in stages):
         raise SpecError(f"encoding must leave the stages of the backbone all their channels, got {encoding.label}")
     return nn.ModuleList(stages)
 

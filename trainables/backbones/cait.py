@@ -8,8 +8,8 @@ from pydantic import Field
 
 from trainables.backbones.backbone import Size
 from trainables.backbones.counts import convolution, linear, mlp, norm
-from trainables.backbones.one_grid import Patches, room
-from trainables.encodings.encoding import Takes
+from trainables.backbones.one_grid import Patches, reason
+from trainables.encodings.encoding import ReservedChannels
 
 
 class CaiT(Patches):
@@ -20,20 +20,20 @@ class CaiT(Patches):
     Differs: nothing.
     """
 
-    room: ClassVar[str] = room("cait", "its attention mixes heads and has no place for terms of pairs")
+    reason: ClassVar[str] = reason("cait", "its attention mixes heads and has no place for terms of pairs")
 
     kind: Literal["cait"] = Field(default="cait", init=False)
     depth_token_only: int = Field(default=2, gt=0, description="a positive number of blocks of the class token")
     init_values: float = Field(default=0.1, gt=0, description="a positive factor of the residuals at the start")
 
-    def parameters(self, size: Size, outputs: int, takes: Takes) -> int:
+    def parameters(self, size: Size, outputs: int, reserved: ReservedChannels) -> int:
         dim, around = self.embed_dim, 2 * norm(self.embed_dim) + mlp(self.embed_dim, self.hidden) + 2 * self.embed_dim
         block = around + linear(dim, 3 * dim) + linear(dim, dim) + 2 * linear(self.num_heads, self.num_heads)
         looking = 2 * norm(dim) + mlp(dim, 4 * dim) + 2 * dim + 4 * linear(dim, dim)
-        patches = convolution(size[0], dim - takes.tokens, self.patch_size)
+        patches = convolution(size[0], dim - reserved.tokens, self.patch_size)
         return patches + dim + self.depth * block + self.depth_token_only * looking + norm(dim) + linear(dim, outputs)
 
-    def kept(self, size: Size, pairs: int) -> int:
+    def saved_activations(self, size: Size, saved_pairs: int) -> int:
         """A token keeps what norms, projections and MLP need, and its pairs in each of four steps; its pixels, too."""
         tokens = self.shape(size).tokens
         block = (13 + 2 * self.mlp_ratio) * self.embed_dim + 5 * self.num_heads * tokens

@@ -10,7 +10,7 @@ from torch import Tensor
 from trainables.backbones.backbone import Size
 from trainables.backbones.backbone_torch import Host, position
 from trainables.backbones.cait import CaiT
-from trainables.backbones.initial_torch import cut_normal, timm_start
+from trainables.backbones.initial_torch import timm_init, trunc_normal
 from trainables.encodings import EncodingSpec
 from trainables.encodings.encoding_torch import Composition, Grid, Tokens
 
@@ -40,7 +40,7 @@ class PositionedCaiT(Host, Cait):  # type: ignore[misc]
             depth_token_only=model.depth_token_only,
         )
         del self.pos_embed
-        self.patch_embed = PatchEmbed(size[1:], model.patch_size, size[0], model.embed_dim - found.takes.tokens)
+        self.patch_embed = PatchEmbed(size[1:], model.patch_size, size[0], model.embed_dim - found.reserved.tokens)
         self.encoding, self.layer_scale = found, model.init_values
 
     def features(self, images: Tensor) -> Tokens:
@@ -52,11 +52,11 @@ class PositionedCaiT(Host, Cait):  # type: ignore[misc]
             token = block(x, token)
         return Tokens(self.norm(torch.cat([token, x], dim=1)), Grid(rows, columns, 1))
 
-    def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
+    def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
         """Starts the backbone's parameters as timm does, residuals at their scale."""
         if name == "cls_token":
-            cut_normal(value, stream)
+            trunc_normal(value, stream)
         elif name.endswith((".gamma_1", ".gamma_2")):
             value.fill_(self.layer_scale)
         else:
-            timm_start(self, name, value, stream)
+            timm_init(self, name, value, stream)

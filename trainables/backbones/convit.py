@@ -8,8 +8,8 @@ from pydantic import Field, model_validator
 
 from trainables.backbones.backbone import Size
 from trainables.backbones.counts import convolution, linear, mlp, norm
-from trainables.backbones.one_grid import Patches, room
-from trainables.encodings.encoding import Takes
+from trainables.backbones.one_grid import Patches, reason
+from trainables.encodings.encoding import ReservedChannels
 from trainables.spec import require
 
 
@@ -21,7 +21,7 @@ class ConViT(Patches):
     Source: d'Ascoli et al. 2021, ConViT, section 3. Differs: square grids only, as timm's code counts on it.
     """
 
-    room: ClassVar[str] = room("convit", "its attention has positions of its own and no place for terms of pairs")
+    reason: ClassVar[str] = reason("convit", "its attention has positions of its own and no place for terms of pairs")
 
     kind: Literal["convit"] = Field(default="convit", init=False)
     local_up_to_layer: int = Field(
@@ -39,19 +39,19 @@ class ConViT(Patches):
         )
         return self
 
-    def fit(self, size: Size) -> None:
-        super().fit(size)
+    def check(self, size: Size) -> None:
+        super().check(size)
         must = f"one of the others where the image is not square {size[1:]}"
         require(size[1] == size[2], "model.kind", must, self.kind)
 
-    def parameters(self, size: Size, outputs: int, takes: Takes) -> int:
+    def parameters(self, size: Size, outputs: int, reserved: ReservedChannels) -> int:
         dim = self.embed_dim
         around = 2 * norm(dim) + mlp(dim, self.hidden) + linear(dim, dim) + 3 * dim**2
         gate = linear(3, self.num_heads) + self.num_heads
-        patches = convolution(size[0], dim - takes.tokens, self.patch_size) + dim
+        patches = convolution(size[0], dim - reserved.tokens, self.patch_size) + dim
         return patches + self.depth * around + self.local_up_to_layer * gate + norm(dim) + linear(dim, outputs)
 
-    def kept(self, size: Size, pairs: int) -> int:
+    def saved_activations(self, size: Size, saved_pairs: int) -> int:
         """As a ViT's without fused attention; GPSA keeps its pairs in each of five steps."""
         tokens = self.shape(size).tokens
         linear_part = self.depth * (11 + 2 * self.mlp_ratio) * self.embed_dim

@@ -12,7 +12,7 @@ from torch import Tensor
 from trainables.backbones.backbone import Size
 from trainables.backbones.backbone_torch import Host, position
 from trainables.backbones.convit import ConViT
-from trainables.backbones.initial_torch import cut_normal, timm_start
+from trainables.backbones.initial_torch import timm_init, trunc_normal
 from trainables.encodings import EncodingSpec
 from trainables.encodings.encoding_torch import Composition, Grid, Tokens
 
@@ -42,7 +42,7 @@ class PositionedConViT(Host, ConVit):  # type: ignore[misc]
             locality_strength=model.locality_strength,
             use_pos_embed=False,
         )
-        self.patch_embed = PatchEmbed(size[1:], model.patch_size, size[0], model.embed_dim - found.takes.tokens)
+        self.patch_embed = PatchEmbed(size[1:], model.patch_size, size[0], model.embed_dim - found.reserved.tokens)
         self.encoding, self.heads = found, model.num_heads
 
     def features(self, images: Tensor) -> Tokens:
@@ -55,24 +55,24 @@ class PositionedConViT(Host, ConVit):  # type: ignore[misc]
             x = block(x)
         return Tokens(self.norm(x), Grid(rows, columns, 1))
 
-    def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
+    def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
         """Starts the backbone's parameters as timm does: gated attention looks at one neighbour a head.
 
         Source: ConViT eqs. 7, 8; timm's `local_init`. Differs: heads beyond a square number of them start at random.
         """
         if name == "cls_token":
-            cut_normal(value, stream)
+            trunc_normal(value, stream)
         elif name.endswith(".gating_param"):
             value.fill_(1.0)
         elif name.endswith(".attn.v.weight"):
             value.copy_(torch.eye(len(value), dtype=value.dtype))
         elif name.endswith(".pos_proj.weight"):
-            cut_normal(value, stream)
+            trunc_normal(value, stream)
             near = neighbours(self.heads).to(value)
             value[: len(near)] = near
             value.mul_(self.locality_strength)
         else:
-            timm_start(self, name, value, stream)
+            timm_init(self, name, value, stream)
 
 
 def neighbours(heads: int) -> Tensor:

@@ -7,15 +7,15 @@ import math
 import torch
 from torch import Tensor, nn
 
-from trainables.encodings.initial_torch import torch_start
+from trainables.encodings.initial_torch import torch_init
 
 
-def cut_normal(value: Tensor, stream: torch.Generator) -> None:
+def trunc_normal(value: Tensor, stream: torch.Generator) -> None:
     """Fills a value with timm's usual normal of deviation 0.02, cut at +-2."""
     nn.init.trunc_normal_(value, std=0.02, generator=stream)
 
 
-def pyramid_start(module: nn.Module, name: str, value: Tensor, stream: torch.Generator) -> None:
+def pyramid_init(module: nn.Module, name: str, value: Tensor, stream: torch.Generator) -> None:
     """Starts a parameter of a pyramid as PVT does: convolutions normal by their fan out, the rest as `timm_start`.
 
     Source: timm's `_init_weights` of PVT v2 and Twins. Differs: as `torch_start`.
@@ -23,7 +23,7 @@ def pyramid_start(module: nn.Module, name: str, value: Tensor, stream: torch.Gen
     path, _, leaf = name.rpartition(".")
     layer = module.get_submodule(path)
     if not isinstance(layer, nn.Conv2d):
-        timm_start(module, name, value, stream)
+        timm_init(module, name, value, stream)
     elif leaf == "weight":
         fan_out = layer.kernel_size[0] * layer.kernel_size[1] * layer.out_channels // layer.groups
         value.normal_(std=math.sqrt(2 / fan_out), generator=stream)
@@ -31,7 +31,7 @@ def pyramid_start(module: nn.Module, name: str, value: Tensor, stream: torch.Gen
         value.zero_()
 
 
-def timm_start(module: nn.Module, name: str, value: Tensor, stream: torch.Generator) -> None:
+def timm_init(module: nn.Module, name: str, value: Tensor, stream: torch.Generator) -> None:
     """Starts a parameter of timm's ViT as timm does: linear weights and the distillation token truncated
     normal, the class token near zero.
 
@@ -44,8 +44,8 @@ def timm_start(module: nn.Module, name: str, value: Tensor, stream: torch.Genera
     elif name == "dist_token":
         nn.init.trunc_normal_(value, std=0.02, generator=stream)
     elif not isinstance(module.get_submodule(path), nn.Linear):
-        torch_start(module, name, value, stream)
+        torch_init(module, name, value, stream)
     elif leaf == "weight":
-        cut_normal(value, stream)
+        trunc_normal(value, stream)
     else:
         value.zero_()

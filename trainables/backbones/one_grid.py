@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from trainables.backbones.backbone import ModelSpec, Size, check_ratio
 from trainables.backbones.counts import hidden
-from trainables.encodings.encoding import Moment, Shape, Widths
+from trainables.encodings.encoding import InjectionPoint, Shape, Widths
 from trainables.spec import require
 
 Count = Annotated[int, Field(gt=0)]
@@ -25,15 +25,15 @@ _DEPTH, _PATCH = "a positive number of blocks", "a positive side in pixels"
 RATIO = "a positive ratio of the MLP's width to dim"
 
 
-def room(kind: str, why: str) -> str:
-    """What a backbone with one grid has room for, in words."""
+def reason(kind: str, why: str) -> str:
+    """The end of the error message for an encoding that a backbone with one grid does not support."""
     return f"none, or what enters {kind} before its first block: a code or a padded convolution ({why})"
 
 
 class OneGrid(ModelSpec):
     """What these backbones say alike: position enters with the tokens before the first block that sees it."""
 
-    holds: ClassVar[frozenset[Moment]] = frozenset({"first"})
+    supported_points: ClassVar[frozenset[InjectionPoint]] = frozenset({"first"})
 
     def shape(self, size: Size) -> Shape:
         """The one grid, as an encoding sees it."""
@@ -70,7 +70,7 @@ class Patches(OneGrid):
         """The width of the MLPs."""
         return hidden(self.embed_dim, self.mlp_ratio)
 
-    def fit(self, size: Size) -> None:
+    def check(self, size: Size) -> None:
         divides = all(side % self.patch_size == 0 for side in size[1:])
         require(divides, "model.patch_size", f"a divisor of the image's sides {size[1:]}", self.patch_size)
 

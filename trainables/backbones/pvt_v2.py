@@ -9,7 +9,7 @@ from pydantic import Field
 from trainables.backbones.backbone import Size
 from trainables.backbones.counts import convolution, linear, mlp, norm
 from trainables.backbones.staged import Pyramid
-from trainables.encodings.encoding import Takes
+from trainables.encodings.encoding import ReservedChannels
 
 
 class PVTv2(Pyramid):
@@ -26,7 +26,7 @@ class PVTv2(Pyramid):
     def cut(self) -> int:
         return 4
 
-    def parameters(self, size: Size, outputs: int, takes: Takes) -> int:
+    def parameters(self, size: Size, outputs: int, reserved: ReservedChannels) -> int:
         total, before = 0, size[0]
         for stage, dim in enumerate(self.embed_dims):
             hidden = self.hidden(stage)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from trainables.backbones.backbone import Size
 from trainables.backbones.backbone_torch import Host, positions
-from trainables.backbones.initial_torch import pyramid_start
+from trainables.backbones.initial_torch import pyramid_init
 from trainables.backbones.pvt_v2 import PVTv2
 from trainables.encodings import EncodingSpec
 from trainables.encodings.encoding_torch import Grid, Tokens
@@ -56,6 +56,6 @@ class PositionedPVTv2(Host, PyramidVisionTransformerV2):  # type: ignore[misc]
         image = t.x.reshape(len(t.x), t.grid.rows, t.grid.columns, -1)
         return (self.forward_head(image.permute(0, 3, 1, 2).contiguous()),)
 
-    def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
+    def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
         """Starts the backbone's parameters as timm does."""
-        pyramid_start(self, name, value, stream)
+        pyramid_init(self, name, value, stream)

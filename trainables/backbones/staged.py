@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from trainables.backbones.backbone import ModelSpec, Size, check_ratio
 from trainables.backbones.counts import convolution, hidden, linear, norm
 from trainables.backbones.one_grid import Count
-from trainables.encodings import Moment, Shape, Widths
+from trainables.encodings import InjectionPoint, Shape, Widths
 from trainables.spec import require
 
 _EACH = "for each stage"
@@ -21,9 +21,9 @@ _EACH = "for each stage"
 class Staged(ModelSpec):
     """What backbones of several stages say alike: each stage halves the grid of the one before it."""
 
-    holds: ClassVar[frozenset[Moment]] = frozenset({"first", "between"})
-    gives: ClassVar[bool] = False
-    room: ClassVar[str] = (
+    supported_points: ClassVar[frozenset[InjectionPoint]] = frozenset({"first", "between"})
+    supports_concat: ClassVar[bool] = False
+    reason: ClassVar[str] = (
         "none, or codes added to the tokens and padded convolutions over them: each stage of the backbone has its own "
         "(its attention has no place for terms of pairs, and its tokens give up no channels)"
     )
@@ -55,7 +55,7 @@ class Staged(ModelSpec):
             )
         return self
 
-    def fit(self, size: Size) -> None:
+    def check(self, size: Size) -> None:
         whole = self.cut * 2 ** (len(self.depths) - 1)
         must = f"such that images of {size[1:]} pixels can be cut and halved (sides: multiples of {whole})"
         require(all(side % whole == 0 for side in size[1:]), "model.depths", must, list(self.depths))
@@ -94,8 +94,8 @@ class Pyramid(Staged):
     def widths(self) -> tuple[int, ...]:
         return self.embed_dims
 
-    def fit(self, size: Size) -> None:
-        super().fit(size)
+    def check(self, size: Size) -> None:
+        super().check(size)
         for shape, by in zip(self.shapes(size), self.sr_ratios, strict=True):
             must = f"divisors of the stages' sides, here {(shape.rows, shape.columns)}"
             require(shape.rows % by == shape.columns % by == 0, "model.sr_ratios", must, list(self.sr_ratios))
@@ -109,7 +109,7 @@ class Pyramid(Staged):
         """The width of a stage's MLPs."""
         return hidden(self.embed_dims[stage], self.mlp_ratios[stage])
 
-    def kept(self, size: Size, pairs: int) -> int:
+    def saved_activations(self, size: Size, saved_pairs: int) -> int:
         """What the blocks of all stages keep; the reduced map counts little."""
         return sum(
             shape.depth * shape.tokens * int((12 + self.mlp_steps * ratio) * shape.widths.dim)

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from trainables.backbones.backbone import Size, check_ratio
 from trainables.backbones.counts import convolution, hidden, linear, mlp, norm
 from trainables.backbones.staged import Staged
-from trainables.encodings.encoding import Takes
+from trainables.encodings.encoding import ReservedChannels
 from trainables.spec import require
 
 
@@ -41,8 +41,8 @@ class Swin(Staged):
     def cut(self) -> int:
         return self.patch_size
 
-    def fit(self, size: Size) -> None:
-        super().fit(size)
+    def check(self, size: Size) -> None:
+        super().check(size)
         for shape in self.shapes(size):
             sides = (shape.rows, shape.columns)
             must = f"a divisor of the stages' sides, or larger, here {sides}"
@@ -53,7 +53,7 @@ class Swin(Staged):
                 self.window_size,
             )
 
-    def parameters(self, size: Size, outputs: int, takes: Takes) -> int:
+    def parameters(self, size: Size, outputs: int, reserved: ReservedChannels) -> int:
         total = convolution(size[0], self.embed_dim, self.patch_size) + norm(self.embed_dim)
         for stage, shape in enumerate(self.shapes(size)):
             dim = shape.widths.dim
@@ -63,7 +63,7 @@ class Swin(Staged):
             total += shape.depth * block + (norm(2 * dim) + 2 * dim * dim if stage else 0)
         return total + norm(dim) + linear(dim, outputs)
 
-    def kept(self, size: Size, pairs: int) -> int:
+    def saved_activations(self, size: Size, saved_pairs: int) -> int:
         """What the blocks of all stages keep; pairs of one window in each of three steps."""
         total = 0
         for shape in self.shapes(size):

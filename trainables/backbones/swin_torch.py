@@ -10,7 +10,7 @@ from torch import Tensor
 
 from trainables.backbones.backbone import Size
 from trainables.backbones.backbone_torch import Host, on_map, positions
-from trainables.backbones.initial_torch import cut_normal, timm_start
+from trainables.backbones.initial_torch import timm_init, trunc_normal
 from trainables.backbones.swin import Swin
 from trainables.encodings import EncodingSpec
 from trainables.encodings.encoding_torch import Grid, Tokens
@@ -23,7 +23,7 @@ class PositionedSwin(Host, SwinTransformer):  # type: ignore[misc]
     """A Swin with an `encoding` a stage; its tables stay unless the spec says `relative_bias=False`."""
 
     encoding: Any  # a list of compositions, one a stage
-    undecayed = (TABLE,)
+    no_decay = (TABLE,)
 
     def __init__(self, model: Swin, size: Size, outputs: int, encoding: EncodingSpec) -> None:
         found = positions(encoding, model.shapes(size))
@@ -71,12 +71,12 @@ class PositionedSwin(Host, SwinTransformer):  # type: ignore[misc]
         """What the head says of the mean of the patches."""
         return (self.head(t.x.reshape(len(t.x), t.grid.rows, t.grid.columns, -1)),)
 
-    def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
+    def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
         """Starts the backbone's parameters as timm does."""
         if name.endswith(TABLE):
-            cut_normal(value, stream)
+            trunc_normal(value, stream)
         else:
-            timm_start(self, name, value, stream)
+            timm_init(self, name, value, stream)
 
 
 def _window(host: Host, table: str) -> Grid:

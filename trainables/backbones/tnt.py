@@ -8,8 +8,8 @@ from pydantic import Field, model_validator
 
 from trainables.backbones.backbone import Size
 from trainables.backbones.counts import convolution, linear, mlp, norm
-from trainables.backbones.one_grid import DIM, HEADS, Patches, room
-from trainables.encodings.encoding import Takes
+from trainables.backbones.one_grid import DIM, HEADS, Patches, reason
+from trainables.encodings.encoding import ReservedChannels
 from trainables.spec import require
 
 
@@ -23,7 +23,7 @@ class TNT(Patches):
     """
 
     prefix: ClassVar[int] = 1
-    room: ClassVar[str] = room("tnt", "its attention has no place for terms of pairs")
+    reason: ClassVar[str] = reason("tnt", "its attention has no place for terms of pairs")
 
     kind: Literal["tnt"] = Field(default="tnt", init=False)
     inner_dim: int = Field(default=16, gt=0, description=DIM)
@@ -41,8 +41,8 @@ class TNT(Patches):
         """How many pixels the inner transformer sees of a patch."""
         return int((-(-self.patch_size // self.first_stride)) ** 2)
 
-    def parameters(self, size: Size, outputs: int, takes: Takes) -> int:
-        dim, inner, content = self.embed_dim, self.inner_dim, self.embed_dim - takes.tokens
+    def parameters(self, size: Size, outputs: int, reserved: ReservedChannels) -> int:
+        dim, inner, content = self.embed_dim, self.inner_dim, self.embed_dim - reserved.tokens
         patch = inner * self.pixels
         first = convolution(size[0], inner, 7) + patch + norm(patch) + linear(patch, content) + norm(content) + content
         inside = 2 * norm(inner) + 3 * inner**2 + linear(inner, inner) + mlp(inner, 4 * inner)
@@ -50,7 +50,7 @@ class TNT(Patches):
         outside = 2 * norm(dim) + 3 * dim**2 + linear(dim, dim) + mlp(dim, self.hidden)
         return first + self.depth * (inside + between + outside) + norm(dim) + linear(dim, outputs)
 
-    def kept(self, size: Size, pairs: int) -> int:
+    def saved_activations(self, size: Size, saved_pairs: int) -> int:
         """What a patch keeps outside and for its pixels inside, neither with fused attention."""
         tokens = self.shape(size).tokens
         inside = self.pixels * (21 * self.inner_dim + 2 * self.num_heads_inner * self.pixels)

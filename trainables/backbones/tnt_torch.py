@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from trainables.backbones.backbone import Size
 from trainables.backbones.backbone_torch import Host, position
-from trainables.backbones.initial_torch import cut_normal, timm_start
+from trainables.backbones.initial_torch import timm_init, trunc_normal
 from trainables.backbones.tnt import TNT
 from trainables.encodings import EncodingSpec
 from trainables.encodings.encoding_torch import Composition, Grid, Tokens
@@ -21,7 +21,7 @@ class PositionedTNT(Host, timm_tnt.TNT):  # type: ignore[misc]
     """
 
     encoding: Composition
-    undecayed = ("pixel_pos",)
+    no_decay = ("pixel_pos",)
 
     def __init__(self, model: TNT, size: Size, outputs: int, encoding: EncodingSpec) -> None:
         (shape,) = model.shapes(size)
@@ -41,7 +41,7 @@ class PositionedTNT(Host, timm_tnt.TNT):  # type: ignore[misc]
             first_stride=model.first_stride,
         )
         del self.patch_pos
-        content = model.embed_dim - found.takes.tokens
+        content = model.embed_dim - found.reserved.tokens
         self.proj = nn.Linear(model.pixels * model.inner_dim, content)
         self.norm2_proj = nn.LayerNorm(content)
         self.cls_token = nn.Parameter(torch.zeros(1, 1, content))
@@ -59,9 +59,9 @@ class PositionedTNT(Host, timm_tnt.TNT):  # type: ignore[misc]
             pixels, x = block(pixels, x)
         return Tokens(self.norm(x), t.grid)
 
-    def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
+    def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
         """Starts the backbone's parameters as timm does."""
         if name in ("cls_token", "pixel_pos"):
-            cut_normal(value, stream)
+            trunc_normal(value, stream)
         else:
-            timm_start(self, name, value, stream)
+            timm_init(self, name, value, stream)

@@ -10,7 +10,7 @@ from trainables.backbones.backbone import Size
 from trainables.backbones.counts import convolution, linear, mlp, norm
 from trainables.backbones.pvt_v2 import PVT_V2_B2
 from trainables.backbones.staged import Pyramid
-from trainables.encodings.encoding import Takes
+from trainables.encodings.encoding import ReservedChannels
 
 
 class Twins(Pyramid):
@@ -28,7 +28,7 @@ class Twins(Pyramid):
     def cut(self) -> int:
         return self.patch_size
 
-    def parameters(self, size: Size, outputs: int, takes: Takes) -> int:
+    def parameters(self, size: Size, outputs: int, reserved: ReservedChannels) -> int:
         total, before = 0, size[0]
         for stage, dim in enumerate(self.embed_dims):
             block = 2 * norm(dim) + self.attention(stage) + mlp(dim, self.hidden(stage))

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from trainables.backbones.backbone import Size
 from trainables.backbones.backbone_torch import Host, positions
-from trainables.backbones.initial_torch import pyramid_start
+from trainables.backbones.initial_torch import pyramid_init
 from trainables.backbones.twins import Twins
 from trainables.encodings import EncodingSpec
 from trainables.encodings.encoding_torch import Grid, Tokens
@@ -21,7 +21,7 @@ class PositionedTwins(Host, timm_twins.Twins):  # type: ignore[misc]
     """A Twins-PCPVT with an `encoding` a stage; its own PEG stays unless the spec says `peg=False`."""
 
     encoding: Any  # a list of compositions, one a stage
-    undecayed = ("pos_block.",)
+    no_decay = ("pos_block.",)
 
     def __init__(self, model: Twins, size: Size, outputs: int, encoding: EncodingSpec) -> None:
         found = positions(encoding, model.shapes(size))
@@ -55,6 +55,6 @@ class PositionedTwins(Host, timm_twins.Twins):  # type: ignore[misc]
             x = t.x.reshape(len(t.x), *side, -1).permute(0, 3, 1, 2).contiguous()
         return replace(t, x=self.norm(t.x))
 
-    def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
+    def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
         """Starts the backbone's parameters as timm does."""
-        pyramid_start(self, name, value, stream)
+        pyramid_init(self, name, value, stream)

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from trainables.backbones.backbone import ModelSpec, Size, check_ratio
 from trainables.backbones.counts import convolution, hidden, linear, mlp, norm
-from trainables.encodings.encoding import Shape, Takes, Widths
+from trainables.encodings.encoding import ReservedChannels, Shape, Widths
 from trainables.spec import require
 
 
@@ -21,7 +21,7 @@ class ViT(ModelSpec):
     Source: thesis 4.1 (one block); DeiT 3 (`distilled`); CPVT 3.3 (GAP). Differs: nothing.
     """
 
-    shrinks: ClassVar[bool] = True
+    supports_shrinking: ClassVar[bool] = True
 
     kind: Literal["vit"] = Field(default="vit", init=False)
     embed_dim: int = Field(default=64, gt=0, description="a positive number of channels")
@@ -49,7 +49,7 @@ class ViT(ModelSpec):
         """How many tokens stand before the patches."""
         return {"token": 1, "distilled": 2, "avg": 0, "gap": 0}[self.pool]
 
-    def fit(self, size: Size) -> None:
+    def check(self, size: Size) -> None:
         divides = all(side % self.patch_size == 0 for side in size[1:])
         require(divides, "model.patch_size", f"a divisor of the image's sides {size[1:]}", self.patch_size)
 
@@ -58,18 +58,18 @@ class ViT(ModelSpec):
         widths = Widths(self.embed_dim, self.num_heads, self.embed_dim // self.num_heads)
         return (Shape(widths, self.depth, rows, columns, self.prefix),)
 
-    def parameters(self, size: Size, outputs: int, takes: Takes) -> int:
-        dim, content = self.embed_dim, self.embed_dim - takes.tokens
-        projections = linear(dim, 3 * dim - self.num_heads * (takes.q + takes.k + takes.v))
+    def parameters(self, size: Size, outputs: int, reserved: ReservedChannels) -> int:
+        dim, content = self.embed_dim, self.embed_dim - reserved.tokens
+        projections = linear(dim, 3 * dim - self.num_heads * (reserved.q + reserved.k + reserved.v))
         block = 2 * norm(dim) + projections + linear(dim, dim) + mlp(dim, hidden(dim, self.mlp_ratio))
         heads = linear(dim, outputs) * (2 if self.pool == "distilled" else 1)
         patches = convolution(size[0], content, self.patch_size)
         return patches + self.prefix * content + self.depth * block + norm(dim) + heads
 
-    def kept(self, size: Size, pairs: int) -> int:
+    def saved_activations(self, size: Size, saved_pairs: int) -> int:
         """A token keeps what a block's norms, projections, MLP and pairs need, its pixels, and its code."""
         tokens = self.shapes(size)[0].tokens
-        block = (11 + 2 * self.mlp_ratio) * self.embed_dim + pairs * self.num_heads * tokens
+        block = (11 + 2 * self.mlp_ratio) * self.embed_dim + saved_pairs * self.num_heads * tokens
         return tokens * (int(self.depth * block) + 4 * self.embed_dim + size[0] * self.patch_size**2)
 
 

@@ -18,9 +18,9 @@ from torch.nn.functional import linear, scaled_dot_product_attention
 
 from trainables.backbones.backbone import Size
 from trainables.backbones.backbone_torch import Host, position
-from trainables.backbones.initial_torch import timm_start
+from trainables.backbones.initial_torch import timm_init
 from trainables.backbones.vit import ViT
-from trainables.encodings import EncodingSpec, Takes
+from trainables.encodings import EncodingSpec, ReservedChannels
 from trainables.encodings.encoding_torch import Composition, Grid, Heads, PositionEncoding, Tokens, TokensBND
 
 
@@ -31,12 +31,12 @@ class Attention(timm_vit.Attention):  # type: ignore[misc]
     by the head's own width, also where an encoding adds channels.
     """
 
-    takes = Takes()
+    reserved = ReservedChannels()
     qkv: nn.Linear
 
-    def take(self, takes: Takes) -> None:
+    def take(self, reserved: ReservedChannels) -> None:
         """Makes the projection narrower by the channels that position fills."""
-        self.takes = takes
+        self.reserved = reserved
         self.qkv = nn.Linear(self.qkv.in_features, sum(self._widths()))
 
     def forward(self, t: Tokens, encoding: PositionEncoding, block: int) -> TokensBND:
@@ -58,15 +58,15 @@ class Attention(timm_vit.Attention):  # type: ignore[misc]
 
     def _projected(self, t: Tokens) -> tuple[Tensor, ...]:
         """Queries, keys and values; the first two from what the tokens have aside, where they have something."""
-        if t.aside is None:
+        if t.qk_input is None:
             return self.qkv(t.x).split(self._widths(), dim=2)  # type: ignore[no-any-return]
         *asking, values = self._widths()
         weight, bias = self.qkv.weight, self.qkv.bias
-        asked = linear(t.aside, weight[: sum(asking)], bias[: sum(asking)])
+        asked = linear(t.qk_input, weight[: sum(asking)], bias[: sum(asking)])
         return *torch.split(asked, asking, dim=2), linear(t.x, weight[-values:], bias[-values:])
 
     def _widths(self) -> list[int]:
-        taken = (self.takes.q, self.takes.k, self.takes.v)
+        taken = (self.reserved.q, self.reserved.k, self.reserved.v)
         return [self.num_heads * (self.head_dim - channels) for channels in taken]
 
 
@@ -75,8 +75,8 @@ class Block(timm_vit.Block):  # type: ignore[misc]
 
     def forward(self, t: Tokens, encoding: PositionEncoding, block: int) -> Tokens:
         t = encoding.tokens(t, block)
-        aside = None if t.aside is None else self.norm1(t.x + t.aside)
-        x = t.x + self.attn(Tokens(self.norm1(t.x), t.grid, aside), encoding, block)
+        qk_input = None if t.qk_input is None else self.norm1(t.x + t.qk_input)
+        x = t.x + self.attn(Tokens(self.norm1(t.x), t.grid, qk_input), encoding, block)
         return Tokens(x + self.mlp(self.norm2(x)), t.grid)
 
 
@@ -122,18 +122,18 @@ class PositionedViT(Host, timm_vit.VisionTransformer):  # type: ignore[misc]
             self.dist_token = nn.Parameter(torch.zeros(1, 1, model.embed_dim))
             self.head_dist = nn.Linear(model.embed_dim, outputs)
         self.encoding = positions
-        if positions.takes != Takes():
-            self._give(positions.takes)
+        if positions.reserved != ReservedChannels():
+            self._give(positions.reserved)
 
-    def _give(self, takes: Takes) -> None:
+    def _give(self, reserved: ReservedChannels) -> None:
         """Replaces timm's layers by narrower ones, for the channels that position fills."""
-        patch, content = self.patch_embed, self.embed_dim - takes.tokens
+        patch, content = self.patch_embed, self.embed_dim - reserved.tokens
         self.patch_embed = PatchEmbed(patch.img_size, patch.patch_size, self.in_chans, content)
         for name in ("cls_token", "dist_token"):
             if getattr(self, name) is not None:
                 setattr(self, name, nn.Parameter(torch.zeros(1, 1, content)))
         for block in self.blocks:
-            block.attn.take(takes)
+            block.attn.take(reserved)
 
     @property
     def grid(self) -> Grid:
@@ -157,6 +157,6 @@ class PositionedViT(Host, timm_vit.VisionTransformer):  # type: ignore[misc]
         first = self.forward_head(t.x)
         return (first,) if self.head_dist is None else (first, self.head_dist(t.x[:, 1]))
 
-    def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
+    def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
         """Starts the backbone's parameters as timm does (`trainables.initial.draw`)."""
-        timm_start(self, name, value, stream)
+        timm_init(self, name, value, stream)

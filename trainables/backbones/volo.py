@@ -8,8 +8,8 @@ from pydantic import Field, model_validator
 
 from trainables.backbones.backbone import Size, check_ratio
 from trainables.backbones.counts import convolution, hidden, linear, mlp, norm
-from trainables.backbones.one_grid import RATIO, Count, OneGrid, room
-from trainables.encodings.encoding import Shape, Takes, Widths
+from trainables.backbones.one_grid import RATIO, Count, OneGrid, reason
+from trainables.encodings.encoding import ReservedChannels, Shape, Widths
 from trainables.spec import require
 
 
@@ -22,7 +22,7 @@ class VOLO(OneGrid):
     Source: Yuan et al. 2021, VOLO, section 3. Differs: no token labelling, neither its head nor its mixed tokens.
     """
 
-    room: ClassVar[str] = room("volo", "its blocks have no place for terms of pairs")
+    reason: ClassVar[str] = reason("volo", "its blocks have no place for terms of pairs")
 
     kind: Literal["volo"] = Field(default="volo", init=False)
     embed_dims: tuple[Count, Count] = Field(
@@ -46,7 +46,7 @@ class VOLO(OneGrid):
         check_ratio(min(self.embed_dims), self.mlp_ratio)
         return self
 
-    def fit(self, size: Size) -> None:
+    def check(self, size: Size) -> None:
         divides = all(side % (2 * self.patch_size) == 0 for side in size[1:])
         require(
             divides, "model.patch_size", f"such that twice its side divides the image's {size[1:]}", self.patch_size
@@ -56,8 +56,8 @@ class VOLO(OneGrid):
         widths = Widths(self.embed_dims[1], self.num_heads[1], self.embed_dims[1] // self.num_heads[1])
         return Shape(widths, sum(self.layers[1:]), size[1] // self.patch_size // 2, size[2] // self.patch_size // 2, 0)
 
-    def parameters(self, size: Size, outputs: int, takes: Takes) -> int:
-        (fine, dim), content = self.embed_dims, self.embed_dims[1] - takes.tokens
+    def parameters(self, size: Size, outputs: int, reserved: ReservedChannels) -> int:
+        (fine, dim), content = self.embed_dims, self.embed_dims[1] - reserved.tokens
         stem = convolution(size[0], self.stem_hidden_dim, 7, False) + 2 * convolution(
             self.stem_hidden_dim, self.stem_hidden_dim, 3, False
         )
@@ -69,7 +69,7 @@ class VOLO(OneGrid):
         outer = convolution(fine, content, 2) + dim + norm(dim) + linear(dim, outputs)
         return patches + self.layers[0] * outlooker + blocks * block + outer
 
-    def kept(self, size: Size, pairs: int) -> int:
+    def saved_activations(self, size: Size, saved_pairs: int) -> int:
         """The stem keeps most where patches are small; an outlooker a 3 x 3 neighbourhood for each of a quarter."""
         (fine, dim), pixels = self.embed_dims, size[1] * size[2] // 4
         stem = pixels * 7 * self.stem_hidden_dim

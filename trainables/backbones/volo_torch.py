@@ -8,7 +8,7 @@ from torch import Tensor
 
 from trainables.backbones.backbone import Size
 from trainables.backbones.backbone_torch import Host, on_map, position
-from trainables.backbones.initial_torch import cut_normal, timm_start
+from trainables.backbones.initial_torch import timm_init, trunc_normal
 from trainables.backbones.volo import VOLO
 from trainables.encodings import EncodingSpec
 from trainables.encodings.encoding_torch import Composition, Grid, Tokens
@@ -42,7 +42,7 @@ class PositionedVOLO(Host, timm_volo.VOLO):  # type: ignore[misc]
             use_aux_head=False,
         )
         del self.pos_embed
-        self.network[1] = timm_volo.Downsample(fine, dim - found.takes.tokens, 2)
+        self.network[1] = timm_volo.Downsample(fine, dim - found.reserved.tokens, 2)
         self.encoding = found
 
     def features(self, images: Tensor) -> Tokens:
@@ -54,9 +54,9 @@ class PositionedVOLO(Host, timm_volo.VOLO):  # type: ignore[misc]
             x = stage(x)
         return Tokens(self.norm(self.forward_cls(x.flatten(1, 2))), Grid(x.shape[1], x.shape[2], 1))
 
-    def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
+    def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
         """Starts the backbone's parameters as timm does."""
         if name == "cls_token":
-            cut_normal(value, stream)
+            trunc_normal(value, stream)
         else:
-            timm_start(self, name, value, stream)
+            timm_init(self, name, value, stream)

@@ -11,9 +11,16 @@ from typing import Annotated, Any, get_args
 
 from pydantic import BeforeValidator, Discriminator, Tag
 
-from trainables.encodings.composed import Composed, NoEncoding, canonical, leaves
+from trainables.encodings.composed import Composed, NoEncoding, canonical, parts_of
 from trainables.encodings.custom import OwnEncoding, Values, carry, carry_source, is_own, source_of
-from trainables.encodings.encoding import MOMENTS, EncodingSpec, Moment, Shape, Takes, Widths
+from trainables.encodings.encoding import (
+    INJECTION_POINTS,
+    EncodingSpec,
+    InjectionPoint,
+    ReservedChannels,
+    Shape,
+    Widths,
+)
 from trainables.encodings.fourier import Fourier
 from trainables.encodings.gabor import Gabor
 from trainables.encodings.injection import Add, CodeSpec, Concat, Extend, Parts
@@ -55,8 +62,35 @@ KINDS: dict[str, type[EncodingSpec]] = {
 """Every spec of the list by its kind."""
 
 __all__ = [
-    "IRPE", "KINDS", "MOMENTS", "PEG", "Add", "CodeSpec", "Composed", "Concat", "Encoding", "EncodingSpec", "Extend",
-    "Fourier", "Gabor", "Learnable", "LearnableSinusoidal", "Moment", "NoEncoding", "OwnEncoding", "Parts", "Relative",
-    "RelativeBias", "Shape", "Sinusoidal", "Takes", "Values", "Widths", "canonical", "carry", "is_own", "leaves",
+    "INJECTION_POINTS",
+    "IRPE",
+    "KINDS",
+    "PEG",
+    "Add",
+    "CodeSpec",
+    "Composed",
+    "Concat",
+    "Encoding",
+    "EncodingSpec",
+    "Extend",
+    "Fourier",
+    "Gabor",
+    "InjectionPoint",
+    "Learnable",
+    "LearnableSinusoidal",
+    "NoEncoding",
+    "OwnEncoding",
+    "Parts",
+    "Relative",
+    "RelativeBias",
+    "ReservedChannels",
+    "Shape",
+    "Sinusoidal",
+    "Values",
+    "Widths",
+    "canonical",
+    "carry",
+    "is_own",
+    "parts_of",
     "source_of",
 ]  # fmt: skip

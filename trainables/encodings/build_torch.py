@@ -8,10 +8,10 @@ from importlib import import_module
 from typing import Any
 
 from trainables.encodings import Composed, OwnEncoding, canonical, is_own
-from trainables.encodings.encoding import EncodingSpec, Takes, Widths
+from trainables.encodings.encoding import EncodingSpec, ReservedChannels, Widths
 from trainables.encodings.encoding_torch import Code, Composition, Grid, PositionEncoding
 from trainables.encodings.injection import Add, CodeSpec, Slot
-from trainables.encodings.injection_torch import INJECTIONS, OwnCodes
+from trainables.encodings.injection_torch import INJECTORS, OwnCodes
 from trainables.spec import SpecError
 
 
@@ -23,11 +23,11 @@ def build(spec: EncodingSpec, widths: Widths, grid: Grid, depth: int) -> Composi
     """
     specs = _parts(spec)
     modules: list[PositionEncoding] = []
-    taken = Takes()
+    taken = ReservedChannels()
     for part in reversed(specs):
         modules.insert(0, _module(part, replace(widths, dim=widths.dim - taken.tokens), grid, depth))
-        taken = taken + modules[0].takes
-        _check_takes(taken, widths)
+        taken = taken + modules[0].reserved
+        _check_reserved(taken, widths)
     return Composition(dict(zip(_names(specs), modules, strict=True)))
 
 
@@ -35,7 +35,7 @@ def _parts(spec: EncodingSpec) -> tuple[EncodingSpec, ...]:
     spec = canonical(spec)
     if isinstance(spec, Composed):
         return spec.parts
-    return () if spec.idle else (spec,)
+    return () if spec.is_noop else (spec,)
 
 
 def _names(specs: tuple[EncodingSpec, ...]) -> list[str]:
@@ -62,11 +62,11 @@ def _entering(spec: CodeSpec, widths: Widths, grid: Grid, depth: int) -> Positio
         codes[slot] = _made(spec, replace(widths, dim=spec.injection.width(slot[0], widths)), grid, depth)
     if spec.injection == Add():
         return codes["common", 0]
-    entry = INJECTIONS[spec.injection.kind](spec.injection, widths, depth)
+    injector = INJECTORS[spec.injection.kind](spec.injection, widths, depth)
     if not spec.injection.shared:
-        return OwnCodes(codes, entry)
+        return OwnCodes(codes, injector)
     (code,) = codes.values()
-    code.enter(entry)
+    code.inject_by(injector)
     return code
 
 
@@ -90,11 +90,11 @@ def _own(spec: EncodingSpec, widths: Widths, grid: Grid, depth: int) -> Position
     return module
 
 
-def _check_takes(takes: Takes, widths: Widths) -> None:
-    room = (
-        ("the tokens", takes.tokens, widths.dim),
-        *((f"{p} a head", getattr(takes, p), widths.head_dim) for p in "qkv"),
+def _check_reserved(reserved: ReservedChannels, widths: Widths) -> None:
+    limits = (
+        ("the tokens", reserved.tokens, widths.dim),
+        *((f"{p} a head", getattr(reserved, p), widths.head_dim) for p in "qkv"),
     )
-    for place, taken, channels in room:
+    for place, taken, channels in limits:
         if taken >= channels:
             raise SpecError(f"encoding must take fewer than the {channels} channels of {place}, got {taken}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from trainables.encodings.encoding import EncodingSpec, Moment, Shape, Takes, Widths
+from trainables.encodings.encoding import EncodingSpec, InjectionPoint, ReservedChannels, Shape, Widths
 from trainables.spec import require
 
 if TYPE_CHECKING:
@@ -20,11 +20,11 @@ class NoEncoding(EncodingSpec):
     kind: Literal["none"] = Field(default="none", init=False)
 
     @property
-    def idle(self) -> bool:
+    def is_noop(self) -> bool:
         return True
 
     @property
-    def moments(self) -> frozenset[Moment]:
+    def injection_points(self) -> frozenset[InjectionPoint]:
         return frozenset()
 
 
@@ -43,23 +43,23 @@ class Composed(EncodingSpec):
         return any(part.shrinks for part in self.parts)
 
     @property
-    def moments(self) -> frozenset[Moment]:
-        return frozenset(moment for part in self.parts for moment in part.moments)
+    def injection_points(self) -> frozenset[InjectionPoint]:
+        return frozenset(moment for part in self.parts for moment in part.injection_points)
 
     @property
-    def pairs(self) -> int:
-        return max((part.pairs for part in self.parts), default=0)
+    def saved_pairs(self) -> int:
+        return max((part.saved_pairs for part in self.parts), default=0)
 
-    def fit(self, shape: Shape) -> None:
+    def check(self, shape: Shape) -> None:
         for part, told in self._told(shape.widths):
             require(told.dim > 0, "encoding.parts", "such that the content keeps some channels", self.label)
-            part.fit(replace(shape, widths=told))
-        takes = self.takes(shape.widths)
-        left = min(shape.widths.dim - takes.tokens, shape.widths.head_dim - max(takes.q, takes.k, takes.v))
+            part.check(replace(shape, widths=told))
+        reserved = self.reserved(shape.widths)
+        left = min(shape.widths.dim - reserved.tokens, shape.widths.head_dim - max(reserved.q, reserved.k, reserved.v))
         require(left > 0, "encoding.parts", "such that the content keeps some channels", self.label)
         for number, part in enumerate(self.parts):
             after, before = self.parts[number + 1 :], self.parts[:number]
-            free = all(o.any_grid for o in after) and all(o.any_grid or o.moments <= {"first"} for o in before)
+            free = all(o.any_grid for o in after) and all(o.any_grid or o.injection_points <= {"first"} for o in before)
             must = f"codes before the first block and convolutions only, where {part.label} makes the grid smaller"
             require(free or not part.shrinks, "encoding.parts", must, self.label)
         self._check_order(shape.widths)
@@ -68,28 +68,28 @@ class Composed(EncodingSpec):
         """Complains of a part that would act on something it has not been built for."""
         whole, read = False, False
         for part in self.parts:
-            takes = part.takes(widths) != Takes()
+            reserved = part.reserved(widths) != ReservedChannels()
             must = "in an order in which what takes channels of the content comes first"
-            require(not (takes and whole), "encoding.parts", must, self.label)
+            require(not (reserved and whole), "encoding.parts", must, self.label)
             must = "in an order in which q and k change before terms read them"
-            require(not (part.edits and read), "encoding.parts", must, self.label)
-            whole, read = whole or not takes, read or part.reads
+            require(not (part.modifies_qk and read), "encoding.parts", must, self.label)
+            whole, read = whole or not reserved, read or part.reads_qk
 
-    def takes(self, widths: Widths) -> Takes:
-        return sum((part.takes(told) for part, told in self._told(widths)), Takes())
+    def reserved(self, widths: Widths) -> ReservedChannels:
+        return sum((part.reserved(told) for part, told in self._told(widths)), ReservedChannels())
 
     def parameters(self, shape: Shape) -> int:
         return sum(part.parameters(replace(shape, widths=told)) for part, told in self._told(shape.widths))
 
-    def learnt(self, shape: Shape) -> int:
-        return sum(part.learnt(replace(shape, widths=told)) for part, told in self._told(shape.widths))
+    def trainable_parameters(self, shape: Shape) -> int:
+        return sum(part.trainable_parameters(replace(shape, widths=told)) for part, told in self._told(shape.widths))
 
     def _told(self, widths: Widths) -> list[tuple[EncodingSpec, Widths]]:
         """Each part with the widths it will see: one that takes channels of the tokens leaves fewer to those before."""
         told: list[tuple[EncodingSpec, Widths]] = []
         for part in reversed(self.parts):
             told.append((part, widths))
-            widths = replace(widths, dim=widths.dim - part.takes(widths).tokens)
+            widths = replace(widths, dim=widths.dim - part.reserved(widths).tokens)
         return told
 
 
@@ -101,7 +101,7 @@ def canonical(encoding: EncodingSpec) -> EncodingSpec:
     return parts[0] if parts else NoEncoding()
 
 
-def leaves(encoding: EncodingSpec) -> tuple[EncodingSpec, ...]:
+def parts_of(encoding: EncodingSpec) -> tuple[EncodingSpec, ...]:
     """The parts of an encoding in canonical form, or itself."""
     return encoding.parts if isinstance(encoding, Composed) else (encoding,)
 
@@ -109,4 +109,4 @@ def leaves(encoding: EncodingSpec) -> tuple[EncodingSpec, ...]:
 def _active(encoding: EncodingSpec) -> list[EncodingSpec]:
     if isinstance(encoding, Composed):
         return [active for part in encoding.parts for active in _active(part)]
-    return [] if encoding.idle else [encoding]
+    return [] if encoding.is_noop else [encoding]

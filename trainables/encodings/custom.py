@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from trainables.encodings.encoding import EncodingSpec, Moment, Shape, Takes, Widths
+from trainables.encodings.encoding import EncodingSpec, InjectionPoint, ReservedChannels, Shape, Widths
 from trainables.source import load
 from trainables.spec import Spec, SpecError
 
@@ -39,8 +39,8 @@ class OwnEncoding(EncodingSpec):
         return _own_class(self.kind, self.source).read(_knobs(self.model_extra or {}))
 
     @property
-    def idle(self) -> bool:
-        return self.spec.idle
+    def is_noop(self) -> bool:
+        return self.spec.is_noop
 
     @property
     def label(self) -> str:
@@ -55,32 +55,32 @@ class OwnEncoding(EncodingSpec):
         return self.spec.any_grid
 
     @property
-    def moments(self) -> frozenset[Moment]:
-        return self.spec.moments
+    def injection_points(self) -> frozenset[InjectionPoint]:
+        return self.spec.injection_points
 
     @property
-    def edits(self) -> bool:
-        return self.spec.edits
+    def modifies_qk(self) -> bool:
+        return self.spec.modifies_qk
 
     @property
-    def reads(self) -> bool:
-        return self.spec.reads
+    def reads_qk(self) -> bool:
+        return self.spec.reads_qk
 
     @property
-    def pairs(self) -> int:
-        return self.spec.pairs
+    def saved_pairs(self) -> int:
+        return self.spec.saved_pairs
 
-    def fit(self, shape: Shape) -> None:
-        self.spec.fit(shape)
+    def check(self, shape: Shape) -> None:
+        self.spec.check(shape)
 
-    def takes(self, widths: Widths) -> Takes:
-        return self.spec.takes(widths)
+    def reserved(self, widths: Widths) -> ReservedChannels:
+        return self.spec.reserved(widths)
 
     def parameters(self, shape: Shape) -> int:
         return self.spec.parameters(shape)
 
-    def learnt(self, shape: Shape) -> int:
-        return self.spec.learnt(shape)
+    def trainable_parameters(self, shape: Shape) -> int:
+        return self.spec.trainable_parameters(shape)
 
     def identity(self) -> Any:
         return self.spec.identity()

@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 from trainables.spec import Spec
 
-Moment = Literal["first", "between", "attention"]
+InjectionPoint = Literal["first", "between", "attention"]
 """When position injection: with the tokens before the first block, with those between blocks, or inside attention."""
 
-MOMENTS: frozenset[Moment] = frozenset(("first", "between", "attention"))
+INJECTION_POINTS: frozenset[InjectionPoint] = frozenset(("first", "between", "attention"))
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Widths:
 
 
 @dataclass(frozen=True)
-class Takes:
+class ReservedChannels:
     """How many channels an encoding takes from the content: of a token, and a head's query, key and value."""
 
     tokens: int = 0
@@ -34,8 +34,8 @@ class Takes:
     k: int = 0
     v: int = 0
 
-    def __add__(self, other: Takes) -> Takes:
-        return Takes(self.tokens + other.tokens, self.q + other.q, self.k + other.k, self.v + other.v)
+    def __add__(self, other: ReservedChannels) -> ReservedChannels:
+        return ReservedChannels(self.tokens + other.tokens, self.q + other.q, self.k + other.k, self.v + other.v)
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class EncodingSpec(Spec):
     kind: str
 
     @property
-    def idle(self) -> bool:
+    def is_noop(self) -> bool:
         """True where the encoding does nothing, so that a recipe with it equals one without it."""
         return False
 
@@ -84,37 +84,37 @@ class EncodingSpec(Spec):
         return False
 
     @property
-    def moments(self) -> frozenset[Moment]:
+    def injection_points(self) -> frozenset[InjectionPoint]:
         """When it acts, so that a backbone can say what it has no place for; one that does not say may act at any."""
-        return MOMENTS
+        return INJECTION_POINTS
 
     @property
-    def edits(self) -> bool:
+    def modifies_qk(self) -> bool:
         """True where it changes queries or keys."""
         return False
 
     @property
-    def reads(self) -> bool:
+    def reads_qk(self) -> bool:
         """True where it adds terms computed from queries or keys, which others must therefore change before it."""
         return False
 
     @property
-    def pairs(self) -> int:
+    def saved_pairs(self) -> int:
         """How many numbers each pair of tokens keeps for the gradient, a head and block; fused attention keeps none."""
         return 0
 
-    def fit(self, shape: Shape) -> None:
+    def check(self, shape: Shape) -> None:
         """Complains with `require` where this encoding cannot stand in a ViT of this shape."""
 
-    def takes(self, widths: Widths) -> Takes:
+    def reserved(self, widths: Widths) -> ReservedChannels:
         """The channels that position takes from the content."""
-        return Takes()
+        return ReservedChannels()
 
     def parameters(self, shape: Shape) -> int:
         """How many parameters it has, for the plan; an encoding of one's own that does not say counts for nothing."""
         return 0
 
-    def learnt(self, shape: Shape) -> int:
+    def trainable_parameters(self, shape: Shape) -> int:
         """How many of its parameters learn."""
         return self.parameters(shape)
 
@@ -133,5 +133,5 @@ class PairSpec(EncodingSpec):
     """An encoding that gives each pair of tokens a term, and so acts in attention alone."""
 
     @property
-    def moments(self) -> frozenset[Moment]:
+    def injection_points(self) -> frozenset[InjectionPoint]:
         return frozenset({"attention"})

@@ -17,8 +17,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from trainables.encodings.encoding import Shape, Takes, Widths
-from trainables.encodings.initial_torch import torch_start
+from trainables.encodings.encoding import ReservedChannels, Shape, Widths
+from trainables.encodings.initial_torch import torch_init
 from trainables.encodings.injection import Place
 from trainables.spec import SpecError
 
@@ -61,7 +61,7 @@ class Tokens:
 
     x: TokensBND
     grid: Grid
-    aside: TokensBND | None = None
+    qk_input: TokensBND | None = None
 
 
 @dataclass(frozen=True)
@@ -80,19 +80,19 @@ class Heads:
 
 
 class PositionEncoding(nn.Module):
-    """One position encoding: override the verbs it needs, and declare what the host must know.
+    """One position encoding: override the verbs it needs, and declare what the backbone must know.
 
-    `takes`: channels of the content it replaces (the host projects that many fewer). `edits`: `heads` changes q or k;
-    `reads`: `heads` adds terms computed from q or k (so edits must come before it). `reads_weights`: `outputs` needs
-    the attention weights, which costs the fused attention. `undecayed`: parameters that are positions and so do not
-    decay, by name. `frozen`: its parameters stay as they start.
+    `reserved`: channels of the content it replaces (the backbone projects that many fewer). `modifies_qk`: `heads`
+    changes q or k; `reads_qk`: `heads` adds terms computed from q or k (so what
+    modifies them must come before it). `reads_weights`: `outputs` needs the attention weights, which costs the fused
+    attention. `no_decay`: names of parameters without weight decay. `frozen`: its parameters stay as they start.
     """
 
-    takes = Takes()
-    edits = False
-    reads = False
+    reserved = ReservedChannels()
+    modifies_qk = False
+    reads_qk = False
     reads_weights = False
-    undecayed: tuple[str, ...] = ()
+    no_decay: tuple[str, ...] = ()
     frozen = False
 
     def tokens(self, t: Tokens, block: int) -> Tokens:
@@ -107,12 +107,12 @@ class PositionEncoding(nn.Module):
         """What the heads put out, after the softmax. Called only where `reads_weights`."""
         return o
 
-    def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
+    def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
         """Fills one parameter's initial value, drawing from its own stream. Layers start as torch starts them.
 
         Raises: SpecError for a parameter that stands in no known layer; an encoding with such a one overrides this.
         """
-        torch_start(self, name, value, stream)
+        torch_init(self, name, value, stream)
 
     def resampled(self, name: str, value: Tensor, old: Grid, new: Grid) -> Tensor:
         """What one parameter becomes for another grid, without training: itself, unless it is a table of the grid."""
@@ -123,11 +123,11 @@ CodeOf = Callable[[Place, int], CodeND]
 """The code that enters at a place of a block."""
 
 
-class Entry:
-    """How codes enter a model. `takes`, `edits`: as a position encoding declares them."""
+class Injector:
+    """How codes are injected into a model. `reserved`, `modifies_qk`: as a position encoding declares them."""
 
-    takes = Takes()
-    edits = False
+    reserved = ReservedChannels()
+    modifies_qk = False
 
     def tokens(self, t: Tokens, block: int, code: CodeOf) -> Tokens:
         """The tokens with the code of their places."""
@@ -138,8 +138,8 @@ class Entry:
         return h
 
 
-class AddedFirst(Entry):
-    """CodeDigests are added to the tokens before the first block."""
+class AddedFirst(Injector):
+    """Codes are added to the tokens before the first block."""
 
     def tokens(self, t: Tokens, block: int, code: CodeOf) -> Tokens:
         return t if block > 0 else replace(t, x=t.x + code("common", 0))
@@ -148,24 +148,24 @@ class AddedFirst(Entry):
 class Code(PositionEncoding):
     """A code of every token's place, which enters as its `entry` says: added before the first block, if nothing else.
 
-    A spec with `enters` is built for the channels that its code has there: `widths.dim`.
+    A spec with an `injection` is built for the channels that its code has there: `widths.dim`.
     """
 
-    entry: Entry = AddedFirst()
+    injector: Injector = AddedFirst()
 
     def code(self) -> CodeND:
         """The code of all N tokens, prefix first. Shapes: (N, D)."""
         raise NotImplementedError
 
-    def enter(self, entry: Entry) -> None:
+    def inject_by(self, injector: Injector) -> None:
         """Has the code enter in another way than by addition before the first block."""
-        self.entry, self.takes, self.edits = entry, entry.takes, entry.edits
+        self.injector, self.reserved, self.modifies_qk = injector, injector.reserved, injector.modifies_qk
 
     def tokens(self, t: Tokens, block: int) -> Tokens:
-        return self.entry.tokens(t, block, lambda place, block: self.code())
+        return self.injector.tokens(t, block, lambda place, block: self.code())
 
     def heads(self, h: Heads, block: int) -> Heads:
-        return self.entry.heads(h, block, lambda place, block: self.code())
+        return self.injector.heads(h, block, lambda place, block: self.code())
 
 
 class Composition(PositionEncoding):
@@ -180,9 +180,9 @@ class Composition(PositionEncoding):
         for name, part in parts.items():
             self.add_module(name, part)
         self.parts = tuple(parts)
-        self.takes = sum((part.takes for part in parts.values()), Takes())
-        self.edits = any(part.edits for part in parts.values())
-        self.reads = any(part.reads for part in parts.values())
+        self.reserved = sum((part.reserved for part in parts.values()), ReservedChannels())
+        self.modifies_qk = any(part.modifies_qk for part in parts.values())
+        self.reads_qk = any(part.reads_qk for part in parts.values())
         self.reads_weights = any(part.reads_weights for part in parts.values())
 
     def tokens(self, t: Tokens, block: int) -> Tokens:
@@ -219,18 +219,27 @@ def _check_order(parts: Mapping[str, PositionEncoding]) -> None:
     whole: str | None = None
     reader: str | None = None
     for name, part in _leaves(parts):
-        takes = part.takes != Takes()
-        if takes and whole is not None:
+        reserved = part.reserved != ReservedChannels()
+        if reserved and whole is not None:
             raise SpecError(
                 f"encoding.parts must begin with what takes channels of the content, got {whole} before {name}"
             )
-        if part.edits and reader is not None:
+        if part.modifies_qk and reader is not None:
             raise SpecError(f"encoding.parts must change q and k before terms read them, got {reader} before {name}")
-        whole = whole if takes else name
-        reader = name if part.reads else reader
+        whole = whole if reserved else name
+        reader = name if part.reads_qk else reader
 
 
 __all__ = [
-    "Code", "CodeND", "Composition", "Entry", "Grid", "Heads", "LogitsBHNN", "PositionEncoding", "Takes", "Tokens",
+    "Code",
+    "CodeND",
+    "Composition",
+    "Grid",
+    "Heads",
+    "Injector",
+    "LogitsBHNN",
+    "PositionEncoding",
+    "ReservedChannels",
+    "Tokens",
     "Widths",
 ]  # fmt: skip

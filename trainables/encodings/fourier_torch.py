@@ -38,7 +38,7 @@ class Fourier(Code):
     (public ports use other powers), the MLP as torch's linear layers.
     """
 
-    undecayed = ("frequencies.weight",)
+    no_decay = ("frequencies.weight",)
 
     def __init__(self, spec: fourier.Fourier, widths: Widths, grid: Grid, depth: int) -> None:
         super().__init__()
@@ -53,8 +53,8 @@ class Fourier(Code):
         code = self.mlp(fourier_features(self.get_buffer("coordinates"), self.frequencies.weight))
         return pad(code, (0, 0, self.prefix, 0))
 
-    def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
+    def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
         if name == "frequencies.weight":
             value.normal_(std=1 / self.gamma, generator=stream)
         else:
-            super().start(name, value, stream)
+            super().init_parameter(name, value, stream)

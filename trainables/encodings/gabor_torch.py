@@ -50,7 +50,7 @@ class Gabor(Code):
     (the paper gives no start).
     """
 
-    undecayed = ("log_sigma", "log_wavelength", "phase", "weight", "edges", "prefix")
+    no_decay = ("log_sigma", "log_wavelength", "phase", "weight", "edges", "prefix")
 
     def __init__(self, spec: gabor.Gabor, widths: Widths, grid: Grid, depth: int) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class Gabor(Code):
         prefix = self._parameters.get("prefix")
         return code if prefix is None else torch.cat([prefix, code])
 
-    def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
+    def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
         if name == "log_sigma":
             value.uniform_(math.log(0.3), math.log(1.5), generator=stream)
         elif name == "log_wavelength":

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from trainables.spec import SpecError
 
 
-def torch_start(module: nn.Module, name: str, value: Tensor, stream: torch.Generator) -> None:
+def torch_init(module: nn.Module, name: str, value: Tensor, stream: torch.Generator) -> None:
     """Starts a parameter of a layer as torch does: linear and convolution uniform, normalisation at one and zero.
 
     Raises: SpecError for a parameter that belongs to no such layer.
@@ -25,4 +25,6 @@ def torch_start(module: nn.Module, name: str, value: Tensor, stream: torch.Gener
     elif isinstance(layer, nn.LayerNorm | nn.BatchNorm2d):
         value.fill_(float(leaf == "weight"))
     else:
-        raise SpecError(f"{type(module).__name__}.start must say how its parameter '{name}' begins, got nothing")
+        raise SpecError(
+            f"{type(module).__name__}.init_parameter must set the initial value of parameter '{name}', got none"
+        )

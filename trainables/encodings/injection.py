@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from trainables.encodings.encoding import EncodingSpec, Moment, Shape, Takes, Widths
+from trainables.encodings.encoding import EncodingSpec, InjectionPoint, ReservedChannels, Shape, Widths
 from trainables.spec import Spec, in_order, require
 
 Place = Literal["common", "query", "key", "value"]
@@ -31,7 +31,7 @@ _PLACES = "any of common, query, key, value, without doubles"
 _BLOCKS = "a positive number of first blocks, or null"
 
 
-class Enters(Spec):
+class InjectionSpec(Spec):
     """What all ways of entering say: in which blocks and places, how wide a code must be there, what it takes."""
 
     kind: str
@@ -45,20 +45,20 @@ class Enters(Spec):
         """The code's channels at a place."""
         return widths.dim if place == "common" else widths.heads * widths.head_dim
 
-    def takes(self, widths: Widths) -> Takes:
+    def reserved(self, widths: Widths) -> ReservedChannels:
         """The channels that the code takes from the content."""
-        return Takes()
+        return ReservedChannels()
 
-    def fit(self, multiple: int, shape: Shape) -> None:
+    def check(self, multiple: int, shape: Shape) -> None:
         """Complains where a code whose channels come in multiples cannot enter a ViT of this shape so."""
 
     @property
-    def edits(self) -> bool:
+    def modifies_qk(self) -> bool:
         """As an encoding's `edits`."""
         return bool({"query", "key"} & {place for place, _ in self.slots(1)})
 
     @property
-    def pairs(self) -> int:
+    def saved_pairs(self) -> int:
         """As an encoding's `pairs`: queries and keys wider than values leave the fused attention."""
         return 0
 
@@ -73,7 +73,7 @@ def _check_blocks(blocks: int | None, depth: int) -> None:
     require(blocks is None or blocks <= depth, "encoding.injection.blocks", legal, blocks)
 
 
-class Add(Enters):
+class Add(InjectionSpec):
     """Added to what is there: x + p.
 
     `blocks`: how many blocks it enters, from the first on; null is the first one for `common`, all for the others.
@@ -88,11 +88,11 @@ class Add(Enters):
         counts = {place: self.blocks or (1 if place == "common" else depth) for place in self.places}
         return tuple((place, block) for place, count in counts.items() for block in range(count))
 
-    def fit(self, multiple: int, shape: Shape) -> None:
+    def check(self, multiple: int, shape: Shape) -> None:
         _check_blocks(self.blocks, shape.depth)
 
 
-class Concat(Enters):
+class Concat(InjectionSpec):
     """Beside the content: the content keeps 1 - split of the channels, position fills the last ones.
 
     `common`: before the first block, the patch embedding makes fewer channels; `query`, `key`, `value`: in every block
@@ -113,12 +113,12 @@ class Concat(Enters):
             return round(self.split * widths.dim)
         return widths.heads * round(self.split * widths.head_dim)
 
-    def takes(self, widths: Widths) -> Takes:
+    def reserved(self, widths: Widths) -> ReservedChannels:
         head = round(self.split * widths.head_dim)
         q, k, v = (head if place in self.places else 0 for place, _ in HEADS)
-        return Takes(self.width("common", widths) if "common" in self.places else 0, q, k, v)
+        return ReservedChannels(self.width("common", widths) if "common" in self.places else 0, q, k, v)
 
-    def fit(self, multiple: int, shape: Shape) -> None:
+    def check(self, multiple: int, shape: Shape) -> None:
         widths = shape.widths
         if {"query", "key", "value"} & {*self.places}:
             self._fit(widths.heads * widths.head_dim, math.lcm(multiple, widths.heads))
@@ -135,7 +135,7 @@ class Concat(Enters):
         require(whole, "encoding.injection.split", must, self.split)
 
 
-class Extend(Enters):
+class Extend(InjectionSpec):
     """Appended to queries and keys after projection, so that logits gain pos_q . pos_k.
 
     `channels` is a head's. Logits stay scaled by the unextended head's width, so the model without position is
@@ -147,7 +147,7 @@ class Extend(Enters):
     blocks: int | None = Field(default=None, gt=0, description=_BLOCKS)
 
     @property
-    def pairs(self) -> int:
+    def saved_pairs(self) -> int:
         return 1
 
     def slots(self, depth: int) -> tuple[Slot, ...]:
@@ -157,7 +157,7 @@ class Extend(Enters):
     def width(self, place: Place, widths: Widths) -> int:
         return widths.heads * self.channels
 
-    def fit(self, multiple: int, shape: Shape) -> None:
+    def check(self, multiple: int, shape: Shape) -> None:
         _check_blocks(self.blocks, shape.depth)
         width = self.width("query", shape.widths)
         must = f"such that a code's channels ({width}) are divisible by {multiple}"
@@ -167,7 +167,7 @@ class Extend(Enters):
 Part = Literal[1, 2, 3, 4]
 
 
-class Parts(Enters):
+class Parts(InjectionSpec):
     """Chosen parts of the attention logits of queries and keys to which codes are added.
 
     1 content-content, 2 position-content, 3 content-position, 4 position-position (query first): all four are
@@ -186,7 +186,7 @@ class Parts(Enters):
         return self
 
     @property
-    def pairs(self) -> int:
+    def saved_pairs(self) -> int:
         return 2
 
     def slots(self, depth: int) -> tuple[Slot, ...]:
@@ -194,17 +194,17 @@ class Parts(Enters):
         places = [place for place, parts in sides if parts & {*self.parts}]
         return tuple((place, block) for place in places for block in range(self.blocks or depth))
 
-    def fit(self, multiple: int, shape: Shape) -> None:
+    def check(self, multiple: int, shape: Shape) -> None:
         _check_blocks(self.blocks, shape.depth)
 
 
-Entering = Annotated[Add | Concat | Extend | Parts, Field(discriminator="kind")]
+Injection = Annotated[Add | Concat | Extend | Parts, Field(discriminator="kind")]
 
 
 class CodeSpec(EncodingSpec):
     """A code of every token's place, and how it enters. Subclasses say how many channels and parameters a code has."""
 
-    injection: Entering = Field(default=Add(), kw_only=True, description="one of add, concat, extend, parts")
+    injection: Injection = Field(default=Add(), kw_only=True, description="one of add, concat, extend, parts")
 
     @property
     def multiple(self) -> int:
@@ -212,29 +212,29 @@ class CodeSpec(EncodingSpec):
         return 1
 
     @property
-    def idle(self) -> bool:
+    def is_noop(self) -> bool:
         return not self.injection.slots(1)
 
     @property
-    def moments(self) -> frozenset[Moment]:
+    def injection_points(self) -> frozenset[InjectionPoint]:
         slots = self.injection.slots(2)
-        tokens: set[Moment] = {"between" if block else "first" for place, block in slots if place == "common"}
+        tokens: set[InjectionPoint] = {"between" if block else "first" for place, block in slots if place == "common"}
         return frozenset(tokens | ({"attention"} if {place for place, _ in slots} - {"common"} else set()))
 
     @property
-    def edits(self) -> bool:
-        return self.injection.edits
+    def modifies_qk(self) -> bool:
+        return self.injection.modifies_qk
 
     @property
-    def pairs(self) -> int:
-        return self.injection.pairs
+    def saved_pairs(self) -> int:
+        return self.injection.saved_pairs
 
     def code_parameters(self, width: int, shape: Shape) -> int:
         """How many parameters one code of `width` channels has."""
         return 0
 
-    def fit(self, shape: Shape) -> None:
-        self.injection.fit(self.multiple, shape)
+    def check(self, shape: Shape) -> None:
+        self.injection.check(self.multiple, shape)
         widths = {self.injection.width(place, shape.widths) for place, _ in self.injection.slots(shape.depth)}
         for width in sorted(widths):
             must = f"divisible by {self.multiple} for {self.kind} codes"
@@ -242,8 +242,8 @@ class CodeSpec(EncodingSpec):
         one = len(widths) <= 1 or not self.injection.shared
         require(one, "encoding.injection.shared", "false where the places differ in width", self.injection.shared)
 
-    def takes(self, widths: Widths) -> Takes:
-        return self.injection.takes(widths)
+    def reserved(self, widths: Widths) -> ReservedChannels:
+        return self.injection.reserved(widths)
 
     def parameters(self, shape: Shape) -> int:
         slots = self.injection.codes(shape.depth)

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from trainables.encodings.encoding import Widths
-from trainables.encodings.encoding_torch import Code, CodeND, CodeOf, Entry, Heads, PositionEncoding, Tokens
+from trainables.encodings.encoding_torch import Code, CodeND, CodeOf, Heads, Injector, PositionEncoding, Tokens
 from trainables.encodings.injection import HEADS, Add, Concat, Extend, Parts, Slot
 
 
@@ -19,7 +19,7 @@ def by_head(code: CodeND, heads: int) -> Tensor:
     return code.reshape(code.shape[0], heads, -1).transpose(0, 1)
 
 
-class Added(Entry):
+class Added(Injector):
     """x + p at every place and block of the slots; channels that others appended to a head stay as they are.
 
     Source: DeiT; Gabor paper eq. 3. Differs: nothing.
@@ -27,7 +27,7 @@ class Added(Entry):
 
     def __init__(self, spec: Add, widths: Widths, depth: int) -> None:
         self.slots = frozenset(spec.slots(depth))
-        self.edits = spec.edits
+        self.modifies_qk = spec.modifies_qk
         self.count = widths.heads
 
     def tokens(self, t: Tokens, block: int, code: CodeOf) -> Tokens:
@@ -52,17 +52,17 @@ def added(channels: Tensor, position: Tensor) -> Tensor:
 class OwnCodes(PositionEncoding):
     """A code of its own for every place and block, named `<place>_<block>`: `learnable.query_3.table`."""
 
-    def __init__(self, codes: dict[Slot, Code], entry: Entry) -> None:
+    def __init__(self, codes: dict[Slot, Code], injector: Injector) -> None:
         super().__init__()
         for (place, block), code in codes.items():
             self.add_module(f"{place}_{block}", code)
-        self.entry, self.takes, self.edits = entry, entry.takes, entry.edits
+        self.injector, self.reserved, self.modifies_qk = injector, injector.reserved, injector.modifies_qk
 
     def tokens(self, t: Tokens, block: int) -> Tokens:
-        return self.entry.tokens(t, block, self._code)
+        return self.injector.tokens(t, block, self._code)
 
     def heads(self, h: Heads, block: int) -> Heads:
-        return self.entry.heads(h, block, self._code)
+        return self.injector.heads(h, block, self._code)
 
     def _code(self, place: str, block: int) -> CodeND:
         code = self._modules[f"{place}_{block}"]
@@ -75,7 +75,7 @@ def beside(content: Tensor, position: Tensor) -> Tensor:
     return torch.cat([content, position.expand(*content.shape[:-1], position.shape[-1]).to(content.dtype)], dim=-1)
 
 
-class Concatenated(Entry):
+class Concatenated(Injector):
     """The content, then the code, in the tokens before the first block or in every head of every block.
 
     Source: concat paper eqs. 6-9. Differs: in the heads position is beside the content head by head (beside all heads
@@ -84,8 +84,8 @@ class Concatenated(Entry):
 
     def __init__(self, spec: Concat, widths: Widths, depth: int) -> None:
         self.slots = frozenset(spec.slots(depth))
-        self.takes = spec.takes(widths)
-        self.edits = spec.edits
+        self.reserved = spec.reserved(widths)
+        self.modifies_qk = spec.modifies_qk
         self.count = widths.heads
 
     def tokens(self, t: Tokens, block: int, code: CodeOf) -> Tokens:
@@ -102,14 +102,14 @@ class Concatenated(Entry):
         return replace(h, **changed)
 
 
-class Extended(Entry):
+class Extended(Injector):
     """Channels appended to queries and keys: logits gain pos_q . pos_k at the scale of the unextended head.
 
     Source: Gabor paper eq. 13. Differs: the scale, which the paper does not state.
     Cost: queries and keys wider than values cost the fastest attention kernels.
     """
 
-    edits = True
+    modifies_qk = True
 
     def __init__(self, spec: Extend, widths: Widths, depth: int) -> None:
         self.slots = frozenset(spec.slots(depth))
@@ -122,7 +122,7 @@ class Extended(Entry):
         return replace(h, q=beside(h.q, q), k=beside(h.k, k))
 
 
-class LogitParts(Entry):
+class LogitParts(Injector):
     """Some of q.k (1), pos_q.k (2), q.pos_k (3) and pos_q.pos_k (4), all at the head's own scale.
 
     Where the parts are a product of two sums, q and k become these sums; else each query is [q, pos_q] and each key
@@ -130,7 +130,7 @@ class LogitParts(Entry):
     Source: Gabor paper eq. 11, table 3. Differs: eq. 3 numbers 2 and 3 the other way round.
     """
 
-    edits = True
+    modifies_qk = True
 
     def __init__(self, spec: Parts, widths: Widths, depth: int) -> None:
         self.parts = frozenset(spec.parts)
@@ -171,5 +171,5 @@ def _head(channels: Tensor, width: int) -> tuple[Tensor, Tensor]:
     return channels[..., :width], channels[..., width:]
 
 
-INJECTIONS: dict[str, Any] = {"add": Added, "concat": Concatenated, "extend": Extended, "parts": LogitParts}
+INJECTORS: dict[str, Any] = {"add": Added, "concat": Concatenated, "extend": Extended, "parts": LogitParts}
 """What has a code enter, by the kind of the injection."""

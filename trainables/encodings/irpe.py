@@ -146,15 +146,15 @@ class IRPE(PairSpec):
         return self
 
     @property
-    def idle(self) -> bool:
+    def is_noop(self) -> bool:
         return not self.on
 
     @property
-    def reads(self) -> bool:
+    def reads_qk(self) -> bool:
         return self.mode == "contextual"
 
     @property
-    def pairs(self) -> int:
+    def saved_pairs(self) -> int:
         return 1 if self.mode == "bias" else 2 + ("v" in self.on)
 
     def parameters(self, shape: Shape) -> int:

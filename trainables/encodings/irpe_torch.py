@@ -73,13 +73,13 @@ class IRPE(PositionEncoding):
         super().__init__()
         self.spec, self.width = spec, widths.head_dim
         self.count = irpe.buckets(spec.mapping, spec.index, grid.prefix)
-        self.reads, self.reads_weights = spec.reads, "v" in spec.on
+        self.reads_qk, self.reads_weights = spec.reads_qk, "v" in spec.on
         first = (1 if spec.shared else depth, irpe.tables(spec.mapping), 1 if spec.shared_heads else widths.heads)
         ends: dict[str, tuple[int, ...]] = {"v": (self.count, self.width)}
         if spec.mode == "contextual":
             ends |= {"q": (self.width, self.count), "k": (self.width, self.count)}
         self.tables = nn.ParameterDict({on: torch.empty(*first, *ends.get(on, (self.count,))) for on in spec.on})
-        self.undecayed = tuple(f"tables.{on}" for on in spec.on)
+        self.no_decay = tuple(f"tables.{on}" for on in spec.on)
         self.register_buffer("ids", bucket_ids(spec.mapping, spec.index, grid), persistent=False)
 
     def heads(self, h: Heads, block: int) -> Heads:
@@ -108,5 +108,5 @@ class IRPE(PositionEncoding):
     def _tables(self, on: str, block: int) -> Tensor:
         return self.get_parameter(f"tables.{on}")[0 if self.spec.shared else block]
 
-    def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
+    def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
         value.zero_()

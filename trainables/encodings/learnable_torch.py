@@ -18,7 +18,7 @@ class Learnable(Code):
     at +-2, as timm does (in practice a plain normal).
     """
 
-    undecayed = ("table",)
+    no_decay = ("table",)
 
     def __init__(self, spec: learnable.Learnable, widths: Widths, grid: Grid, depth: int) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class Learnable(Code):
     def code(self) -> CodeND:
         return self.table
 
-    def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
+    def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
         nn.init.trunc_normal_(value, std=self.std, generator=stream)
 
     def resampled(self, name: str, value: Tensor, old: Grid, new: Grid) -> Tensor:

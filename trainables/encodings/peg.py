@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from trainables.encodings.encoding import EncodingSpec, Moment, Shape
+from trainables.encodings.encoding import EncodingSpec, InjectionPoint, Shape
 from trainables.spec import require
 
 
@@ -42,7 +42,7 @@ class PEG(EncodingSpec):
         return self
 
     @property
-    def idle(self) -> bool:
+    def is_noop(self) -> bool:
         return not self.places
 
     @property
@@ -54,7 +54,7 @@ class PEG(EncodingSpec):
         return self.into == "tokens"
 
     @property
-    def moments(self) -> frozenset[Moment]:
+    def injection_points(self) -> frozenset[InjectionPoint]:
         if self.into == "query_key":
             return frozenset({"attention"})
         return frozenset("first" if place < 0 else "between" for place in self.places)
@@ -64,7 +64,7 @@ class PEG(EncodingSpec):
         """How many spatial convolutions stand at one place."""
         return 4 if self.form.endswith("stack") else 1
 
-    def fit(self, shape: Shape) -> None:
+    def check(self, shape: Shape) -> None:
         legal = f"block indices from -1 to {shape.depth - 2} in a model of depth {shape.depth}"
         require(all(place <= shape.depth - 2 for place in self.places), "encoding.places", legal, list(self.places))
         side = min(shape.rows, shape.columns)
@@ -89,5 +89,5 @@ class PEG(EncodingSpec):
                 layer = dim * (dim * area + 2)
         return len(self.places) * self.layers * layer
 
-    def learnt(self, shape: Shape) -> int:
+    def trainable_parameters(self, shape: Shape) -> int:
         return 0 if self.frozen else self.parameters(shape)

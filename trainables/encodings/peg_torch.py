@@ -27,10 +27,10 @@ class PEG(PositionEncoding):
     def __init__(self, spec: peg.PEG, widths: Widths, grid: Grid, depth: int) -> None:
         super().__init__()
         self.places = frozenset(spec.places)
-        self.aside, self.residual = spec.into == "query_key", spec.padding != "valid"
+        self.qk_input, self.residual = spec.into == "query_key", spec.padding != "valid"
         self.conv = nn.ModuleDict({str(place): convolution(spec, widths.dim) for place in spec.places})
         self.frozen = spec.frozen
-        self.undecayed = tuple(name for name, _ in self.named_parameters())
+        self.no_decay = tuple(name for name, _ in self.named_parameters())
 
     def tokens(self, t: Tokens, block: int) -> Tokens:
         if block - 1 not in self.places:
@@ -40,9 +40,9 @@ class PEG(PositionEncoding):
         made: Tensor = self.conv[str(block - 1)](image)
         grid = Grid(made.shape[2], made.shape[3], t.grid.prefix)
         positions = made.flatten(2).mT
-        if self.aside:
-            aside = pad(positions, (0, 0, grid.prefix, 0))
-            return replace(t, aside=aside if t.aside is None else t.aside + aside)
+        if self.qk_input:
+            qk_input = pad(positions, (0, 0, grid.prefix, 0))
+            return replace(t, qk_input=qk_input if t.qk_input is None else t.qk_input + qk_input)
         patches = patches + positions if self.residual else positions
         return replace(t, x=torch.cat([prefix, patches], dim=1), grid=grid)
 

@@ -48,14 +48,14 @@ class Relative(PairSpec):
     shared: bool = Field(default=False, description=_SHARED)
 
     @property
-    def reads(self) -> bool:
+    def reads_qk(self) -> bool:
         return True
 
     @property
-    def pairs(self) -> int:
+    def saved_pairs(self) -> int:
         return 2 + self.value
 
-    def fit(self, shape: Shape) -> None:
+    def check(self, shape: Shape) -> None:
         even = isinstance(self.offsets, Clipped) or shape.widths.head_dim % 2 == 0
         require(even, "model.embed_dim", "such that a head has an even number of channels", shape.widths.head_dim)
 
@@ -77,7 +77,7 @@ class RelativeBias(PairSpec):
     shared: bool = Field(default=False, description=_SHARED)
 
     @property
-    def pairs(self) -> int:
+    def saved_pairs(self) -> int:
         return 1
 
     def parameters(self, shape: Shape) -> int:

@@ -45,7 +45,7 @@ class RelativeBias(PositionEncoding):
     Cost: the learned term turns off the fastest attention kernels; a lookup of P^2 numbers a head and block.
     """
 
-    undecayed = ("table",)
+    no_decay = ("table",)
 
     def __init__(self, spec: relative.RelativeBias, widths: Widths, grid: Grid, depth: int) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class RelativeBias(PositionEncoding):
         bias = picked(self.table[0 if self.shared else block], self.get_buffer("index"))
         return h.plus(pad(bias[None], (h.grid.prefix, 0, h.grid.prefix, 0)))
 
-    def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
+    def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
         value.zero_()
 
     def resampled(self, name: str, value: Tensor, old: Grid, new: Grid) -> Tensor:
@@ -137,7 +137,7 @@ class Relative(PositionEncoding):
     Cost: values need the attention weights, and so explicit attention.
     """
 
-    reads = True
+    reads_qk = True
 
     def __init__(self, spec: relative.Relative, widths: Widths, grid: Grid, depth: int) -> None:
         super().__init__()
@@ -151,7 +151,7 @@ class Relative(PositionEncoding):
 
         self.keys = made()
         self.values = made() if spec.value else None
-        self.undecayed = tuple(name for name, _ in self.named_parameters())
+        self.no_decay = tuple(name for name, _ in self.named_parameters())
 
     def heads(self, h: Heads, block: int) -> Heads:
         prefix = h.grid.prefix
@@ -164,7 +164,7 @@ class Relative(PositionEncoding):
         sums = self.values.sums(weights[:, :, grid.prefix :, grid.prefix :], 0 if self.shared else block)
         return o + pad(sums, (0, 0, grid.prefix, 0))
 
-    def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
+    def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
         nn.init.trunc_normal_(value, std=0.02, generator=stream)
 
     def resampled(self, name: str, value: Tensor, old: Grid, new: Grid) -> Tensor:

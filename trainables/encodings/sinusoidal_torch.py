@@ -57,7 +57,7 @@ class LearnableSinusoidal(Code):
     Shapes: frequencies (D/2, 2). Source: thesis eq. 6. Differs: sine before cosine, as the equality with eq. 1 demands.
     """
 
-    undecayed = ("frequencies",)
+    no_decay = ("frequencies",)
 
     def __init__(self, spec: sinusoidal.LearnableSinusoidal, widths: Widths, grid: Grid, depth: int) -> None:
         super().__init__()
@@ -69,5 +69,5 @@ class LearnableSinusoidal(Code):
     def code(self) -> CodeND:
         return pad(waves(self.get_buffer("coordinates"), self.frequencies), (0, 0, self.prefix, 0))
 
-    def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
+    def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
         value.copy_(frequencies(self.dim))

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from trainables.encodings import EncodingSpec, OwnEncoding, leaves
+from trainables.encodings import EncodingSpec, OwnEncoding, parts_of
 from trainables.recipe.init_from import FromFile, FromTimm
 from trainables.recipe.losses import DRLoc, NoTeacher, TaughtByFile
 from trainables.recipe.recipe import Recipe
@@ -114,7 +114,7 @@ class CodeDigests:
 def _roots(recipe: Recipe) -> Iterator[str]:
     """The files where the computation of a recipe's numbers begins, its parents left out."""
     yield LOOP
-    for spec in (recipe.model, recipe.data, *leaves(recipe.encoding)):
+    for spec in (recipe.model, recipe.data, *parts_of(recipe.encoding)):
         if not isinstance(spec, OwnEncoding):
             yield from _pair(type(spec))
     if isinstance(recipe.init, FromFile | FromTimm):
@@ -146,7 +146,7 @@ def _with_parents(recipe: Recipe) -> Iterator[Recipe]:
 
 
 def _sources(encoding: EncodingSpec) -> list[tuple[str, str]]:
-    own = (part for part in leaves(encoding) if isinstance(part, OwnEncoding))
+    own = (part for part in parts_of(encoding) if isinstance(part, OwnEncoding))
     return [(part.kind.partition(":")[0], part.source) for part in own]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trainables.encodings import Takes
+from trainables.encodings import ReservedChannels
 from trainables.recipe.recipe import Recipe
 
 PROCESS_BYTES = 800 * 2**20
@@ -31,13 +31,13 @@ def weigh(recipe: Recipe) -> Weight:
     """
     backbone = backbone_parameters(recipe)
     parameters = backbone + position_parameters(recipe)
-    learnt = sum(recipe.encoding.learnt(shape) for shape in recipe.shapes) + (
+    learnt = sum(recipe.encoding.trainable_parameters(shape) for shape in recipe.shapes) + (
         backbone if recipe.trainable == "all" else 0
     )
     number = 8 if recipe.optimizer.precision == "float64" else 4
     channels, rows, columns = recipe.data.size
     images = (recipe.data.train_size + recipe.data.val_size + recipe.data.test_size) * channels * rows * columns
-    kept = recipe.optimizer.batch_size * recipe.model.kept(recipe.data.size, recipe.encoding.pairs)
+    kept = recipe.optimizer.batch_size * recipe.model.saved_activations(recipe.data.size, recipe.encoding.saved_pairs)
     return Weight(parameters, learnt, PROCESS_BYTES + images + number * (4 * parameters + kept))
 
 
@@ -48,5 +48,5 @@ def position_parameters(recipe: Recipe) -> int:
 
 def backbone_parameters(recipe: Recipe) -> int:
     """The parameters of the backbone without its encoding, and without the channels that position takes."""
-    takes = sum((recipe.encoding.takes(shape.widths) for shape in recipe.shapes), Takes())
-    return recipe.model.parameters(recipe.data.size, recipe.data.outputs, takes)
+    reserved = sum((recipe.encoding.reserved(shape.widths) for shape in recipe.shapes), ReservedChannels())
+    return recipe.model.parameters(recipe.data.size, recipe.data.outputs, reserved)

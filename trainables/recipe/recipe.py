@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 
 from trainables.backbones import Model, Size, ViT
 from trainables.data import Data, RedGreen
-from trainables.encodings import Encoding, NoEncoding, OwnEncoding, Shape, Takes, canonical, leaves
+from trainables.encodings import Encoding, NoEncoding, OwnEncoding, ReservedChannels, Shape, canonical, parts_of
 from trainables.recipe.init_from import Fresh, FromFile, FromTimm, FromTrial, Init, Use
 from trainables.recipe.losses import Auxiliary, NoAuxiliary, NoTeacher, TaughtByFile, TaughtByTrial, Teacher
 from trainables.recipe.optimizer import AdamW
@@ -48,10 +48,11 @@ class Recipe(Spec):
 
     @model_validator(mode="after")
     def _fits(self) -> Recipe:
-        self.model.fit(self.data.size)
-        self.model.accept(self.encoding, self.data.size)
-        own = any(isinstance(part, OwnEncoding) for part in leaves(self.encoding))  # which may not count what learns
-        learnt = self.trainable == "all" or own or any(self.encoding.learnt(shape) for shape in self.shapes)
+        self.model.check(self.data.size)
+        self.model.check_encoding(self.encoding, self.data.size)
+        own = any(isinstance(part, OwnEncoding) for part in parts_of(self.encoding))  # which may not count what learns
+        counted = any(self.encoding.trainable_parameters(shape) for shape in self.shapes)
+        learnt = self.trainable == "all" or own or counted
         require(
             learnt, "trainable", f"'all' where nothing of the encoding ({self.encoding.label}) learns", self.trainable
         )
@@ -61,7 +62,7 @@ class Recipe(Spec):
     def _begins(self) -> Recipe:
         """Complains where the training cannot begin as it should."""
         if isinstance(self.init, FromFile | FromTimm) and self.init.part != "encoding":
-            whole = all(self.encoding.takes(shape.widths) == Takes() for shape in self.shapes)
+            whole = all(self.encoding.reserved(shape.widths) == ReservedChannels() for shape in self.shapes)
             must = "fresh or from_trial where position takes channels, which replaces layers"
             require(whole, "init.kind", must, self.init.kind)
         if isinstance(self.init, FromTrial):
@@ -98,8 +99,8 @@ class Recipe(Spec):
         """The size of a square image of another side. Raises: SpecError where model or encoding cannot stand in it."""
         size = (self.data.size[0], side, side)
         try:
-            self.model.fit(size)
-            self.model.accept(self.encoding, size)
+            self.model.check(size)
+            self.model.check_encoding(self.encoding, size)
         except PydanticCustomError as error:
             said = error.context or {}
             must = f"such that at {side} px {said['path']} is {said['must']}"

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from trainables.encodings.encoding_torch import Grid, Tokens
-from trainables.encodings.initial_torch import torch_start
+from trainables.encodings.initial_torch import torch_init
 from trainables.recipe import DRLoc
 from trainables.rng_torch import torch_stream
 from trainables.training.init import draw
@@ -56,6 +56,6 @@ class Localisation(nn.Module):
             return apart
         return torch.stack([apart[..., 0] / grid.columns, apart[..., 1] / grid.rows], dim=2)
 
-    def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
+    def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
         """Starts the MLP as torch does, which is as the published code has it."""
-        torch_start(self, name, value, stream)
+        torch_init(self, name, value, stream)

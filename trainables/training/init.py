@@ -2,7 +2,7 @@
 
 The stream is named by the seed and the parameter's qualified name. Two models with the same seed therefore share every
 parameter of the same name and shape, up to the scale that its knobs set, whatever else differs: arms of a study are
-paired. A module with a method `start` says how its parameters, and those of the modules in it, begin.
+paired. A module with a method `init_parameter` sets its parameters and those of the modules in it.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from trainables.rng_torch import torch_stream
 
 
 @runtime_checkable
-class Starts(Protocol):
+class InitializesParameters(Protocol):
     """A module that fills the initial values of its parameters."""
 
-    def start(self, name: str, value: Tensor, stream: torch.Generator) -> None:
+    def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
         """Fills `value`, the parameter `name` of this module, from its stream."""
 
 
 def draw(model: nn.Module, seed: int) -> None:
-    """Fills every parameter of a model from the streams of a seed. The innermost module with a `start` decides how.
+    """Fills every parameter of a model from the streams of a seed, by the innermost module with an `init_parameter`.
 
     Values are drawn in float64 and rounded to the parameter's type, so models of other types begin at the same point.
     """
-    starters = {name: module for name, module in model.named_modules() if isinstance(module, Starts)}
+    initializers = {name: module for name, module in model.named_modules() if isinstance(module, InitializesParameters)}
     for name, parameter in model.named_parameters():
-        owner = max((prefix for prefix in starters if not prefix or name.startswith(f"{prefix}.")), key=len)
+        owner = max((prefix for prefix in initializers if not prefix or name.startswith(f"{prefix}.")), key=len)
         value = torch.empty(parameter.shape, dtype=torch.float64)
         with torch.no_grad():
-            starters[owner].start(name.removeprefix(f"{owner}."), value, torch_stream(seed, name))
+            initializers[owner].init_parameter(name.removeprefix(f"{owner}."), value, torch_stream(seed, name))
             parameter.copy_(value)

@@ -16,7 +16,7 @@ def no_decay(model: nn.Module) -> set[str]:
     exempt = set()
     for prefix, module in model.named_modules():
         if isinstance(module, PositionEncoding):
-            exempt |= {f"{prefix}.{name}" for name in module.undecayed}
+            exempt |= {f"{prefix}.{name}" for name in module.no_decay}
         if isinstance(module, Host):
             exempt |= {name for name, _ in module.named_parameters(prefix) if module.has_place(name)}
     return {name for name, value in model.named_parameters() if value.ndim < 2 or name in exempt}

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from trainables.backbones.backbone_torch import Host
-from trainables.encodings import Add, Learnable, leaves
+from trainables.encodings import Add, Learnable, parts_of
 from trainables.encodings.encoding_torch import Composition, Grid
 from trainables.encodings.resample_torch import resampled_table
 from trainables.recipe import FromFile, FromTimm, Recipe
@@ -91,7 +91,7 @@ def _own_table(model: Host, recipe: Recipe) -> str | None:
     """The name of our table of positions: of the first learnable encoding with one table, added before the blocks."""
     if not isinstance(model.encoding, Composition):
         return None
-    for name, part in zip(model.encoding.parts, leaves(recipe.encoding), strict=False):
+    for name, part in zip(model.encoding.parts, parts_of(recipe.encoding), strict=False):
         enters = part.injection if isinstance(part, Learnable) else None
         if isinstance(enters, Add) and enters.codes(recipe.shapes[0].depth) == (("common", 0),):
             return f"encoding.{name}.table" if enters.shared else f"encoding.{name}.common_0.table"

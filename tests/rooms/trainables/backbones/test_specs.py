@@ -13,7 +13,18 @@ from search_spaces.study import Search, Study
 from trainables.backbones import cait, convit, pvt_v2, swin, tnt, twins, volo
 from trainables.backbones.vit import DEIT_TINY
 from trainables.data import RedGreen
-from trainables.encodings import IRPE, PEG, Add, Composed, Concat, Fourier, Learnable, NoEncoding, RelativeBias, Takes
+from trainables.encodings import (
+    IRPE,
+    PEG,
+    Add,
+    Composed,
+    Concat,
+    Fourier,
+    Learnable,
+    NoEncoding,
+    RelativeBias,
+    ReservedChannels,
+)
 from trainables.recipe import Recipe, Run
 from trainables.recipe.cost import weigh
 from trainables.recipe.model_torch import build_model
@@ -84,7 +95,7 @@ def test_presets_have_timms_size(name):
         theirs = {name: value.numel() for name, value in timm.create_model(name).named_parameters()}
     second_head = sum(count for name, count in theirs.items() if name.startswith("aux_head"))
     learnt = sum(Learnable().parameters(shape) for shape in spec.shapes((3, 224, 224))) if table else 0
-    ours = spec.parameters((3, 224, 224), 1000, Takes()) + learnt
+    ours = spec.parameters((3, 224, 224), 1000, ReservedChannels()) + learnt
     assert ours == sum(theirs.values()) - second_head
 
 
@@ -93,7 +104,7 @@ def test_concatenation_saves_what_the_paper_says():
     spec, size, counts = convit.CONVIT_SMALL, (3, 224, 224), []
     for code in (Learnable(), Learnable(injection=Concat())):
         (shape,) = spec.shapes(size)
-        counts.append(spec.parameters(size, 1000, code.takes(shape.widths)) + code.parameters(shape))
+        counts.append(spec.parameters(size, 1000, code.reserved(shape.widths)) + code.parameters(shape))
     assert counts == [27_777_322, 27_568_882]
 
 
@@ -107,7 +118,7 @@ def test_a_trunk_can_be_searched():
 
 def test_presets_fit_the_papers_images():
     for spec in [DEIT_TINY, cait.CAIT_XS36, *(spec for spec, _ in PRESETS.values())]:
-        spec.fit((3, 224, 224))
+        spec.check((3, 224, 224))
 
 
 class Kept(torch.autograd.graph.saved_tensors_hooks):
@@ -134,7 +145,7 @@ def test_what_an_image_keeps_is_told_within_a_half(kind, image):
     with kept:
         model(torch.randn(4, *recipe.data.size))
     counted = sum(count for count, _ in kept.seen.values()) / 4
-    assert 1 / 1.5 < recipe.model.kept(recipe.data.size, 0) / counted < 1.5
+    assert 1 / 1.5 < recipe.model.saved_activations(recipe.data.size, 0) / counted < 1.5
 
 
 PAIRS = (IRPE(), RelativeBias(), Learnable(injection=Add(places=("query",))), Learnable(injection=Concat(places=("value",))),
@@ -188,7 +199,7 @@ def test_volo_and_convit_say_which_images_they_take():
     with pytest.raises(SpecError, match=r"model\.patch_size must be such that twice its side divides"):
         put("volo").put({"data.image_size": 36})
     with pytest.raises(Exception, match=r"must be one of the others where the image is not square \(16, 24\)"):
-        convit.ConViT().fit((3, 16, 24))
+        convit.ConViT().check((3, 16, 24))
 
 
 def test_a_kind_starts_a_trunk_from_its_defaults_and_is_in_the_key():

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from trainables.encodings import Add, Composed, Concat, Fourier, OwnEncoding, Takes
+from trainables.encodings import Add, Composed, Concat, Fourier, OwnEncoding, ReservedChannels
 from trainables.recipe import Recipe, Run
 from trainables.recipe.model_torch import build_model
 from trainables.spec import SpecError
@@ -37,7 +37,7 @@ def test_the_way_it_enters_is_part_of_the_key():
 def test_it_takes_channels_and_stands_among_others():
     recipe = PLAIN.put({"encoding": Composed(parts=(TIDE, Fourier())), "encoding.parts.0.injection.kind": "concat"})
     model = build_model(recipe)
-    assert model.encoding.takes == Takes(tokens=32)
+    assert model.encoding.reserved == ReservedChannels(tokens=32)
     assert model.encoding.part("Tide").slopes.shape == (32,)
 
 

@@ -42,7 +42,7 @@ class Spiral(EncodingSpec):
     kind: Literal["mine.py:Spiral"] = Field(default="mine.py:Spiral", init=False)
     turns: int = Field(default=2, gt=0, description="a positive number of turns")
 
-    def fit(self, shape):
+    def check(self, shape):
         require(self.turns < shape.widths.dim, "encoding.turns", f"below {shape.widths.dim}", self.turns)
 '''
 

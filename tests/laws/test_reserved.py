@@ -96,7 +96,7 @@ def test_two_that_take_leave_room_for_each_other(toy, make, images):
     model = make(Composed(parts=(toy("Beside", tokens=4), toy("Beside", tokens=2), Learnable())))
     assert model.patch_embed.proj.weight.shape[0] == 10
     assert [*model.encoding.parts] == ["Beside", "Beside_2", "learnable"]
-    assert [model.encoding.part(name).told for name in ("Beside", "Beside_2")] == [14, 16]
+    assert [model.encoding.part(name).seen_dim for name in ("Beside", "Beside_2")] == [14, 16]
     assert model(images).shape == (4, 3)
 
 
