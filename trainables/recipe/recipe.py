@@ -50,6 +50,7 @@ class Recipe(Spec):
     def _fits(self) -> Recipe:
         self.model.fit(self.data.size)
         self.model.accept(self.encoding, self.data.size)
+        self.data.fit_patch(self.data.size[1] // self.shapes[0].rows)
         own = any(isinstance(part, OwnEncoding) for part in leaves(self.encoding))  # which may not count what learns
         learnt = self.trainable == "all" or own or any(self.encoding.learnt(shape) for shape in self.shapes)
         require(
@@ -165,7 +166,7 @@ class Recipe(Spec):
 
 
 def _classes(data: Data) -> str:
-    return f"the {data.outputs} classes of {getattr(data, 'task', data.kind)} in images of {data.size}"
+    return f"the {data.outputs} classes of {data.label} in images of {data.size}"
 
 
 class Run(Spec):
