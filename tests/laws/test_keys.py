@@ -29,17 +29,17 @@ from trainables.spec import SpecError
 ROOT = Path(__file__).parents[2]
 
 PINNED = {
-    "a0b668e359f4129b": Recipe(),
-    "f0957571a09fa77e": Recipe(encoding=Learnable()),
-    "46f29d1e5e45cee4": Recipe(encoding=Learnable(std=0.5)),
-    "0d761bfde69fa78b": Recipe(encoding=Sinusoidal()),
-    "330d21b90e253dc1": Recipe(encoding=LearnableSinusoidal()),
-    "81f554c69fb35b69": Recipe(encoding=Fourier()),
-    "56fe78b5521d3592": Recipe(encoding=Fourier(gamma=1.5, features=8, coordinates="unit")),
-    "63db3eb26f1e52d5": Recipe(encoding=RelativeBias(shared=True)),
-    "b2f5d7dc5b61d8cb": Recipe(encoding=PEG()),
-    "ca3a892c3dd625ba": Recipe(encoding=PEG(places=(-1, 0), kernel=5), model=ViT(depth=2, pool="avg")),
-    "c00e982b98bf880f": Recipe(encoding=Composed(parts=(Learnable(), RelativeBias(shared=True)))),
+    "4ae6ce2b806e9c9a": Recipe(),
+    "f52e6426964c7e46": Recipe(encoding=Learnable()),
+    "8caa36f587500a69": Recipe(encoding=Learnable(std=0.5)),
+    "54504d98f75c6fa6": Recipe(encoding=Sinusoidal()),
+    "fc110971209a208b": Recipe(encoding=LearnableSinusoidal()),
+    "1917c4a0a44b61b0": Recipe(encoding=Fourier()),
+    "c6a693a9dea9e828": Recipe(encoding=Fourier(gamma=1.5, features=8, coordinates="unit")),
+    "e659c21469e2b025": Recipe(encoding=RelativeBias(shared=True)),
+    "5c1b72e07dc795f3": Recipe(encoding=PEG()),
+    "8817b298a96e427f": Recipe(encoding=PEG(places=(-1, 0), kernel=5), model=ViT(depth=2, pool="avg")),
+    "5d9d218a7f6674ca": Recipe(encoding=Composed(parts=(Learnable(), RelativeBias(shared=True)))),
 }
 
 

@@ -1,6 +1,6 @@
-"""The one door to the data: `load(spec)` gives the three splits as tensors, whatever the kind.
+"""Loads any data set: `load(spec)` gives its three splits as tensors.
 
-Images stay bytes, a quarter of the memory of floats; a batch becomes numbers on the fly, where it is used.
+Images stay bytes, which need a quarter of the memory of floats; only a batch becomes floats, when it is used.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ SPLITS: tuple[Literal["train"], Literal["validation"], Literal["test"]] = ("trai
 class Split:
     """Images with their targets.
 
-    Shapes: images (N, C, R, S) of bytes; targets (N,) class indices, or (N, 2) float64. Units: `peak` is white.
+    Shapes: images (N, C, R, S) of bytes; targets (N,) class indices, or (N, 2) float64. Units: `max_value` is white.
     """
 
     images: Tensor
     targets: Tensor
-    peak: int
+    max_value: int
 
     def __len__(self) -> int:
         return len(self.images)
 
     def to(self, device: torch.device | str) -> Split:
         """The same split on a device."""
-        return Split(self.images.to(device), self.targets.to(device), self.peak)
+        return Split(self.images.to(device), self.targets.to(device), self.max_value)
 
     def batch(self, chosen: Tensor | slice, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """The chosen images, black 0 and white 1, with their targets, as a model of this dtype takes them."""
+        """The chosen images as floats of this type, black 0 and white 1, with their targets."""
         targets = self.targets[chosen]
-        pixels = self.images[chosen].to(dtype).div_(self.peak)
+        pixels = self.images[chosen].to(dtype).div_(self.max_value)
         return pixels, targets.to(dtype) if targets.is_floating_point() else targets
 
 
 @dataclass(frozen=True)
 class Splits:
-    """What a run learns from, what chooses, and what is looked at once."""
+    """The images that a run learns from, those that choose between runs, and those that are looked at once."""
 
     train: Split
     validation: Split
@@ -59,12 +59,12 @@ class Splits:
 
 
 def load(spec: Data) -> Splits:
-    """The splits of a data set, which `arrays(spec)` of the file `x_torch.py` beside the spec's gives.
+    """The splits of a data set, from `arrays(spec)` in the file `x_torch.py` beside the spec's file.
 
     Cost: 0.1 s for 7,000 red-green images of 32 x 32.
     """
     module = import_module(f"{type(spec).__module__}_torch")
     parts: Mapping[str, tuple[NDArray[np.uint8], NDArray[Any]]] = module.arrays(spec)
     tensors = [(torch.from_numpy(parts[name][0]), torch.from_numpy(parts[name][1])) for name in SPLITS]
-    train, validation, test = (Split(images, targets, module.PEAK) for images, targets in tensors)
+    train, validation, test = (Split(images, targets, module.MAX_VALUE) for images, targets in tensors)
     return Splits(train, validation, test)

@@ -6,14 +6,17 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from trainables.spec import Spec, require
+from trainables.data.dataset import DatasetSpec, Metric
+from trainables.spec import require
+
+TOTAL, CLASSES = 1797, 10
 
 
-class Digits(Spec):
+class Digits(DatasetSpec):
     """1,797 handwritten digits of 8 x 8 pixels, as they come with scikit-learn.
 
-    Source: scikit-learn's `load_digits`. Differs: validation and test are drawn class-balanced; the rest is for
-    training.
+    Source: scikit-learn's `load_digits`. Differs: train, validation and test are drawn at random, each with the same
+    share of every class; images that no split asks for are left out.
     """
 
     kind: Literal["digits"] = Field(default="digits", init=False)
@@ -24,26 +27,24 @@ class Digits(Spec):
 
     @model_validator(mode="after")
     def _fits(self) -> Digits:
-        total = self.train_size + self.val_size + self.test_size
-        require(
-            total <= 1797,
-            "train_size",
-            f"at most {1797 - self.val_size - self.test_size} of the 1,797 digits",
-            self.train_size,
-        )
+        """A class-balanced draw needs an image of each class in every split, and in what is left out."""
+        for name in ("train_size", "val_size", "test_size"):
+            size = getattr(self, name)
+            require(size >= CLASSES, name, f"at least {CLASSES}, an image of each class", size)
+        most = TOTAL - self.val_size - self.test_size
+        require(self.train_size <= most, "train_size", f"at most {most} of the 1,797 digits", self.train_size)
+        rest = most - self.train_size
+        must = f"{most}, or at most {most - CLASSES}: the digits left out need an image of each class"
+        require(rest == 0 or rest >= CLASSES, "train_size", must, self.train_size)
         return self
 
     @property
     def outputs(self) -> int:
-        return 10
+        return CLASSES
 
     @property
-    def metric(self) -> Literal["accuracy", "r2"]:
+    def metric(self) -> Metric:
         return "accuracy"
-
-    @property
-    def chance(self) -> float:
-        return 0.1
 
     @property
     def size(self) -> tuple[int, int, int]:
@@ -51,5 +52,5 @@ class Digits(Spec):
 
     @property
     def fingerprint(self) -> str:
-        """The SHA-256 of the images and labels (a test holds it against the installed set)."""
+        """The SHA-256 of the images and labels; a test compares it with the installed set."""
         return "65e5b4619795efb40c1082f4c350c049e4ad552200d369b6ae99e21eef5e72c5"

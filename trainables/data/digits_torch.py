@@ -1,6 +1,6 @@
-"""Handwritten digits of 8 x 8 pixels: the 1,797 images that come with scikit-learn, split by a draw.
+"""Handwritten digits of 8 x 8 pixels: the 1,797 images that come with scikit-learn, split at random.
 
-A real, tiny task without a download: position helps, but less than in the red-green tasks.
+A small task with real images that needs no download. Position helps, but less than in the red-green tasks.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from sklearn.model_selection import train_test_split
 from trainables.data.digits import Digits
 from trainables.rng_torch import stream_seed
 
-PEAK = 16
+MAX_VALUE = 16
 """The brightest gray value of the set."""
 
 
 def arrays(spec: Digits) -> dict[str, tuple[NDArray[np.uint8], NDArray[np.int64]]]:
-    """Images and labels of train, validation and test; each class has its share of each split, to one image.
+    """Images and labels of train, validation and test; each class has the same share of each split, to one image.
 
     Shapes: images (N, 1, 8, 8), labels (N,). Units: gray values from 0 to 16.
     """
@@ -34,7 +34,7 @@ def arrays(spec: Digits) -> dict[str, tuple[NDArray[np.uint8], NDArray[np.int64]
 
 
 def checksum() -> str:
-    """The SHA-256 of the installed images and labels, which must be the one that the spec knows."""
+    """The SHA-256 of the installed images and labels, which must be `Digits.fingerprint`."""
     images, labels = _all()
     return hashlib.sha256(images.tobytes() + labels.tobytes()).hexdigest()
 
@@ -47,7 +47,7 @@ def _all() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 def _stratified(
     order: NDArray[np.int64], labels: NDArray[np.int64], count: int, seed: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Some of `order`, class-balanced, and the rest."""
+    """`count` images of `order`, class-balanced, and the rest."""
     if count == len(order):
         return np.random.default_rng(seed).permutation(order), order[:0]
     taken, rest = train_test_split(order, train_size=count, stratify=labels[order], random_state=seed)

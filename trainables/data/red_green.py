@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Literal
 
 from pydantic import Field, model_validator
 
-from trainables.spec import Spec, require
+from trainables.data.dataset import DatasetSpec, Metric
+from trainables.spec import require
+
+SPLITS = ("train_size", "val_size", "test_size")
 
 
-class RedGreen(Spec):
-    """One red and one green square on black, generated on the fly.
+class RedGreen(DatasetSpec):
+    """One red and one green square on black, generated when a run starts.
 
     Tasks: `direction` (green left or right of red), `direction4` (left / right x above / below), `distance` (column and
-    row offset), `absolute` (both squares in the upper or the lower half). Squares never overlap.
+    row offset), `absolute` (both squares in the upper or the lower half). Squares never overlap. No image of validation
+    or test is in another split, nor, for `direction`, is its mirror image.
     Units: sizes in pixels. Source: thesis 4 and 5.1. Differs: sizes, which the thesis leaves open.
     """
 
@@ -31,42 +36,83 @@ class RedGreen(Spec):
 
     @model_validator(mode="after")
     def _fits(self) -> RedGreen:
-        require(
-            self.image_size >= 4 * self.square,
-            "square",
-            f"at most a quarter of the image ({self.image_size})",
-            self.square,
-        )
-        if self.aligned:
-            require(
-                self.image_size % self.square == 0, "square", f"a divisor of the image ({self.image_size})", self.square
-            )
-        if self.task == "direction":
-            for name in ("val_size", "test_size"):
-                require(getattr(self, name) % 2 == 0, name, "even: images come in mirrored pairs", getattr(self, name))
+        quarter = f"at most a quarter of the image ({self.image_size})"
+        require(self.image_size >= 4 * self.square, "square", quarter, self.square)
+        divisor = f"a divisor of the image ({self.image_size})"
+        require(not self.aligned or self.image_size % self.square == 0, "square", divisor, self.square)
+        for name in ("val_size", "test_size"):
+            size = getattr(self, name)
+            require(self.task != "direction" or size % 2 == 0, name, "even: images come in mirrored pairs", size)
+            require(self.task != "distance" or size > 1, name, "2 or more, for R^2 of one image does not exist", size)
         return self
+
+    @model_validator(mode="after")
+    def _enough_scenes(self) -> RedGreen:
+        """Images of validation and test must be new: there must be as many different images as the splits ask for."""
+        known, asked = self.distinct, sum(self._draws(name) for name in SPLITS)
+        must = f"such that the splits share no image (a class has {known:,} different ones, the splits need {asked:,})"
+        require(asked <= known, "train_size", must, self.train_size)
+        return self
+
+    def _draws(self, name: str) -> int:
+        """How many different images of a class a split needs at most; a mirrored pair counts once."""
+        size: int = getattr(self, name)
+        if self.task == "direction":
+            return size if name == "train_size" else size // 2
+        return ceil(size / self.classes)
+
+    @property
+    def classes(self) -> int:
+        """How many classes the images fall into; 1 where the targets are numbers."""
+        return 1 if self.task == "distance" else self.outputs
+
+    @property
+    def places(self) -> tuple[int, int]:
+        """How many rows and columns a square can lie at; for `absolute` in the upper half alone."""
+        step = self.square if self.aligned else 1
+        height = self.image_size // 2 if self.task == "absolute" else self.image_size
+        return (height - self.square) // step + 1, (self.image_size - self.square) // step + 1
+
+    @property
+    def distinct(self) -> int:
+        """How many different images of a class there are; for `direction` mirrored pairs, one image of each class."""
+        (rows, near_rows), (columns, near_columns) = ((count, self._near(count)) for count in self.places)
+        pairs = rows**2 * columns**2 - near_rows * near_columns
+        if self.task == "direction":  # without pairs in one column
+            return (rows**2 * (columns**2 - columns) - near_rows * (near_columns - columns)) // 2
+        if self.task == "direction4":  # without pairs in one row or one column
+            apart = (rows**2 - rows) * (columns**2 - columns)
+            return (apart - (near_rows - rows) * (near_columns - columns)) // 4
+        return pairs
+
+    def _near(self, count: int) -> int:
+        """Ordered pairs of places along one axis at which two squares overlap along it, equal places included."""
+        reach = 0 if self.aligned else min(self.square, count) - 1
+        return count + 2 * sum(count - offset for offset in range(1, reach + 1))
+
+    @property
+    def label(self) -> str:
+        return f"{self.kind}/{self.task}"
 
     @property
     def outputs(self) -> int:
-        """How many numbers the model's head has."""
         return 4 if self.task == "direction4" else 2
 
     @property
-    def metric(self) -> Literal["accuracy", "r2"]:
-        """What is reported: accuracy, or R^2 averaged over the two offsets."""
+    def metric(self) -> Metric:
+        """Accuracy, or R^2 averaged over the two offsets."""
         return "r2" if self.task == "distance" else "accuracy"
 
     @property
-    def chance(self) -> float:
-        """The score of a model that has learnt nothing."""
-        return 0.0 if self.metric == "r2" else 1 / self.outputs
-
-    @property
     def size(self) -> tuple[int, int, int]:
-        """Channels, rows and columns of an image, in pixels."""
         return 3, self.image_size, self.image_size
 
     @property
     def fingerprint(self) -> str:
-        """What the images are, beyond this spec's own fields: the generator and its version."""
-        return "red_green/1"
+        """The generator and its version."""
+        return "red_green/2"
+
+    def fit_patch(self, side: int) -> None:
+        """Aligned squares must fill whole patches: in a patch that shows two squares no position is needed."""
+        must = f"a multiple of the patch's side ({side}) where data.aligned is true, so that no patch shows two squares"
+        require(not self.aligned or self.square % side == 0, "data.square", must, self.square)

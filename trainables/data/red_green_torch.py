@@ -1,8 +1,8 @@
 """Red-green images: one red and one green square on black, and a question about where they lie.
 
-The places are drawn first, for all images at once; the labels are then made exact by symmetry: an image of the wrong
-class is turned into the right one by a reflection, which keeps the draw uniform within each class. Every split has a
-stream of its own.
+The places of all images are drawn first, then the labels; an image of the wrong class becomes one of the right class by
+a reflection, which keeps the draw uniform within each class. Every split has a stream of its own, and an image that is
+already in another split is drawn again.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 
 from trainables.data.red_green import RedGreen
 from trainables.rng_torch import numpy_stream
+from trainables.spec import SpecError
 
 Split = Literal["train", "validation", "test"]
 Images = NDArray[np.uint8]
 Places = NDArray[np.int64]
+Labels = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,9 @@ class Scene:
     green: Places
     red: Places
 
+    def __len__(self) -> int:
+        return len(self.green)
+
     def reflected(self, which: NDArray[np.bool_], axis: int, span: int) -> Scene:
         """The scene with some images reflected along an axis (0 up-down, 1 left-right); places run from 0 to span."""
         green, red = self.green.copy(), self.red.copy()
@@ -38,53 +43,109 @@ class Scene:
             places[which, axis] = span - places[which, axis]
         return Scene(green, red)
 
-
-PEAK = 255
-"""The value of a whole color."""
-
-
-def arrays(spec: RedGreen) -> dict[str, tuple[Images, NDArray[Any]]]:
-    """The images of all splits with their targets: see `red_green`."""
-    return {split: red_green(spec, split) for split in ("train", "validation", "test")}
+    def replaced(self, which: NDArray[np.bool_], other: Scene) -> Scene:
+        """The scene with the images of another one in some places."""
+        green, red = self.green.copy(), self.red.copy()
+        green[which], red[which] = other.green, other.red
+        return Scene(green, red)
 
 
-def red_green(spec: RedGreen, split: Split) -> tuple[Images, NDArray[np.int64] | NDArray[np.float64]]:
-    """The images of one split with their targets.
+MAX_VALUE = 255
+"""The value of a pixel at full brightness."""
+
+
+def arrays(spec: RedGreen) -> dict[Split, tuple[Images, NDArray[Any]]]:
+    """The images of all splits with their targets.
 
     Classes are balanced exactly, or to one where the count does not divide. `direction`: 0 green left of red, 1 right;
     validation and test come in left-right mirrored pairs (images 2i and 2i + 1), so that a model blind to reflection
     scores exactly one half. `direction4`: 2 * (green below) + (green right). `absolute`: 0 upper half, 1 lower half.
-    `distance`: the column and the row offset from green to red.
+    `distance`: the column and the row offset from green to red. An image of validation or test occurs once, and in no
+    other split; for `direction` this holds for mirrored pairs.
 
     Shapes: images (N, 3, S, S); targets (N,), for `distance` (N, 2). Units: offsets in sides of the image (-1 to 1).
+    Raises: SpecError where all offsets of a split are equal along an axis, for they have no R^2.
     Source: thesis 4 and 5.1. Differs: class and place of the pair are independent (the thesis' generator ties them);
     the squares are wholly inside the half of `absolute`.
     """
-    rng = numpy_stream(spec.data_seed, "red_green", split)
-    count = {"train": spec.train_size, "validation": spec.val_size, "test": spec.test_size}[split]
-    mirrored = spec.task == "direction" and split != "train"
-    scene = _draw(spec, rng, count // 2 if mirrored else count)
-    labels = _balanced(rng, len(scene.green), spec.outputs)
-    scene = _classed(spec, scene, labels)
-    if mirrored:
-        scene, labels = _paired(spec, scene, labels)
-    if spec.task == "distance":
-        return paint(spec, scene), np.ascontiguousarray((scene.red - scene.green)[:, ::-1] / spec.image_size)
-    return paint(spec, scene), labels
+    scenes = _scenes(spec)
+    return {split: (paint(spec, scene), _targets(spec, split, scene, labels)) for split, (scene, labels) in scenes}
+
+
+def _scenes(spec: RedGreen) -> list[tuple[Split, tuple[Scene, Labels]]]:
+    """Where the squares lie in the images of each split, with the labels."""
+    seen: set[int] = set()
+    drawn: list[tuple[Split, tuple[Scene, Labels]]] = []
+    sizes: tuple[tuple[Split, int], ...] = (
+        ("train", spec.train_size), ("validation", spec.val_size), ("test", spec.test_size)
+    )  # fmt: skip
+    for split, count in sizes:
+        rng = numpy_stream(spec.data_seed, "red_green", split)
+        mirrored = spec.task == "direction" and split != "train"
+        scene = _draw(spec, rng, count // 2 if mirrored else count)
+        labels = _balanced(rng, len(scene), spec.outputs)
+        scene = _classed(spec, scene, labels)
+        if split != "train":
+            scene = _unseen(spec, rng, scene, labels, seen)
+        seen.update(_numbers(spec, scene).tolist())
+        drawn.append((split, _paired(spec, scene, labels) if mirrored else (scene, labels)))
+    return drawn
+
+
+def _unseen(spec: RedGreen, rng: np.random.Generator, scene: Scene, labels: Labels, seen: set[int]) -> Scene:
+    """The scene with each image drawn again, in its class, until it is new and occurs once.
+
+    Cost: one draw where few images are drawn again; more of them where few different images are left.
+    """
+    while True:
+        numbers = _numbers(spec, scene)
+        again = np.isin(numbers, np.fromiter(seen, np.int64, len(seen)))
+        first = np.zeros(len(numbers), np.bool_)
+        first[np.unique(numbers, return_index=True)[1]] = True
+        again |= ~first
+        if not again.any():
+            return scene
+        drawn = _draw(spec, rng, int(again.sum()))
+        scene = scene.replaced(again, _classed(spec, drawn, labels[again]))
+
+
+def _numbers(spec: RedGreen, scene: Scene) -> NDArray[np.int64]:
+    """A number for each image, equal for equal images; for `direction` also for mirror images. Shapes: (N,)."""
+    side = spec.image_size
+
+    def number(one: Scene) -> NDArray[np.int64]:
+        rows_columns = np.concatenate([one.green, one.red], axis=1)
+        return rows_columns @ np.array([side**3, side**2, side, 1])
+
+    if spec.task != "direction":
+        return number(scene)
+    mirror = scene.reflected(np.ones(len(scene), np.bool_), 1, side - spec.square)
+    return np.minimum(number(scene), number(mirror))
+
+
+def _targets(spec: RedGreen, split: Split, scene: Scene, labels: Labels) -> NDArray[Any]:
+    """The labels; for `distance` the offsets (columns, rows) from green to red."""
+    if spec.task != "distance":
+        return labels
+    offsets = np.ascontiguousarray((scene.red - scene.green)[:, ::-1] / spec.image_size)
+    if split != "train" and not np.ptp(offsets, axis=0).all():
+        name = "data.val_size" if split == "validation" else "data.test_size"
+        raise SpecError(f"{name} must be so large that the offsets of its images differ, got {len(scene)}")
+    return offsets
 
 
 def paint(spec: RedGreen, scene: Scene) -> Images:
-    """The pictures of a scene: red in channel 0, green in channel 1. Shapes: (N, 3, S, S)."""
-    images = np.zeros((len(scene.green), 3, spec.image_size, spec.image_size), np.uint8)
+    """The images of a scene: red in channel 0, green in channel 1. Shapes: (N, 3, S, S)."""
+    images = np.zeros((len(scene), 3, spec.image_size, spec.image_size), np.uint8)
     line = np.arange(spec.image_size)
     for channel, places in ((0, scene.red), (1, scene.green)):
         inside = (line >= places[..., None]) & (line < places[..., None] + spec.square)
-        images[:, channel] = (inside[:, 0, :, None] & inside[:, 1, None, :]) * np.uint8(255)
+        images[:, channel] = (inside[:, 0, :, None] & inside[:, 1, None, :]) * np.uint8(MAX_VALUE)
     return images
 
 
 def _draw(spec: RedGreen, rng: np.random.Generator, count: int) -> Scene:
-    """Legal scenes, uniform among all legal ones, by drawing again what is not legal."""
+    """Legal scenes, uniform among all legal ones: scenes that are not legal are thrown away."""
     green, red = np.empty((0, 2), np.int64), np.empty((0, 2), np.int64)
     while len(green) < count:
         candidates = _candidates(spec, rng, 2 * count + 8)
@@ -94,10 +155,9 @@ def _draw(spec: RedGreen, rng: np.random.Generator, count: int) -> Scene:
 
 
 def _candidates(spec: RedGreen, rng: np.random.Generator, count: int) -> Scene:
-    pitch = spec.square if spec.aligned else 1
-    room = spec.image_size // 2 if spec.task == "absolute" else spec.image_size
-    high = ((room - spec.square) // pitch + 1, (spec.image_size - spec.square) // pitch + 1)
-    return Scene(pitch * rng.integers(0, high, (count, 2)), pitch * rng.integers(0, high, (count, 2)))
+    """Scenes whose squares lie anywhere in the image, or in its upper half for `absolute`."""
+    step = spec.square if spec.aligned else 1
+    return Scene(step * rng.integers(0, spec.places, (count, 2)), step * rng.integers(0, spec.places, (count, 2)))
 
 
 def _legal(spec: RedGreen, scene: Scene) -> NDArray[np.bool_]:
@@ -111,12 +171,13 @@ def _legal(spec: RedGreen, scene: Scene) -> NDArray[np.bool_]:
     return legal
 
 
-def _balanced(rng: np.random.Generator, count: int, classes: int) -> NDArray[np.int64]:
+def _balanced(rng: np.random.Generator, count: int, classes: int) -> Labels:
+    """Labels in random order, each class as often as the others, or once more."""
     return rng.permutation(np.arange(count, dtype=np.int64) % classes)
 
 
-def _classed(spec: RedGreen, scene: Scene, labels: NDArray[np.int64]) -> Scene:
-    """The scene reflected, where needed, into the class that its label says."""
+def _classed(spec: RedGreen, scene: Scene, labels: Labels) -> Scene:
+    """The scene with each image reflected, where needed, into the class of its label."""
     span = spec.image_size - spec.square
     if spec.task == "absolute":
         return scene.reflected(labels == 1, 0, span)
@@ -129,7 +190,7 @@ def _classed(spec: RedGreen, scene: Scene, labels: NDArray[np.int64]) -> Scene:
     return scene
 
 
-def _paired(spec: RedGreen, scene: Scene, labels: NDArray[np.int64]) -> tuple[Scene, NDArray[np.int64]]:
+def _paired(spec: RedGreen, scene: Scene, labels: Labels) -> tuple[Scene, Labels]:
     """Each scene followed by its left-right mirror image, which has the other label."""
     twice = Scene(np.repeat(scene.green, 2, axis=0), np.repeat(scene.red, 2, axis=0))
     second = np.arange(len(twice.green)) % 2 == 1

@@ -50,6 +50,7 @@ class Recipe(Spec):
     def _fits(self) -> Recipe:
         self.model.check(self.data.size)
         self.model.check_encoding(self.encoding, self.data.size)
+        self.data.fit_patch(self.data.size[1] // self.shapes[0].rows)
         own = any(isinstance(part, OwnEncoding) for part in parts_of(self.encoding))  # which may not count what learns
         counted = any(self.encoding.trainable_parameters(shape) for shape in self.shapes)
         learnt = self.trainable == "all" or own or counted
@@ -166,7 +167,7 @@ class Recipe(Spec):
 
 
 def _classes(data: Data) -> str:
-    return f"the {data.outputs} classes of {getattr(data, 'task', data.kind)} in images of {data.size}"
+    return f"the {data.outputs} classes of {data.label} in images of {data.size}"
 
 
 class Run(Spec):

@@ -1,14 +1,19 @@
 """The red-green images, found again in their pixels by a slow loop."""
 
 import hashlib
+import itertools
+import re
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trainables.backbones import ViT
 from trainables.data import RedGreen
-from trainables.data.red_green_torch import red_green
+from trainables.data.red_green_torch import arrays
+from trainables.recipe import Recipe
+from trainables.spec import SpecError
 
 TASKS = ("direction", "direction4", "distance", "absolute")
 
@@ -41,7 +46,7 @@ def specs(draw):
 @settings(max_examples=40, deadline=None)
 @given(specs(), st.sampled_from(("train", "validation", "test")))
 def test_every_image_shows_what_its_target_says(spec, split):
-    images, targets = red_green(spec, split)
+    images, targets = arrays(spec)[split]
     assert images.shape == (count(spec, split), 3, spec.image_size, spec.image_size)
     assert images.dtype == np.uint8
     assert not images[:, 2].any()
@@ -73,20 +78,20 @@ def test_classes_are_balanced_to_one(spec):
     if spec.task == "distance":
         return
     for split in ("train", "validation", "test"):
-        counts = np.bincount(red_green(spec, split)[1], minlength=spec.outputs)
+        counts = np.bincount(arrays(spec)[split][1], minlength=spec.outputs)
         assert counts.max() - counts.min() <= 1
 
 
 def test_a_blind_eye_scores_exactly_one_half_on_direction():
     spec = RedGreen(train_size=10, val_size=14, test_size=22, aligned=False)
     for split in ("validation", "test"):
-        images, labels = red_green(spec, split)
+        images, labels = arrays(spec)[split]
         assert np.array_equal(images[1::2], images[::2, :, :, ::-1])
         assert np.array_equal(labels[1::2], 1 - labels[::2])
 
 
 def test_aligned_direction_shows_a_bag_of_patches_nothing():
-    images, _ = red_green(RedGreen(aligned=True, train_size=50), "train")
+    images, _ = arrays(RedGreen(aligned=True, train_size=50))["train"]
     patches = images.reshape(50, 3, 8, 4, 8, 4).transpose(0, 2, 4, 1, 3, 5).reshape(50, 64, -1)
     bags = {b"".join(sorted(patch.tobytes() for patch in picture)) for picture in patches}
     assert len(bags) == 1
@@ -95,29 +100,117 @@ def test_aligned_direction_shows_a_bag_of_patches_nothing():
 @pytest.mark.parametrize("task", TASKS)
 def test_a_draw_is_repeatable_and_each_split_its_own(task):
     spec = RedGreen(task=task, train_size=200, val_size=200, test_size=200)
-    train = red_green(spec, "train")
-    assert all(np.array_equal(a, b) for a, b in zip(train, red_green(spec, "train"), strict=True))
-    others = [red_green(spec, split)[0] for split in ("validation", "test")]
-    others.append(red_green(spec.put({"data_seed": 1}), "train")[0])
+    train = arrays(spec)["train"]
+    assert all(np.array_equal(a, b) for a, b in zip(train, arrays(spec)["train"], strict=True))
     seen = {picture.tobytes() for picture in train[0]}
-    for other in others:
-        doubles = sum(picture.tobytes() in seen for picture in other)
-        assert doubles < 10
+    other = arrays(spec.put({"data_seed": 1}))["train"][0]
+    assert sum(picture.tobytes() in seen for picture in other) < 10
+
+
+SCARCE = {
+    "direction": (30, 62, 66), "direction4": (36, 52, 56), "distance": (80, 79, 81), "absolute": (40, 36, 36)
+}  # fmt: skip
+"""Splits that use up every image of a grid of 4 x 4, if the images of train are all different."""
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("aligned", [True, False])
+def test_no_image_of_validation_or_test_is_in_another_split(task, aligned):
+    train, val, test = SCARCE[task]
+    spec = RedGreen(task=task, image_size=8, square=2, aligned=aligned, train_size=train, val_size=val, test_size=test)
+    if aligned:
+        assert sum(map(spec._draws, ("train_size", "val_size", "test_size"))) <= spec.distinct
+    images = {split: [picture.tobytes() for picture in made] for split, (made, _) in arrays(spec).items()}
+    for split in ("validation", "test"):
+        assert len(images[split]) == len(set(images[split])) == count(spec, split)
+        others = {picture for other in images if other != split for picture in images[other]}
+        assert not others & set(images[split])
+        if task == "direction":
+            mirrored = {picture[..., ::-1].tobytes() for picture in arrays(spec)[split][0]}
+            assert not others & mirrored
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize(("image", "square", "aligned"), [(8, 2, True), (8, 2, False), (9, 2, False), (9, 3, True)])
+def test_different_images_are_counted(task, image, square, aligned):
+    """By a slow loop over all places of both squares."""
+    if image < 4 * square:
+        image += square
+    spec = RedGreen(task=task, image_size=image, square=square, aligned=aligned, train_size=2, val_size=2, test_size=2)
+    places = range(0, image - square + 1, square if aligned else 1)
+    total = 0
+    for green, red in itertools.product(itertools.product(places, places), repeat=2):
+        down, right = red[0] - green[0], red[1] - green[1]
+        legal = abs(down) >= square or abs(right) >= square
+        legal &= right != 0 or not task.startswith("direction")
+        legal &= down != 0 or task != "direction4"
+        if task == "absolute":
+            upper = all(place[0] + square <= image / 2 for place in (green, red))
+            legal &= upper or all(place[0] >= image / 2 for place in (green, red))
+        total += legal
+    assert spec.distinct * spec.classes == total
+
+
+def test_too_few_images_are_refused_before_any_is_drawn():
+    said = r"train_size must be such that the splits share no image \(a class has 1,792 different ones, "
+    with pytest.raises(SpecError, match=f"^{said}the splits need 6,000\\), got 5000$"):
+        RedGreen(aligned=True)
+    assert RedGreen(aligned=True, train_size=792).distinct == 792 + 500 + 500
+    with pytest.raises(SpecError, match=f"^{said}the splits need 1,793\\), got 793$"):
+        RedGreen(aligned=True, train_size=793)
+
+
+def test_every_image_of_a_class_can_be_used():
+    spec = RedGreen(task="distance", image_size=8, square=2, aligned=True, train_size=1, val_size=119, test_size=120)
+    assert spec.distinct == 240
+    assert len({picture.tobytes() for made, _ in arrays(spec).values() for picture in made}) == 240
+
+
+def test_r2_needs_images_whose_offsets_differ():
+    for name in ("val_size", "test_size"):
+        with pytest.raises(SpecError, match=f"^{name} must be 2 or more, for R.2 of one image does not exist, got 1$"):
+            RedGreen(task="distance", **{name: 1})
+    said = r"^data\.(val|test)_size must be so large that the offsets of its images differ, got 2$"
+    refused = 0
+    for seed in range(40):
+        spec = RedGreen(task="distance", image_size=8, square=2, train_size=2, val_size=2, test_size=2, data_seed=seed)
+        try:
+            made = arrays(spec)
+        except SpecError as error:
+            assert re.match(said, str(error))  # noqa: PT017
+            refused += 1
+        else:
+            assert all(np.ptp(made[split][1], axis=0).all() for split in ("validation", "test"))
+    assert 0 < refused < 40
+
+
+@pytest.mark.parametrize(("square", "patch", "legal"), [(4, 4, True), (4, 2, True), (4, 8, False), (8, 16, False)])
+def test_aligned_squares_fill_whole_patches(square, patch, legal):
+    """Else one patch shows both squares, and its pixels alone answer the question."""
+    data = RedGreen(aligned=True, square=square, train_size=20, val_size=20, test_size=20)
+    model = ViT(patch_size=patch)
+    if legal:
+        assert Recipe(data=data, model=model).data == data
+        return
+    said = rf"^data\.square must be a multiple of the patch's side \({patch}\) where data\.aligned is true"
+    with pytest.raises(SpecError, match=said):
+        Recipe(data=data, model=model)
+    assert Recipe(data=data.put({"aligned": False}), model=model).model == model
 
 
 def test_places_are_uniform_and_say_nothing_of_the_class():
-    spec = RedGreen(task="direction", image_size=16, square=4, train_size=40_000)
-    images, labels = red_green(spec, "train")
+    spec = RedGreen(task="direction", image_size=24, square=4, train_size=40_000)
+    images, labels = arrays(spec)["train"]
     corner = images[:, 0].argmax(axis=1).max(axis=1)  # the red square's row: nothing to do with left and right
-    for row in range(13):
+    for row in range(21):
         share = labels[corner == row].mean()
         assert abs(share - 0.5) < 0.04
-    middle = (images.sum(axis=1, dtype=np.int64) * np.arange(16)).sum(axis=(1, 2))  # the pair's centre
+    middle = (images.sum(axis=1, dtype=np.int64) * np.arange(24)).sum(axis=(1, 2))  # the pair's centre
     assert abs(middle[labels == 0].mean() / middle[labels == 1].mean() - 1) < 0.01
 
 
 def test_the_images_of_the_fingerprint_have_not_changed():
     spec = RedGreen(train_size=6, val_size=6, test_size=6)
-    images, labels = red_green(spec, "train")
-    assert spec.fingerprint == "red_green/1"
+    images, labels = arrays(spec)["train"]
+    assert spec.fingerprint == "red_green/2"
     assert hashlib.sha256(images.tobytes() + labels.tobytes()).hexdigest()[:12] == "b2eeb069b1b2"

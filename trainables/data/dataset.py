@@ -1,0 +1,80 @@
+"""What every data set says about its images, without making or reading them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from trainables.spec import Spec, require
+
+Metric = Literal["accuracy", "r2"]
+Positive = Annotated[float, Field(gt=0)]
+
+
+class MeanStd(Spec):
+    """Each channel of an image minus its mean, divided by its standard deviation.
+
+    Units: of pixels from 0 (black) to 1 (white); a number for each channel.
+    """
+
+    mean: tuple[float, ...] = Field(strict=False, min_length=1, description="a number for each channel, of pixels 0-1")
+    std: tuple[Positive, ...] = Field(strict=False, min_length=1, description="a positive number for each channel")
+
+
+Normalize = Literal["auto", "none", "timm"] | MeanStd
+"""What a model sees of pixels from 0 to 1; `Recipe.normalize` says what `auto` is."""
+
+
+class DatasetSpec(Spec):
+    """What every data set's spec must say.
+
+    `normalize`: `none` leaves pixels from 0 to 1, `timm` takes the mean and std that timm names for the weights of
+    `init`, or a mean and a std. `auto` is `timm` where the weights come from timm, and `none` elsewhere.
+    """
+
+    kind: str
+    normalize: Normalize = Field(
+        default="auto", description="auto, none, timm, or a mean and a std for each channel", kw_only=True
+    )
+
+    @model_validator(mode="after")
+    def _a_number_for_each_channel(self) -> DatasetSpec:
+        if isinstance(self.normalize, MeanStd):
+            channels = self.size[0]
+            for name, numbers in (("mean", self.normalize.mean), ("std", self.normalize.std)):
+                require(len(numbers) == channels, f"normalize.{name}", f"{channels} numbers", list(numbers))
+        return self
+
+    @property
+    def label(self) -> str:
+        """The name of the data set, and of its task where it has several."""
+        return self.kind
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers the model's head has."""
+        raise NotImplementedError
+
+    @property
+    def metric(self) -> Metric:
+        """What is reported: accuracy for classes, R^2 for numbers."""
+        raise NotImplementedError
+
+    @property
+    def chance(self) -> float:
+        """The metric of a model that has learned nothing."""
+        return 0.0 if self.metric == "r2" else 1 / self.outputs
+
+    @property
+    def size(self) -> tuple[int, int, int]:
+        """Channels, rows and columns of an image, in pixels."""
+        raise NotImplementedError
+
+    @property
+    def fingerprint(self) -> str:
+        """What the images are, beyond this spec's own fields: a generator's version, or a checksum."""
+        raise NotImplementedError
+
+    def fit_patch(self, side: int) -> None:
+        """Complains with `require` where patches of this side answer the task's question. Units: pixels."""
