@@ -73,7 +73,7 @@ class Rotary(HeadsSpec):
         return {"freqs": Param((2, depth, widths.heads, widths.head_dim // 2), turned(sizes))}
 
     def terms(self, p: Parameters, at: Positions) -> tuple[Any, ...]:
-        """Cosines and signed sines of the angles. Shapes: (N, E/2, 1) and (N, E/2, 2); mixed: (depth, H, N, E/2, ...)."""
+        """Cosines and signed sines. Shapes: (N, E/2, 1) and (N, E/2, 2); mixed: each with (depth, H) before."""
         x, y = at.x[:, None], at.y[:, None]
         if self.form == "axial":
             sizes = at.tensor(magnitudes(at.widths.head_dim, self.temperature or TEMPERATURES["axial"]))
