@@ -11,12 +11,16 @@ from hypothesis import strategies as st
 from tests.anchors.pairs import doubles, same
 from trainables.encodings import Fourier, Learnable, LearnableSinusoidal, Sinusoidal, Widths
 from trainables.encodings.build_torch import build
+from trainables.encodings.declared_torch import Positions
 from trainables.encodings.encoding_torch import Grid, Tokens
-from trainables.encodings.fourier_torch import fourier_features, scaled_coordinates
-from trainables.encodings.sinusoidal_torch import sinusoidal_table
+from trainables.encodings.sinusoidal import frequencies, waves
 from trainables.training.init import draw
 
 GRIDS = [Grid(3, 5), Grid(6, 4, prefix=1), Grid(2, 7, prefix=2)]
+
+
+def positions(grid, dim=8):
+    return Positions.of(grid, Widths(dim, 2, dim // 2))
 
 
 def added(spec, grid, dim, seed=0):
@@ -49,7 +53,7 @@ def gelu(value):
 
 def slow_fourier(grid, part, unit):
     weight = part.frequencies.weight.detach().numpy()
-    first, second = (layer for layer in part.mlp if isinstance(layer, torch.nn.Linear))
+    first, second = (part.mlp.get_submodule(name) for name in ("0", "2"))
     rows = []
     for token in range(grid.rows * grid.columns):
         x, y = token % grid.columns, token // grid.columns
@@ -68,7 +72,9 @@ def slow_fourier(grid, part, unit):
 @given(rows=st.integers(1, 6), columns=st.integers(1, 9), quarter=st.integers(1, 6))
 def test_sinusoidal_table(rows, columns, quarter):
     grid = Grid(rows, columns)
-    np.testing.assert_allclose(sinusoidal_table(grid, 4 * quarter), slow_sinusoid(grid, 4 * quarter), atol=1e-12)
+    at = positions(grid)
+    table = waves(at, at.tensor(frequencies(4 * quarter)))
+    np.testing.assert_allclose(table, slow_sinusoid(grid, 4 * quarter), atol=1e-12)
 
 
 @pytest.mark.parametrize("grid", GRIDS)
@@ -117,14 +123,15 @@ def test_the_kernel_of_fourier_features(gamma):
     """Expected inner product: 0.5 exp(-d^2 / (2 gamma^2)), not the exp(-d^2 / gamma^2) of the thesis' eq. 4."""
     grid = Grid(4, 7)
     made, *_ = added(Fourier(gamma=gamma, features=40_000), grid, 8)
-    features = fourier_features(scaled_coordinates(grid, "raw"), made.fourier.frequencies.weight).detach()
-    places = grid.coordinates().double()
+    at = positions(grid)
+    features = Fourier().fourier_features(at, made.fourier.frequencies.weight).detach()
+    places = at.xy
     squares = (places[:, None] - places[None]).square().sum(2)
     assert torch.allclose(features @ features.T, 0.5 * torch.exp(-squares / (2 * gamma**2)), atol=0.02)
 
 
 def test_unit_coordinates_of_a_single_column_are_zero():
-    assert scaled_coordinates(Grid(3, 1), "unit").tolist() == [[0, 0], [0, 0.5], [0, 1]]
+    assert positions(Grid(3, 1)).unit.tolist() == [[0, 0], [0, 0.5], [0, 1]]
 
 
 @pytest.mark.parametrize("grid", GRIDS)
@@ -150,7 +157,10 @@ def test_gradients_of_frequencies(grid):
 @pytest.mark.parametrize("coordinates", ["raw", "unit"])
 def test_gradients_of_features(grid, coordinates):
     made, *_ = added(Fourier(features=6, coordinates=coordinates, hidden=5), grid, 8)
-    frequencies, (first, _, second) = made.fourier.frequencies.weight, made.fourier.mlp
+    frequencies, (first, second) = (
+        made.fourier.frequencies.weight,
+        [made.fourier.mlp.get_submodule(name) for name in ("0", "2")],
+    )
     rows = [torch.zeros(8, dtype=torch.float64)] * grid.prefix
     for token in range(grid.patches):
         x, y = token % grid.columns, token // grid.columns

@@ -8,9 +8,14 @@ import torch
 from tests.anchors.pairs import module, same
 from trainables.encodings import Add, Composed, Gabor, Learnable, Parts, Widths
 from trainables.encodings.build_torch import build
+from trainables.encodings.declared_torch import Positions
 from trainables.encodings.encoding_torch import Grid, Tokens
-from trainables.encodings.gabor_torch import edge_maps, line_coordinates
+from trainables.encodings.gabor import edge_maps
 from trainables.training.init import draw
+
+
+def positions(grid):
+    return Positions.of(grid, Widths(8, 2, 4))
 
 
 def slow_code(part, grid, form):
@@ -47,9 +52,13 @@ def test_code(form, grid):
 
 def test_x_runs_along_columns_and_corners_have_two_edges():
     grid = Grid(2, 3)
-    assert line_coordinates(grid).tolist() == [[-1, -1], [0, -1], [1, -1], [-1, 1], [0, 1], [1, 1]]
-    assert edge_maps(Grid(3, 4)).unflatten(0, (3, 4)).sum(2).tolist() == [[2, 1, 1, 2], [1, 0, 0, 1], [2, 1, 1, 2]]
-    assert edge_maps(grid).T.tolist() == [
+    assert positions(grid).centered.tolist() == [[-1, -1], [0, -1], [1, -1], [-1, 1], [0, 1], [1, 1]]
+    assert edge_maps(positions(Grid(3, 4))).unflatten(0, (3, 4)).sum(2).tolist() == [
+        [2, 1, 1, 2],
+        [1, 0, 0, 1],
+        [2, 1, 1, 2],
+    ]
+    assert edge_maps(positions(grid)).T.tolist() == [
         [1, 0, 0, 1, 0, 0],
         [0, 0, 1, 0, 0, 1],
         [1, 1, 1, 0, 0, 0],
@@ -58,7 +67,7 @@ def test_x_runs_along_columns_and_corners_have_two_edges():
 
 
 def test_a_side_of_one_patch_is_its_middle():
-    assert line_coordinates(Grid(1, 3)).tolist() == [[-1, 0], [0, 0], [1, 0]]
+    assert positions(Grid(1, 3)).centered.tolist() == [[-1, 0], [0, 0], [1, 0]]
 
 
 def test_widths_and_lengths_never_pass_through_zero():

@@ -267,5 +267,5 @@ def test_any_whole_share_is_legal(channels):
 
 
 def test_what_takes_channels_comes_first():
-    with pytest.raises(SpecError, match="must begin with what takes channels of the content, got relative_bias before"):
+    with pytest.raises(SpecError, match="parts that reserve channels come first, got relative_bias before"):
         build(Composed(parts=(RelativeBias(), Gabor(injection=Concat(places=("key",))))), WIDTHS, GRIDS[0], 2)

@@ -5,17 +5,18 @@ import math
 import pytest
 import torch
 
-from trainables.encodings import irpe
+from trainables.encodings import Fourier, Widths, irpe
+from trainables.encodings.declared_torch import Positions
 from trainables.encodings.encoding_torch import Grid
-from trainables.encodings.fourier_torch import fourier_features, scaled_coordinates
-from trainables.encodings.gabor_torch import edge_maps, gabor_waves, line_coordinates
+from trainables.encodings.gabor import edge_maps, gabor_waves
 from trainables.encodings.irpe_torch import bucket_ids, piecewise_index
 from trainables.encodings.relative_torch import clipped_index, line_index, offset_index
 from trainables.encodings.resample_torch import resampled_line, resampled_offsets, resampled_table
-from trainables.encodings.sinusoidal_torch import sinusoidal_table
+from trainables.encodings.sinusoidal import frequencies, waves
 from trainables.weights.transfer import resized
 
 GRID = Grid(rows=3, columns=5)
+AT = Positions.of(GRID, Widths(dim=16, heads=2, head_dim=8))
 FROM, TO = 1, 13
 """Two patches: (row 0, column 1) and (row 2, column 3)."""
 
@@ -30,26 +31,25 @@ def test_piecewise_index():
 
 
 def test_sinusoidal_table():
-    code = sinusoidal_table(GRID, 16)[TO]
+    code = waves(AT, AT.tensor(frequencies(16)))[TO]
     assert float(code[2]) == pytest.approx(math.sin(3 / 10), rel=1e-14)  # x, whose second frequency is 1 / 10
     assert float(code[8 + 3]) == pytest.approx(math.cos(2 / 10), rel=1e-14)  # y
 
 
 def test_fourier_features():
-    frequencies = torch.tensor([[0.5, 0.25]], dtype=torch.float64)
-    features = fourier_features(scaled_coordinates(GRID, "raw"), frequencies)[TO]
+    features = Fourier().fourier_features(AT, AT.tensor([[0.5, 0.25]]))[TO]
     assert torch.allclose(features, torch.tensor([math.cos(2.0), math.sin(2.0)]).double() / math.sqrt(2), atol=1e-15)
 
 
 def test_gabor_waves():
     sigma, wavelength, phase = (torch.full((1, 2), value, dtype=torch.float64) for value in (0.5, 2.0, 0.1))
-    wave = gabor_waves(line_coordinates(GRID), sigma, wavelength, phase)[TO, 0, 0]  # column 3 of 5 lies at 0.5
+    wave = gabor_waves(AT.centered, sigma, wavelength, phase)[TO, 0, 0]  # column 3 of 5 lies at 0.5
     assert float(wave) == pytest.approx(-math.exp(-0.5) * math.sin(0.1), rel=1e-14)
 
 
 def test_edge_maps():
-    assert edge_maps(GRID).sum(0).tolist() == [3, 3, 5, 5]
-    assert edge_maps(GRID)[FROM].tolist() == [0, 0, 1, 0]
+    assert edge_maps(AT).sum(0).tolist() == [3, 3, 5, 5]
+    assert edge_maps(AT)[FROM].tolist() == [0, 0, 1, 0]
 
 
 def test_offset_index():

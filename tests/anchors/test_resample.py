@@ -13,7 +13,7 @@ from timm.layers.pos_embed_rel import resize_rel_pos_bias_table_simple
 from tests.anchors.pairs import doubles
 from trainables.encodings import Learnable, Relative, RelativeBias, Widths, relative
 from trainables.encodings.build_torch import build
-from trainables.encodings.encoding_torch import Grid
+from trainables.encodings.encoding_torch import Grid, coordinates
 from trainables.encodings.relative_torch import line_index, offset_index
 from trainables.encodings.resample_torch import resampled_line, resampled_offsets, resampled_table
 from trainables.training.init import draw
@@ -121,7 +121,7 @@ def test_the_same_grid_gives_the_same_numbers(dtype):
 def test_rows_stay_rows():
     """A table that rises along the rows alone rises along the rows of any grid, and so with columns."""
     old, new = Grid(3, 6), Grid(7, 2)
-    x, y = old.coordinates().double().unbind(1)
+    x, y = coordinates(old).double().unbind(1)
     made = resampled_table(torch.stack([y, x], dim=1), old, new).reshape(7, 2, 2)
     assert torch.allclose(made[:, :1, 0], made[:, :, 0], rtol=0, atol=1e-12)
     assert bool((made[:, 0, 0].diff() > 0).all())

@@ -110,8 +110,8 @@ def test_every_kind_trains_with_the_files_it_names_and_no_other(loads) -> None:
         assert loaded - named - specs - SHARED_SPECS <= {*NEVER}, recipe.identity()
 
 
-SHARED_SPECS = {"backbones/one_grid.py", "backbones/staged.py"}
-"""Specs that several backbones share: loaded with the list of backbones, named by those that they belong to."""
+SHARED_SPECS = {"backbones/one_grid.py", "backbones/staged.py", *(path(cls.__module__) for cls in KINDS.values())}
+"""Specs without a torch half: loaded with the lists of backbones and encodings, named by recipes that use them."""
 
 
 def test_the_list_names_files_that_are_there() -> None:

@@ -1,5 +1,6 @@
-"""The README's two ways to an encoding of one's own, as it writes them: a study file, and a kind of the catalog."""
+"""The README's two ways to an own encoding, exactly as it writes them: in a study file, and as a kind of the list."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -10,12 +11,13 @@ import pytest
 
 from search_spaces.library import find
 from tests.journeys.terminal import Terminal
+from trainables.encodings.encoding_torch import PositionEncoding
 from trainables.recipe import Run
 from trainables.training.loop import train
 
 ROOT = Path(__file__).parents[2]
 SECTION = (ROOT / "README.md").read_text().split("## Your own encoding")[1].split("\n## ")[0]
-MINE, SPEC, MEMBER, FILE, LINE = re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL)
+MINE, FILE, IMPORT, LINE = re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL)
 SMALL = {"data.train_size": 40, "data.val_size": 20, "data.test_size": 20, "data.image_size": 16, "optimizer.epochs": 1}
 SETS = [word for path, value in SMALL.items() for word in ("--set", f"{path}={value}")]
 
@@ -46,41 +48,76 @@ assert slope.any() and "test/accuracy" in measured.values
 
 @pytest.fixture
 def tree(tmp_path):
-    """The rooms with the README's three changes."""
-    for room in ("service", "search_spaces", "trainables"):
+    """The rooms and tests with the README's file and its two lines."""
+    for room in ("service", "search_spaces", "trainables", "tests"):
         shutil.copytree(ROOT / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__"))
-    catalog, names = tmp_path / "trainables/catalog.py", tmp_path / "trainables/encodings/__init__.py"
-    text = catalog.read_text().replace("\n\ndef _kind(", f"\n\n{SPEC}\n\ndef _kind(", 1)
-    first = '    | Annotated[Learnable, Tag("learnable")]\n'
-    assert text.count(first) == 1
-    catalog.write_text(text.replace(first, first + MEMBER))
-    begun = "MODULES: dict[str, str] = {\n"
-    assert names.read_text().count(begun) == 1
-    names.write_text(names.read_text().replace(begun, begun + LINE))
+    for file in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / file, tmp_path / file)
     (tmp_path / "trainables/encodings/ramp.py").write_text(FILE)
+    listed = tmp_path / "trainables/encodings/__init__.py"
+    text = listed.read_text()
+    for line, before in (
+        (IMPORT, "from trainables.encodings.relative import Relative as Relative\n"),
+        (LINE, "    IRPE,\n"),
+    ):
+        assert text.count(before) == 1
+        text = text.replace(before, line + before)
+    listed.write_text(text)
     return tmp_path
+
+
+def test_the_recipe_is_short():
+    assert len(FILE.splitlines()) <= 25
+    assert len(IMPORT.splitlines()) == len(LINE.splitlines()) == 1
 
 
 def test_a_study_file_is_enough(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text(MINE)
     arms = {trial.name: trial for trial in find("./mine.py").at(set=SMALL).arms()}
-    assert arms["spiral"].recipe.encoding.turns == 3
-    (measured,) = train(Run(recipe=arms["spiral"].recipe, seed=0), tmp_path)
+    assert arms["ramp"].recipe.encoding.std == 0.5
+    assert "torch" not in MINE
+    (measured,) = train(Run(recipe=arms["ramp"].recipe, seed=0), tmp_path)
     assert "test/accuracy" in measured.values
 
 
-def test_a_kind_of_the_catalog_is_a_spec_a_file_and_a_line(tree):
+def test_a_kind_of_the_list_is_a_file_and_a_line(tree):
     words = [f"{path}={value}" for path, value in SMALL.items()]
     done = subprocess.run([sys.executable, "-c", TRIES, *words], cwd=tree, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+CHECKS = {
+    "laws": ("pytest", "-q", "tests/laws", "-k", "ramp"),
+    "kinds": ("pytest", "-q", "tests/house/test_words.py", "tests/rooms/trainables/encodings/test_specs.py"),
+    "lint": ("ruff", "check", "trainables/encodings"),
+    "format": ("ruff", "format", "--check", "trainables/encodings"),
+    "types": ("mypy",),
+}
+"""What the README says about the laws, and the parts of `make test` that look at kinds."""
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_the_new_kind_passes_what_make_test_checks(tree, check):
+    words = [sys.executable, "-m", *CHECKS[check]]
+    env = {**os.environ, "PYTHONPATH": str(tree)}
+    done = subprocess.run(words, cwd=tree, capture_output=True, text=True, env=env, timeout=280)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    if check == "laws":
+        assert int(re.search(r"(\d+) passed", done.stdout).group(1)) > 15
+
+
+@pytest.mark.parametrize("promised", re.findall(r"^\| `(.*?)` \|", SECTION, re.MULTILINE))
+def test_the_methods_and_flags_of_the_table_are_there(promised):
+    for name in re.findall(r"\w+", promised.partition("(")[0]):
+        assert hasattr(PositionEncoding, name)
 
 
 @pytest.mark.slow
 def test_both_run_as_a_user_types_them(tree):
     terminal = Terminal(tree, PYTHONPATH=str(tree))
     (tree / "mine.py").write_text(MINE)
-    (tree / "other.py").write_text(MINE.replace('{"encoding": Spiral(turns=3)}', '{"encoding.kind": "ramp"}'))
+    (tree / "other.py").write_text(MINE.replace('{"encoding": Ramp(std=0.5)}', '{"encoding.kind": "ramp"}'))
     try:
         done = [terminal.type("run", f"./{file}.py", "--seeds", "1", "--as", file, *SETS) for file in ("mine", "other")]
     finally:

@@ -4,7 +4,7 @@ SMALL = """
 from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Budget, Halving, Search, Study
 from search_spaces.claim import AtLeast
-from trainables.encodings import EncodingSpec, Fourier, NoEncoding, Sinusoidal
+from trainables.encodings import CodeSpec, Fourier, NoEncoding, Sinusoidal, linear
 from trainables.backbones import ViT
 from trainables.data import RedGreen
 from trainables.recipe import AdamW, DRLoc, FromTrial, Recipe, TaughtByTrial
@@ -21,29 +21,20 @@ BASE = Recipe(
 SPIRAL = (
     SMALL
     + '''
-class Spiral(EncodingSpec):
+class Spiral(CodeSpec):
     """A place's angle and radius around the middle, the angle wound by the radius."""
 
     kind: str = Field(default="mine.py:Spiral", init=False)
     turns: float = Field(default=2.0, gt=0, description="a positive number of turns")
 
-    def build(self, widths, grid, depth):
-        import torch
-        from trainables.encodings.encoding_torch import Code
+    def params(self, dim, grid):
+        return linear("project", 2, dim)
 
-        class Module(Code):
-            def __init__(self, turns):
-                super().__init__()
-                x, y = (grid.coordinates() - torch.tensor([grid.columns, grid.rows]) / 2 + 0.5).unbind(1)
-                radius = (x.square() + y.square()).sqrt()
-                angle = torch.atan2(y, x) + turns * radius
-                self.register_buffer("places", torch.stack([radius * angle.cos(), radius * angle.sin()], dim=1))
-                self.project = torch.nn.Linear(2, widths.dim)
-
-            def code(self):
-                return torch.cat([self.places.new_zeros(grid.prefix, widths.dim), self.project(self.places)])
-
-        return Module(self.turns)
+    def code(self, p, at):
+        x, y = at.x - (at.grid.columns - 1) / 2, at.y - (at.grid.rows - 1) / 2
+        radius = (x.square() + y.square()).sqrt()
+        angle = y.atan2(x) + self.turns * radius
+        return at.prefixed(p.linear("project", at.stack(radius * angle.cos(), radius * angle.sin())))
 
 
 study = Study(

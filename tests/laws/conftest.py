@@ -1,4 +1,4 @@
-"""One or more examples of every kind in the catalog, and small models to put them in."""
+"""One or more examples of every kind of encoding, and small models to put them in."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -32,8 +32,10 @@ PEGS = (
     encodings.PEG(frozen=True),
 )
 
-EXAMPLES: dict[str, tuple[EncodingSpec, ...]] = {
-    "none": (encodings.NoEncoding(),),
+DEFAULTS = {kind: (cls(),) for kind, cls in encodings.KINDS.items() if kind != "composed"}
+"""A kind that is not named below is tested with its defaults."""
+
+EXAMPLES: dict[str, tuple[EncodingSpec, ...]] = DEFAULTS | {
     "learnable": (
         encodings.Learnable(std=0.5),
         encodings.Learnable(std=0.5, injection=injection.Add(blocks=2, shared=False)),
@@ -51,6 +53,23 @@ EXAMPLES: dict[str, tuple[EncodingSpec, ...]] = {
         encodings.Gabor(),
         encodings.Gabor(form="gabor", injection=injection.Parts(parts=(2, 3))),
         encodings.Gabor(form="edge", injection=injection.Add(places=("value",), shared=False)),
+    ),
+    "rotary": (
+        encodings.Rotary(),
+        encodings.Rotary(form="mixed", temperature=4.0),
+        encodings.Composed(parts=(encodings.Learnable(), encodings.Rotary())),
+        encodings.Composed(
+            parts=(
+                encodings.Fourier(injection=injection.Extend(channels=2)),
+                encodings.Rotary(form="mixed"),
+                encodings.IRPE(),
+            )
+        ),
+    ),
+    "alibi": (
+        encodings.ALiBi(),
+        encodings.ALiBi(distance="manhattan"),
+        encodings.Composed(parts=(encodings.ALiBi(), encodings.Rotary())),
     ),
     "relative": (
         encodings.Relative(),

@@ -83,7 +83,7 @@ class Toy(PositionEncoding):
 def test_edits_of_q_and_k_come_before_terms_that_read_them():
     modifies_qk, reads_qk = Toy(modifies_qk=True), Toy(reads_qk=True)
     Composition({"turn": modifies_qk, "term": reads_qk})
-    with pytest.raises(SpecError, match=r"encoding\.parts must change q and k before .* got term before turn"):
+    with pytest.raises(SpecError, match=r"q and k change before they are read, got term before turn"):
         Composition({"term": reads_qk, "turn": modifies_qk})
 
 

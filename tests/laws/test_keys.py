@@ -92,7 +92,7 @@ def files(encoding) -> set[str]:
 
 
 def test_files_that_compute_an_encoding():
-    table = {"encodings/learnable.py", "encodings/learnable_torch.py", "encodings/resample_torch.py"}
-    assert files(Learnable()) == files(Learnable(injection=Concat())) == table
+    assert files(Learnable()) == files(Learnable(injection=Concat())) == {"encodings/learnable.py"}
+    assert files(Sinusoidal()) == files(LearnableSinusoidal()) == {"encodings/sinusoidal.py"}
     assert files(IRPE()) == {f"encodings/{name}.py" for name in ("irpe", "irpe_torch", "pair_lookup_torch")}
     assert files(Composed(parts=(PEG(), Gabor()))) == files(PEG()) | files(Gabor())

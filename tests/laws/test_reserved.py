@@ -83,7 +83,7 @@ def test_outputs_see_the_weights(toy, make, images):
     ({"v": 9}, "fewer than the 8 channels of v a head, got 9"),
 ])  # fmt: skip
 def test_taking_too_many_channels_is_an_error(toy, make, knobs, complaint):
-    with pytest.raises(SpecError, match=f"encoding must take {complaint}"):
+    with pytest.raises(SpecError, match=f"encoding must reserve {complaint}"):
         make(toy("Beside", **knobs))
 
 

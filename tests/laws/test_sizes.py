@@ -68,7 +68,7 @@ def test_tables_of_the_grid_are_resampled(kind, examples, make, images):
 
 def test_the_parts_of_a_composition_are_asked_each(make):
     encoding = Composed(parts=(Learnable(), Fourier(), toy("Beside", k=2), PEG(form="dense_stack")))
-    with pytest.raises(SpecError, match="must begin with what takes channels"):
+    with pytest.raises(SpecError, match="parts that reserve channels come first"):
         make(encoding)
     encoding = Composed(parts=(toy("Beside", k=2), Learnable(), Fourier(), PEG(form="dense_stack")))
     model, other = (make(encoding, "token", spread=True, size=size) for size in ((3, 12, 20), OTHER))

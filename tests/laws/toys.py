@@ -53,8 +53,6 @@ class Tide(CodeSpec):
 
 
 class TideCode(Code):
-    no_decay = ("slopes",)
-
     def __init__(self, height, widths, grid):
         super().__init__()
         self.slopes = nn.Parameter(torch.empty(widths.dim))
@@ -92,7 +90,6 @@ class Tables(PositionEncoding):
         count = grid.prefix + grid.patches
         tables = {place: torch.empty(count, width) for place, width in channels.items() if width}
         self.tables = nn.ParameterDict(tables)
-        self.no_decay = tuple(f"tables.{place}" for place in tables)
 
     def init_parameter(self, name, value, stream):
         value.normal_(generator=stream)
@@ -125,7 +122,6 @@ class Marker(EncodingSpec):
 
 class Marks(PositionEncoding):
     reads_weights = True
-    no_decay = ("marks",)
 
     def __init__(self, widths, grid):
         super().__init__()

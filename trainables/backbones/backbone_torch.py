@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from trainables.encodings import EncodingSpec, ReservedChannels, Shape
 from trainables.encodings.build_torch import build
-from trainables.encodings.encoding_torch import Composition, Grid, PositionEncoding, Tokens
+from trainables.encodings.encoding_torch import Cache, Composition, Grid, PositionEncoding, Tokens
 from trainables.spec import LocusError, SpecError
 
 
@@ -71,7 +71,7 @@ def positions(encoding: EncodingSpec, shapes: tuple[Shape, ...]) -> nn.ModuleLis
     return nn.ModuleList(stages)
 
 
-def on_map(encoding: PositionEncoding, x: Tensor, block: int) -> Tensor:
-    """What an encoding makes of a map of tokens before a block. Shapes: (B, R, C, D) to (B, R, C, D or more)."""
-    t = encoding.tokens(Tokens(x.flatten(1, 2), Grid(x.shape[1], x.shape[2])), block)
+def on_map(encoding: PositionEncoding, x: Tensor, block: int, cache: Cache) -> Tensor:
+    """A map of tokens as an encoding changes it before a block. Shapes: (B, R, C, D) to (B, R, C, D or more)."""
+    t = encoding.tokens(Tokens(x.flatten(1, 2), Grid(x.shape[1], x.shape[2]), cache=cache), block)
     return t.x.reshape(len(t.x), t.grid.rows, t.grid.columns, -1)

@@ -13,7 +13,7 @@ from trainables.backbones.backbone_torch import Host, on_map, positions
 from trainables.backbones.initial_torch import timm_init, trunc_normal
 from trainables.backbones.swin import Swin
 from trainables.encodings import EncodingSpec
-from trainables.encodings.encoding_torch import Grid, Tokens
+from trainables.encodings.encoding_torch import Cache, Grid, Tokens
 from trainables.encodings.resample_torch import resampled_offsets
 
 TABLE = "relative_position_bias_table"
@@ -60,11 +60,11 @@ class PositionedSwin(Host, SwinTransformer):  # type: ignore[misc]
 
     def features(self, images: Tensor) -> Tokens:
         """The patches of the last stage after the norm. Shapes: to (B, P, D)."""
-        x = self.patch_embed(images)
+        x, cache = self.patch_embed(images), Cache()
         for stage, encoding in zip(self.layers, self.encoding, strict=True):
             x = stage.downsample(x)
             for number, block in enumerate(stage.blocks):
-                x = block(on_map(encoding, x, number))
+                x = block(on_map(encoding, x, number, cache))
         return Tokens(self.norm(x).flatten(1, 2), Grid(x.shape[1], x.shape[2]))
 
     def answers(self, t: Tokens) -> tuple[Tensor, ...]:

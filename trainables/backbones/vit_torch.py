@@ -41,7 +41,7 @@ class Attention(timm_vit.Attention):  # type: ignore[misc]
 
     def forward(self, t: Tokens, encoding: PositionEncoding, block: int) -> TokensBND:
         q, k, v = (part.reshape(*t.x.shape[:2], self.num_heads, -1).transpose(1, 2) for part in self._projected(t))
-        h = encoding.heads(Heads(q, k, v, None, t.grid), block)
+        h = encoding.heads(Heads(q, k, v, None, t.grid, t.cache), block)
         if encoding.reads_weights or not self.fused_attn:
             weights = self.weights(h)
             o = encoding.outputs(weights @ h.v, weights, t.grid, block)
@@ -76,8 +76,8 @@ class Block(timm_vit.Block):  # type: ignore[misc]
     def forward(self, t: Tokens, encoding: PositionEncoding, block: int) -> Tokens:
         t = encoding.tokens(t, block)
         qk_input = None if t.qk_input is None else self.norm1(t.x + t.qk_input)
-        x = t.x + self.attn(Tokens(self.norm1(t.x), t.grid, qk_input), encoding, block)
-        return Tokens(x + self.mlp(self.norm2(x)), t.grid)
+        x = t.x + self.attn(replace(t, x=self.norm1(t.x), qk_input=qk_input), encoding, block)
+        return replace(t, x=x + self.mlp(self.norm2(x)), qk_input=None)
 
 
 class PositionedViT(Host, timm_vit.VisionTransformer):  # type: ignore[misc]

@@ -49,7 +49,7 @@ class PositionedVOLO(Host, timm_volo.VOLO):  # type: ignore[misc]
         """The class token and the patches after the last norm. Shapes: to (B, 1 + P, D)."""
         outlookers, downsample, *stages = self.network
         x = downsample(outlookers(self.patch_embed(images).permute(0, 2, 3, 1)))
-        x = on_map(self.encoding, x, 0)
+        x = on_map(self.encoding, x, 0, {})
         for stage in stages:
             x = stage(x)
         return Tokens(self.norm(self.forward_cls(x.flatten(1, 2))), Grid(x.shape[1], x.shape[2], 1))

@@ -1,96 +1,78 @@
-"""The list of position encodings: an encoding is one file of this folder and one line here.
+"""The list of position encodings: each is one file of this folder, its import here, and one line of `LISTED`.
 
-A spec says which encoding, with which numbers; what computes it is its method `code`, or the class of the same name in
-`x_torch.py` beside its file `x.py`. Grids are R rows by C columns of patches, tokens in row-major order, and blocks
-count from 0.
+A spec says which encoding, with which numbers. Its methods compute it (`CodeSpec`, `HeadsSpec`), or a class of the same
+name in `x_torch.py` beside its file `x.py`. Grids are R rows by C columns of patches, tokens in row-major order, and
+blocks count from 0.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Union
 
 from pydantic import BeforeValidator, Discriminator, Tag
 
-from trainables.encodings.composed import Composed, NoEncoding, canonical, parts_of
+from trainables.encodings.alibi import ALiBi as ALiBi
+from trainables.encodings.composed import Composed as Composed
+from trainables.encodings.composed import NoEncoding as NoEncoding
+from trainables.encodings.composed import canonical, parts_of
 from trainables.encodings.custom import OwnEncoding, Values, carry, carry_source, is_own, source_of
+from trainables.encodings.declared import HeadsSpec, Param, linear, normal, trunc_normal, uniform, zeros
 from trainables.encodings.encoding import (
     INJECTION_POINTS,
     EncodingSpec,
+    Grid,
     InjectionPoint,
     ReservedChannels,
     Shape,
     Widths,
 )
-from trainables.encodings.fourier import Fourier
-from trainables.encodings.gabor import Gabor
+from trainables.encodings.fourier import Fourier as Fourier
+from trainables.encodings.gabor import Gabor as Gabor
 from trainables.encodings.injection import Add, CodeSpec, Concat, Extend, Parts
-from trainables.encodings.irpe import IRPE
-from trainables.encodings.learnable import Learnable
-from trainables.encodings.peg import PEG
-from trainables.encodings.relative import Relative, RelativeBias
-from trainables.encodings.sinusoidal import LearnableSinusoidal, Sinusoidal
+from trainables.encodings.irpe import IRPE as IRPE
+from trainables.encodings.learnable import Learnable as Learnable
+from trainables.encodings.peg import PEG as PEG
+from trainables.encodings.relative import Relative as Relative
+from trainables.encodings.relative import RelativeBias as RelativeBias
+from trainables.encodings.rotary import Rotary as Rotary
+from trainables.encodings.sinusoidal import LearnableSinusoidal as LearnableSinusoidal
+from trainables.encodings.sinusoidal import Sinusoidal as Sinusoidal
+
+LISTED: tuple[type[EncodingSpec], ...] = (
+    NoEncoding,
+    Learnable,
+    Sinusoidal,
+    LearnableSinusoidal,
+    Fourier,
+    Gabor,
+    Rotary,
+    Relative,
+    RelativeBias,
+    IRPE,
+    ALiBi,
+    PEG,
+    Composed,
+)
+"""Every kind of encoding, in the order of messages and tables."""
+
+KINDS: dict[str, type[EncodingSpec]] = {cls.model_fields["kind"].default: cls for cls in LISTED}
+"""Every spec of the list by its kind."""
 
 
-def _kind(value: Any) -> Any:
+def _tag(value: Any) -> Any:
     kind = value.get("kind") if isinstance(value, dict) else getattr(value, "kind", None)
     return "own" if is_own(kind) else kind
 
 
-Encoding = Annotated[
-    Annotated[NoEncoding, Tag("none")]
-    | Annotated[Learnable, Tag("learnable")]
-    | Annotated[Sinusoidal, Tag("sinusoidal")]
-    | Annotated[LearnableSinusoidal, Tag("learnable_sinusoidal")]
-    | Annotated[Fourier, Tag("fourier")]
-    | Annotated[Gabor, Tag("gabor")]
-    | Annotated[Relative, Tag("relative")]
-    | Annotated[RelativeBias, Tag("relative_bias")]
-    | Annotated[IRPE, Tag("irpe")]
-    | Annotated[PEG, Tag("peg")]
-    | Annotated[Composed, Tag("composed")]
-    | Annotated[OwnEncoding, Tag("own")],
-    Discriminator(_kind),
-    BeforeValidator(carry_source),
-]
+if TYPE_CHECKING:
+    Encoding = EncodingSpec
+else:
+    _MEMBERS = tuple(Annotated[cls, Tag(kind)] for kind, cls in {**KINDS, "own": OwnEncoding}.items())
+    Encoding = Annotated[Union[_MEMBERS], Discriminator(_tag), BeforeValidator(carry_source)]  # noqa: UP007
 Composed.model_rebuild(_types_namespace={"Encoding": Encoding})
 
-KINDS: dict[str, type[EncodingSpec]] = {
-    cls.model_fields["kind"].default: cls
-    for cls in (get_args(member)[0] for member in get_args(get_args(Encoding)[0]))
-    if cls is not OwnEncoding
-}
-"""Every spec of the list by its kind."""
-
 __all__ = [
-    "INJECTION_POINTS",
-    "IRPE",
-    "KINDS",
-    "PEG",
-    "Add",
-    "CodeSpec",
-    "Composed",
-    "Concat",
-    "Encoding",
-    "EncodingSpec",
-    "Extend",
-    "Fourier",
-    "Gabor",
-    "InjectionPoint",
-    "Learnable",
-    "LearnableSinusoidal",
-    "NoEncoding",
-    "OwnEncoding",
-    "Parts",
-    "Relative",
-    "RelativeBias",
-    "ReservedChannels",
-    "Shape",
-    "Sinusoidal",
-    "Values",
-    "Widths",
-    "canonical",
-    "carry",
-    "is_own",
-    "parts_of",
-    "source_of",
+    "INJECTION_POINTS", "KINDS", "LISTED", "Add", "CodeSpec", "Concat", "Encoding", "EncodingSpec", "Extend", "Grid",
+    "HeadsSpec", "InjectionPoint", "OwnEncoding", "Param", "Parts", "ReservedChannels", "Shape", "Values", "Widths",
+    "canonical", "carry", "is_own", "linear", "normal", "parts_of", "source_of", "trunc_normal", "uniform", "zeros",
 ]  # fmt: skip

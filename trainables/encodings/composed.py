@@ -1,4 +1,4 @@
-"""No encoding, and several encodings one after the other, brought to one canonical form."""
+"""No encoding, and several encodings one after the other in a canonical form."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from trainables.encodings.encoding import EncodingSpec, InjectionPoint, ReservedChannels, Shape, Widths
+from trainables.encodings.encoding import (
+    EncodingSpec,
+    InjectionPoint,
+    OrderedPart,
+    ReservedChannels,
+    Shape,
+    Widths,
+    order_error,
+)
 from trainables.spec import require
 
 if TYPE_CHECKING:
@@ -15,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class NoEncoding(EncodingSpec):
-    """No position at all: the model sees a bag of patches."""
+    """No position: the model sees patches in no order."""
 
     kind: Literal["none"] = Field(default="none", init=False)
 
@@ -44,16 +52,16 @@ class Composed(EncodingSpec):
 
     @property
     def injection_points(self) -> frozenset[InjectionPoint]:
-        return frozenset(moment for part in self.parts for moment in part.injection_points)
+        return frozenset(point for part in self.parts for point in part.injection_points)
 
     @property
     def saved_pairs(self) -> int:
         return max((part.saved_pairs for part in self.parts), default=0)
 
     def check(self, shape: Shape) -> None:
-        for part, told in self._told(shape.widths):
-            require(told.dim > 0, "encoding.parts", "such that the content keeps some channels", self.label)
-            part.check(replace(shape, widths=told))
+        for part, widths in self._part_widths(shape.widths):
+            require(widths.dim > 0, "encoding.parts", "such that the content keeps some channels", self.label)
+            part.check(replace(shape, widths=widths))
         reserved = self.reserved(shape.widths)
         left = min(shape.widths.dim - reserved.tokens, shape.widths.head_dim - max(reserved.q, reserved.k, reserved.v))
         require(left > 0, "encoding.parts", "such that the content keeps some channels", self.label)
@@ -62,47 +70,44 @@ class Composed(EncodingSpec):
             free = all(o.any_grid for o in after) and all(o.any_grid or o.injection_points <= {"first"} for o in before)
             must = f"codes before the first block and convolutions only, where {part.label} makes the grid smaller"
             require(free or not part.shrinks, "encoding.parts", must, self.label)
-        self._check_order(shape.widths)
-
-    def _check_order(self, widths: Widths) -> None:
-        """Complains of a part that would act on something it has not been built for."""
-        whole, read = False, False
-        for part in self.parts:
-            reserved = part.reserved(widths) != ReservedChannels()
-            must = "in an order in which what takes channels of the content comes first"
-            require(not (reserved and whole), "encoding.parts", must, self.label)
-            must = "in an order in which q and k change before terms read them"
-            require(not (part.modifies_qk and read), "encoding.parts", must, self.label)
-            whole, read = whole or not reserved, read or part.reads_qk
+        error = order_error(
+            OrderedPart(part.label, part.reserved(widths) != ReservedChannels(), part.modifies_qk, part.reads_qk)
+            for part, widths in self._part_widths(shape.widths)
+        )
+        if error is not None:
+            require(False, "encoding.parts", *error)
 
     def reserved(self, widths: Widths) -> ReservedChannels:
-        return sum((part.reserved(told) for part, told in self._told(widths)), ReservedChannels())
+        return sum((part.reserved(seen) for part, seen in self._part_widths(widths)), ReservedChannels())
 
     def parameters(self, shape: Shape) -> int:
-        return sum(part.parameters(replace(shape, widths=told)) for part, told in self._told(shape.widths))
+        return sum(part.parameters(seen) for part, seen in self._part_shapes(shape))
 
     def trainable_parameters(self, shape: Shape) -> int:
-        return sum(part.trainable_parameters(replace(shape, widths=told)) for part, told in self._told(shape.widths))
+        return sum(part.trainable_parameters(seen) for part, seen in self._part_shapes(shape))
 
-    def _told(self, widths: Widths) -> list[tuple[EncodingSpec, Widths]]:
-        """Each part with the widths it will see: one that takes channels of the tokens leaves fewer to those before."""
-        told: list[tuple[EncodingSpec, Widths]] = []
+    def _part_shapes(self, shape: Shape) -> list[tuple[EncodingSpec, Shape]]:
+        return [(part, replace(shape, widths=widths)) for part, widths in self._part_widths(shape.widths)]
+
+    def _part_widths(self, widths: Widths) -> list[tuple[EncodingSpec, Widths]]:
+        """Each part with its widths: one that reserves channels of the tokens leaves fewer to those before it."""
+        found: list[tuple[EncodingSpec, Widths]] = []
         for part in reversed(self.parts):
-            told.append((part, widths))
+            found.append((part, widths))
             widths = replace(widths, dim=widths.dim - part.reserved(widths).tokens)
-        return told
+        return found[::-1]
 
 
 def canonical(encoding: EncodingSpec) -> EncodingSpec:
-    """Nested parts flattened, idle parts dropped, a single part unwrapped, nothing left: `none`."""
-    parts = list(_active(encoding))
+    """The same encoding, nested parts flattened and no-ops dropped; a single part stands alone, no part is `none`."""
+    parts = _active(encoding)
     if len(parts) > 1:
-        return Composed(parts=tuple(parts))  # type: ignore[arg-type]  # each is of the union
+        return Composed(parts=tuple(parts))
     return parts[0] if parts else NoEncoding()
 
 
 def parts_of(encoding: EncodingSpec) -> tuple[EncodingSpec, ...]:
-    """The parts of an encoding in canonical form, or itself."""
+    """The parts of an encoding in canonical form; an encoding that is not composed is its own single part."""
     return encoding.parts if isinstance(encoding, Composed) else (encoding,)
 
 

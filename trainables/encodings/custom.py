@@ -1,4 +1,4 @@
-"""An encoding of a user's own: a spec in a file of theirs, which travels with that file's source."""
+"""An encoding from a user's own file: the recipe carries the text of that file."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from trainables.spec import Spec, SpecError
 
 
 class OwnEncoding(EncodingSpec):
-    """An encoding from a user's file: its kind is "file.py:Class", and it carries that file's source wherever it goes.
+    """An encoding from a user's file: its kind is "file.py:Class", and `source` is the text of that file.
 
-    The knobs of the class are fields of this node (`encoding.turns`), completed and checked by the class.
+    The fields of the class are fields of this node (`encoding.turns`); the class adds defaults and checks them.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -29,14 +29,14 @@ class OwnEncoding(EncodingSpec):
     @classmethod
     def _complete(cls, value: Any) -> Any:
         if isinstance(value, dict) and {"kind", "source"} <= value.keys():
-            made = _own_class(value["kind"], value["source"]).read(_knobs(value))
+            made = _own_class(value["kind"], value["source"]).read(_fields(value))
             return {**value, **{name: getattr(made, name) for name in made.fields()}}
         return value
 
     @property
     def spec(self) -> EncodingSpec:
         """The user's own spec, an instance of the class that `kind` names."""
-        return _own_class(self.kind, self.source).read(_knobs(self.model_extra or {}))
+        return _own_class(self.kind, self.source).read(_fields(self.model_extra or {}))
 
     @property
     def is_noop(self) -> bool:
@@ -86,8 +86,8 @@ class OwnEncoding(EncodingSpec):
         return self.spec.identity()
 
 
-def _knobs(values: Mapping[str, Any]) -> dict[str, Any]:
-    """An own encoding's knobs as plain values."""
+def _fields(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of the class's fields as plain JSON."""
     return {name: _plain(value) for name, value in values.items() if name not in ("kind", "source")}
 
 
@@ -111,7 +111,7 @@ def is_own(kind: object) -> bool:
 
 
 def carry_source(value: Any) -> Any:
-    """A user's spec becomes an OwnEncoding with the source of the file that defines its class."""
+    """Turns a user's spec into an OwnEncoding with the source of the file that defines its class."""
     if isinstance(value, EncodingSpec) and is_own(value.kind) and not isinstance(value, OwnEncoding):
         loaded = getattr(sys.modules[type(value).__module__], "__source__", None)
         return OwnEncoding(**value.plain(), source=loaded or source_of(value.kind))
@@ -119,7 +119,7 @@ def carry_source(value: Any) -> Any:
 
 
 def source_of(kind: str) -> str:
-    """The text of a kind's file: of the one being loaded, else from the working folder, else as it was loaded last."""
+    """The text of a kind's file: that being loaded, else that in the working folder, else that loaded last."""
     file = kind.partition(":")[0]
     modules = [getattr(module, "__dict__", {}) for module in list(sys.modules.values())]
     loaded = [names for names in modules if "__source__" in names and names["__file__"] == file]
@@ -132,7 +132,7 @@ def source_of(kind: str) -> str:
 
 
 def carry(values: Any) -> Any:
-    """`{path: value}` as plain values; where an own encoding is named, its file's source comes along."""
+    """`{path: value}` as plain values, with the source of the file wherever a value names an own encoding."""
     if not isinstance(values, Mapping):
         return values
     carried: dict[str, Any] = {}
@@ -146,4 +146,4 @@ def carry(values: Any) -> Any:
 
 
 Values = Annotated[dict[str, Any], BeforeValidator(carry)]
-"""`{path: value}` to be put on a recipe, as arms, points and budgets say it."""
+"""`{path: value}` to be put on a recipe: the values of arms, points and budgets."""

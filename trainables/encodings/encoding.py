@@ -1,24 +1,25 @@
-"""What every encoding's spec must say, of the house or of one's own: its name, its shape, and where it cannot stand.
+"""What every encoding's spec declares: its kind, its size, and where it may stand. No torch is needed here.
 
-A `Shape` is a ViT as an encoding sees it before anything is built; counts of parameters and refusals need no torch.
+A `Shape` describes a ViT before anything is built, so that parameters are counted and misfits refused by arithmetic.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from trainables.spec import Spec
 
 InjectionPoint = Literal["first", "between", "attention"]
-"""When position injection: with the tokens before the first block, with those between blocks, or inside attention."""
+"""Where an encoding acts: on the tokens before the first block, on those between blocks, or inside attention."""
 
 INJECTION_POINTS: frozenset[InjectionPoint] = frozenset(("first", "between", "attention"))
 
 
 @dataclass(frozen=True)
 class Widths:
-    """The widths an encoding will see: channels of a token, heads, channels a head."""
+    """The widths an encoding is built for: channels of a token, heads, channels of a head."""
 
     dim: int
     heads: int
@@ -27,7 +28,7 @@ class Widths:
 
 @dataclass(frozen=True)
 class ReservedChannels:
-    """How many channels an encoding takes from the content: of a token, and a head's query, key and value."""
+    """How many channels of the content position replaces: of a token, and of a head's query, key and value."""
 
     tokens: int = 0
     q: int = 0
@@ -50,15 +51,40 @@ class Shape:
 
     @property
     def tokens(self) -> int:
-        """How many tokens a block sees."""
+        """The number of tokens in a block."""
         return self.rows * self.columns + self.prefix
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Rows and columns of patches, in row-major order after `prefix` tokens, which have no coordinates."""
+
+    rows: int
+    columns: int
+    prefix: int = 0
+
+    @classmethod
+    def of(cls, shape: Shape) -> Grid:
+        """The grid of a backbone, or of a stage of it."""
+        return cls(shape.rows, shape.columns, shape.prefix)
+
+    @property
+    def patches(self) -> int:
+        """The number of patches."""
+        return self.rows * self.columns
+
+    @property
+    def tokens(self) -> int:
+        """The number of tokens: prefix and patches."""
+        return self.prefix + self.patches
 
 
 class EncodingSpec(Spec):
     """One position encoding with its numbers.
 
-    An encoding of one's own derives from this in a file of its own, gives `kind` the default "file.py:Class" and has a
-    method `build(widths, grid, depth)` that returns a `trainables.encoding.PositionEncoding`.
+    An encoding in a user's own file derives from `CodeSpec` or `HeadsSpec` and declares its parameters, or derives from
+    this class and has a method `build(widths, grid, depth)` that returns a `PositionEncoding`. Its `kind` has the
+    default "file.py:Class".
     """
 
     kind: str
@@ -80,12 +106,12 @@ class EncodingSpec(Spec):
 
     @property
     def any_grid(self) -> bool:
-        """True where it acts on whatever grid the tokens stand on, also on one that a part before it made smaller."""
+        """True where it works on any grid, including one that an earlier part made smaller."""
         return False
 
     @property
     def injection_points(self) -> frozenset[InjectionPoint]:
-        """When it acts, so that a backbone can say what it has no place for; one that does not say may act at any."""
+        """Where it acts, so that a backbone can refuse what it does not support; by default anywhere."""
         return INJECTION_POINTS
 
     @property
@@ -95,43 +121,71 @@ class EncodingSpec(Spec):
 
     @property
     def reads_qk(self) -> bool:
-        """True where it adds terms computed from queries or keys, which others must therefore change before it."""
+        """True where it computes terms from queries or keys; parts that change them must come before it."""
         return False
 
     @property
     def saved_pairs(self) -> int:
-        """How many numbers each pair of tokens keeps for the gradient, a head and block; fused attention keeps none."""
+        """Number of N x N tensors saved for backward, per head and block, beyond those of fused attention."""
         return 0
 
     def check(self, shape: Shape) -> None:
-        """Complains with `require` where this encoding cannot stand in a ViT of this shape."""
+        """Checks with `require` that this encoding can be built for a ViT of this shape."""
 
     def reserved(self, widths: Widths) -> ReservedChannels:
-        """The channels that position takes from the content."""
+        """The channels of the content that position replaces."""
         return ReservedChannels()
 
     def parameters(self, shape: Shape) -> int:
-        """How many parameters it has, for the plan; an encoding of one's own that does not say counts for nothing."""
+        """The number of its parameters, for the plan; 0 for an own encoding that does not override this."""
         return 0
 
     def trainable_parameters(self, shape: Shape) -> int:
-        """How many of its parameters learn."""
+        """The number of its parameters that are trained."""
         return self.parameters(shape)
 
     def identity(self) -> Any:
-        """As `Spec.identity`, but a node that is its default goes unsaid: what is new leaves the keys as they are."""
+        """As `Spec.identity`, but without nodes that equal their defaults, so that a new field changes no key."""
         fields = type(self).model_fields
-        unsaid = {
+        defaults = {
             name
             for name, field in fields.items()
             if isinstance(field.default, Spec) and getattr(self, name) == field.default
         }
-        return {name: value for name, value in super().identity().items() if name not in unsaid}
+        return {name: value for name, value in super().identity().items() if name not in defaults}
 
 
 class PairSpec(EncodingSpec):
-    """An encoding that gives each pair of tokens a term, and so acts in attention alone."""
+    """An encoding of pairs of tokens, which therefore acts inside attention alone."""
 
     @property
     def injection_points(self) -> frozenset[InjectionPoint]:
         return frozenset({"attention"})
+
+
+@dataclass(frozen=True)
+class OrderedPart:
+    """What decides where a part may stand in a composition."""
+
+    name: str
+    reserves: bool
+    modifies_qk: bool
+    reads_qk: bool
+
+
+def order_error(parts: Iterable[OrderedPart]) -> tuple[str, str] | None:
+    """What the order of parts must be and what was found instead; None for an order that works.
+
+    A part that reserves channels comes before all that see the full width, and one that changes queries or keys comes
+    before those that read them: a part must never act on something that it was not built for.
+    """
+    full_width: str | None = None
+    reader: str | None = None
+    for part in parts:
+        if part.reserves and full_width is not None:
+            return "in an order in which parts that reserve channels come first", f"{full_width} before {part.name}"
+        if part.modifies_qk and reader is not None:
+            return "in an order in which q and k change before they are read", f"{reader} before {part.name}"
+        full_width = full_width if part.reserves else part.name
+        reader = part.name if part.reads_qk else reader
+    return None

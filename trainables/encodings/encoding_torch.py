@@ -1,23 +1,25 @@
-"""The protocol of position encodings: position enters a ViT at three moments, one verb each.
+"""The protocol of position encodings: three methods, one for each point of a ViT where position can be injected.
 
-`tokens` acts before a block, `heads` between the projection and the softmax, `outputs` after the softmax. Each verb
-maps a thing to the same kind of thing and does nothing by default, so encodings compose by doing one after another,
-and the empty composition is the unit. The grid travels with the tokens, so an encoding may return a smaller one.
+`tokens` acts before a block, `heads` between projection and softmax, `outputs` after the softmax. Each returns the kind
+of thing that it receives and by default changes nothing. So encodings compose by running one after another, and the
+empty composition changes nothing. The grid travels with the tokens, so an encoding may return a smaller one.
 
-Letters: B batch, N tokens (prefix and patches), P patches, D channels, H heads, E channels a head. Row before column;
+Letters: B batch, N tokens (prefix and patches), P patches, D channels, H heads, E channels per head. Row before column;
 a coordinate is (x, y) = (column, row), from 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from trainables.encodings.encoding import ReservedChannels, Shape, Widths
+from trainables.encodings.encoding import Grid, OrderedPart, ReservedChannels, Widths, order_error
 from trainables.encodings.initial_torch import torch_init
 from trainables.encodings.injection import Place
 from trainables.spec import SpecError
@@ -30,49 +32,42 @@ LogitsBHNN = Float[Tensor, "#B #H N N"]
 CodeND = Float[Tensor, "N D"]
 CoordinatesP2 = Int[Tensor, "P 2"]
 
+Cache = dict[int, Any]
+"""Values that are computed once in a forward pass, by the id of the module that computes them."""
 
-@dataclass(frozen=True)
-class Grid:
-    """Rows and columns of patches, in row-major order after `prefix` tokens that have no place."""
 
-    rows: int
-    columns: int
-    prefix: int = 0
-
-    @classmethod
-    def of(cls, shape: Shape) -> Grid:
-        """The grid of a backbone, or a stage of it, of this shape."""
-        return cls(shape.rows, shape.columns, shape.prefix)
-
-    @property
-    def patches(self) -> int:
-        """How many tokens have a place."""
-        return self.rows * self.columns
-
-    def coordinates(self) -> CoordinatesP2:
-        """The integer coordinates (x, y) of the patches. Shapes: (P, 2). Units: patches, from 0."""
-        rows, columns = torch.meshgrid(torch.arange(self.rows), torch.arange(self.columns), indexing="ij")
-        return torch.stack([columns.flatten(), rows.flatten()], dim=1)
+def coordinates(grid: Grid) -> CoordinatesP2:
+    """The integer coordinates (x, y) of the patches. Shapes: (P, 2). Units: patches, from 0."""
+    rows, columns = torch.meshgrid(torch.arange(grid.rows), torch.arange(grid.columns), indexing="ij")
+    return torch.stack([columns.flatten(), rows.flatten()], dim=1)
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """Tokens, the grid they stand on, and what the block's queries and keys alone see on top of them."""
+    """Tokens, their grid, and a term that only the next block's queries and keys see added to them.
+
+    `cache`: shared by all blocks of one forward pass.
+    """
 
     x: TokensBND
     grid: Grid
     qk_input: TokensBND | None = None
+    cache: Cache = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Heads:
-    """Queries, keys and values of one block, and a term to be added to the scaled logits (broadcast over B and H)."""
+    """Queries, keys and values of one block, and a term of the scaled logits (broadcast over B and H).
+
+    `cache`: shared by all blocks of one forward pass.
+    """
 
     q: QueriesBHNE
     k: KeysBHNE
     v: ValuesBHNE
     bias: LogitsBHNN | None
     grid: Grid
+    cache: Cache = field(default_factory=dict)
 
     def plus(self, term: LogitsBHNN) -> Heads:
         """The same heads with one more term in their logits. It is not scaled by 1/sqrt(E)."""
@@ -80,23 +75,23 @@ class Heads:
 
 
 class PositionEncoding(nn.Module):
-    """One position encoding: override the verbs it needs, and declare what the backbone must know.
+    """One position encoding: a subclass overrides the methods it needs and declares what the backbone must know.
 
     `reserved`: channels of the content it replaces (the backbone projects that many fewer). `modifies_qk`: `heads`
-    changes q or k; `reads_qk`: `heads` adds terms computed from q or k (so what
-    modifies them must come before it). `reads_weights`: `outputs` needs the attention weights, which costs the fused
-    attention. `no_decay`: names of parameters without weight decay. `frozen`: its parameters stay as they start.
+    changes q or k. `reads_qk`: `heads` computes terms from q or k, so parts that change them must come before it.
+    `reads_weights`: `outputs` needs the attention weights, which turns fused attention off. `decay`: names of the
+    parameters that weight decay applies to, by default none. `frozen`: its parameters are not trained.
     """
 
     reserved = ReservedChannels()
     modifies_qk = False
     reads_qk = False
     reads_weights = False
-    no_decay: tuple[str, ...] = ()
+    decay: tuple[str, ...] = ()
     frozen = False
 
     def tokens(self, t: Tokens, block: int) -> Tokens:
-        """The tokens as block number `block` shall see them."""
+        """The tokens before block number `block`."""
         return t
 
     def heads(self, h: Heads, block: int) -> Heads:
@@ -104,23 +99,29 @@ class PositionEncoding(nn.Module):
         return h
 
     def outputs(self, o: ValuesBHNE, weights: LogitsBHNN, grid: Grid, block: int) -> ValuesBHNE:
-        """What the heads put out, after the softmax. Called only where `reads_weights`."""
+        """The heads' outputs after the softmax. Called only where `reads_weights`."""
         return o
 
     def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
-        """Fills one parameter's initial value, drawing from its own stream. Layers start as torch starts them.
+        """Fills one parameter's initial value from its own random stream; by default that of a torch layer.
 
-        Raises: SpecError for a parameter that stands in no known layer; an encoding with such a one overrides this.
+        Raises: SpecError for a parameter of no known layer; an encoding with such a parameter overrides this.
         """
         torch_init(self, name, value, stream)
 
     def resampled(self, name: str, value: Tensor, old: Grid, new: Grid) -> Tensor:
-        """What one parameter becomes for another grid, without training: itself, unless it is a table of the grid."""
+        """One parameter for another grid, without training: the same value, unless it is a table of the grid."""
         return value
 
 
+def full_precision(like: Tensor) -> AbstractContextManager[Any]:
+    """Autocast switched off on a tensor's device: in bfloat16, coordinates and phases would be rounded to 3 digits."""
+    device = like.device.type
+    return torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext()
+
+
 CodeOf = Callable[[Place, int], CodeND]
-"""The code that enters at a place of a block."""
+"""The code for a place of a block."""
 
 
 class Injector:
@@ -146,9 +147,9 @@ class AddedFirst(Injector):
 
 
 class Code(PositionEncoding):
-    """A code of every token's place, which enters as its `entry` says: added before the first block, if nothing else.
+    """A code of every token's place, which its `injector` injects: added before the first block, unless told otherwise.
 
-    A spec with an `injection` is built for the channels that its code has there: `widths.dim`.
+    It is computed once in a forward pass, with autocast switched off, however many places and blocks it is injected in.
     """
 
     injector: Injector = AddedFirst()
@@ -158,25 +159,35 @@ class Code(PositionEncoding):
         raise NotImplementedError
 
     def inject_by(self, injector: Injector) -> None:
-        """Has the code enter in another way than by addition before the first block."""
+        """Replaces the way in which the code is injected."""
         self.injector, self.reserved, self.modifies_qk = injector, injector.reserved, injector.modifies_qk
 
+    def cached(self, like: Tensor, cache: Cache) -> CodeND:
+        """The code, from the cache of this forward pass; `like` is a tensor on the device in use."""
+        if id(self) not in cache:
+            with full_precision(like):
+                cache[id(self)] = self.code()
+        code: Tensor = cache[id(self)]
+        return code
+
     def tokens(self, t: Tokens, block: int) -> Tokens:
-        return self.injector.tokens(t, block, lambda place, block: self.code())
+        return self.injector.tokens(t, block, lambda place, block: self.cached(t.x, t.cache))
 
     def heads(self, h: Heads, block: int) -> Heads:
-        return self.injector.heads(h, block, lambda place, block: self.code())
+        return self.injector.heads(h, block, lambda place, block: self.cached(h.q, h.cache))
 
 
 class Composition(PositionEncoding):
-    """Encodings by name, one after another; the empty one does nothing.
+    """Encodings by name, one after another; the empty composition changes nothing.
 
-    Raises: SpecError for an order in which a part would act on something it has not been built for.
+    Raises: SpecError for an order in which a part would act on something that it was not built for.
     """
 
     def __init__(self, parts: Mapping[str, PositionEncoding]) -> None:
         super().__init__()
-        _check_order(parts)
+        error = order_error(_ordered(parts))
+        if error is not None:
+            raise SpecError(f"encoding.parts must be {error[0]}, got {error[1]}")
         for name, part in parts.items():
             self.add_module(name, part)
         self.parts = tuple(parts)
@@ -201,45 +212,22 @@ class Composition(PositionEncoding):
         return o
 
     def part(self, name: str) -> PositionEncoding:
-        """The part of that name: its kind, `kind_2` for a second one."""
+        """The part of a name: its kind, or `kind_2` for a second part of that kind."""
         part = self._modules[name]
         assert isinstance(part, PositionEncoding)
         return part
 
 
-def _leaves(parts: Mapping[str, PositionEncoding]) -> Iterator[tuple[str, PositionEncoding]]:
+def _ordered(parts: Mapping[str, PositionEncoding]) -> Iterator[OrderedPart]:
+    """All parts in order, those of nested compositions included."""
     for name, part in parts.items():
         if isinstance(part, Composition):
-            yield from _leaves({name: part.part(name) for name in part.parts})
+            yield from _ordered({name: part.part(name) for name in part.parts})
         else:
-            yield name, part
-
-
-def _check_order(parts: Mapping[str, PositionEncoding]) -> None:
-    whole: str | None = None
-    reader: str | None = None
-    for name, part in _leaves(parts):
-        reserved = part.reserved != ReservedChannels()
-        if reserved and whole is not None:
-            raise SpecError(
-                f"encoding.parts must begin with what takes channels of the content, got {whole} before {name}"
-            )
-        if part.modifies_qk and reader is not None:
-            raise SpecError(f"encoding.parts must change q and k before terms read them, got {reader} before {name}")
-        whole = whole if reserved else name
-        reader = name if part.reads_qk else reader
+            yield OrderedPart(name, part.reserved != ReservedChannels(), part.modifies_qk, part.reads_qk)
 
 
 __all__ = [
-    "Code",
-    "CodeND",
-    "Composition",
-    "Grid",
-    "Heads",
-    "Injector",
-    "LogitsBHNN",
-    "PositionEncoding",
-    "ReservedChannels",
-    "Tokens",
-    "Widths",
+    "Cache", "Code", "CodeND", "CodeOf", "Composition", "Grid", "Heads", "Injector", "LogitsBHNN", "PositionEncoding",
+    "ReservedChannels", "Tokens", "ValuesBHNE", "Widths", "coordinates", "full_precision",
 ]  # fmt: skip

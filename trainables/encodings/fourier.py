@@ -1,22 +1,30 @@
-"""Learnable Fourier features of the coordinates, through a small MLP."""
+"""Learnable Fourier features of the coordinates, mixed by a small MLP."""
 
 from __future__ import annotations
 
-from typing import Literal
+import math
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, model_validator
 
-from trainables.encodings.encoding import Shape
+from trainables.encodings.declared import Param, Params, linear, normal
+from trainables.encodings.encoding import Grid
 from trainables.encodings.injection import CodeSpec
 from trainables.spec import require
 
+if TYPE_CHECKING:
+    from trainables.encodings.declared_torch import Parameters, Positions
+    from trainables.encodings.encoding_torch import CodeND
+
 
 class Fourier(CodeSpec):
-    """Learnable Fourier features of the coordinates, through a small MLP.
+    """Learnable Fourier features of the coordinates, mixed by a small MLP; prefix tokens get zeros.
 
-    Units: gamma is a length, in patches with raw coordinates, in grid widths with unit ones.
-    Source: thesis eq. 3. Differs: frequencies start with standard deviation 1/gamma; eq. 4 drops two factors, so the
-    features' expected inner product is 0.5 exp(-d^2 / (2 gamma^2)).
+    Shapes: frequencies.weight (F/2, 2), mlp F -> hidden -> D. Units: gamma is a length, in patches with raw
+    coordinates, in grid widths with unit ones.
+    Source: thesis eq. 3; Li et al. 2021, algorithm 1. Differs: frequencies start with standard deviation 1/gamma
+    (public ports use other powers), the MLP as torch's linear layers; eq. 4 drops two factors, so the features'
+    expected inner product is 0.5 exp(-d^2 / (2 gamma^2)).
     """
 
     kind: Literal["fourier"] = Field(default="fourier", init=False)
@@ -38,6 +46,15 @@ class Fourier(CodeSpec):
     def multiple(self) -> int:
         return 2 if self.features is None else 1
 
-    def code_parameters(self, width: int, shape: Shape) -> int:
-        features = self.features or width
-        return features + (features + 1) * self.hidden + (self.hidden + 1) * width
+    def params(self, dim: int, grid: Grid) -> Params:
+        features = self.features or dim
+        frequencies = {"frequencies.weight": Param((features // 2, 2), normal(1 / self.gamma))}
+        return frequencies | linear("mlp.0", features, self.hidden) | linear("mlp.2", self.hidden, dim)
+
+    def code(self, p: Parameters, at: Positions) -> CodeND:
+        return at.prefixed(p.mlp("mlp", self.fourier_features(at, p("frequencies.weight"))))
+
+    def fourier_features(self, at: Positions, frequencies: Any) -> Any:
+        """All cosines, then all sines, over the root of their number. Shapes: frequencies (F/2, 2), to (P, F)."""
+        phases = (at.xy if self.coordinates == "raw" else at.unit) @ frequencies.mT
+        return at.cat(phases.cos(), phases.sin()) / math.sqrt(2 * len(frequencies))

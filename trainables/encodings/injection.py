@@ -1,28 +1,32 @@
-"""How the code of a token's place enters a ViT: added, concatenated, appended to queries and keys, or in chosen parts.
+"""How a code is injected into a ViT: added, concatenated, appended to queries and keys, or in parts of the logits.
 
-A code has a row a token. Its places are `common` (the tokens, before a block), and `query`, `key`, `value` (the heads
-of a block, after projection); there its channels are dealt out to the heads in order. `shared` codes are one for all
-places and blocks; others have parameters of their own for each.
+A code has a row for each token. Its places are `common` (the tokens, before a block), and `query`, `key`, `value` (the
+heads of a block, after projection), where the heads get its channels in order. With `shared` one code serves all places
+and blocks; otherwise each has a code with its own parameters.
 """
 
 from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from trainables.encodings.encoding import EncodingSpec, InjectionPoint, ReservedChannels, Shape, Widths
+from trainables.encodings.declared import Params, count
+from trainables.encodings.encoding import EncodingSpec, Grid, InjectionPoint, ReservedChannels, Shape, Widths
 from trainables.spec import Spec, in_order, require
+
+if TYPE_CHECKING:
+    from trainables.encodings.declared_torch import Parameters, Positions
+    from trainables.encodings.encoding_torch import CodeND
 
 Place = Literal["common", "query", "key", "value"]
 Slot = tuple[Place, int]
-"""A place, and the number of the block."""
+"""A place and the number of a block."""
 
 HEADS: tuple[tuple[Place, str], ...] = (("query", "q"), ("key", "k"), ("value", "v"))
-"""The places in the heads, with the letters of what lies there."""
-
+"""The places in the heads, with the letters of their tensors."""
 
 _ORDER = ("common", "query", "key", "value").index
 Places = Annotated[tuple[Place, ...], AfterValidator(partial(in_order, by=_ORDER))]
@@ -32,13 +36,13 @@ _BLOCKS = "a positive number of first blocks, or null"
 
 
 class InjectionSpec(Spec):
-    """What all ways of entering say: in which blocks and places, how wide a code must be there, what it takes."""
+    """What every injection declares: its places and blocks, the code's width there, the channels it reserves."""
 
     kind: str
     shared: bool = Field(default=True, kw_only=True, description=_SHARED)
 
     def slots(self, depth: int) -> tuple[Slot, ...]:
-        """Where the code injection: every place with every block."""
+        """Every place and block that gets the code."""
         raise NotImplementedError
 
     def width(self, place: Place, widths: Widths) -> int:
@@ -46,24 +50,24 @@ class InjectionSpec(Spec):
         return widths.dim if place == "common" else widths.heads * widths.head_dim
 
     def reserved(self, widths: Widths) -> ReservedChannels:
-        """The channels that the code takes from the content."""
+        """The channels of the content that the code replaces."""
         return ReservedChannels()
 
     def check(self, multiple: int, shape: Shape) -> None:
-        """Complains where a code whose channels come in multiples cannot enter a ViT of this shape so."""
+        """Checks that a code whose width is a multiple of `multiple` can be injected into a ViT of this shape."""
 
     @property
     def modifies_qk(self) -> bool:
-        """As an encoding's `edits`."""
+        """As an encoding's `modifies_qk`."""
         return bool({"query", "key"} & {place for place, _ in self.slots(1)})
 
     @property
     def saved_pairs(self) -> int:
-        """As an encoding's `pairs`: queries and keys wider than values leave the fused attention."""
+        """As an encoding's `saved_pairs`: queries and keys wider than values turn flash attention off."""
         return 0
 
     def codes(self, depth: int) -> tuple[Slot, ...]:
-        """The slots that have a code of their own; a shared code is that of the first."""
+        """The slots with their own code; a shared code belongs to the first."""
         slots = self.slots(depth)
         return slots[:1] if self.shared else slots
 
@@ -76,7 +80,7 @@ def _check_blocks(blocks: int | None, depth: int) -> None:
 class Add(InjectionSpec):
     """Added to what is there: x + p.
 
-    `blocks`: how many blocks it enters, from the first on; null is the first one for `common`, all for the others.
+    `blocks`: how many blocks get the code, from the first on; null means one for `common`, all for the others.
     Source: DeiT; CPVT 5.3 (the table before each of the first six blocks); Gabor paper eq. 1. Differs: nothing.
     """
 
@@ -97,7 +101,7 @@ class Concat(InjectionSpec):
 
     `common`: before the first block, the patch embedding makes fewer channels; `query`, `key`, `value`: in every block
     and head, the projection does. Source: concat paper 3.2, eq. 9 (one shared code; split 1/2).
-    Differs: the split is free; the paper does not say how a code enters the heads: here head by head.
+    Differs: the split is free; the paper does not say how a code is joined to the heads: here head by head.
     """
 
     kind: Literal["concat"] = Field(default="concat", init=False)
@@ -202,14 +206,26 @@ Injection = Annotated[Add | Concat | Extend | Parts, Field(discriminator="kind")
 
 
 class CodeSpec(EncodingSpec):
-    """A code of every token's place, and how it enters. Subclasses say how many channels and parameters a code has."""
+    """A code of every token's place, and how it is injected.
+
+    A subclass declares its parameters in `params` and computes the code in `code`. `code` runs in float32
+    (float64 where the model is), whatever precision the backbone has.
+    """
 
     injection: Injection = Field(default=Add(), kw_only=True, description="one of add, concat, extend, parts")
 
     @property
     def multiple(self) -> int:
-        """A code's channels come in multiples of this."""
+        """The width of a code is a multiple of this."""
         return 1
+
+    def params(self, dim: int, grid: Grid) -> Params:
+        """The parameters of one code of `dim` channels; none for a fixed code."""
+        return {}
+
+    def code(self, p: Parameters, at: Positions) -> CodeND:
+        """The code of all tokens, prefix first, from the parameters and the positions. Shapes: to (N, D)."""
+        raise NotImplementedError
 
     @property
     def is_noop(self) -> bool:
@@ -230,8 +246,8 @@ class CodeSpec(EncodingSpec):
         return self.injection.saved_pairs
 
     def code_parameters(self, width: int, shape: Shape) -> int:
-        """How many parameters one code of `width` channels has."""
-        return 0
+        """The number of parameters of one code of `width` channels."""
+        return count(self.params(width, Grid.of(shape)))
 
     def check(self, shape: Shape) -> None:
         self.injection.check(self.multiple, shape)

@@ -1,8 +1,9 @@
-"""How a code enters a ViT: added, beside the content, appended to queries and keys, or in chosen parts of the logits."""
+"""How a code is injected: added, beside the content, appended to queries and keys, or in parts of the logits."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,17 +11,17 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from trainables.encodings.encoding import Widths
-from trainables.encodings.encoding_torch import Code, CodeND, CodeOf, Heads, Injector, PositionEncoding, Tokens
+from trainables.encodings.encoding_torch import Cache, Code, CodeND, CodeOf, Heads, Injector, PositionEncoding, Tokens
 from trainables.encodings.injection import HEADS, Add, Concat, Extend, Parts, Slot
 
 
 def by_head(code: CodeND, heads: int) -> Tensor:
-    """A code's channels dealt out to the heads in order. Shapes: (N, H e) to (H, N, e)."""
+    """A code's channels split among the heads in order. Shapes: (N, H e) to (H, N, e)."""
     return code.reshape(code.shape[0], heads, -1).transpose(0, 1)
 
 
 class Added(Injector):
-    """x + p at every place and block of the slots; channels that others appended to a head stay as they are.
+    """x + p at every place and block of the slots; channels that another part appended to a head stay as they are.
 
     Source: DeiT; Gabor paper eq. 3. Differs: nothing.
     """
@@ -50,7 +51,7 @@ def added(channels: Tensor, position: Tensor) -> Tensor:
 
 
 class OwnCodes(PositionEncoding):
-    """A code of its own for every place and block, named `<place>_<block>`: `learnable.query_3.table`."""
+    """A separate code for every place and block, named `<place>_<block>`: `learnable.query_3.table`."""
 
     def __init__(self, codes: dict[Slot, Code], injector: Injector) -> None:
         super().__init__()
@@ -59,15 +60,15 @@ class OwnCodes(PositionEncoding):
         self.injector, self.reserved, self.modifies_qk = injector, injector.reserved, injector.modifies_qk
 
     def tokens(self, t: Tokens, block: int) -> Tokens:
-        return self.injector.tokens(t, block, self._code)
+        return self.injector.tokens(t, block, partial(self._code, t.x, t.cache))
 
     def heads(self, h: Heads, block: int) -> Heads:
-        return self.injector.heads(h, block, self._code)
+        return self.injector.heads(h, block, partial(self._code, h.q, h.cache))
 
-    def _code(self, place: str, block: int) -> CodeND:
+    def _code(self, like: Tensor, cache: Cache, place: str, block: int) -> CodeND:
         code = self._modules[f"{place}_{block}"]
         assert isinstance(code, Code)
-        return code.code()
+        return code.cached(like, cache)
 
 
 def beside(content: Tensor, position: Tensor) -> Tensor:
@@ -140,16 +141,16 @@ class LogitParts(Injector):
     def heads(self, h: Heads, block: int, code: CodeOf) -> Heads:
         if block >= self.blocks:
             return h
-        zero = h.q.new_zeros(())
-        pos_q = by_head(code("query", block), self.count) if self.parts & {2, 4} else zero
-        pos_k = by_head(code("key", block), self.count) if self.parts & {3, 4} else zero
+        pos_q = by_head(code("query", block), self.count) if self.parts & {2, 4} else None
+        pos_k = by_head(code("key", block), self.count) if self.parts & {3, 4} else None
         (q, q_rest), (k, k_rest) = (_head(channels, self.width) for channels in (h.q, h.k))
         if self._is_product():
             q, k = self._sum(q, pos_q, ({1, 3}, {2, 4})), self._sum(k, pos_k, ({1, 2}, {3, 4}))
-            return replace(h, q=torch.cat([q, q_rest], dim=3), k=torch.cat([k, k_rest], dim=3))
+            return replace(h, q=_joined(q, q_rest), k=_joined(k, k_rest))
+        assert pos_q is not None, "parts without a position's query are a product"
         met_by_q, met_by_pos = self._sum(k, pos_k, ({1}, {3})), self._sum(k, pos_k, ({2}, {4}))
-        q = torch.cat([q, q_rest, pos_q.expand_as(q).to(q.dtype)], dim=3)
-        return replace(h, q=q, k=torch.cat([met_by_q, k_rest, met_by_pos], dim=3))
+        q = _joined(q, q_rest, pos_q.expand_as(q).to(q.dtype))
+        return replace(h, q=q, k=_joined(met_by_q, k_rest, met_by_pos))
 
     def _is_product(self) -> bool:
         """Whether the parts are all products of a set of query terms with a set of key terms."""
@@ -157,19 +158,24 @@ class LogitParts(Injector):
         keys = {(part - 1) // 2 for part in self.parts}  # 1, 2 have the content's key; 3, 4 the position's
         return len(self.parts) == len(queries) * len(keys)
 
-    def _sum(self, content: Tensor, position: Tensor, parts: tuple[set[int], set[int]]) -> Tensor:
-        """Content where any of the first parts is on, plus position where any of the second is."""
-        total = torch.zeros_like(content)
-        for term, some in zip((content, position), parts, strict=True):
-            if some & self.parts:
-                total = total + term
-        return total
+    def _sum(self, content: Tensor, position: Tensor | None, parts: tuple[set[int], set[int]]) -> Tensor:
+        """Content where any of the first parts is chosen, plus position where any of the second is."""
+        has_content, has_position = (bool(some & self.parts) for some in parts)
+        if not has_position or position is None:
+            return content if has_content else torch.zeros_like(content)
+        return content + position if has_content else position.expand_as(content).to(content.dtype)
+
+
+def _joined(*channels: Tensor) -> Tensor:
+    """Channels of a head beside each other; empty ones are left out, so that one alone is not copied."""
+    some = [tensor for tensor in channels if tensor.shape[3]]
+    return some[0] if len(some) == 1 else torch.cat(some, dim=3)
 
 
 def _head(channels: Tensor, width: int) -> tuple[Tensor, Tensor]:
-    """The head's own channels, and those that others appended to it."""
+    """The head's own channels, and those that another part appended to it."""
     return channels[..., :width], channels[..., width:]
 
 
 INJECTORS: dict[str, Any] = {"add": Added, "concat": Concatenated, "extend": Extended, "parts": LogitParts}
-"""What has a code enter, by the kind of the injection."""
+"""The injector of each kind of injection."""

@@ -11,7 +11,7 @@ from torch.nn.functional import pad
 
 from trainables.encodings import irpe
 from trainables.encodings.encoding import Widths
-from trainables.encodings.encoding_torch import Grid, Heads, LogitsBHNN, PositionEncoding, ValuesBHNE
+from trainables.encodings.encoding_torch import Grid, Heads, LogitsBHNN, PositionEncoding, ValuesBHNE, coordinates
 from trainables.encodings.pair_lookup_torch import looked_up, picked, summed_by_number
 
 BucketsMNN = Int[Tensor, "M N N"]
@@ -42,7 +42,7 @@ def bucket_ids(mapping: irpe.Mapping, index: irpe.Index, grid: Grid) -> BucketsM
     Shapes: (1, N, N), or (2, N, N) under `cross`: rows, then columns.
     Source: iRPE, section 3.2; its published code. Differs: `rank` is the paper's, `squared` the code's.
     """
-    x, y = grid.coordinates().unbind(1)
+    x, y = coordinates(grid).unbind(1)
     rows, columns = y[:, None] - y[None, :], x[:, None] - x[None, :]
     reach = int(index.beta)
     match mapping:
@@ -79,7 +79,6 @@ class IRPE(PositionEncoding):
         if spec.mode == "contextual":
             ends |= {"q": (self.width, self.count), "k": (self.width, self.count)}
         self.tables = nn.ParameterDict({on: torch.empty(*first, *ends.get(on, (self.count,))) for on in spec.on})
-        self.no_decay = tuple(f"tables.{on}" for on in spec.on)
         self.register_buffer("ids", bucket_ids(spec.mapping, spec.index, grid), persistent=False)
 
     def heads(self, h: Heads, block: int) -> Heads:

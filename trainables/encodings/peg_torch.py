@@ -30,7 +30,6 @@ class PEG(PositionEncoding):
         self.qk_input, self.residual = spec.into == "query_key", spec.padding != "valid"
         self.conv = nn.ModuleDict({str(place): convolution(spec, widths.dim) for place in spec.places})
         self.frozen = spec.frozen
-        self.no_decay = tuple(name for name, _ in self.named_parameters())
 
     def tokens(self, t: Tokens, block: int) -> Tokens:
         if block - 1 not in self.places:

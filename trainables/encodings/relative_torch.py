@@ -9,7 +9,7 @@ from torch.nn.functional import pad
 
 from trainables.encodings import relative
 from trainables.encodings.encoding import Widths
-from trainables.encodings.encoding_torch import Grid, Heads, LogitsBHNN, PositionEncoding, ValuesBHNE
+from trainables.encodings.encoding_torch import Grid, Heads, LogitsBHNN, PositionEncoding, ValuesBHNE, coordinates
 from trainables.encodings.pair_lookup_torch import looked_up, picked, summed_by_number
 from trainables.encodings.resample_torch import resampled_line, resampled_offsets
 
@@ -19,7 +19,7 @@ IndexLL = Int[Tensor, "L L"]
 
 def offset_index(grid: Grid) -> IndexPP:
     """The number of the offset query minus key: (dr + R - 1)(2C - 1) + dc + C - 1. Shapes: (P queries, P keys)."""
-    x, y = grid.coordinates().unbind(1)
+    x, y = coordinates(grid).unbind(1)
     rows = y[:, None] - y[None, :] + grid.rows - 1
     columns = x[:, None] - x[None, :] + grid.columns - 1
     return rows * (2 * grid.columns - 1) + columns
@@ -27,7 +27,7 @@ def offset_index(grid: Grid) -> IndexPP:
 
 def clipped_index(grid: Grid, reach: int) -> IndexPP:
     """The number of the clipped offset key minus query: (dr + K)(2K + 1) + dc + K. Shapes: (P queries, P keys)."""
-    rows, columns = ((at[None, :] - at[:, None]).clamp(-reach, reach) for at in grid.coordinates().flip(1).unbind(1))
+    rows, columns = ((at[None, :] - at[:, None]).clamp(-reach, reach) for at in coordinates(grid).flip(1).unbind(1))
     return (rows + reach) * (2 * reach + 1) + columns + reach
 
 
@@ -44,8 +44,6 @@ class RelativeBias(PositionEncoding):
     Differs: pairs with a prefix token get zero (timm has three rows for them).
     Cost: the learned term turns off the fastest attention kernels; a lookup of P^2 numbers a head and block.
     """
-
-    no_decay = ("table",)
 
     def __init__(self, spec: relative.RelativeBias, widths: Widths, grid: Grid, depth: int) -> None:
         super().__init__()
@@ -151,7 +149,6 @@ class Relative(PositionEncoding):
 
         self.keys = made()
         self.values = made() if spec.value else None
-        self.no_decay = tuple(name for name, _ in self.named_parameters())
 
     def heads(self, h: Heads, block: int) -> Heads:
         prefix = h.grid.prefix

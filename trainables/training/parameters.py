@@ -12,11 +12,12 @@ from trainables.spec import SpecError
 
 
 def no_decay(model: nn.Module) -> set[str]:
-    """The parameters that weight decay would spoil: biases, norms, prefix tokens, position tables, frequencies."""
-    exempt = set()
-    for prefix, module in model.named_modules():
+    """Names of parameters without weight decay: biases, norms, prefix tokens, and what encodings do not let decay."""
+    exempt: set[str] = set()
+    for prefix, module in model.named_modules():  # an encoding comes before the encodings inside it
         if isinstance(module, PositionEncoding):
-            exempt |= {f"{prefix}.{name}" for name in module.no_decay}
+            exempt |= {name for name, _ in module.named_parameters(prefix)}
+            exempt -= {f"{prefix}.{name}" for name in module.decay}
         if isinstance(module, Host):
             exempt |= {name for name, _ in module.named_parameters(prefix) if module.has_place(name)}
     return {name for name, value in model.named_parameters() if value.ndim < 2 or name in exempt}

@@ -120,7 +120,7 @@ QUERY = {"kind": "add", "places": ["query"]}
         ),
         (
             {"encoding": {"kind": "composed", "parts": [{"kind": "irpe"}, {"kind": "fourier", "injection": QUERY}]}},
-            "encoding.parts must be in an order in which q and k change before terms read them, got 'irpe+fourier'",
+            "encoding.parts must be in an order in which q and k change before they are read, got 'irpe before fourier'",
         ),
         (
             {"init": {"kind": "from_trial", "values": {"bad": 1}}},

@@ -1,0 +1,105 @@
+"""Encodings that declare their parameters as data and compute themselves in a method: one file each, without torch.
+
+From the declaration follow the parameters' counts, initial values, weight decay and resampling to other grids. The
+methods receive tensors and use tensor methods alone, so that this file and those of such encodings import no torch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from trainables.encodings.encoding import Grid, PairSpec, Shape, Widths
+
+if TYPE_CHECKING:
+    from trainables.encodings.declared_torch import Parameters, Positions
+    from trainables.encodings.encoding_torch import Heads
+
+Init = Callable[[Any, Any], object]
+"""Fills a tensor with initial values in place, drawing from a torch generator: `init(value, generator)`."""
+
+
+@dataclass(frozen=True)
+class Param:
+    """One parameter: its shape, its initial values, whether weight decay applies, how it fits another grid.
+
+    `resample`: "grid" for a table with a row for each patch, or for each token with the prefix rows first; such a table
+    is resampled bicubically for another grid. Other parameters stay as they are.
+    """
+
+    shape: tuple[int, ...]
+    init: Init
+    decay: bool = False
+    resample: Literal["grid"] | None = None
+
+
+Params = Mapping[str, Param]
+"""Parameters by name. A name may have dots, as in `mlp.0.weight`."""
+
+
+def count(params: Params) -> int:
+    """The number of values in all parameters."""
+    return sum(math.prod(param.shape) for param in params.values())
+
+
+def normal(std: float) -> Init:
+    """Normal values around 0."""
+    return lambda value, generator: value.normal_(std=std, generator=generator)
+
+
+def trunc_normal(std: float) -> Init:
+    """Normal values around 0, cut at -2 and 2, as timm initializes tables."""
+
+    def fill(value: Any, generator: Any) -> None:
+        from trainables.encodings.initial_torch import fill_trunc_normal
+
+        fill_trunc_normal(value, std, generator)
+
+    return fill
+
+
+def uniform(low: float, high: float) -> Init:
+    """Uniform values."""
+    return lambda value, generator: value.uniform_(low, high, generator=generator)
+
+
+def zeros() -> Init:
+    """Zeros."""
+    return lambda value, generator: value.zero_()
+
+
+def values(rows: Sequence[Any]) -> Init:
+    """Given values, as nested lists of numbers."""
+    return lambda value, generator: value.copy_(value.new_tensor(rows))
+
+
+def linear(name: str, inputs: int, outputs: int) -> dict[str, Param]:
+    """Weight and bias of a linear layer, initialized as `torch.nn.Linear` is: uniform within 1 / sqrt(inputs)."""
+    bound = 1 / math.sqrt(inputs)
+    init = uniform(-bound, bound)
+    return {f"{name}.weight": Param((outputs, inputs), init, decay=True), f"{name}.bias": Param((outputs,), init)}
+
+
+class HeadsSpec(PairSpec):
+    """An encoding inside attention that declares its parameters.
+
+    `terms` is computed once a forward, in float32 whatever precision the backbone has; `heads` applies it in each
+    block. A subclass declares `modifies_qk` where `heads` changes queries or keys, `reads_qk` where it reads them.
+    """
+
+    def params(self, widths: Widths, grid: Grid, depth: int) -> Params:
+        """The parameters for a ViT of these widths, grid and number of blocks."""
+        return {}
+
+    def terms(self, p: Parameters, at: Positions) -> tuple[Any, ...]:
+        """Tensors that all blocks use, from the parameters and the positions of the tokens."""
+        raise NotImplementedError
+
+    def heads(self, h: Heads, terms: tuple[Any, ...], block: int) -> Heads:
+        """Queries, keys, values and the term of the logits, between projection and softmax of a block."""
+        raise NotImplementedError
+
+    def parameters(self, shape: Shape) -> int:
+        return count(self.params(shape.widths, Grid.of(shape), shape.depth))

@@ -1,0 +1,194 @@
+"""The modules of encodings that declare their parameters: one for all codes, one for all that act inside attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.functional import gelu, linear, pad
+
+from trainables.encodings.declared import HeadsSpec, Params
+from trainables.encodings.encoding import Grid, Widths
+from trainables.encodings.encoding_torch import Code, CodeND, Heads, PositionEncoding, coordinates, full_precision
+from trainables.encodings.injection import CodeSpec
+from trainables.encodings.resample_torch import resampled_table
+from trainables.spec import SpecError
+
+CoordinatesP2 = Float[Tensor, "P 2"]
+
+
+def last_coordinates(grid: Grid) -> Tensor:
+    """The coordinates (x, y) of the last patch. Shapes: (2)."""
+    return torch.tensor([grid.columns - 1, grid.rows - 1])
+
+
+class Positions:
+    """The positions of the tokens, as tensors in float32 (float64 where the model is): what a declared method sees.
+
+    `xy`: (column, row) of each patch, from 0. `dim`: channels that a code must have. Shapes: xy (P, 2).
+    """
+
+    def __init__(self, grid: Grid, widths: Widths, xy: CoordinatesP2, last: Tensor) -> None:
+        self.grid, self.widths, self.dim, self.xy, self._last = grid, widths, widths.dim, xy, last
+
+    @classmethod
+    def of(cls, grid: Grid, widths: Widths) -> Positions:
+        """The positions of a grid, on the CPU in float64."""
+        return cls(grid, widths, coordinates(grid).double(), last_coordinates(grid).double())
+
+    @property
+    def x(self) -> Tensor:
+        """The column of each patch. Shapes: (P)."""
+        return self.xy[:, 0]
+
+    @property
+    def y(self) -> Tensor:
+        """The row of each patch. Shapes: (P)."""
+        return self.xy[:, 1]
+
+    @property
+    def unit(self) -> CoordinatesP2:
+        """`xy` scaled to [0, 1] along each side, 0 on a side of one patch. Shapes: (P, 2)."""
+        return self.xy / self._last.clamp(min=1)
+
+    @property
+    def centered(self) -> CoordinatesP2:
+        """`xy` scaled to [-1, 1] along each side, 0 on a side of one patch. Shapes: (P, 2)."""
+        return (2 * self.xy - self._last) / self._last.clamp(min=1)
+
+    def tensor(self, numbers: list[Any]) -> Tensor:
+        """Numbers as a tensor of the same type and device as `xy`."""
+        return self.xy.new_tensor(numbers)
+
+    def cat(self, *tensors: Tensor) -> Tensor:
+        """Tensors joined along the last dimension."""
+        return torch.cat(tensors, dim=-1)
+
+    def stack(self, *tensors: Tensor) -> Tensor:
+        """Tensors side by side in a new last dimension. Shapes: (...) each to (..., n)."""
+        return torch.stack([tensor.to(self.xy.dtype) for tensor in tensors], dim=-1)
+
+    def prefixed(self, patches: Tensor, prefix: Tensor | None = None) -> Tensor:
+        """The patches' rows after those of the prefix tokens, by default zeros. Shapes: (..., P, n) to (..., N, n)."""
+        if prefix is not None:
+            return torch.cat([prefix, patches], dim=-2)
+        return pad(patches, (0, 0, self.grid.prefix, 0))
+
+    def between_patches(self, terms: Tensor) -> Tensor:
+        """Terms of pairs of patches, with zeros for pairs with a prefix token. Shapes: (H, P, P) to (1, H, N, N)."""
+        return pad(terms, (self.grid.prefix, 0, self.grid.prefix, 0))[None]
+
+
+class Parameters:
+    """The declared parameters by name: `p("table")`."""
+
+    def __init__(self, module: nn.Module, dtype: torch.dtype) -> None:
+        self._module, self._dtype = module, dtype
+
+    def __call__(self, name: str) -> Tensor:
+        """A parameter, in float32 or float64."""
+        return self._module.get_parameter(name).to(self._dtype)
+
+    def linear(self, name: str, x: Tensor) -> Tensor:
+        """A linear layer with the parameters `<name>.weight` and `<name>.bias`."""
+        return linear(x, self(f"{name}.weight"), self(f"{name}.bias"))
+
+    def mlp(self, name: str, x: Tensor) -> Tensor:
+        """A linear layer `<name>.0`, GELU, a linear layer `<name>.2`."""
+        return self.linear(f"{name}.2", gelu(self.linear(f"{name}.0", x)))
+
+
+class Declared(PositionEncoding):
+    """Parameters as they are declared: registered, initialized and resampled by name.
+
+    Raises: SpecError for a parameter whose name torch or this module uses.
+    """
+
+    def __init__(self, params: Params, widths: Widths, grid: Grid) -> None:
+        super().__init__()
+        self.params, self.widths, self.grid = params, widths, grid
+        self.decay = tuple(name for name, param in params.items() if param.decay)
+        dtype = torch.get_default_dtype()
+        self.register_buffer("xy", coordinates(grid).to(dtype), persistent=False)
+        self.register_buffer("last", last_coordinates(grid).to(dtype), persistent=False)
+        for name, param in params.items():
+            _register(self, name, nn.Parameter(torch.empty(param.shape)))
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type that the declared methods compute in: float64 where the model has it, else float32."""
+        return torch.float64 if self.get_buffer("xy").dtype == torch.float64 else torch.float32
+
+    def tensors(self) -> tuple[Parameters, Positions]:
+        """The parameters and positions, as the declared methods receive them."""
+        xy, last = (self.get_buffer(name).to(self.dtype) for name in ("xy", "last"))
+        return Parameters(self, self.dtype), Positions(self.grid, self.widths, xy, last)
+
+    def keep(self, *fixed: Tensor) -> None:
+        """Keeps tensors that depend on no parameter, in float64 until the model moves to another type."""
+        for number, tensor in enumerate(fixed):
+            self.register_buffer(f"fixed_{number}", tensor.double(), persistent=False)
+
+    def kept(self) -> tuple[Tensor, ...]:
+        """The tensors that `keep` was given, in the type that the declared methods compute in."""
+        buffers = self.named_buffers(recurse=False)
+        return tuple(value.to(self.dtype) for name, value in buffers if name.startswith("fixed_"))
+
+    def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
+        self.params[name].init(value, stream)
+
+    def resampled(self, name: str, value: Tensor, old: Grid, new: Grid) -> Tensor:
+        if name not in self.params or self.params[name].resample is None:
+            return value
+        if len(value) == old.patches:  # no rows for prefix tokens
+            old, new = Grid(old.rows, old.columns), Grid(new.rows, new.columns)
+        return resampled_table(value, old, new)
+
+
+def _register(module: nn.Module, name: str, value: nn.Parameter) -> None:
+    """Registers a parameter whose name may have dots, as `mlp.0.weight` is in a module `mlp`."""
+    *path, leaf = name.split(".")
+    owner = module
+    for step in path:
+        if step not in owner._modules:
+            _check_free(owner, step, name)
+            owner.add_module(step, nn.Module())
+        owner = owner.get_submodule(step)
+    _check_free(owner, leaf, name)
+    owner.register_parameter(leaf, value)
+
+
+def _check_free(owner: nn.Module, step: str, name: str) -> None:
+    if hasattr(owner, step):
+        raise SpecError(f"the name of a declared parameter must be one that no module of torch uses, got '{name}'")
+
+
+class DeclaredCode(Declared, Code):
+    """The module of a `CodeSpec` that declares its parameters. A code without parameters is computed only once."""
+
+    def __init__(self, spec: CodeSpec, widths: Widths, grid: Grid) -> None:
+        super().__init__(spec.params(widths.dim, grid), widths, grid)
+        self.spec = spec
+        if not self.params:
+            self.keep(spec.code(Parameters(self, torch.float64), Positions.of(grid, widths)))
+
+    def code(self) -> CodeND:
+        return self.spec.code(*self.tensors()) if self.params else self.kept()[0]
+
+
+class DeclaredHeads(Declared):
+    """The module of a `HeadsSpec`. Its terms are computed once in a forward pass, or only once without parameters."""
+
+    def __init__(self, spec: HeadsSpec, widths: Widths, grid: Grid, depth: int) -> None:
+        super().__init__(spec.params(widths, grid, depth), widths, grid)
+        self.spec, self.modifies_qk, self.reads_qk = spec, spec.modifies_qk, spec.reads_qk
+        if not self.params:
+            self.keep(*spec.terms(Parameters(self, torch.float64), Positions.of(grid, widths)))
+
+    def heads(self, h: Heads, block: int) -> Heads:
+        if id(self) not in h.cache:
+            with full_precision(h.q):
+                h.cache[id(self)] = self.spec.terms(*self.tensors()) if self.params else self.kept()
+        return self.spec.heads(h, h.cache[id(self)], block)
