@@ -15,9 +15,9 @@ from search_spaces.study import CONFIRMED, Ablation, Search, Trial
 from service.planning.placement import Placement
 from service.storage.history import History, ancestors
 from service.storage.outcomes import Outcomes
-from trainables.recipe import Recipe, Run
+from trainables.recipe import FromTimm, Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
-from trainables.recipe.cost import Weight, weigh
+from trainables.recipe.cost import Cost, estimate_cost
 
 LOOKED_AT = 60
 """How many earlier answers are looked at for the time of an epoch."""
@@ -37,9 +37,10 @@ class Plan:
     unknown: int
     changed: dict[str, int]
     seconds: float | None
-    weight: Weight
+    weight: Cost
     placement: Placement
     absent: tuple[str, ...] = ()
+    pixels: str = ""
 
     @property
     def to_train(self) -> int:
@@ -51,6 +52,8 @@ class Plan:
         for file, count in self.changed.items():
             yield f"{file} changed: {runs_in_words(count)} of older code not counted (--adopt counts)"
         yield from (f"{path} must be a file of weights, got no such file" for path in self.absent)
+        if self.pixels:
+            yield self.pixels
         parts = [f"{runs_in_words(self.to_train)} to train", f"{self.done} done", f"{self.reused} reused"]
         time = "unknown until the first epoch" if self.seconds is None else f"about {clock(self.seconds)}"
         if not self.to_train:
@@ -89,8 +92,17 @@ def plan(history: History, outcomes: Outcomes, placement: Placement, *, adopt: b
     epoch_s = _epoch_s(history, outcomes, base)
     seconds = None if epoch_s is None else epochs * epoch_s / placement.max_concurrent
     done, reused, missing = (counts[name] for name in ("done", "reused", "missing"))
-    weight = weigh(base)
-    return Plan(done, reused, missing, unknown, dict(changed), seconds, weight, placement, tuple(sorted(absent)))
+    weight = estimate_cost(base)
+    return Plan(
+        done, reused, missing, unknown, dict(changed), seconds, weight, placement, tuple(sorted(absent)), _pixels(base)
+    )
+
+
+def _pixels(recipe: Recipe) -> str:
+    """How pixels are normalized, where the recipe does not say so itself."""
+    if recipe.data.normalize != "auto" or not isinstance(recipe.normalize, FromTimm):
+        return ""
+    return f"pixels are normalized by timm's mean and std of {recipe.normalize.name} (data.normalize=none: not)"
 
 
 def _known(history: History) -> list[Run]:

@@ -10,7 +10,7 @@ from trainables.encodings import Add, Composed, Gabor, Learnable, Parts, Widths
 from trainables.encodings.build_torch import build
 from trainables.encodings.encoding_torch import Grid, Tokens
 from trainables.encodings.gabor_torch import edge_maps, line_coordinates
-from trainables.training.init import draw
+from trainables.training.init import init_weights
 
 
 def slow_code(part, grid, form):
@@ -73,7 +73,7 @@ def test_widths_and_lengths_never_pass_through_zero():
 
 def test_start():
     made = build(Gabor(), Widths(512, 2, 256), Grid(3, 5, prefix=1), 1)
-    draw(made, 0)
+    init_weights(made, 0)
     sigma, wavelength = made.gabor.log_sigma.exp(), made.gabor.log_wavelength.exp()
     assert 0.3 <= sigma.min() < 0.31
     assert 1.45 < sigma.max() <= 1.5

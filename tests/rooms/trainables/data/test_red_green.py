@@ -152,9 +152,7 @@ def test_different_images_are_counted(task, image, square, aligned):
 
 
 def test_too_few_images_are_refused_before_any_is_drawn():
-    said = (
-        r"train_size must be such that the splits share no image \(a class has 1,792 different ones, "
-    )
+    said = r"train_size must be such that the splits share no image \(a class has 1,792 different ones, "
     with pytest.raises(SpecError, match=f"^{said}the splits need 6,000\\), got 5000$"):
         RedGreen(aligned=True)
     assert RedGreen(aligned=True, train_size=792).distinct == 792 + 500 + 500
