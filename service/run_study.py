@@ -7,11 +7,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from search_spaces.study import Edition
+from search_spaces.study import Ablation, Edition
 from service.execution.driver import Driver, Stop
 from service.execution.signals import StopSignals
 from service.planning.estimate import estimate_work
-from service.planning.placement import Machine, place
+from service.planning.placement import Machine, Placement, place
 from service.planning.run_options import RunOptions
 from service.results import Result
 from service.storage import editions
@@ -20,6 +20,7 @@ from service.storage.home import Home
 from service.storage.journal import Journal
 from service.terminal.live import Progress
 from trainables.launch.job import Job
+from trainables.recipe.cost import check_workers
 from trainables.spec import LocusError
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
     placement = place(
         machine(options), max_concurrent=options.max_concurrent, threads=options.threads, workers=options.workers
     )
+    _check_workers(edition, placement)
     folder = home.study(edition.id)
     os.environ.setdefault("LOCUS_COMMIT", commit())
     check(home, tracking)
@@ -66,6 +68,16 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
     if stop.asked:
         raise KeyboardInterrupt
     return result
+
+
+def _check_workers(edition: Edition, placement: Placement) -> None:
+    """Refuses several workers a run where they would change its numbers. Raises: SpecError."""
+    study = edition.study
+    trials = (
+        edition.arms() if isinstance(study.plan, Ablation) else [edition.trial(0, point) for point in study.plan.first]
+    )
+    for recipe in [trial.recipe for trial in trials] or [study.base]:
+        check_workers(recipe, placement.workers, placement.device)
 
 
 def _train(driver: Driver, mirror: Mirror, progress: Progress, signals: StopSignals, address: str) -> None:

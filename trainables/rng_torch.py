@@ -1,7 +1,7 @@
-"""Random numbers from streams that have names, so that what draws from one never moves another.
+"""Random numbers from named streams: what is drawn from one stream never changes the numbers of another.
 
 A stream is a generator seeded by a seed and a name, such as (0, "order", 3). The global generators of torch and numpy
-are never touched: two runs in one process cannot disturb each other, and no state needs to be saved to resume.
+are never used: two runs in one process cannot disturb each other, and no state needs to be saved to resume.
 """
 
 from __future__ import annotations
@@ -13,7 +13,11 @@ import torch
 
 
 def stream_seed(seed: int, *names: str | int) -> int:
-    """The 63-bit seed of the stream with this name."""
+    """The seed of the stream with this name, a number of 63 bits.
+
+    numpy uses all of them. torch's CPU generator uses the lower 32: of 1,000 torch streams two are equal with a
+    probability of about 1e-4.
+    """
     text = "/".join(str(part) for part in (seed, *names))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 

@@ -1,11 +1,15 @@
-"""One run trained again, without Ray, and compared number by number with its outcome."""
+"""Trains one run again, without Ray, and compares its numbers with its outcome.
+
+It trains with the threads and on the device that the outcome's environment names.
+"""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from service.storage.home import Home
 from service.storage.outcomes import Outcomes
@@ -15,12 +19,14 @@ from trainables.recipe.outcome import Diverged, Measurement
 from trainables.spec import LocusError
 
 CLOCKED = ("time/", "train/images_per_s")
-"""Measures that no two runs share."""
+"""Measurements of time, which differ in every run."""
+SETTINGS = ("threads", "matmul_fp32_precision", "conv_fp32_precision")
+"""Parts of an environment that a rerun sets again, and so does not compare."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A number that did not come out again."""
+    """A number that is not the same in the second training."""
 
     epoch: int
     name: str
@@ -30,7 +36,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Rerun:
-    """What a rerun showed: how many numbers were compared, those that differ, the files that changed since."""
+    """What a rerun found: how many numbers were compared, those that differ, the files that changed since."""
 
     key: str
     compared: int
@@ -40,33 +46,38 @@ class Rerun:
 
     @property
     def equal(self) -> bool:
-        """True where every number came out again, bit for bit."""
+        """True where every number is the same, bit for bit."""
         return not self.differences
 
 
-def rerun(home: Home, start: str, say: Callable[[str], None] = lambda line: None) -> Rerun:
-    """Trains the run whose key begins so again. `say` hears each epoch.
+def rerun(home: Home, start: str, report: Callable[[str], None] = lambda line: None) -> Rerun:
+    """Trains the run again whose key starts with `start`. `report` is called with a line for the device, for each
+    difference of the environment, and for each epoch.
 
-    Raises: LocusError for a key that names no run, or a parent whose weights are gone.
+    Raises: LocusError for a key that names no run, a parent whose weights are gone, or a device that is not here.
     """
-    import torch
-
     from trainables.training.loop import train
+    from trainables.training.runtime import runtime
 
     outcomes = Outcomes(home)
     before = outcomes.find(start)[-1]
     run = before.run
     parents = {use: _weights(outcomes, parent, run) for use, parent in run.parents.items()}
-    torch.set_num_threads(int(before.environment.get("threads", 1)))
+    device = _device(before.environment, run.key)
+    threads = int(before.environment.get("threads", 1))
+    report(f"trained again on {before.environment.get('device', 'cpu')} with threads {threads}")
     now: list[Measurement] = []
     ending = "completed"
-    with tempfile.TemporaryDirectory(prefix="locus-rerun-") as folder:
-        for said in train(run, Path(folder), parents=parents):
-            if isinstance(said, Diverged):
+    settings = runtime(threads, run.recipe.optimizer.precision)
+    with tempfile.TemporaryDirectory(prefix="locus-rerun-") as folder, settings:
+        for line in _environment_differences(before.environment, device):
+            report(line)
+        for measured in train(run, Path(folder), device, parents=parents):
+            if isinstance(measured, Diverged):
                 ending = "diverged"
                 break
-            now.append(said)
-            say(f"epoch {said.epoch}/{run.recipe.optimizer.epochs}")
+            now.append(measured)
+            report(f"epoch {measured.epoch}/{run.recipe.optimizer.epochs}")
     differences = compare(before.outcome.curve, now)
     if ending != before.outcome.kind:
         differences.append(Difference(len(now), f"ended {ending}, before {before.outcome.kind}", None, None))
@@ -74,8 +85,34 @@ def rerun(home: Home, start: str, say: Callable[[str], None] = lambda line: None
     return Rerun(run.key, compared, differences, CodeDigests()(run.recipe).changed(before.code), ending)
 
 
+def _device(environment: Mapping[str, Any], key: str) -> str:
+    """The device of this machine that an environment names. Raises: LocusError where it has none of that name."""
+    import torch
+
+    name = environment.get("device", "cpu")
+    if name == "cpu":
+        return "cpu"
+    here = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+    if name not in here:
+        found = ", ".join(here) or "cpu"
+        raise LocusError(f"{key} was trained on {name}: a rerun must be on a machine with one, got {found}")
+    return f"cuda:{here.index(name)}"
+
+
+def _environment_differences(environment: Mapping[str, Any], device: str) -> Iterator[str]:
+    """A line for everything in which this process differs from the environment of a run, settings apart."""
+    from trainables.training.runtime import environment as environment_of
+
+    for name, now in environment_of(device).items():
+        before = environment.get(name, now)
+        if before != now and name not in SETTINGS:
+            yield f"{name} was {before}, is {now}; numbers may differ"
+    if environment.get("workers", 0) > 1:
+        yield f"trained by {environment['workers']} workers before, now by one; the last digits may differ"
+
+
 def _weights(outcomes: Outcomes, parent: Run, child: Run) -> Path:
-    """The newest weights of a parent."""
+    """The newest weights of a parent. Raises: LocusError where there are none."""
     for found in reversed(outcomes.of(parent.key)):
         weights = outcomes.weights(parent.key, found.code.digest)
         if weights.exists():
@@ -84,7 +121,7 @@ def _weights(outcomes: Outcomes, parent: Run, child: Run) -> Path:
 
 
 def compare(before: Iterable[Measurement], now: Iterable[Measurement]) -> list[Difference]:
-    """The numbers in which two curves of one run differ, clocks apart."""
+    """The numbers in which two curves of one run differ; measurements of time are left out."""
     old = {measured.epoch: measured.values for measured in before}
     new = {measured.epoch: measured.values for measured in now}
     return [

@@ -15,9 +15,9 @@ from search_spaces.study import CONFIRMED, Ablation, Search, Trial
 from service.planning.placement import Placement
 from service.storage.history import History, ancestors
 from service.storage.outcomes import Outcomes
-from trainables.recipe import Recipe, Run
+from trainables.recipe import FromTimm, Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
-from trainables.recipe.cost import Weight, weigh
+from trainables.recipe.cost import Cost, estimate_cost
 
 LOOKED_AT = 60
 """How many earlier answers are looked at for the time of an epoch."""
@@ -37,9 +37,10 @@ class WorkEstimate:
     unknown: int
     changed: dict[str, int]
     seconds: float | None
-    weight: Weight
+    weight: Cost
     placement: Placement
     absent: tuple[str, ...] = ()
+    pixels: str = ""
 
     @property
     def to_train(self) -> int:
@@ -51,6 +52,8 @@ class WorkEstimate:
         for file, count in self.changed.items():
             yield f"{file} changed: {runs_in_words(count)} of older code not counted (--adopt counts)"
         yield from (f"{path} must be a file of weights, got no such file" for path in self.absent)
+        if self.pixels:
+            yield self.pixels
         parts = [f"{runs_in_words(self.to_train)} to train", f"{self.done} done", f"{self.reused} reused"]
         time = "unknown until the first epoch" if self.seconds is None else f"about {clock(self.seconds)}"
         if not self.to_train:
@@ -95,10 +98,18 @@ def estimate_work(history: History, outcomes: Outcomes, placement: Placement, *,
         unknown=unknown,
         changed=dict(changed),
         seconds=seconds,
-        weight=weigh(base),
+        weight=estimate_cost(base),
         placement=placement,
         absent=tuple(sorted(absent)),
+        pixels=_pixels(base),
     )
+
+
+def _pixels(recipe: Recipe) -> str:
+    """How pixels are normalized, where the recipe does not say so itself."""
+    if recipe.data.normalize != "auto" or not isinstance(recipe.normalize, FromTimm):
+        return ""
+    return f"pixels are normalized by timm's mean and std of {recipe.normalize.name} (data.normalize=none: not)"
 
 
 def _known(history: History) -> list[Run]:

@@ -11,7 +11,7 @@ from search_spaces.space import Above, Choice, Domain, Real, Subset
 from search_spaces.study import Ablation
 from service.analysis.format import between, fixed, measure_name, p_text, plural, signed
 from service.reporting.provenance import circumstances, codes, configuration, plain
-from trainables.recipe.cost import weigh
+from trainables.recipe.cost import estimate_cost
 
 if TYPE_CHECKING:
     from service.analysis.statistics import Scores
@@ -60,7 +60,7 @@ def measured(result: Findings) -> Table | None:
 
 def _sizes(rows: Sequence[TrialResult]) -> dict[str, list[str]]:
     """How many parameters each row's model has, and how many learn, where rows differ in that."""
-    weights = [weigh(row.recipe) for row in rows]
+    weights = [estimate_cost(row.recipe) for row in rows]
     counts = {"parameters": [weight.parameters for weight in weights]}
     learnt = [weight.learnt for weight in weights]
     if learnt != counts["parameters"]:

@@ -17,7 +17,7 @@ from service.storage.history import History, RunState
 from service.tracking.mean_curve import Point, mean_curve
 from trainables.encodings import EncodingSpec
 from trainables.recipe import Recipe, Run
-from trainables.recipe.cost import weigh
+from trainables.recipe.cost import estimate_cost
 from trainables.spec import Spec, SpecError, digest
 
 Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
@@ -205,7 +205,7 @@ def _params(edition: Edition, trial: Trial) -> dict[str, str]:
             found[path] = _text(recipe.get(path))
         except SpecError:  # a path of another kind's: this recipe has no such number
             continue
-    weight = weigh(recipe)
+    weight = estimate_cost(recipe)
     counts = {"parameters": str(weight.parameters), "parameters.learnt": str(weight.learnt)}
     return found | {"encoding.kind": recipe.encoding.label} | counts
 

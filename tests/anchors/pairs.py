@@ -9,7 +9,7 @@ from torch import Tensor
 from trainables.encodings import Widths
 from trainables.encodings.build_torch import build
 from trainables.encodings.encoding_torch import Composition, Grid, Heads
-from trainables.training.init import draw
+from trainables.training.init import init_weights
 
 GRIDS = [Grid(3, 2), Grid(2, 3, prefix=1)]
 WIDTHS = Widths(dim=8, heads=2, head_dim=4)
@@ -30,7 +30,7 @@ def module(spec, grid: Grid, depth: int = 2, widths: Widths = WIDTHS) -> Composi
     """The module of a spec in float64, all its parameters drawn at random, so that no term is small."""
     with doubles():
         made = build(spec, widths, grid, depth)
-    draw(made, 0)
+    init_weights(made, 0)
     stream = torch.Generator().manual_seed(5)
     for value in made.parameters():
         torch.nn.init.normal_(value, generator=stream)

@@ -11,7 +11,7 @@ from trainables.encodings import ALiBi, Rotary, Widths
 from trainables.encodings.build_torch import build
 from trainables.encodings.encoding_torch import Grid, Heads
 from trainables.recipe import Recipe
-from trainables.recipe.cost import weigh
+from trainables.recipe.cost import estimate_cost
 from trainables.spec import SpecError
 
 
@@ -48,7 +48,7 @@ def test_slopes_of_the_paper():
 def test_they_stand_in_the_vit_and_are_refused_elsewhere(spec):
     recipe = Recipe(encoding=spec)
     learned = {"form": 2 * 4 * 8} if getattr(spec, "form", "") == "mixed" else {}
-    assert weigh(recipe).parameters - weigh(Recipe()).parameters == sum(learned.values())
+    assert estimate_cost(recipe).parameters - estimate_cost(Recipe()).parameters == sum(learned.values())
     for model in (CaiT(), Swin()):
         with pytest.raises(SpecError, match="its attention"):
             Recipe(encoding=spec, model=model)

@@ -10,7 +10,7 @@ from trainables.data import RedGreen
 from trainables.encodings import PEG, Learnable, NoEncoding
 from trainables.recipe import Recipe
 from trainables.recipe.model_torch import build_model
-from trainables.training.loop import begin
+from trainables.training.loop import build_model_with_weights
 from trainables.training.parameters import no_decay, set_trainable, to_learning
 from trainables.weights.transfer import at_size
 
@@ -48,7 +48,7 @@ def test_every_trunk_is_tested_at_other_sides(kind, monkeypatch):
     code = Learnable() if kind in TABLES else PEG()
     for encoding in (NoEncoding(), code):
         recipe = Recipe(data=RedGreen(image_size=32), model=SPECS[kind].put(WHOLE.get(kind, {})), encoding=encoding)
-        model = spread(begin(recipe, 0))
+        model = spread(build_model_with_weights(recipe, 0))
         side = 48 if kind != "swin" else 16
         other = at_size(model, recipe, side)
         assert torch.isfinite(other(torch.randn(2, 3, side, side))).all()
@@ -64,7 +64,7 @@ def test_every_trunk_is_tested_at_other_sides(kind, monkeypatch):
 def test_a_swins_tables_follow_its_windows():
     """A linear table stays linear on a smaller window, apart from the borders."""
     recipe = Recipe(data=RedGreen(image_size=32), model=SPECS["swin"].put(WHOLE["swin"]))
-    model = begin(recipe, 0)
+    model = build_model_with_weights(recipe, 0)
     other = at_size(model, recipe, 16).layers[1].blocks[0].attn
     table = model.layers[1].blocks[0].attn.relative_position_bias_table
     assert table.shape == (49, 4)

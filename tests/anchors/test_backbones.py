@@ -10,7 +10,7 @@ from trainables.backbones.swin_torch import PositionedSwin
 from trainables.encodings import PEG, Composed, Concat, Fourier, Learnable, NoEncoding, OwnEncoding, ReservedChannels
 from trainables.encodings.encoding_torch import Grid
 from trainables.spec import LocusError, SpecError
-from trainables.training.init import draw
+from trainables.training.init import init_weights
 from trainables.training.parameters import no_decay
 
 KINDS = [*HOSTS]
@@ -89,7 +89,7 @@ def test_each_parameter_begins_as_timms(kind):
     mine = ours(kind, NoEncoding())
     drawn = []
     for seed in range(6):
-        draw(mine, seed)
+        init_weights(mine, seed)
         drawn.append({name: value.detach().clone() for name, value in mine.named_parameters()})
     more = [dict(timms(kind).named_parameters()) for _ in range(4)]
     for name, value in one.named_parameters():

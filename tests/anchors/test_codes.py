@@ -14,7 +14,7 @@ from trainables.encodings.build_torch import build
 from trainables.encodings.declared_torch import Positions
 from trainables.encodings.encoding_torch import Grid, Tokens
 from trainables.encodings.sinusoidal import frequencies, waves
-from trainables.training.init import draw
+from trainables.training.init import init_weights
 
 GRIDS = [Grid(3, 5), Grid(6, 4, prefix=1), Grid(2, 7, prefix=2)]
 
@@ -27,7 +27,7 @@ def added(spec, grid, dim, seed=0):
     """The module, and what it adds to zeros: (prefix rows, patch rows)."""
     with doubles():
         made = build(spec, Widths(dim, 2, dim // 2), grid, depth=2)
-    draw(made, seed)
+    init_weights(made, seed)
     zeros = torch.zeros(3, grid.prefix + grid.patches, dim, dtype=torch.float64)
     out = made.tokens(Tokens(zeros, grid), 0).x
     assert torch.equal(out[0], out[2])

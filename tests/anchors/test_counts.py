@@ -20,7 +20,7 @@ from trainables.encodings import (  # fmt: skip
 )
 from trainables.encodings.build_torch import build
 from trainables.encodings.encoding_torch import Grid
-from trainables.training.init import draw
+from trainables.training.init import init_weights
 
 TINY = (Widths(192, 3, 64), Grid(14, 14, prefix=1), 12)
 """DeiT-Ti at 224 pixels."""
@@ -62,7 +62,7 @@ def test_peg_weights_and_biases():
 def test_one_block_and_the_class_token_hear_of_order_only_through_the_tokens(encoding):
     """A bias between patches tells the class token nothing of the order; a PEG before the block does."""
     model = PositionedViT(ViT(embed_dim=16, depth=1, num_heads=2), (3, 12, 20), 3, encoding).double()
-    draw(model, 0)
+    init_weights(model, 0)
     for value in model.encoding.parameters():
         torch.nn.init.normal_(value)
     images = torch.randn(4, 3, 12, 20, dtype=torch.float64)

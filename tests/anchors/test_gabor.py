@@ -11,7 +11,7 @@ from trainables.encodings.build_torch import build
 from trainables.encodings.declared_torch import Positions
 from trainables.encodings.encoding_torch import Grid, Tokens
 from trainables.encodings.gabor import edge_maps
-from trainables.training.init import draw
+from trainables.training.init import init_weights
 
 
 def positions(grid):
@@ -82,7 +82,7 @@ def test_widths_and_lengths_never_pass_through_zero():
 
 def test_start():
     made = build(Gabor(), Widths(512, 2, 256), Grid(3, 5, prefix=1), 1)
-    draw(made, 0)
+    init_weights(made, 0)
     sigma, wavelength = made.gabor.log_sigma.exp(), made.gabor.log_wavelength.exp()
     assert 0.3 <= sigma.min() < 0.31
     assert 1.45 < sigma.max() <= 1.5

@@ -12,12 +12,15 @@ from torch.nn.functional import interpolate
 from tests.anchors.backbones import SPECS, TABLES, size, spread, timms
 from trainables.backbones import ViT
 from trainables.data import RedGreen
+from trainables.data.dataset_torch import load
 from trainables.encodings import PEG, Add, Composed, Concat, Fourier, Gabor, Learnable, NoEncoding
 from trainables.recipe import AdamW, Fresh, FromFile, FromTimm, NoTeacher, Recipe, Run, TaughtByTrial
 from trainables.spec import LocusError, SpecError
-from trainables.training.checkpoint import WEIGHTS, read
-from trainables.training.loop import begin, train
+from trainables.training.checkpoint import WEIGHTS, read, recorded_sources
+from trainables.training.loop import build_model_with_weights, train
+from trainables.training.metrics import compute_metric, metric_sums
 from trainables.weights import pretrained
+from trainables.weights.transfer import at_size, resized
 
 SIDES = {"embed_dim": 16, "depth": 2, "num_heads": 2, "patch_size": 4, "num_classes": 2}
 
@@ -56,7 +59,7 @@ def images(rows=16, columns=16):
 def test_a_table_and_its_trunk_compute_what_they_did(tmp_path, knobs, pool):
     model = theirs(**knobs)
     for encoding in (Learnable(), Composed(parts=(PEG(places=()), Learnable(injection=Add(blocks=1))))):
-        ours = begin(recipe(encoding, saved(model, tmp_path), pool), 0).eval()
+        ours = build_model_with_weights(recipe(encoding, saved(model, tmp_path), pool), 0).eval()
         assert torch.allclose(ours(images()), model(images()), atol=1e-6)
 
 
@@ -66,7 +69,10 @@ def test_the_table_is_found_among_others(tmp_path):
     parts = (*others, Learnable(), Gabor())
     model = theirs()
     spec = recipe(Composed(parts=parts), saved(model, tmp_path))
-    ours, drawn = begin(spec, 0).state_dict(), begin(spec.put({"init": Fresh()}), 0).state_dict()
+    ours, drawn = (
+        build_model_with_weights(spec, 0).state_dict(),
+        build_model_with_weights(spec.put({"init": Fresh()}), 0).state_dict(),
+    )
     assert torch.equal(ours["encoding.learnable_3.table"], model.pos_embed[0])
     same = {name for name, value in ours.items() if name.startswith("encoding.") and torch.equal(value, drawn[name])}
     assert same == {name for name in ours if name.startswith("encoding.")} - {"encoding.learnable_3.table"}
@@ -76,11 +82,11 @@ def test_the_table_is_found_among_others(tmp_path):
 def test_without_a_place_for_the_table_it_is_dropped(tmp_path, part):
     model = theirs()
     start = saved(model, tmp_path).put({"part": part})
-    bare = begin(recipe(NoEncoding(), start), 0).eval()
-    gabor = begin(recipe(Gabor(), start), 0).eval()
+    bare = build_model_with_weights(recipe(NoEncoding(), start), 0).eval()
+    gabor = build_model_with_weights(recipe(Gabor(), start), 0).eval()
     torch.nn.init.zeros_(model.pos_embed)
     assert torch.allclose(bare(images()), model(images()), atol=1e-6)
-    drawn = begin(recipe(Gabor(), Fresh()), 0)
+    drawn = build_model_with_weights(recipe(Gabor(), Fresh()), 0)
     for name, value in gabor.state_dict().items():
         expected = drawn.state_dict() if name.startswith("encoding.") else model.state_dict()
         assert torch.equal(value, expected[name]), name
@@ -93,7 +99,7 @@ def test_position_learns_on_a_frozen_trunk(tmp_path):
     data = RedGreen(image_size=16, train_size=60, val_size=20, test_size=20)
     spec = spec.put({"trainable": "position", "data": data, "optimizer": AdamW(epochs=2, batch_size=20, lr=0.01)})
     list(train(Run(recipe=spec, seed=0), tmp_path))
-    drawn = begin(spec, 0).state_dict()
+    drawn = build_model_with_weights(spec, 0).state_dict()
     for name, value in read(tmp_path / WEIGHTS).items():
         if name.startswith("encoding."):
             assert not torch.equal(value, drawn[name]), name
@@ -103,8 +109,8 @@ def test_position_learns_on_a_frozen_trunk(tmp_path):
 
 def test_the_encoding_alone_is_the_table(tmp_path):
     model, spec = theirs(), recipe(Learnable(), Fresh())
-    child = begin(spec.put({"init": saved(model, tmp_path).put({"part": "encoding"})}), 0)
-    drawn = begin(spec, 0).state_dict()
+    child = build_model_with_weights(spec.put({"init": saved(model, tmp_path).put({"part": "encoding"})}), 0)
+    drawn = build_model_with_weights(spec, 0).state_dict()
     for name, value in child.state_dict().items():
         assert torch.equal(value, model.pos_embed[0] if name == "encoding.learnable.table" else drawn[name]), name
 
@@ -115,7 +121,7 @@ def test_a_table_of_another_grid_is_resampled(tmp_path, monkeypatch, size, ours,
     """4 x 4 to 3 x 7; 6 x 6 to 3 x 12, as many; 3 x 7 to the same."""
     monkeypatch.setattr(RedGreen, "size", property(lambda self: (3, *ours)))
     model = theirs(size, make=VisionTransformerDistilled) if pool == "distilled" else theirs(size)
-    child = begin(recipe(Learnable(), saved(model, tmp_path), pool), 0)
+    child = build_model_with_weights(recipe(Learnable(), saved(model, tmp_path), pool), 0)
     prefix = model.num_prefix_tokens
     rows, columns = (side // 4 for side in size)
     image = model.pos_embed[0, prefix:].T.reshape(1, 16, rows, columns)
@@ -127,8 +133,8 @@ def test_a_table_of_another_grid_is_resampled(tmp_path, monkeypatch, size, ours,
 
 def test_a_head_of_other_classes_stays_as_drawn(tmp_path):
     start = saved(theirs(num_classes=7, make=VisionTransformerDistilled), tmp_path)
-    child = begin(recipe(Learnable(), start, "distilled"), 0).state_dict()
-    drawn = begin(recipe(Learnable(), Fresh(), "distilled"), 0).state_dict()
+    child = build_model_with_weights(recipe(Learnable(), start, "distilled"), 0).state_dict()
+    drawn = build_model_with_weights(recipe(Learnable(), Fresh(), "distilled"), 0).state_dict()
     for name in ("head.weight", "head.bias", "head_dist.weight", "head_dist.bias"):
         assert torch.equal(child[name], drawn[name])
 
@@ -148,21 +154,21 @@ def test_a_head_of_other_classes_stays_as_drawn(tmp_path):
 def test_what_does_not_fit_is_named(tmp_path, knobs, part, said):
     start = saved(theirs(**knobs), tmp_path).put({"part": part})
     with pytest.raises(SpecError, match="init.path must name a file .*" + said):
-        begin(recipe(Gabor(), start), 0)
+        build_model_with_weights(recipe(Gabor(), start), 0)
 
 
 def test_a_table_of_no_known_grid_is_refused(tmp_path):
     start = saved(theirs((12, 28)), tmp_path)
     with pytest.raises(SpecError, match="init must give a table of a square grid, or of one of 4 x 4, got 22 rows"):
-        begin(recipe(Learnable(), start), 0)
+        build_model_with_weights(recipe(Learnable(), start), 0)
 
 
 def test_what_our_own_engine_wrote_is_taken(tmp_path):
-    parent = begin(recipe(Composed(parts=(Learnable(), Fourier())), Fresh()), 1)
+    parent = build_model_with_weights(recipe(Composed(parts=(Learnable(), Fourier())), Fresh()), 1)
     start = saved(parent, tmp_path)
-    child = begin(recipe(Composed(parts=(Learnable(), Fourier())), start), 0).state_dict()
+    child = build_model_with_weights(recipe(Composed(parts=(Learnable(), Fourier())), start), 0).state_dict()
     assert all(torch.equal(child[name], value) for name, value in parent.state_dict().items())
-    fourier = begin(recipe(Fourier(), start), 0).state_dict()
+    fourier = build_model_with_weights(recipe(Fourier(), start), 0).state_dict()
     assert all(torch.equal(value, parent.state_dict()[name]) for name, value in fourier.items())
 
 
@@ -175,10 +181,64 @@ def test_channels_that_position_takes_are_refused_when_the_recipe_is_made(start)
 
 def test_timm_is_asked_by_name(monkeypatch):
     monkeypatch.setattr(pretrained.timm, "create_model", lambda name, pretrained: theirs())
-    ours = begin(recipe(Learnable(), FromTimm("deit_tiny_patch16_224.fb_in1k")), 0).eval()
+    ours = build_model_with_weights(recipe(Learnable(), FromTimm("deit_tiny_patch16_224.fb_in1k")), 0).eval()
     assert torch.allclose(ours(images()), theirs()(images()), atol=1e-6)
     with pytest.raises(SpecError, match=r"init\.name must be one of .* such as deit_tiny_.*, got 'deit_tiny'"):
-        begin(recipe(Learnable(), FromTimm("deit_tiny")), 0)
+        build_model_with_weights(recipe(Learnable(), FromTimm("deit_tiny")), 0)
+
+
+def test_timms_weights_are_known_by_their_content(monkeypatch, tmp_path):
+    """A changed upload is refused where the recipe names the content, and recorded in any case."""
+    monkeypatch.setattr(pretrained.timm, "create_model", lambda name, pretrained: theirs())
+    init = FromTimm("deit_tiny_patch16_224.fb_in1k", sha256=pretrained.checksum(theirs().state_dict()))
+    spec = recipe(Learnable(), init).put({"optimizer.epochs": 1, "data.train_size": 20, "data.val_size": 4})
+    list(train(Run(recipe=spec, seed=0), tmp_path))
+    found = recorded_sources(tmp_path)
+    assert found == {"init_sha256": init.sha256, "init_mean": [0.485, 0.456, 0.406], "init_std": [0.229, 0.224, 0.225]}
+    other = theirs()
+    with torch.no_grad():
+        other.head.bias[0] += 1e-6
+    monkeypatch.setattr(pretrained.timm, "create_model", lambda name, pretrained: other)
+    with pytest.raises(
+        LocusError, match=f"must have the SHA-256 {init.sha256}, got {pretrained.checksum(other.state_dict())}"
+    ):
+        build_model_with_weights(spec, 0)
+    build_model_with_weights(spec.put({"init": FromTimm(init.name)}), 0)
+
+
+MEAN, STD = torch.tensor([0.485, 0.456, 0.406])[:, None, None], torch.tensor([0.229, 0.224, 0.225])[:, None, None]
+
+
+@pytest.mark.parametrize("side", [None, 32])
+def test_a_pretrained_model_sees_pixels_as_timm_normalizes_them(monkeypatch, tmp_path, side):
+    """Also resized ones: the model of timm's scores what ours does, and other numbers without the mean and std."""
+    monkeypatch.setattr(pretrained.timm, "create_model", lambda name, pretrained: theirs())
+    spec = recipe(NoEncoding(), FromTimm("deit_tiny_patch16_224.fb_in1k"), "token")
+    spec = spec.put({"optimizer.epochs": 1, "optimizer.lr": 1e-12, "data.train_size": 20, "data.task": "distance"})
+    spec = spec.put({"data.val_size": 20, "data.test_size": 20, "test_sizes": [32]})
+    name = "test/r2" if side is None else "test/r2_at_32"
+    found = {
+        how: list(train(Run(recipe=spec.put({"data.normalize": how}), seed=0), made(tmp_path / how)))[-1].values[name]
+        for how in ("auto", "timm", "none")
+    }
+    assert found["auto"] == found["timm"] != found["none"]
+    model, test = theirs(), load(spec.data).test
+    torch.nn.init.zeros_(model.pos_embed)
+    pixels, targets = test.batch(slice(None), torch.float32)
+    if side is not None:
+        ours = at_size(build_model_with_weights(spec, 0), spec, side).eval()
+        pixels = resized(pixels, side)
+        outputs = {"auto": ours((pixels - MEAN) / STD), "none": ours(pixels)}
+    else:
+        outputs = {"auto": model((pixels - MEAN) / STD), "none": model(pixels)}
+    for how, predicted in outputs.items():
+        expected = compute_metric("r2", metric_sums("r2", predicted.detach(), targets), targets)
+        assert found[how] == pytest.approx(expected, rel=1e-4)
+
+
+def made(path):
+    path.mkdir()
+    return path
 
 
 def test_without_a_network_timm_says_what_to_do(monkeypatch):
@@ -189,7 +249,7 @@ def test_without_a_network_timm_says_what_to_do(monkeypatch):
     name = "deit_tiny_patch16_224.fb_in1k"
     said = rf"timm's weights of {name} could not be fetched \(no route\); give init\.kind from_file with a checkpoint"
     with pytest.raises(LocusError, match=said):
-        begin(recipe(Learnable(), FromTimm(name)), 0)
+        build_model_with_weights(recipe(Learnable(), FromTimm(name)), 0)
 
 
 @pytest.mark.parametrize("kind", SPECS)
@@ -201,8 +261,8 @@ def test_every_trunk_takes_timms_weights(kind, tmp_path, monkeypatch):
     encoding = Learnable() if kind in TABLES else NoEncoding()
     whole = Recipe(model=SPECS[kind], encoding=encoding, init=saved(model, tmp_path))
     inputs = torch.randn(3, *size(kind), generator=torch.Generator().manual_seed(5))
-    assert torch.allclose(begin(whole, 0).eval()(inputs), model(inputs), atol=1e-4)
-    bare = begin(whole.put({"encoding": NoEncoding()}), 0).eval()
+    assert torch.allclose(build_model_with_weights(whole, 0).eval()(inputs), model(inputs), atol=1e-4)
+    bare = build_model_with_weights(whole.put({"encoding": NoEncoding()}), 0).eval()
     assert torch.allclose(bare(inputs), model(inputs), atol=1e-4) == (kind not in TABLES)
 
 
@@ -211,7 +271,9 @@ def test_position_of_its_own_may_be_left_out(kind, without, tmp_path, monkeypatc
     monkeypatch.setattr(RedGreen, "size", property(lambda self: size(kind)))
     monkeypatch.setattr(RedGreen, "outputs", property(lambda self: 7))
     model = spread(timms(kind)).eval()
-    child = begin(Recipe(model=SPECS[kind].put(without), init=saved(model, tmp_path)), 0).state_dict()
+    child = build_model_with_weights(
+        Recipe(model=SPECS[kind].put(without), init=saved(model, tmp_path)), 0
+    ).state_dict()
     given = model.state_dict()
     assert all(torch.equal(value, given[name]) for name, value in child.items())
     assert given.keys() - child.keys()

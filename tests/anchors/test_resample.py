@@ -16,7 +16,7 @@ from trainables.encodings.build_torch import build
 from trainables.encodings.encoding_torch import Grid, coordinates
 from trainables.encodings.relative_torch import line_index, offset_index
 from trainables.encodings.resample_torch import resampled_line, resampled_offsets, resampled_table
-from trainables.training.init import draw
+from trainables.training.init import init_weights
 
 PAIRS = [
     (Grid(3, 5), Grid(5, 3)),
@@ -140,7 +140,7 @@ def test_an_encodings_own_tables(spec, names):
     old, new = Grid(4, 3, prefix=1), Grid(2, 7, prefix=1)
     with doubles():
         made = build(spec, Widths(8, 2, 4), old, depth=2)
-    draw(made, 0)
+    init_weights(made, 0)
     (part,) = made.children()
     for name, how in names.items():
         value = torch.nn.init.normal_(part.get_parameter(name)).detach()

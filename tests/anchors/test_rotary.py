@@ -25,7 +25,7 @@ from trainables.encodings import (
 from trainables.encodings.build_torch import build
 from trainables.encodings.encoding_torch import Grid, Heads
 from trainables.spec import SpecError
-from trainables.training.init import draw
+from trainables.training.init import init_weights
 
 AXIAL = Rotary(temperature=7.0)
 MIXED = Rotary(form="mixed")
@@ -48,7 +48,7 @@ def theirs(spec: Rotary, grid: Grid, part, block: int) -> torch.Tensor:
 @pytest.mark.parametrize("block", [0, 1])
 def test_queries_and_keys_are_timms(spec, grid, block):
     made = build(spec, WIDE, grid, 2)
-    draw(made, 0)
+    init_weights(made, 0)
     q, k, v = torch.randn(3, 3, 2, grid.tokens, 8, generator=torch.Generator().manual_seed(1)).requires_grad_()
     h = made.heads(Heads(q, k, v, None, grid), block)
     embed = theirs(spec, grid, made.rotary, block)
@@ -70,7 +70,7 @@ def test_queries_and_keys_are_timms(spec, grid, block):
 def test_frequencies_start_as_timms():
     """Up to the random angle of each block and head, which both draw: lengths, right angles, spread."""
     made = build(MIXED, Widths(32, 2, 16), Grid(3, 5), 300)
-    draw(made, 0)
+    init_weights(made, 0)
     mine, other = made.rotary.freqs.detach(), init_random_2d_freqs(16, 300, 2)
     assert mine.shape == other.shape == RotaryEmbeddingMixed(32, 300, 2).freqs.shape
     assert torch.allclose(mine.norm(dim=0), other.norm(dim=0), atol=1e-6)

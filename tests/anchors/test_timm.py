@@ -17,7 +17,7 @@ from trainables.encodings.encoding_torch import Grid
 from trainables.encodings.relative_torch import offset_index
 from trainables.recipe import Recipe
 from trainables.recipe.model_torch import build_model
-from trainables.training.init import draw
+from trainables.training.init import init_weights
 
 TYPES = (torch.float32, torch.float64)
 READ_OUTS = ("token", "distilled", "avg", "gap")
@@ -90,7 +90,7 @@ def test_a_distilled_model_is_timms_deit_to_the_bit(dtype):
 
 def test_the_distillation_token_begins_as_timms():
     model = PositionedViT(ViT(embed_dim=384, num_heads=3, pool="distilled"), (3, 8, 12), 7, NoEncoding())
-    draw(model, 0)
+    init_weights(model, 0)
     theirs = VisionTransformerDistilled(img_size=(8, 12), patch_size=4, embed_dim=384, depth=1, num_heads=3)
     for value in (model.dist_token, theirs.dist_token):
         assert value.std().item() == pytest.approx(0.02, rel=0.15)
@@ -100,7 +100,7 @@ def test_the_distillation_token_begins_as_timms():
 def test_a_recipe_builds_the_same_model():
     recipe = Recipe(encoding=Learnable(), model=ViT(depth=2))
     model = build_model(recipe)
-    draw(model, 0)
+    init_weights(model, 0)
     theirs = VisionTransformer(img_size=32, patch_size=4, num_classes=2, embed_dim=64, depth=2, num_heads=4)
     state = model.state_dict()
     state["pos_embed"] = state.pop("encoding.learnable.table")[None]

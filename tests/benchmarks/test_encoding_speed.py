@@ -24,7 +24,7 @@ from trainables.encodings import (
     RelativeBias,
     Sinusoidal,
 )
-from trainables.training.init import draw
+from trainables.training.init import init_weights
 
 DEIT_S = ViT(embed_dim=384, depth=12, num_heads=6, patch_size=16)
 SIZE, OUTPUTS, BATCH, PAIRS = (3, 224, 224), 1000, 8, 11
@@ -66,7 +66,7 @@ def step_s(model: PositionedViT, images: torch.Tensor) -> float:
 def at_its_best(encoding, images: torch.Tensor) -> tuple[PositionedViT, str]:
     """The model, warm, by the better of its attention paths, and that path's name."""
     model = PositionedViT(DEIT_S, SIZE, OUTPUTS, encoding)
-    draw(model, 0)
+    init_weights(model, 0)
     taken = {}
     for fused in (True, False):
         taken[fused] = min(step_s(choose(model, fused), images) for _ in range(3))

@@ -16,7 +16,7 @@ from trainables.backbones import Model
 from trainables.encodings import KINDS
 from trainables.recipe import FromFile, Recipe
 from trainables.recipe.code_digest import FOLDER, NEVER, CodeDigests
-from trainables.training.loop import begin
+from trainables.training.loop import build_model_with_weights
 
 CODE = """
 import json, sys, tempfile
@@ -75,7 +75,7 @@ def loads(tmp_path_factory) -> tuple[list[Recipe], list[set[str]]]:
     recipes += [Recipe().put(SMALL | {"encoding.kind": kind}) for kind in ALONE]
     recipes += [Recipe().put(DIGITS), Recipe().put(SMALL | {"auxiliary.kind": "drloc"}), by_file(folder)]
     weights = tmp_path_factory.mktemp("weights") / "weights.pt"
-    torch.save(begin(recipes[0], 0).state_dict(), weights)
+    torch.save(build_model_with_weights(recipes[0], 0).state_dict(), weights)
     start = FromFile(str(weights), hashlib.sha256(weights.read_bytes()).hexdigest())
     recipes += [Recipe().put(SMALL | {"init": start})]
     small = {path: value for path, value in SMALL.items() if not path.startswith("model.")}
@@ -87,11 +87,14 @@ def by_file(folder: Path) -> Recipe:
     """A recipe with a teacher, whose weights lie in a file."""
     import torch
 
-    from trainables.training.loop import begin
+    from trainables.training.loop import build_model_with_weights
 
     taught = SMALL | {"model.pool": "distilled"}
     teacher = {"kind": "from_trial", "values": {}}
-    torch.save(begin(Recipe().put(taught | {"teacher": teacher}).teacher_recipe, 0).state_dict(), folder / "t.pt")
+    torch.save(
+        build_model_with_weights(Recipe().put(taught | {"teacher": teacher}).teacher_recipe, 0).state_dict(),
+        folder / "t.pt",
+    )
     sha256 = hashlib.sha256((folder / "t.pt").read_bytes()).hexdigest()
     return Recipe().put(taught | {"teacher": {"kind": "from_file", "path": str(folder / "t.pt"), "sha256": sha256}})
 

@@ -30,14 +30,14 @@ from trainables.recipe.model_torch import build_model
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe import Recipe, Run
 from trainables.training.loop import train
-from trainables.recipe.cost import weigh
+from trainables.recipe.cost import estimate_cost
 
 small = dict(word.split("=") for word in sys.argv[1:])
 beside = {"encoding.kind": "ramp", "encoding.injection.kind": "concat", "encoding.injection.split": 0.25}
 recipe = Recipe().put({**{path: int(value) for path, value in small.items()}, **beside})
 model = build_model(recipe)
 assert model.encoding.ramp.slope.shape == (16,)
-assert sum(value.numel() for value in model.parameters()) == weigh(recipe).parameters
+assert sum(value.numel() for value in model.parameters()) == estimate_cost(recipe).parameters
 assert "trainables/encodings/ramp.py" in CodeDigests()(recipe).files
 with TemporaryDirectory() as folder:
     (measured,) = train(Run(recipe=recipe, seed=0), Path(folder))

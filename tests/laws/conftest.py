@@ -12,7 +12,7 @@ from trainables.backbones import Size, ViT
 from trainables.backbones.vit_torch import PositionedViT
 from trainables.encodings import EncodingSpec, OwnEncoding, injection, irpe, relative
 from trainables.rng_torch import torch_stream
-from trainables.training.init import draw
+from trainables.training.init import init_weights
 
 TOYS = (Path(__file__).parent / "toys.py").read_text()
 
@@ -128,7 +128,7 @@ def make() -> Make:
         encoding: EncodingSpec, pool: str = "avg", seed: int = 0, spread: bool = False, size: Size = SIZE
     ) -> PositionedViT:
         made = PositionedViT(ViT(embed_dim=16, depth=2, num_heads=2, patch_size=4, pool=pool), size, 3, encoding)
-        draw(made, seed)
+        init_weights(made, seed)
         if spread:
             for name, parameter in made.named_parameters():
                 torch.nn.init.normal_(parameter, std=0.3, generator=torch_stream(seed, "spread", name))

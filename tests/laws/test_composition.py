@@ -7,7 +7,7 @@ from trainables.encodings import PEG, Composed, Fourier, Learnable, RelativeBias
 from trainables.encodings.build_torch import build
 from trainables.encodings.encoding_torch import Composition, Grid, Heads, PositionEncoding, Tokens
 from trainables.spec import SpecError
-from trainables.training.init import draw
+from trainables.training.init import init_weights
 
 GRID = Grid(3, 5, prefix=1)
 WIDTHS = Widths(dim=16, heads=2, head_dim=8)
@@ -15,7 +15,7 @@ WIDTHS = Widths(dim=16, heads=2, head_dim=8)
 
 def module(spec, seed=0):
     made = build(spec, WIDTHS, GRID, depth=2)
-    draw(made, seed)
+    init_weights(made, seed)
     return made
 
 

@@ -9,7 +9,7 @@ from trainables.data import RedGreen
 from trainables.encodings import IRPE, PEG, Composed, Learnable
 from trainables.recipe import FromTrial, Recipe
 from trainables.training.checkpoint import write
-from trainables.training.loop import begin
+from trainables.training.loop import build_model_with_weights
 from trainables.training.optimizer import adamw
 from trainables.training.parameters import no_decay
 
@@ -30,7 +30,7 @@ def step(model, spec):
 @pytest.mark.parametrize("form", ["depthwise", "separable"])
 def test_frozen_at_random(form):
     spec = recipe(Composed(parts=(Learnable(), PEG(frozen=True, form=form))))
-    model = begin(spec, seed=1)
+    model = build_model_with_weights(spec, seed=1)
     before = {name: value.clone() for name, value in model.named_parameters()}
     step(model, spec)
     same = {name for name, value in model.named_parameters() if torch.equal(value, before[name])}
@@ -40,11 +40,11 @@ def test_frozen_at_random(form):
 def test_frozen_from_a_learned_start(tmp_path):
     """The parent is the same recipe with a PEG that learns; the child takes its encoding alone."""
     spec = recipe(PEG(frozen=True), init=FromTrial(values={"encoding.frozen": False}, part="encoding"))
-    parent = begin(spec.parent, seed=1)
+    parent = build_model_with_weights(spec.parent, seed=1)
     assert all(value.requires_grad for value in parent.parameters())
     step(parent, spec.parent)
     write(tmp_path / "weights.pt", parent.state_dict())
-    child = begin(spec, 1, tmp_path / "weights.pt")
+    child = build_model_with_weights(spec, 1, tmp_path / "weights.pt")
     learnt = parent.encoding.peg.conv["-1"].weight
     assert torch.equal(child.encoding.peg.conv["-1"].weight, learnt)
     assert not torch.equal(child.blocks[0].attn.qkv.weight, parent.blocks[0].attn.qkv.weight)
@@ -53,7 +53,7 @@ def test_frozen_from_a_learned_start(tmp_path):
 
 
 def test_a_frozen_part_leaves_the_others_learning():
-    spec = recipe(Composed(parts=(PEG(frozen=True), IRPE())), trainable="position")
-    model = begin(spec, seed=1)
+    spec = recipe(Composed(parts=(PEG(frozen=True), IRPE())), trainable="position+head")
+    model = build_model_with_weights(spec, seed=1)
     learning = {name for name, value in model.named_parameters() if value.requires_grad}
-    assert learning == {"encoding.irpe.tables.k"}
+    assert learning == {"encoding.irpe.tables.k", "head.bias", "head.weight"}

@@ -13,7 +13,7 @@ from trainables.encodings.encoding_torch import PositionEncoding
 from trainables.recipe import Recipe
 from trainables.recipe.model_torch import build_model
 from trainables.spec import SpecError
-from trainables.training.init import draw
+from trainables.training.init import init_weights
 from trainables.training.parameters import set_trainable
 
 ARMS = (
@@ -24,7 +24,7 @@ ARMS = (
 
 def arm(encoding, seed=0, **model) -> PositionedViT:
     made = build_model(Recipe(encoding=encoding, model=ViT(**{"depth": 2, **model})))
-    draw(made, seed)
+    init_weights(made, seed)
     return made
 
 
@@ -71,7 +71,7 @@ def test_seeds_and_names_have_streams_of_their_own():
 
 def test_types_begin_at_the_same_point():
     single, double = arm(Fourier()), build_model(Recipe(encoding=Fourier(), model=ViT(depth=2))).double()
-    draw(double, 0)
+    init_weights(double, 0)
     for name, left, right in shared(single, double):
         assert torch.equal(left, right.float()), name
 
@@ -110,7 +110,7 @@ class Silent(PositionEncoding):
 
 def test_a_parameter_that_nobody_starts_is_an_error():
     with pytest.raises(SpecError, match=r"Silent\.init_parameter must set the initial value of parameter 'angle'"):
-        draw(Silent(), 0)
+        init_weights(Silent(), 0)
 
 
 def test_only_position_learns(encoding, make):

@@ -22,7 +22,7 @@ from trainables.encodings.build_torch import build
 from trainables.encodings.encoding_torch import Grid, Heads, Tokens
 from trainables.recipe import Recipe
 from trainables.recipe.model_torch import build_model
-from trainables.training.init import draw
+from trainables.training.init import init_weights
 from trainables.training.parameters import no_decay
 
 GRID, WIDTHS = Grid(14, 11, prefix=1), Widths(16, 2, 8)
@@ -39,7 +39,7 @@ CODES = [
 def code_and_gradients(spec, half, made=None):
     """The code, and the gradients of a random sum of it, with or without bfloat16 around."""
     made = build(spec, WIDTHS, GRID, 2)
-    draw(made, 0)
+    init_weights(made, 0)
     with torch.autocast("cpu", torch.bfloat16, enabled=half):
         code = made.tokens(Tokens(torch.zeros(2, GRID.tokens, 16), GRID), 0).x[0]
     weight = torch.randn(code.shape, generator=torch.Generator().manual_seed(1))
@@ -60,7 +60,7 @@ def test_a_code_under_bfloat16_is_the_code(spec):
 def test_a_code_in_float32_is_that_in_float64(gamma):
     """What bfloat16 did to phases was an error of up to 26 % of the code at gamma 0.1."""
     made = build(Fourier(gamma=gamma), WIDTHS, GRID, 2)
-    draw(made, 0)
+    init_weights(made, 0)
     with torch.autocast("cpu", torch.bfloat16):
         half = made.tokens(Tokens(torch.zeros(2, GRID.tokens, 16), GRID), 0).x
     exact = made.double().tokens(Tokens(torch.zeros(2, GRID.tokens, 16).double(), GRID), 0).x
@@ -83,7 +83,7 @@ def test_the_fixed_sines_are_exact_in_a_model_in_float64():
 @pytest.mark.parametrize("spec", [Rotary(), Rotary(form="mixed"), ALiBi()], ids=str)
 def test_angles_and_biases_are_in_float32_under_bfloat16(spec):
     made = build(spec, WIDTHS, GRID, 2)
-    draw(made, 0)
+    init_weights(made, 0)
     q = torch.randn(2, 2, 2, GRID.tokens, 8, generator=torch.Generator().manual_seed(1))
     plain = made.heads(Heads(q[0], q[1], q[1], None, GRID), 1)
     with torch.autocast("cpu", torch.bfloat16):
@@ -141,7 +141,7 @@ def test_a_shared_code_learns_from_all_its_places():
         for flag in (True, False)
     )
     for model in (shared, separate):
-        draw(model, 0)
+        init_weights(model, 0)
         model.double()
     codes = list(separate.encoding.gabor.children())
     assert len(codes) == 6

@@ -14,7 +14,7 @@ from trainables.encodings.encoding_torch import Grid
 from trainables.encodings.resample_torch import resampled_table
 from trainables.rng_torch import torch_stream
 from trainables.spec import SpecError
-from trainables.training.init import draw
+from trainables.training.init import init_weights
 from trainables.weights.transfer import transferred
 
 OTHER = (3, 28, 16)
@@ -86,7 +86,7 @@ class Staged(Host):
         grids = [Grid(shape.rows, shape.columns, shape.prefix) for shape in shapes]
         stages = zip(shapes, grids, strict=True)
         self.encoding = nn.ModuleList(build(Learnable(), shape.widths, grid, shape.depth) for shape, grid in stages)
-        draw(self, 0)
+        init_weights(self, 0)
 
 
 def test_stages_are_resampled_each_on_its_own_grid():

@@ -28,12 +28,12 @@ from trainables.encodings.declared_torch import Positions
 from trainables.encodings.encoding_torch import Grid, Heads, Tokens, coordinates
 from trainables.encodings.irpe import Clip, Cross, Euclidean, Piecewise, Product, Quantization, buckets
 from trainables.encodings.irpe_torch import bucket_ids
-from trainables.training.init import draw
+from trainables.training.init import init_weights
 
 
 def module(spec: EncodingSpec, grid: Grid):
     made = build(spec, Widths(dim=8, heads=2, head_dim=4), grid, depth=2)
-    draw(made, 0)
+    init_weights(made, 0)
     for name, parameter in made.named_parameters():
         if "table" in name or "keys" in name:
             torch.nn.init.normal_(parameter, generator=torch.Generator().manual_seed(1))
@@ -175,7 +175,7 @@ def test_without_position_the_order_of_patches_is_nothing(seed, heads, pool):
     model = PositionedViT(
         ViT(embed_dim=8, depth=2, num_heads=heads, patch_size=2, pool=pool), (1, 4, 6), 3, NoEncoding()
     )
-    draw(model, seed)
+    init_weights(model, seed)
     model = model.double()
     order = torch.randperm(6, generator=torch.Generator().manual_seed(seed))
     patches = torch.randn(2, 1, 2, 3, 2, 2, dtype=torch.float64)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor, nn
 
 from trainables.encodings import EncodingSpec, ReservedChannels, Shape
@@ -41,9 +43,14 @@ class Host(nn.Module):
         """What each head says of the tokens; where there is one, timm's. Shapes: (B, outputs) each."""
         return (self.forward_head(t.x),)
 
+    def predictions(self, t: Tokens) -> tuple[Tensor, ...]:
+        """The output of each head, computed in float32 or float64 also under autocast. Shapes: (B, outputs) each."""
+        with torch.autocast(t.x.device.type, enabled=False):
+            return self.answers(replace(t, x=residual(t.x)))
+
     def forward(self, images: Tensor) -> Tensor:
-        """The mean of what the heads say. Shapes: (B, channels, height, width) to (B, outputs)."""
-        first, *others = self.answers(self.features(images))
+        """The mean of the outputs of the heads. Shapes: (B, channels, height, width) to (B, outputs)."""
+        first, *others = self.predictions(self.features(images))
         return first if not others else (first + sum(others)) / (1 + len(others))
 
     def forward_features(self, images: Tensor) -> Tensor:
@@ -53,6 +60,14 @@ class Host(nn.Module):
     def forward_intermediates(self, *_: Any, **__: Any) -> Any:
         """Refused: timm's version runs the blocks without their encoding. Raises: LocusError."""
         raise LocusError("forward_intermediates runs blocks without their position; use hooks on model.blocks instead")
+
+
+def residual(x: Tensor) -> Tensor:
+    """Tokens for the residual stream, which is in float32 or float64 whatever autocast computed them in.
+
+    So models with different encodings and pools add up their blocks in one precision.
+    """
+    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def position(encoding: EncodingSpec, shape: Shape) -> Composition:
@@ -73,5 +88,5 @@ def positions(encoding: EncodingSpec, shapes: tuple[Shape, ...]) -> nn.ModuleLis
 
 def on_map(encoding: PositionEncoding, x: Tensor, block: int, cache: Cache) -> Tensor:
     """A map of tokens as an encoding changes it before a block. Shapes: (B, R, C, D) to (B, R, C, D or more)."""
-    t = encoding.tokens(Tokens(x.flatten(1, 2), Grid(x.shape[1], x.shape[2]), cache=cache), block)
-    return t.x.reshape(len(t.x), t.grid.rows, t.grid.columns, -1)
+    t = encoding.tokens(Tokens(residual(x).flatten(1, 2), Grid(x.shape[1], x.shape[2]), cache=cache), block)
+    return residual(t.x).reshape(len(t.x), t.grid.rows, t.grid.columns, -1)

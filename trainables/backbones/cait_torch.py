@@ -8,7 +8,7 @@ from timm.models.cait import Cait
 from torch import Tensor
 
 from trainables.backbones.backbone import Size
-from trainables.backbones.backbone_torch import Host, position
+from trainables.backbones.backbone_torch import Host, position, residual
 from trainables.backbones.cait import CaiT
 from trainables.backbones.initial_torch import timm_init, trunc_normal
 from trainables.encodings import EncodingSpec
@@ -46,7 +46,7 @@ class PositionedCaiT(Host, Cait):  # type: ignore[misc]
     def features(self, images: Tensor) -> Tokens:
         """The class token and the patches after the last norm. Shapes: to (B, 1 + P, D)."""
         rows, columns = self.patch_embed.grid_size
-        t = self.encoding.tokens(Tokens(self.patch_embed(images), Grid(rows, columns)), 0)
+        t = self.encoding.tokens(Tokens(residual(self.patch_embed(images)), Grid(rows, columns)), 0)
         x, token = self.blocks(t.x), self.cls_token.expand(len(t.x), -1, -1)
         for block in self.blocks_token_only:
             token = block(x, token)

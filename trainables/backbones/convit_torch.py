@@ -10,7 +10,7 @@ from timm.models.convit import ConVit
 from torch import Tensor
 
 from trainables.backbones.backbone import Size
-from trainables.backbones.backbone_torch import Host, position
+from trainables.backbones.backbone_torch import Host, position, residual
 from trainables.backbones.convit import ConViT
 from trainables.backbones.initial_torch import timm_init, trunc_normal
 from trainables.encodings import EncodingSpec
@@ -48,7 +48,7 @@ class PositionedConViT(Host, ConVit):  # type: ignore[misc]
     def features(self, images: Tensor) -> Tokens:
         """The class token and the patches after the last norm. Shapes: to (B, 1 + P, D)."""
         rows, columns = self.patch_embed.grid_size
-        x = self.encoding.tokens(Tokens(self.patch_embed(images), Grid(rows, columns)), 0).x
+        x = self.encoding.tokens(Tokens(residual(self.patch_embed(images)), Grid(rows, columns)), 0).x
         for number, block in enumerate(self.blocks):
             if number == self.local_up_to_layer:
                 x = torch.cat([self.cls_token.expand(len(x), -1, -1), x], dim=1)

@@ -10,7 +10,7 @@ from timm.models.pvt_v2 import PyramidVisionTransformerV2
 from torch import Tensor
 
 from trainables.backbones.backbone import Size
-from trainables.backbones.backbone_torch import Host, positions
+from trainables.backbones.backbone_torch import Host, positions, residual
 from trainables.backbones.initial_torch import pyramid_init
 from trainables.backbones.pvt_v2 import PVTv2
 from trainables.encodings import EncodingSpec
@@ -43,10 +43,10 @@ class PositionedPVTv2(Host, PyramidVisionTransformerV2):  # type: ignore[misc]
             if stage.downsample is not None:
                 x = stage.downsample(x.permute(0, 3, 1, 2).contiguous())
             side = (x.shape[1], x.shape[2])
-            t = Tokens(x.flatten(1, 2), Grid(*side))
+            t = Tokens(residual(x).flatten(1, 2), Grid(*side))
             for number, block in enumerate(stage.blocks):
                 t = encoding.tokens(t, number)
-                t = replace(t, x=block(t.x, side))
+                t = replace(t, x=block(residual(t.x), side))
             t = replace(t, x=stage.norm(t.x))
             x = t.x.reshape(len(t.x), *side, -1)
         return t

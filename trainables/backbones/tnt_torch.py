@@ -7,7 +7,7 @@ from timm.models import tnt as timm_tnt
 from torch import Tensor, nn
 
 from trainables.backbones.backbone import Size
-from trainables.backbones.backbone_torch import Host, position
+from trainables.backbones.backbone_torch import Host, position, residual
 from trainables.backbones.initial_torch import timm_init, trunc_normal
 from trainables.backbones.tnt import TNT
 from trainables.encodings import EncodingSpec
@@ -49,8 +49,8 @@ class PositionedTNT(Host, timm_tnt.TNT):  # type: ignore[misc]
 
     def features(self, images: Tensor) -> Tokens:
         """The class token and the patches after the last norm. Shapes: to (B, 1 + P, D)."""
-        pixels = self.pixel_embed(images, self.pixel_pos)
-        x = self.norm2_proj(self.proj(self.norm1_proj(pixels.reshape(len(images), self.num_patches, -1))))
+        pixels = residual(self.pixel_embed(images, self.pixel_pos))
+        x = residual(self.norm2_proj(self.proj(self.norm1_proj(pixels.reshape(len(images), self.num_patches, -1)))))
         x = torch.cat([self.cls_token.expand(len(x), -1, -1), x], dim=1)
         rows, columns = self.pixel_embed.grid_size
         t = self.encoding.tokens(Tokens(x, Grid(rows, columns, 1)), 0)

@@ -10,7 +10,7 @@ from timm.models import twins as timm_twins
 from torch import Tensor, nn
 
 from trainables.backbones.backbone import Size
-from trainables.backbones.backbone_torch import Host, positions
+from trainables.backbones.backbone_torch import Host, positions, residual
 from trainables.backbones.initial_torch import pyramid_init
 from trainables.backbones.twins import Twins
 from trainables.encodings import EncodingSpec
@@ -46,12 +46,13 @@ class PositionedTwins(Host, timm_twins.Twins):  # type: ignore[misc]
         x = images
         for stage, (embed, blocks) in enumerate(zip(self.patch_embeds, self.blocks, strict=True)):
             tokens, side = embed(x)
-            t = Tokens(tokens, Grid(*side))
+            t = Tokens(residual(tokens), Grid(*side))
             for number, block in enumerate(blocks):
                 t = self.encoding[stage].tokens(t, number)
-                t = replace(t, x=block(t.x, side))
+                t = replace(t, x=block(residual(t.x), side))
                 if number == 0 and self.pos_block:
-                    t = replace(t, x=self.pos_block[stage](t.x, side))
+                    with torch.autocast(t.x.device.type, enabled=False):  # it adds the tokens in its own precision
+                        t = replace(t, x=self.pos_block[stage](t.x, side))
             x = t.x.reshape(len(t.x), *side, -1).permute(0, 3, 1, 2).contiguous()
         return replace(t, x=self.norm(t.x))
 

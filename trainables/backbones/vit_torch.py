@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, scaled_dot_product_attention
 
 from trainables.backbones.backbone import Size
-from trainables.backbones.backbone_torch import Host, position
+from trainables.backbones.backbone_torch import Host, position, residual
 from trainables.backbones.initial_torch import timm_init
 from trainables.backbones.vit import ViT
 from trainables.encodings import EncodingSpec, ReservedChannels
@@ -75,6 +75,7 @@ class Block(timm_vit.Block):  # type: ignore[misc]
 
     def forward(self, t: Tokens, encoding: PositionEncoding, block: int) -> Tokens:
         t = encoding.tokens(t, block)
+        t = replace(t, x=residual(t.x))
         qk_input = None if t.qk_input is None else self.norm1(t.x + t.qk_input)
         x = t.x + self.attn(replace(t, x=self.norm1(t.x), qk_input=qk_input), encoding, block)
         return replace(t, x=x + self.mlp(self.norm2(x)), qk_input=None)
@@ -143,7 +144,7 @@ class PositionedViT(Host, timm_vit.VisionTransformer):  # type: ignore[misc]
 
     def features(self, images: Tensor) -> Tokens:
         """The tokens after the last block and norm, on the grid they end on. Shapes: to (B, N, D)."""
-        x = self.patch_embed(images)
+        x = residual(self.patch_embed(images))
         prefix = [token.expand(len(x), -1, -1) for token in (self.cls_token, self.dist_token) if token is not None]
         if prefix or not self.encoding.parts:
             x = torch.cat([*prefix, x], dim=1)  # without prefix a copy, which timm makes only where it has no table
@@ -158,5 +159,5 @@ class PositionedViT(Host, timm_vit.VisionTransformer):  # type: ignore[misc]
         return (first,) if self.head_dist is None else (first, self.head_dist(t.x[:, 1]))
 
     def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
-        """Starts the backbone's parameters as timm does (`trainables.initial.draw`)."""
+        """Starts the backbone's parameters as timm does (`trainables.training.init.init_weights`)."""
         timm_init(self, name, value, stream)

@@ -7,7 +7,7 @@ from timm.models import volo as timm_volo
 from torch import Tensor
 
 from trainables.backbones.backbone import Size
-from trainables.backbones.backbone_torch import Host, on_map, position
+from trainables.backbones.backbone_torch import Host, on_map, position, residual
 from trainables.backbones.initial_torch import timm_init, trunc_normal
 from trainables.backbones.volo import VOLO
 from trainables.encodings import EncodingSpec
@@ -48,7 +48,7 @@ class PositionedVOLO(Host, timm_volo.VOLO):  # type: ignore[misc]
     def features(self, images: Tensor) -> Tokens:
         """The class token and the patches after the last norm. Shapes: to (B, 1 + P, D)."""
         outlookers, downsample, *stages = self.network
-        x = downsample(outlookers(self.patch_embed(images).permute(0, 2, 3, 1)))
+        x = downsample(outlookers(residual(self.patch_embed(images)).permute(0, 2, 3, 1)))
         x = on_map(self.encoding, x, 0, {})
         for stage in stages:
             x = stage(x)

@@ -48,7 +48,7 @@ class DatasetSpec(Spec):
 
     @property
     def label(self) -> str:
-        """The name of the data set, and of its task where it has several."""
+        """The name of the task where the data set has several, else of the data set."""
         return self.kind
 
     @property

@@ -92,7 +92,7 @@ class RedGreen(DatasetSpec):
 
     @property
     def label(self) -> str:
-        return f"{self.kind}/{self.task}"
+        return self.task
 
     @property
     def outputs(self) -> int:

@@ -115,7 +115,8 @@ def _numbers(spec: RedGreen, scene: Scene) -> NDArray[np.int64]:
 
     def number(one: Scene) -> NDArray[np.int64]:
         rows_columns = np.concatenate([one.green, one.red], axis=1)
-        return rows_columns @ np.array([side**3, side**2, side, 1])
+        numbers: NDArray[np.int64] = rows_columns @ np.array([side**3, side**2, side, 1])
+        return numbers
 
     if spec.task != "direction":
         return number(scene)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import threading
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ from trainables.recipe import Run
 from trainables.recipe.outcome import Diverged, Measurement
 
 if TYPE_CHECKING:
-    from trainables.training.distributed import Team
+    from trainables.training.distributed import DataParallel
 
 Report = Callable[[dict[str, Any]], None]
 Said = Measurement | Diverged
@@ -38,16 +38,43 @@ START_TRIES = 10
 
 def work(job: Job, report: Report) -> None:
     """Trains a job to its end in this process, reporting epoch by epoch. Raises: WorkError."""
-    from trainables.training.distributed import SOLO
+    from trainables.training.distributed import SINGLE
 
     def say(said: Said) -> bool:
         report(message(job.run, said, job))
         return True
 
     def loop() -> None:
-        _train(job, job.device, SOLO, say)
+        _train(job, job.device, SINGLE, say)
 
-    TorchTrainer(loop, scaling_config=ray.train.ScalingConfig(num_workers=0)).fit()
+    with without_launcher():
+        TorchTrainer(loop, scaling_config=ray.train.ScalingConfig(num_workers=0)).fit()
+
+
+LAUNCHER = (
+    "RANK",
+    "LOCAL_RANK",
+    "GROUP_RANK",
+    "NODE_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+)
+"""What torchrun and Slurm scripts set for the processes of a group; Ray's local mode joins the group that they name."""
+
+
+@contextmanager
+def without_launcher() -> Iterator[None]:
+    """Takes the variables of a launcher out of the environment, and restores them.
+
+    Otherwise a run in this process would wait for workers that never come.
+    """
+    before = {name: os.environ.pop(name) for name in LAUNCHER if name in os.environ}
+    try:
+        yield
+    finally:
+        os.environ.update(before)
 
 
 class Group:
@@ -111,11 +138,12 @@ def _member(job: Job, bridge: Any) -> None:
     import torch
     from torch.nn.parallel import DistributedDataParallel
 
-    from trainables.training.distributed import SOLO, Team
+    from trainables.training.distributed import SINGLE, DataParallel
 
     context = ray.train.get_context()
     rank, size = context.get_world_rank(), context.get_world_size()
-    team = Team(rank=rank, size=size, wrap=DistributedDataParallel) if size > 1 else SOLO
+    wrap = partial(DistributedDataParallel, broadcast_buffers=False)  # batch norms synchronize themselves
+    team = DataParallel(rank, size, wrap) if size > 1 else SINGLE
     device = str(get_device()) if job.device.startswith("cuda") else job.device
 
     def say(said: Said) -> bool:
@@ -128,21 +156,24 @@ def _member(job: Job, bridge: Any) -> None:
     _train(job, device, team, say)
 
 
-def _train(job: Job, device: str, team: Team, say: Callable[[Said], bool]) -> None:
+def _train(job: Job, device: str, team: DataParallel, say: Callable[[Said], bool]) -> None:
     """Trains while `say` says to go on; closed in any case, so that the checkpoint is written."""
-    import torch
-
     from trainables.training.loop import train
+    from trainables.training.runtime import release_memory, runtime
 
-    torch.set_num_threads(job.threads)
     parents = {use: Path(file) for use, file in job.parents.items()}
     try:
-        with closing(train(job.run, Path(job.folder), device, parents=parents, team=team)) as epochs:
+        with (
+            runtime(job.threads, job.run.recipe.optimizer.precision),
+            closing(train(job.run, Path(job.folder), device, parents=parents, team=team)) as epochs,
+        ):
             for said in epochs:
                 if not say(said):
                     return
     except Exception as error:
         raise WorkError(sentence(error)) from error
+    finally:
+        release_memory()
 
 
 def message(run: Run, said: Said, job: Job) -> dict[str, Any]:
@@ -160,17 +191,13 @@ def message(run: Run, said: Said, job: Job) -> dict[str, Any]:
 
 
 def environment(job: Job) -> dict[str, Any]:
-    """Where a run trained: recorded, shown where mixed, never deciding."""
-    import timm
-    import torch
+    """Where and how a run trained, called while it trains: recorded, shown where it is mixed, no part of a key."""
+    from trainables.training.checkpoint import recorded_sources
+    from trainables.training.runtime import environment as environment_of
 
     return {
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "timm": timm.__version__,
-        "device": torch.cuda.get_device_name() if job.device.startswith("cuda") else "cpu",
-        "machine": platform.machine(),
-        "threads": job.threads,
+        **environment_of(job.device),
         "workers": job.workers,
         "commit": os.environ.get("LOCUS_COMMIT", ""),
+        **recorded_sources(Path(job.folder)),
     }

@@ -1,19 +1,22 @@
-"""How heavy a run is: parameters and memory by arithmetic alone, for the plan; neither torch nor timm is needed."""
+"""The cost of a run by arithmetic alone, for the plan: parameters and memory; neither torch nor timm is needed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trainables.encodings import ReservedChannels
+from trainables.backbones import VOLO
+from trainables.encodings import PEG, ReservedChannels, parts_of
+from trainables.recipe.evaluation import eval_batch, eval_bytes, number_bytes
 from trainables.recipe.recipe import Recipe
+from trainables.spec import SpecError
 
 PROCESS_BYTES = 800 * 2**20
 """What a worker holds before it trains: Python, torch, timm (measured on a CPU: 0.7 GiB after the imports)."""
 
 
 @dataclass(frozen=True)
-class Weight:
-    """Parameters of a model, those of them that learn, and the memory of its training.
+class Cost:
+    """Parameters of a training, those of them that learn, and its memory. The MLP of an auxiliary loss counts.
 
     Units: bytes, within a factor of about 1.5.
     """
@@ -23,22 +26,34 @@ class Weight:
     memory_bytes: int
 
 
-def weigh(recipe: Recipe) -> Weight:
-    """The weight of a recipe's run. An encoding of one's own that does not count its parameters counts for nothing.
+def estimate_cost(recipe: Recipe) -> Cost:
+    """The cost of a recipe's run. An encoding of one's own that does not count its parameters counts as zero.
 
     Memory: the process, the data as bytes, each parameter four times (value, gradient, two moments), and the
-    activations that one batch keeps for its gradient.
+    activations of one batch: those that training keeps for the gradient, or those of an evaluation, at the images' own
+    size or at a test size, whichever is largest.
     """
     backbone = backbone_parameters(recipe)
-    parameters = backbone + position_parameters(recipe)
-    learnt = sum(recipe.encoding.trainable_parameters(shape) for shape in recipe.shapes) + (
-        backbone if recipe.trainable == "all" else 0
-    )
-    number = 8 if recipe.optimizer.precision == "float64" else 4
+    auxiliary = recipe.auxiliary.parameters(recipe.shapes[-1].widths.dim)
+    parameters = backbone + position_parameters(recipe) + auxiliary
+    frozen = {"all": 0, "position": backbone, "position+head": backbone - head_parameters(recipe)}[recipe.trainable]
+    learnt = sum(recipe.encoding.trainable_parameters(shape) for shape in recipe.shapes) + backbone - frozen + auxiliary
     channels, rows, columns = recipe.data.size
     images = (recipe.data.train_size + recipe.data.val_size + recipe.data.test_size) * channels * rows * columns
-    kept = recipe.optimizer.batch_size * recipe.model.saved_activations(recipe.data.size, recipe.encoding.saved_pairs)
-    return Weight(parameters, learnt, PROCESS_BYTES + images + number * (4 * parameters + kept))
+    number = number_bytes(recipe)
+    kept = (
+        number
+        * recipe.optimizer.batch_size
+        * recipe.model.saved_activations(recipe.data.size, recipe.encoding.saved_pairs)
+    )
+    evaluated = max(_evaluation_bytes(recipe, side) for side in (None, *recipe.test_sizes))
+    return Cost(parameters, learnt, PROCESS_BYTES + images + 4 * number * parameters + max(kept, evaluated))
+
+
+def _evaluation_bytes(recipe: Recipe, side: int | None) -> int:
+    """The activations of an evaluation at a size of images."""
+    largest = max(recipe.data.val_size if side is None else 0, recipe.data.test_size)
+    return min(eval_batch(recipe, side), largest) * eval_bytes(recipe, side)
 
 
 def position_parameters(recipe: Recipe) -> int:
@@ -48,5 +63,34 @@ def position_parameters(recipe: Recipe) -> int:
 
 def backbone_parameters(recipe: Recipe) -> int:
     """The parameters of the backbone without its encoding, and without the channels that position takes."""
-    reserved = sum((recipe.encoding.reserved(shape.widths) for shape in recipe.shapes), ReservedChannels())
-    return recipe.model.parameters(recipe.data.size, recipe.data.outputs, reserved)
+    return recipe.model.parameters(recipe.data.size, recipe.data.outputs, _takes(recipe))
+
+
+def head_parameters(recipe: Recipe) -> int:
+    """The parameters of the backbone's heads: all that it has because of its outputs."""
+    return backbone_parameters(recipe) - recipe.model.parameters(recipe.data.size, 0, _takes(recipe))
+
+
+def _takes(recipe: Recipe) -> ReservedChannels:
+    return sum((recipe.encoding.reserved(shape.widths) for shape in recipe.shapes), ReservedChannels())
+
+
+def normalizes_batches(recipe: Recipe) -> bool:
+    """Whether a batch norm learns: VOLO's stem has one, and so have stacks of PEGs."""
+    stacks = (part for part in parts_of(recipe.encoding) if isinstance(part, PEG) and part.form.endswith("stack"))
+    return (isinstance(recipe.model, VOLO) and recipe.trainable == "all") or any(not part.frozen for part in stacks)
+
+
+def check_workers(recipe: Recipe, workers: int, device: str) -> None:
+    """Refuses several workers on CPUs where a batch norm learns, in a recipe or in those that it needs.
+
+    Raises: SpecError. Each worker would normalize its own share of a batch, which gives other numbers under one key;
+    torch synchronizes batch norms on GPUs only.
+    """
+    if workers < 2 or device.startswith("cuda"):
+        return
+    if normalizes_batches(recipe):
+        kind = f"{recipe.model.kind} with {recipe.encoding.label}"
+        raise SpecError(f"workers must be 0 or 1 on CPUs where a model has batch norms ({kind}), got {workers}")
+    for parent in recipe.parents.values():
+        check_workers(parent, workers, device)

@@ -1,4 +1,4 @@
-"""Where a training begins: fresh, with the weights of another recipe's run, from a file, or from timm's own weights."""
+"""The initial weights of a training: drawn from the seed, of another recipe's run, from a file, or from timm."""
 
 from __future__ import annotations
 
@@ -16,29 +16,35 @@ _PART = "encoding, backbone or all"
 Use = Literal["init", "teacher"]
 """What a run needs the weights of another one for."""
 SHA256 = "the 64 hex digits of the file's SHA-256 (sha256sum FILE)"
-FilePath = Annotated[str, AfterValidator(os.path.abspath), WHERE]
-"""Where a file lies: seen from the working folder it is given in, so that a worker elsewhere finds it."""
+
+
+def _absolute(path: str) -> str:
+    return os.path.abspath(os.path.expanduser(path))
+
+
+FilePath = Annotated[str, AfterValidator(_absolute), WHERE]
+"""Where a file lies: relative to the working folder in which it is given, so that a worker elsewhere finds it."""
 
 
 def known_by_content(value: Any) -> Any:
-    """Where a file is given without its digest, the complaint says it."""
-    if isinstance(value, dict) and "sha256" not in value and os.path.isfile(str(value.get("path"))):
-        with open(value["path"], "rb") as file:
+    """Refuses a file without its checksum; the message says the checksum."""
+    if isinstance(value, dict) and "sha256" not in value and os.path.isfile(_absolute(str(value.get("path")))):
+        with open(_absolute(value["path"]), "rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
         require(False, "sha256", f"given ({found} is that of {value['path']})", None)
     return value
 
 
 class Fresh(Spec):
-    """Begin with weights drawn from the run's seed."""
+    """Initial weights drawn from the run's seed."""
 
     kind: Literal["fresh"] = Field(default="fresh", init=False)
 
 
 class FromTrial(Spec):
-    """Begin with the weights of another recipe's run at the same seed.
+    """The weights of another recipe's run at the same seed.
 
-    `values` names only what the parent differs in, and is put on the child's own recipe. `part`: which weights to take.
+    `values` names only what the parent differs in, and is put on the child's own recipe. `part`: which weights to load.
     """
 
     kind: Literal["from_trial"] = Field(default="from_trial", init=False)
@@ -47,9 +53,9 @@ class FromTrial(Spec):
 
 
 class FromFile(Spec):
-    """Begin with the weights of a file: a state dict of this model or of timm's, as torch or safetensors wrote it.
+    """The weights of a file: a state dict of this model or of timm's, as torch or safetensors wrote it.
 
-    The file is known by its content; where it lies is no part of a run's key. `part`: which weights to take.
+    The file is identified by its content; where it lies is no part of a run's key. `part`: which weights to load.
     """
 
     kind: Literal["from_file"] = Field(default="from_file", init=False)
@@ -61,13 +67,20 @@ class FromFile(Spec):
 
 
 class FromTimm(Spec):
-    """Begin with weights that timm fetches, which needs a network or timm's cache. `part`: which weights to take."""
+    """Weights that timm fetches, which needs a network or timm's cache. `part`: which weights to load.
+
+    `sha256`: the checksum of the state dict, which every run records (`init_sha256` of its environment). Where it is
+    given, weights with another one are refused.
+    """
 
     kind: Literal["from_timm"] = Field(default="from_timm", init=False)
     name: str = Field(
         min_length=1, description="the name of a model with weights in timm (deit_tiny_patch16_224.fb_in1k)"
     )
     part: Part = Field(default="all", description=_PART)
+    sha256: str | None = Field(
+        default=None, pattern="^[0-9a-f]{64}$", description="the 64 hex digits of a run's init_sha256, or null"
+    )
 
 
 Init = Annotated[Fresh | FromTrial | FromFile | FromTimm, Field(discriminator="kind")]

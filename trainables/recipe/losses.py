@@ -6,13 +6,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from trainables.backbones.counts import linear
 from trainables.encodings import Values
 from trainables.recipe.init_from import SHA256, FilePath, known_by_content
 from trainables.spec import Spec
 
 
 class NoTeacher(Spec):
-    """Nobody but the labels."""
+    """No teacher: the labels alone."""
 
     kind: Literal["none"] = Field(default="none", init=False)
 
@@ -20,7 +21,7 @@ class NoTeacher(Spec):
 class TaughtByTrial(Spec):
     """Hard distillation from another recipe's run at the same seed: its most likely class is a second label.
 
-    `values` names only what the teacher differs in, and is put on the pupil's own recipe: read out at its class token,
+    `values` names only what the teacher differs in, and is put on the student's own recipe: with its class token as pool,
     all of it learning, without init, teacher, auxiliary loss and test sizes.
     Source: DeiT 3 (hard distillation); CPVT 4.5. Differs: the teacher sees the images without augmentation.
     """
@@ -30,7 +31,7 @@ class TaughtByTrial(Spec):
 
 
 class TaughtByFile(Spec):
-    """Hard distillation from a file of weights. `values`: what the teacher's recipe differs in from the pupil's.
+    """Hard distillation from a file of weights. `values`: what the teacher's recipe differs in from the student's.
 
     Source: as `TaughtByTrial`. Differs: as there.
     """
@@ -47,17 +48,21 @@ Teacher = Annotated[NoTeacher | TaughtByTrial | TaughtByFile, Field(discriminato
 
 
 class NoAuxiliary(Spec):
-    """Nothing but the task."""
+    """No auxiliary loss: the task alone."""
 
     kind: Literal["none"] = Field(default="none", init=False)
 
+    def parameters(self, dim: int) -> int:
+        """None."""
+        return 0
+
 
 class DRLoc(Spec):
-    """Dense relative localisation: an MLP tells the offset of two patches from their last tokens.
+    """Dense relative localization: an MLP predicts the offset of two patches from their last tokens.
 
     `pairs` of patches are drawn for each image; the L1 error of their absolute offsets joins the loss, times `weight`.
     Units: `offsets` in `unit`s of the grid's sides, or in `patches`.
-    Source: Liu et al. 2021, as the thesis' rival (table 7). Differs: nothing; the published code leaves offsets in
+    Source: Liu et al. 2021, which the thesis compares with (table 7). Differs: nothing; the published code leaves offsets in
     patches, and lets the weight warm up and fade.
     """
 
@@ -66,6 +71,10 @@ class DRLoc(Spec):
     weight: float = Field(default=0.1, gt=0, description="a positive weight in the loss")
     hidden: int = Field(default=512, gt=0, description="a positive width of the MLP")
     offsets: Literal["unit", "patches"] = Field(default="unit", description="unit (of the grid's sides) or patches")
+
+    def parameters(self, dim: int) -> int:
+        """The parameters of the MLP for tokens of a width."""
+        return linear(2 * dim, self.hidden) + linear(self.hidden, self.hidden) + linear(self.hidden, 2)
 
 
 Auxiliary = Annotated[NoAuxiliary | DRLoc, Field(discriminator="kind")]

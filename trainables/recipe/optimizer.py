@@ -15,6 +15,8 @@ class AdamW(Spec):
     Units: `lr` at its highest; `warmup` is a share of all steps; `clip_grad` bounds the gradient's norm.
     `schedule`: `one_cycle` rises and falls along cosines; `cosine` rises in a line and falls along a cosine;
     `constant` stays, without warm-up.
+    `precision`: `tf32` is float32 whose products a GPU computes with fewer digits, faster; `float32` computes all in
+    full. `bfloat16` computes blocks in bfloat16 (autocast), the sum over blocks, heads and loss in float32.
     """
 
     kind: Literal["adamw"] = Field(default="adamw", init=False)
@@ -27,6 +29,6 @@ class AdamW(Spec):
     )
     warmup: float = Field(default=0.3, ge=0, lt=1, description="a share of all steps, 0 <= warmup < 1")
     clip_grad: float | None = Field(default=1.0, gt=0, description="a positive norm, or null")
-    precision: Literal["float32", "float64", "bfloat16"] = Field(
-        default="float32", description="float32, float64 or bfloat16"
+    precision: Literal["float32", "float64", "bfloat16", "tf32"] = Field(
+        default="float32", description="float32, tf32, bfloat16 or float64"
     )

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from trainables.backbones import Model, Size, ViT
-from trainables.data import Data, RedGreen
+from trainables.data import Data, MeanStd, RedGreen
 from trainables.encodings import Encoding, NoEncoding, OwnEncoding, ReservedChannels, Shape, canonical, parts_of
 from trainables.recipe.init_from import Fresh, FromFile, FromTimm, FromTrial, Init, Use
 from trainables.recipe.losses import Auxiliary, NoAuxiliary, NoTeacher, TaughtByFile, TaughtByTrial, Teacher
@@ -29,7 +29,8 @@ def _sides(sides: tuple[int, ...]) -> tuple[int, ...]:
 class Recipe(Spec):
     """Everything that decides a training, apart from its seed.
 
-    `test_sizes`: further sides of images, in pixels, at which the trained model is tested, too, without training for them.
+    `trainable`: what learns; the rest keeps the weights of `init`. `test_sizes`: further sides of images, in pixels, at
+    which the trained model is tested, without training for them.
     """
 
     data: Data = RedGreen()
@@ -37,8 +38,8 @@ class Recipe(Spec):
     encoding: Annotated[Encoding, AfterValidator(canonical)] = NoEncoding()
     optimizer: AdamW = AdamW()
     init: Init = Fresh()
-    trainable: Literal["all", "position"] = Field(
-        default="all", description="'all' or 'position' (the encoding's parameters only)"
+    trainable: Literal["all", "position", "position+head"] = Field(
+        default="all", description="'all', 'position' (the encoding's parameters only) or 'position+head'"
     )
     teacher: Teacher = NoTeacher()
     auxiliary: Auxiliary = NoAuxiliary()
@@ -60,27 +61,48 @@ class Recipe(Spec):
         return self
 
     @model_validator(mode="after")
-    def _begins(self) -> Recipe:
-        """Complains where the training cannot begin as it should."""
+    def _check_frozen(self) -> Recipe:
+        """What does not learn must come from somewhere: a backbone or a head drawn at random stays at chance."""
+        if self.trainable == "position":
+            loaded = not isinstance(self.init, Fresh) and self.init.part != "encoding"
+            must = "'all' or 'position+head' where init gives no weights of the backbone"
+            require(loaded, "trainable", must, self.trainable)
+            parent = self.parent
+            if parent is not None:
+                mine, theirs = self.data.outputs, parent.data.outputs
+                must = f"'all' or 'position+head' where the parent's head has {theirs} outputs, not {mine}"
+                require(mine == theirs, "trainable", must, self.trainable)
+        return self
+
+    @model_validator(mode="after")
+    def _check_normalize(self) -> Recipe:
+        if self.data.normalize == "timm":
+            must = "auto, none, or a mean and a std where the weights of the backbone do not come from timm"
+            require(self.normalize is not None, "data.normalize", must, "timm")
+        return self
+
+    @model_validator(mode="after")
+    def _check_init(self) -> Recipe:
+        """Pretrained weights need a backbone of full width; a parent's recipe must be legal."""
         if isinstance(self.init, FromFile | FromTimm) and self.init.part != "encoding":
             whole = all(self.encoding.reserved(shape.widths) == ReservedChannels() for shape in self.shapes)
             must = "fresh or from_trial where position takes channels, which replaces layers"
             require(whole, "init.kind", must, self.init.kind)
         if isinstance(self.init, FromTrial):
-            self.parent  # noqa: B018 (it must build)
+            self.parent  # noqa: B018 (raises where it is not legal)
         return self
 
     @model_validator(mode="after")
-    def _ends(self) -> Recipe:
-        """Complains of sizes at which the model cannot be tested."""
+    def _check_test_sizes(self) -> Recipe:
+        """The model must be able to stand on the grids of the test sizes."""
         for side in self.test_sizes:
             others = f"sides other than the training's own {self.data.size[1:]}"
             require(self.size_at(side) != self.data.size, "test_sizes", others, side)
         return self
 
     @model_validator(mode="after")
-    def _is_taught(self) -> Recipe:
-        """Complains where the teacher and the pupil do not go together."""
+    def _check_teacher(self) -> Recipe:
+        """A teacher needs a distilled model, classes, and the student's images."""
         alone, kind = isinstance(self.teacher, NoTeacher), self.teacher.kind
         distilled = isinstance(self.model, ViT) and self.model.pool == "distilled"
         require(distilled or alone, "teacher", "none where model is not a vit with pool distilled", kind)
@@ -110,14 +132,14 @@ class Recipe(Spec):
 
     @property
     def parent(self) -> Recipe | None:
-        """The recipe whose weights this one begins with, or None."""
+        """The recipe whose weights this one starts from, or None. All of it learns, unless `init.values` says otherwise."""
         if not isinstance(self.init, FromTrial):
             return None
-        return self._other("init", {"init": Fresh(), "test_sizes": [], **self.init.values})
+        return self._other("init", {"init": Fresh(), "trainable": "all", "test_sizes": [], **self.init.values})
 
     @property
     def teacher_recipe(self) -> Recipe | None:
-        """The recipe of the teacher, or None: this one, read out at its class token, whole and by its labels alone."""
+        """The recipe of the teacher, or None: this one with its class token as pool, trained whole and by its labels."""
         if isinstance(self.teacher, NoTeacher):
             return None
         plain = {
@@ -140,7 +162,7 @@ class Recipe(Spec):
 
     @property
     def parents(self) -> dict[Use, Recipe]:
-        """The recipes that are trained before this one, by what for."""
+        """The recipes that are trained before this one, by what this one needs them for."""
         taught = self.teacher_recipe if isinstance(self.teacher, TaughtByTrial) else None
         found: dict[Use, Recipe | None] = {"init": self.parent, "teacher": taught}
         return {use: recipe for use, recipe in found.items() if recipe is not None}
@@ -150,17 +172,40 @@ class Recipe(Spec):
         """The paths of the files of weights that this one needs."""
         return tuple(one.path for one in (self.init, self.teacher) if isinstance(one, FromFile | TaughtByFile))
 
+    @property
+    def normalize(self) -> MeanStd | FromTimm | None:
+        """What is done to pixels from 0 to 1: a mean and a std, those of timm's weights, or nothing.
+
+        A child of another trial sees pixels as its parent did, where it starts from the parent's backbone.
+        """
+        given = self.data.normalize
+        if isinstance(given, MeanStd):
+            return given
+        if given == "none" or isinstance(self.init, Fresh | FromFile) or self.init.part == "encoding":
+            return None
+        if isinstance(self.init, FromTimm):
+            return self.init
+        return None if self.parent is None else self.parent.normalize
+
     def identity(self) -> Any:
-        """As every spec's; a parent is what it resolves to, however its values were written."""
+        """As every spec's; a parent is what it resolves to, however its values were written; so is `normalize`."""
         said = super().identity()
-        for name in ("teacher", "auxiliary"):  # came later: unsaid where there is none, so that keys stay
+        said["data"].pop("normalize", None)
+        if self.normalize is not None:
+            said["data"]["normalize"] = self.normalize.identity()
+        for name in (
+            "teacher",
+            "auxiliary",
+        ):  # left out where there is none, as before there were any, so that keys stay
             if said[name] == {"kind": "none"}:
                 del said[name]
         if self.parent is not None:
             said["init"]["values"] = self.parent.identity()
         if self.teacher_recipe is not None:
             taught = self.teacher_recipe.identity()
-            trained = isinstance(self.teacher, TaughtByTrial)  # a file's weights are there, however they were learnt
+            trained = isinstance(
+                self.teacher, TaughtByTrial
+            )  # of a file's weights it does not matter how they were trained
             shaping = {"data", "model", "encoding"}
             said["teacher"]["values"] = {name: taught[name] for name in taught if trained or name in shaping}
         return said
@@ -178,7 +223,7 @@ class Run(Spec):
 
     @cached_property
     def key(self) -> str:
-        """16 hex digits that name the question: the recipe's identity, the seed, the data's fingerprint, the parents.
+        """16 hex digits that name the question: of the recipe's identity, the seed, the data's fingerprint, the parents.
 
         A new field with a default changes no key.
         """
@@ -187,7 +232,7 @@ class Run(Spec):
 
     @property
     def parents(self) -> dict[Use, Run]:
-        """The runs whose weights this one needs, by what for: the parents' recipes at the same seed."""
+        """The runs whose weights this one needs, by what it needs them for: the parents' recipes at the same seed."""
         return {use: Run(recipe=recipe, seed=self.seed) for use, recipe in self.recipe.parents.items()}
 
     def needs(self) -> tuple[Run, ...]:

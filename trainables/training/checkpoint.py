@@ -1,11 +1,14 @@
-"""What a run leaves in its folder: `checkpoint.pt`, from which it goes on, and `weights.pt`, what it learnt.
+"""What a run writes into its folder: `checkpoint.pt`, to resume from, and `weights.pt`, what it learned.
 
 Both are written whole or not at all, and hold nothing but tensors and plain values (`weights_only` reads them).
+`sources.json` says where weights from elsewhere came from; the run's environment records it.
 """
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ import torch
 
 CHECKPOINT = "checkpoint.pt"
 WEIGHTS = "weights.pt"
+SOURCES = "sources.json"
 
 
 def write(path: Path, value: Any) -> None:
@@ -33,3 +37,16 @@ def write(path: Path, value: Any) -> None:
 def read(path: Path, device: torch.device | str = "cpu") -> Any:
     """What `write` wrote, its tensors on a device."""
     return torch.load(path, map_location=device, weights_only=True)
+
+
+def record_sources(folder: Path, sources: Mapping[str, Any]) -> None:
+    """Writes where weights from elsewhere came from, where there is something to say."""
+    if sources:
+        (folder / SOURCES).write_text(json.dumps(sources))
+
+
+def recorded_sources(folder: Path) -> dict[str, Any]:
+    """What `record_sources` wrote; nothing where it wrote nothing."""
+    path = folder / SOURCES
+    found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    return found

@@ -1,4 +1,4 @@
-"""The workers that train one run together."""
+"""The workers that train one run together, each with a share of every batch."""
 
 from __future__ import annotations
 
@@ -8,38 +8,60 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from trainables.backbones.backbone_torch import Host
+from trainables.spec import SpecError
 
-def _alone(module: nn.Module) -> nn.Module:
+
+def _unwrapped(module: nn.Module) -> nn.Module:
     return module
 
 
 @dataclass(frozen=True)
-class Team:
-    """The workers that train one run together: this one's rank, how many they are, how the objective is wrapped (DDP).
+class DataParallel:
+    """One of the workers of a run: its rank, how many workers there are, and how its objective is wrapped (DDP).
 
-    With more than one, torch's process group must stand, and all must see the run's folder; rank 0 alone writes.
+    With more than one worker, torch's process group must have been initialized, and all workers must see the run's
+    folder; rank 0 alone writes.
     """
 
     rank: int = 0
-    size: int = 1
-    wrap: Callable[[nn.Module], nn.Module] = _alone
+    world_size: int = 1
+    wrap: Callable[[nn.Module], nn.Module] = _unwrapped
 
-    def share(self, chosen: Tensor) -> Tensor:
-        """The part of the images chosen for all that is this worker's; may be empty at the end of an epoch."""
-        return chosen[self.rank :: self.size]
+    def shard(self, chosen: Tensor) -> Tensor:
+        """This worker's share of a batch of all workers; it may be empty at the end of an epoch."""
+        return chosen[self.rank :: self.world_size]
 
-    def agree(self, model: nn.Module) -> None:
-        """Gives all workers the statistics of rank 0, which are those that it saves."""
-        if self.size > 1:
+    def broadcast_buffers(self, model: nn.Module) -> None:
+        """Gives all workers the statistics of rank 0, because rank 0 saves its own."""
+        if self.world_size > 1:
             for value in model.buffers():
                 torch.distributed.broadcast(value, 0)
 
-    def total(self, value: Tensor) -> Tensor:
+    def all_reduce(self, value: Tensor) -> Tensor:
         """The sum of a value over all workers."""
-        if self.size > 1:
+        if self.world_size > 1:
             torch.distributed.all_reduce(value)
         return value
 
+    def synchronized(self, model: Host, device: torch.device) -> Host:
+        """The model, with batch norms over the whole batch of all workers where there are several.
 
-SOLO = Team()
+        Raises: SpecError where a batch norm learns on CPUs, which torch cannot synchronize: each worker would normalize
+        its own share, and other numbers would come out than with one worker.
+        """
+        if self.world_size == 1 or not any(_learns(module) for module in model.modules()):
+            return model
+        if device.type != "cuda":
+            raise SpecError(f"workers must be 0 on CPUs where a model has batch norms, got {self.world_size}")
+        synchronized: Host = nn.SyncBatchNorm.convert_sync_batchnorm(model)  # type: ignore[no-untyped-call]
+        return synchronized
+
+
+def _learns(module: nn.Module) -> bool:
+    """Whether a module normalizes by batches in training; a frozen one keeps its statistics."""
+    return isinstance(module, nn.modules.batchnorm._BatchNorm) and module.weight.requires_grad
+
+
+SINGLE = DataParallel()
 """One worker for the whole run."""

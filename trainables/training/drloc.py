@@ -1,4 +1,4 @@
-"""Dense relative localisation: tokens must tell how far apart their patches are, which teaches them where they are."""
+"""Dense relative localization: an auxiliary loss, for which tokens must predict how far apart their patches are."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from trainables.encodings.encoding_torch import Grid, Tokens
 from trainables.encodings.initial_torch import torch_init
 from trainables.recipe import DRLoc
 from trainables.rng_torch import torch_stream
-from trainables.training.init import draw
+from trainables.training.init import init_weights
 
 
 class Localisation(nn.Module):
-    """An MLP that tells the absolute offset of two patches from their last tokens, and its error.
+    """An MLP that predicts the absolute offset of two patches from their last tokens, and its error.
 
     Source: Liu et al. 2021, Efficient training of visual transformers with small datasets, section 4.
     Differs: the error is a mean over the two coordinates, as the published code has it; `unit` offsets are over the
@@ -29,12 +29,12 @@ class Localisation(nn.Module):
         with torch.random.fork_rng(devices=[]):  # torch draws from the global generator, which is not ours to move
             first, second, last = (nn.Linear(*pair) for pair in pairwise(widths))
         self.mlp = nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), last)
-        draw(nn.ModuleDict({"drloc": self}), seed)  # by qualified names of its own
+        init_weights(nn.ModuleDict({"drloc": self}), seed)  # its parameters have qualified names of their own
 
     def places(self, images: int, step: int) -> Tensor:
-        """Where the pairs of a step's images lie, as shares of the patches: one draw for grids of any size.
+        """The pairs of patches of a step's images, as shares of the number of patches, so that they fit grids of any size.
 
-        Shapes: (B, pairs, 2) float64. Units: 0 <= share < 1; each uniform, so a patch may meet itself.
+        Shapes: (B, pairs, 2) float64. Units: 0 <= share < 1; each is uniform, so both patches of a pair may be the same one.
         """
         stream = torch_stream(self.seed, "drloc", step)
         return torch.rand((images, self.spec.pairs, 2), dtype=torch.float64, generator=stream)
@@ -44,8 +44,8 @@ class Localisation(nn.Module):
         patches = t.x[:, t.grid.prefix :]
         chosen = (places * t.grid.patches).long()
         image = torch.arange(len(patches), device=patches.device)[:, None, None]
-        said = self.mlp(patches[image, chosen].flatten(2))
-        error: Tensor = (said.double() - self.offsets(chosen, t.grid)).abs()
+        predicted = self.mlp(patches[image, chosen].flatten(2))
+        error: Tensor = (predicted.double() - self.offsets(chosen, t.grid)).abs()
         return self.spec.weight * error.mean(dim=(1, 2)).sum()
 
     def offsets(self, chosen: Tensor, grid: Grid) -> Tensor:
@@ -57,5 +57,5 @@ class Localisation(nn.Module):
         return torch.stack([apart[..., 0] / grid.columns, apart[..., 1] / grid.rows], dim=2)
 
     def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
-        """Starts the MLP as torch does, which is as the published code has it."""
+        """Initializes the MLP as torch does; the published code does the same."""
         torch_init(self, name, value, stream)

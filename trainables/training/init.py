@@ -1,8 +1,8 @@
 """Initial weights by name: every parameter is drawn from a stream of its own.
 
 The stream is named by the seed and the parameter's qualified name. Two models with the same seed therefore share every
-parameter of the same name and shape, up to the scale that its knobs set, whatever else differs: arms of a study are
-paired. A module with a method `init_parameter` sets its parameters and those of the modules in it.
+parameter of the same name and shape, up to the scale that the spec sets, whatever else differs: arms of a study are
+paired. A module with a method `init_parameter` decides the initial values of its parameters, and of the modules in it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class InitializesParameters(Protocol):
         """Fills `value`, the parameter `name` of this module, from its stream."""
 
 
-def draw(model: nn.Module, seed: int) -> None:
-    """Fills every parameter of a model from the streams of a seed, by the innermost module with an `init_parameter`.
+def init_weights(model: nn.Module, seed: int) -> None:
+    """Fills every parameter of a model from the streams of a seed. The innermost module with an `init_parameter` decides how.
 
     Values are drawn in float64 and rounded to the parameter's type, so models of other types begin at the same point.
     """

@@ -1,13 +1,15 @@
-"""What a training descends: the loss of the task, with what the recipe adds to it (a teacher, an auxiliary loss)."""
+"""The training loss: of the task, of a teacher's labels, of an auxiliary task."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from trainables.backbones.backbone_torch import Host
+from trainables.data.dataset import Metric
 from trainables.recipe import DRLoc, Run
 
 if TYPE_CHECKING:
@@ -15,62 +17,67 @@ if TYPE_CHECKING:
 
 
 class Objective(nn.Module):
-    """A model with what its training adds to the task; called, it gives the summed loss of a batch.
+    """A model with its training loss; called, it gives the summed loss of a batch.
 
-    `taught`: the teacher's label of every training image, where there is a teacher. What is added serves the training
-    only: the model alone is evaluated, and its weights alone are a run's.
+    `teacher_labels`: the teacher's label of every training image, where there is a teacher. Parameters of the loss
+    serve the training only: the model is evaluated without them, and a run's weights are the model's.
     """
 
     drloc: Localisation | None
 
-    def __init__(self, run: Run, model: Host, taught: Tensor | None = None) -> None:
+    def __init__(self, run: Run, model: Host, teacher_labels: Tensor | None = None) -> None:
         super().__init__()
-        self.model, self.taught, self.drloc = model, taught, None
+        self.model, self.teacher_labels, self.drloc = model, teacher_labels, None
+        self.metric = run.recipe.data.metric
         if isinstance(run.recipe.auxiliary, DRLoc):
             from trainables.training.drloc import Localisation
 
             self.drloc = Localisation(run.recipe.auxiliary, run.recipe.shapes[-1].widths.dim, run.seed)
 
-    def extras(self, chosen: Tensor, step: int) -> dict[str, Tensor]:
-        """What `forward` takes of a step's images beside their pixels and targets, one row an image."""
-        extras = {}
-        if self.taught is not None:
-            extras["taught"] = self.taught[chosen]
+    def loss_inputs(self, chosen: Tensor, step: int) -> dict[str, Tensor]:
+        """What `forward` needs for a step's images beside their pixels and targets, one row an image."""
+        inputs = {}
+        if self.teacher_labels is not None:
+            inputs["taught"] = self.teacher_labels[chosen]
         if self.drloc is not None:
-            extras["places"] = self.drloc.places(len(chosen), step).to(chosen.device)
-        return extras
+            inputs["places"] = self.drloc.places(len(chosen), step).to(chosen.device)
+        return inputs
 
     def forward(
         self, images: Tensor, targets: Tensor, taught: Tensor | None = None, places: Tensor | None = None
     ) -> Tensor:
-        """The loss, summed over the images.
+        """The loss, summed over the images. Under autocast the heads and the loss are computed in float32.
 
         Source: DeiT 3, hard distillation: the class head learns the label, the other the teacher's, half each.
         Differs: nothing.
         """
         t = self.model.features(images)
-        first, *others = (answer.to(images.dtype) for answer in self.model.answers(t))
-        loss = summed_loss(first, targets)
+        first, *others = self.model.predictions(t)
+        loss = summed_loss(self.metric, first, targets)
         if taught is not None:
             (second,) = others
-            loss = (loss + summed_loss(second, taught)) / 2
+            loss = (loss + summed_loss(self.metric, second, taught)) / 2
         if self.drloc is not None:
-            assert places is not None, "localisation needs places: see extras"
-            loss = loss + self.drloc(t, places).to(loss.dtype)
+            assert places is not None, "localisation needs places: see loss_inputs"
+            with torch.autocast(images.device.type, enabled=False):
+                loss = loss + self.drloc(t, places).to(loss.dtype)
         return loss
 
-    def added(self) -> dict[str, Tensor]:
+    def extra_state(self) -> dict[str, Tensor]:
         """The weights that are not the model's."""
         return {} if self.drloc is None else self.drloc.state_dict()
 
-    def take(self, added: dict[str, Tensor]) -> None:
-        """Takes up what `added` gave."""
+    def load_extra_state(self, state: dict[str, Tensor]) -> None:
+        """Loads what `extra_state` gave."""
         if self.drloc is not None:
-            self.drloc.load_state_dict(added)
+            self.drloc.load_state_dict(state)
 
 
-def summed_loss(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Cross-entropy for classes, squared error (mean over the targets) for numbers; summed over the images."""
-    if targets.is_floating_point():
+def summed_loss(metric: Metric, outputs: Tensor, targets: Tensor) -> Tensor:
+    """Cross-entropy for classes, squared error (mean over the targets) for numbers; summed over the images.
+
+    Shapes: outputs (N, K); targets of classes (N,), or (N, K) for a probability of each class; of numbers (N, K).
+    """
+    if metric == "r2":
         return (outputs - targets).square().mean(dim=1).sum()
     return cross_entropy(outputs, targets, reduction="sum")

@@ -1,6 +1,6 @@
 """AdamW with two groups of parameters, and the learning rate of every step.
 
-The rate is a function of the step alone, so a resumed run needs no scheduler's state.
+The rate depends on the step alone, so a resumed run needs no state of a scheduler.
 """
 
 from __future__ import annotations

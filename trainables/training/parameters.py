@@ -9,6 +9,7 @@ from torch import nn
 from trainables.backbones.backbone_torch import Host
 from trainables.encodings.encoding_torch import PositionEncoding
 from trainables.spec import SpecError
+from trainables.weights.load import HEADS
 
 
 def no_decay(model: nn.Module) -> set[str]:
@@ -23,23 +24,27 @@ def no_decay(model: nn.Module) -> set[str]:
     return {name for name, value in model.named_parameters() if value.ndim < 2 or name in exempt}
 
 
-def set_trainable(model: Host, trainable: Literal["all", "position"]) -> None:
-    """Lets all parameters learn, or the encoding's only; frozen parts stay as they start.
+def set_trainable(model: Host, trainable: Literal["all", "position", "position+head"]) -> None:
+    """Lets all parameters learn, or those of the encoding alone, or of the encoding and the heads.
 
-    Raises: SpecError where only position should learn and the encoding has nothing that learns.
+    An encoding that is frozen keeps its initial values in any case.
+    Raises: SpecError where the encoding should learn and has nothing that learns.
     """
     model.requires_grad_(trainable == "all")
     model.encoding.requires_grad_(True)
     for part in model.encoding.modules():
         if isinstance(part, PositionEncoding) and part.frozen:
             part.requires_grad_(False)
-    if trainable == "position" and not any(parameter.requires_grad for parameter in model.encoding.parameters()):
-        raise SpecError("trainable must be 'all' where nothing of the encoding learns, got 'position'")
+    if trainable != "all" and not any(parameter.requires_grad for parameter in model.encoding.parameters()):
+        raise SpecError(f"trainable must be 'all' where nothing of the encoding learns, got {trainable!r}")
+    if trainable == "position+head":
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad_(parameter.requires_grad or name.startswith(HEADS))
 
 
-def to_learning(model: nn.Module) -> None:
-    """Training mode, in which a normalisation that does not learn keeps its statistics, too."""
+def train_mode(model: nn.Module) -> None:
+    """Sets training mode, in which batch norms that do not learn keep their statistics."""
     model.train()
     for module in model.modules():
-        if isinstance(module, nn.BatchNorm2d) and not module.weight.requires_grad:
+        if isinstance(module, nn.modules.batchnorm._BatchNorm) and not module.weight.requires_grad:
             module.eval()

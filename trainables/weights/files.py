@@ -1,4 +1,4 @@
-"""Weights from a file that people give: known by its content, read without running code from it."""
+"""Weights from a user's file: identified by its content, read without running code from it."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as from_safetensors
+from timm.models import clean_state_dict
 from torch import Tensor
 
 from trainables.spec import LocusError
 
 INSIDE = ("model", "state_dict", "model_state_dict")
-"""Where training scripts put a state dict in a file that holds more."""
+"""The keys under which training scripts put a state dict in a file with other contents."""
 
 
 def read_weights(path: str | Path, sha256: str) -> dict[str, Tensor]:
-    """The state dict of a file, as torch (.pt, .pth) or safetensors wrote it; also under `model` or `state_dict`.
+    """The state dict of a file that torch (.pt, .pth, .bin) or safetensors wrote; also under `model` or `state_dict`.
+
+    Prefixes of DDP and torch.compile (`module.`, `_orig_mod.`) are removed.
 
     Raises: LocusError where the file is not there, is another one, or holds no state dict.
     """
@@ -37,16 +40,17 @@ def read_weights(path: str | Path, sha256: str) -> dict[str, Tensor]:
             held = held[name]
     if not isinstance(held, dict) or not held or not all(isinstance(value, Tensor) for value in held.values()):
         raise LocusError(f"{path} must hold a state dict of tensors, got something else")
-    return held
+    cleaned: dict[str, Tensor] = clean_state_dict(held)
+    return cleaned
 
 
 def _held(path: Path, content: bytes) -> Any:
     try:
         if path.suffix == ".safetensors":
             return from_safetensors(content)
-        if path.suffix in (".pt", ".pth"):
+        if path.suffix in (".pt", ".pth", ".bin"):
             return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, SafetensorError, RuntimeError, EOFError) as error:
         must = f"readable as {path.suffix} without running code, as torch.save(model.state_dict(), path) writes it"
         raise LocusError(f"{path} must be {must}, got a {type(error).__name__}") from error
-    raise LocusError(f"{path} must end in .pt, .pth or .safetensors, got {path.suffix!r}")
+    raise LocusError(f"{path} must end in .pt, .pth, .bin or .safetensors, got {path.suffix!r}")

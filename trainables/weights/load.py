@@ -1,4 +1,4 @@
-"""Gives a model the weights of another one, by name."""
+"""Loads the weights of another model into a model, by name."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from torch import Tensor, nn
 from trainables.spec import SpecError
 
 HEADS = ("head.", "head_dist.")
-"""What follows the task: where classes differ, it stays as it was drawn."""
+"""The names of heads begin so. Where the other model has another number of outputs, a head keeps its initial values."""
 
 
-def take(
+def load_weights(
     model: nn.Module,
     weights: dict[str, Tensor],
     part: Literal["encoding", "backbone", "all"],
-    giver: str = "init.values must give a parent",
+    context: str = "init.values must give a parent",
 ) -> list[str]:
-    """Gives the model a parent's weights of a part, by name; the names that were taken. `giver` begins a complaint.
+    """Loads a part of another model's weights by name; the names that were loaded. `context` begins an error message.
 
-    `encoding`: every parameter of the encoding. `backbone`: every other one, the head where its shape fits (a head of
-    another task stays as it was drawn). `all`: both, but an encoding that the parent lacks stays as it was drawn.
+    `encoding`: every parameter of the encoding. `backbone`: every other one, a head only where its shape fits. `all`:
+    both, but an encoding that the other model does not have keeps its initial values.
 
-    Raises: SpecError where a parameter is missing in the parent, or has another shape there.
+    Raises: SpecError where a parameter is missing in the other model, or has another shape there.
     """
-    taken = {}
+    loaded = {}
     for name, mine in model.state_dict().items():
         inside = name.startswith("encoding.")
         if part != "all" and inside != (part == "encoding"):
             continue
         theirs = weights.get(name)
         if theirs is not None and theirs.shape == mine.shape:
-            taken[name] = theirs
+            loaded[name] = theirs
         elif not name.startswith(HEADS) and not (inside and part == "all" and theirs is None):
             got = "none" if theirs is None else f"shape {tuple(theirs.shape)}"
-            raise SpecError(f"{giver} with {name} of shape {tuple(mine.shape)}, got {got}")
-    if not taken:
+            raise SpecError(f"{context} with {name} of shape {tuple(mine.shape)}, got {got}")
+    if not loaded:
         raise SpecError(f"init.part must name weights that the encoding has, got {part!r}")
-    model.load_state_dict(taken, strict=False)
-    return sorted(taken)
+    model.load_state_dict(loaded, strict=False)
+    return sorted(loaded)

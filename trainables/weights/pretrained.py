@@ -1,13 +1,16 @@
-"""Begins with weights from elsewhere: a file's, or those that timm fetches, in the names of our models.
+"""Loads weights from a file or from timm into our models.
 
-Our backbones keep timm's names, so only what timm says otherwise is brought over: its table of positions, which here is
-an encoding, and the norm before the read-out.
+Our backbones keep timm's names. Two things have other names here: timm's table of positions, which is an encoding, and
+the norm before the head.
 """
 
 from __future__ import annotations
 
 import difflib
+import hashlib
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import timm
 import torch
@@ -20,35 +23,39 @@ from trainables.encodings.resample_torch import resampled_table
 from trainables.recipe import FromFile, FromTimm, Recipe
 from trainables.spec import LocusError, SpecError
 from trainables.weights.files import read_weights
-from trainables.weights.load import HEADS, take
+from trainables.weights.load import HEADS, load_weights
 
 TABLES = {"tnt": "patch_pos"}
-"""How timm calls a backbone's table of positions, by kind, where it is not `pos_embed`."""
+"""timm's name of the table of positions, by kind of backbone, where it is not `pos_embed`."""
 
-SPARE = {"volo": "aux_head.", "twins": "pos_block.", "swin": "relative_position_bias_table"}
-"""What a backbone may do without: VOLO's second head, position of its own that a recipe leaves out."""
+OPTIONAL = {"volo": "aux_head.", "twins": "pos_block.", "swin": "relative_position_bias_table"}
+"""Weights that a backbone need not have a place for: VOLO's second head, its own positions where a recipe has none."""
 
 PREFIX = ("cls_token", "dist_token")
 NORMS = ("norm.", "fc_norm.")
-"""The last norm: before the read-out's average, or after it."""
+"""The last norm: before the average of the patches, or after it."""
 
 
-def start_from(model: Host, recipe: Recipe, start: FromFile | FromTimm) -> None:
-    """Gives a model the weights that its recipe starts from.
+def load_pretrained(
+    model: Host, recipe: Recipe, init: FromFile | FromTimm, sources: dict[str, Any] | None = None
+) -> list[str]:
+    """Loads the weights that a recipe's `init` names; the names that were loaded.
 
-    Raises: SpecError where they do not fit; LocusError where they cannot be had.
+    `sources` is given the checksum of what timm fetched, and the mean and std of the pixels that go with it.
+    Raises: SpecError where the weights do not fit; LocusError where they cannot be had, or are others than before.
     """
-    if isinstance(start, FromFile):
-        weights, giver = read_weights(start.path, start.sha256), "init.path must name a file"
+    if isinstance(init, FromFile):
+        weights, context = read_weights(init.path, init.sha256), "init.path must name a file"
     else:
-        weights, giver = fetched(start.name), "init.name must name a model"
-    weights = renamed(weights, model, recipe)
-    if start.part != "encoding":
-        _refuse_strangers(weights, model, SPARE.get(recipe.model.kind), giver)
-    take(model, weights, start.part, giver)
+        weights, context = fetch_timm(init.name), "init.name must name a model"
+        _check(weights, init, {} if sources is None else sources)
+    weights = to_our_names(weights, model, recipe)
+    if init.part != "encoding":
+        _refuse_unexpected(weights, model, OPTIONAL.get(recipe.model.kind), context)
+    return load_weights(model, weights, init.part, context)
 
 
-def fetched(name: str) -> dict[str, Tensor]:
+def fetch_timm(name: str) -> dict[str, Tensor]:
     """The state dict of a pretrained model of timm's, from its cache or the network.
 
     Raises: SpecError for a name that timm has no weights of; LocusError where they cannot be fetched.
@@ -69,11 +76,30 @@ def fetched(name: str) -> dict[str, Tensor]:
     return weights
 
 
-def renamed(weights: dict[str, Tensor], model: Host, recipe: Recipe) -> dict[str, Tensor]:
-    """Weights in the names of our model: timm's table becomes that of a learnable encoding, or is dropped.
+def checksum(weights: Mapping[str, Tensor]) -> str:
+    """The SHA-256 of a state dict: of its names, shapes and numbers, whatever file they come from."""
+    found = hashlib.sha256()
+    for name, value in sorted(weights.items()):
+        found.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
+        found.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return found.hexdigest()
 
-    So a model without a table keeps the backbone that was trained with one. Source: Gabor paper 4 (DeiT's table removed).
-    Differs: nothing.
+
+def _check(weights: Mapping[str, Tensor], init: FromTimm, sources: dict[str, Any]) -> None:
+    """Records the content of timm's weights, and refuses another content than the recipe names."""
+    found = checksum(weights)
+    sources["init_sha256"] = found
+    known = timm.models.get_pretrained_cfg(init.name)
+    sources["init_mean"], sources["init_std"] = list(known.mean), list(known.std)
+    if init.sha256 is not None and init.sha256 != found:
+        raise LocusError(f"timm's weights of {init.name} must have the SHA-256 {init.sha256}, got {found}")
+
+
+def to_our_names(weights: dict[str, Tensor], model: Host, recipe: Recipe) -> dict[str, Tensor]:
+    """Weights in the names of our model: timm's table becomes that of a learnable encoding, or is left out.
+
+    So a model without a table keeps the backbone that was trained with one.
+    Source: Gabor paper 4 (DeiT's table removed). Differs: nothing.
     """
     weights = dict(weights)
     table = weights.pop(TABLES.get(recipe.model.kind, "pos_embed"), None)
@@ -129,11 +155,11 @@ def _their_grid(count: int, prefix: int, ours: Grid) -> Grid:
     raise SpecError(f"init must give a table {must}, got {count} rows")
 
 
-def _refuse_strangers(weights: dict[str, Tensor], model: Host, spare: str | None, giver: str) -> None:
-    """Complains about weights that our backbone has no place for: without them it would be another model."""
+def _refuse_unexpected(weights: dict[str, Tensor], model: Host, optional: str | None, context: str) -> None:
+    """Refuses weights that our backbone has no place for, because without them it would be another model."""
     free = ("encoding.", *PREFIX, *HEADS, *NORMS)
     ours = model.state_dict()
-    strangers = (name for name in weights if name not in ours and not name.startswith(free))
-    strange = next((name for name in strangers if spare is None or spare not in name), None)
+    unexpected = (name for name in weights if name not in ours and not name.startswith(free))
+    strange = next((name for name in unexpected if optional is None or optional not in name), None)
     if strange is not None:
-        raise SpecError(f"{giver} of weights that this model has a place for, got {strange}")
+        raise SpecError(f"{context} of weights that this model has a place for, got {strange}")

@@ -31,14 +31,17 @@ TINY = Recipe().put(
 def answer(home: Home, run: Run, **parents: Path) -> Answered:
     """Trains a run and keeps its answer, as a driver does."""
     from trainables.training.loop import train
+    from trainables.training.runtime import environment, runtime
 
     folder = home.root / "work" / run.key
     folder.mkdir(parents=True)
-    said = list(train(run, folder, parents=parents))
+    with runtime(1, run.recipe.optimizer.precision):
+        said = list(train(run, folder, parents=parents))
+        found = environment("cpu")
     curve = tuple(one for one in said if isinstance(one, Measurement))
     last = said[-1]
     outcome = Diverged(epoch=last.epoch, curve=curve) if isinstance(last, Diverged) else Completed(curve=curve)
-    answered = Answered(run=run, code=CodeDigests()(run.recipe), outcome=outcome, environment={"threads": 1})
+    answered = Answered(run=run, code=CodeDigests()(run.recipe), outcome=outcome, environment=found)
     Outcomes(home).put(answered, folder / "weights.pt" if isinstance(outcome, Completed) else None)
     return answered
 
@@ -56,7 +59,51 @@ def test_a_run_gives_its_numbers_again_bit_for_bit(home: Home) -> None:
     assert done.equal
     assert (done.key, done.ending, done.changed) == (Run(TINY, 3).key, "completed", [])
     assert done.compared == 2 * 2 + 1, "loss and validation an epoch, one test; no clocks"
-    assert heard == ["epoch 1/2", "epoch 2/2"]
+    assert heard == ["trained again on cpu with threads 1", "epoch 1/2", "epoch 2/2"]
+
+
+def edited(home: Home, path: Path, **environment) -> tuple[Home, str]:
+    """A home with one outcome, some of its environment changed."""
+    known = next(home.outcomes.glob(f"{Run(TINY, 3).key}/*.json"))
+    value = json.loads(known.read_text())
+    value["environment"] |= environment
+    target = Home(path).outcomes / known.parent.name / known.name
+    target.parent.mkdir(parents=True)
+    target.write_text(json.dumps(value))
+    return Home(path), known.parent.name
+
+
+def test_threads_are_those_of_the_run_and_set_back(home: Home, tmp_path: Path, monkeypatch) -> None:
+    import torch
+
+    from trainables.training import loop
+
+    threads: list[int] = []
+    learn = loop.Training._learn
+    monkeypatch.setattr(
+        loop.Training, "_learn", lambda self, number: threads.append(torch.get_num_threads()) or learn(self, number)
+    )
+    before = torch.get_num_threads()
+    for count in (2, 1):
+        changed, key = edited(home, tmp_path / str(count), threads=count)
+        rerun(changed, key)
+    assert threads == [2, 2, 1, 1]
+    assert torch.get_num_threads() == before
+
+
+def test_another_environment_is_reported(home: Home, tmp_path: Path) -> None:
+    changed, key = edited(home, tmp_path, torch="1.0", workers=2)
+    lines: list[str] = []
+    assert rerun(changed, key, lines.append).equal
+    assert lines[1].startswith("torch was 1.0, is ")
+    assert lines[2] == "trained by 2 workers before, now by one; the last digits may differ"
+
+
+def test_a_run_of_a_gpu_is_not_trained_on_a_cpu(home: Home, tmp_path: Path) -> None:
+    changed, key = edited(home, tmp_path, device="NVIDIA H100 80GB HBM3 (of a test)")
+    said = rf"^{key} was trained on NVIDIA H100 80GB HBM3 \(of a test\): a rerun must be on a machine with one, got "
+    with pytest.raises(LocusError, match=said):
+        rerun(changed, key)
 
 
 def test_a_number_that_does_not_come_out_again_is_named(home: Home, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from tests.rooms.toy import Toy, conduct, driving
 from trainables.encodings import Fourier
 from trainables.recipe import FromTrial, Recipe
 from trainables.recipe.code_digest import CodeDigests
-from trainables.recipe.cost import Weight
+from trainables.recipe.cost import Cost
 
 BASE = Recipe(encoding=Fourier(gamma=2.5)).put({"optimizer.epochs": 6})
 
@@ -55,7 +55,7 @@ def test_before_the_first_run_all_is_missing_and_the_time_unknown(home: Home) ->
 def test_what_learns_is_said_where_something_does_not(home: Home) -> None:
     found = planned(home, arms())
     assert " parameters, " in next(iter(found.lines("x")))
-    some = replace(found, weight=Weight(25_010, 10_752, 2**30))
+    some = replace(found, weight=Cost(25_010, 10_752, 2**30))
     assert next(iter(some.lines("x"))).endswith("; 25,010 parameters, 10,752 of them learn, 2.0 GiB in all")
 
 

@@ -21,7 +21,7 @@ from service.storage.home import Home
 from tests.rooms.by_hand import ENVIRONMENT, ByHand, ablated, base, searched
 from trainables.encodings import Composed, Fourier, Learnable
 from trainables.recipe import Recipe
-from trainables.recipe.cost import weigh
+from trainables.recipe.cost import estimate_cost
 
 
 @pytest.fixture(scope="module")
@@ -233,7 +233,7 @@ def searched_two() -> Study:
 
 def test_parameters_stand_where_arms_differ_in_them(ablation):
     result, _ = ablation
-    weights = {row.name: weigh(row.recipe) for row in result.of("trial")}
+    weights = {row.name: estimate_cost(row.recipe) for row in result.of("trial")}
     table = sections.measured(result)
     assert table.head[:3] == ("arm", "parameters", "seeds"), "all of them learn"
     assert [row[1] for row in table.rows] == [f"{weight.parameters:,}" for weight in weights.values()]

@@ -22,7 +22,7 @@ from service.tracking import sync as mirror
 from service.tracking.sync import Mirror, MirrorError
 from trainables.encodings import Fourier
 from trainables.recipe import FromTrial, Recipe, Run
-from trainables.recipe.cost import weigh
+from trainables.recipe.cost import estimate_cost
 from trainables.recipe.outcome import at_image_size
 
 EPOCHS = 3
@@ -146,7 +146,7 @@ def test_the_three_levels_show_what_the_table_promises(home, small):
     }  # fmt: skip
     study, trial, run = shown["reach@base"], shown["#00 gamma=2.5"], shown["#00 seed 1"]
     known = {"trial": "#00 gamma=2.5", "encoding.kind": "fourier", "data.task": "direction", "encoding.gamma": "2.5"}
-    known |= {"parameters": str(weigh(Recipe(encoding=Fourier())).parameters)}
+    known |= {"parameters": str(estimate_cost(Recipe(encoding=Fourier())).parameters)}
     known |= {"parameters.learnt": known["parameters"]}
     assert study.data.params == {"budget": "base"}
     assert trial.data.params == known

@@ -26,7 +26,7 @@ from trainables.encodings import (
     ReservedChannels,
 )
 from trainables.recipe import Recipe, Run
-from trainables.recipe.cost import weigh
+from trainables.recipe.cost import estimate_cost
 from trainables.recipe.model_torch import build_model
 from trainables.spec import SpecError
 from trainables.training.loop import train
@@ -67,7 +67,7 @@ def test_parameters_are_counted(kind, encoding):
     for knobs in ({}, OTHERS[kind]):
         recipe = put(kind, encoding, **knobs)
         counted = sum(parameter.numel() for parameter in build_model(recipe).parameters())
-        assert weigh(recipe).parameters == counted
+        assert estimate_cost(recipe).parameters == counted
 
 
 PRESETS = {
@@ -218,8 +218,8 @@ def test_every_field_says_what_is_legal(kind):
 
 def test_looking_at_trunks_needs_no_torch():
     code = (
-        "import sys; from trainables.recipe import Recipe; from trainables.recipe.cost import weigh\n"
-        f"for kind in {KINDS}: weigh(Recipe().put({{'model.kind': kind}}))\n"
+        "import sys; from trainables.recipe import Recipe; from trainables.recipe.cost import estimate_cost\n"
+        f"for kind in {KINDS}: estimate_cost(Recipe().put({{'model.kind': kind}}))\n"
         "assert not {'torch', 'timm', 'numpy'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)

@@ -12,11 +12,11 @@ from trainables.backbones import ViT
 from trainables.encodings import Add, CodeSpec, Grid, HeadsSpec, OwnEncoding, Param, Shape, Widths, linear, zeros
 from trainables.encodings.declared import count, trunc_normal, uniform, values
 from trainables.recipe import Recipe
-from trainables.recipe.cost import weigh
+from trainables.recipe.cost import estimate_cost
 from trainables.recipe.model_torch import build_model
 from trainables.source import load
 from trainables.spec import SpecError
-from trainables.training.init import draw
+from trainables.training.init import init_weights
 from trainables.training.parameters import no_decay
 from trainables.weights.transfer import at_size
 
@@ -74,9 +74,9 @@ def own(name: str, **fields) -> Recipe:
 def test_an_own_encoding_is_counted_built_and_learns(name, parameters):
     recipe = own(name)
     model = build_model(recipe)
-    draw(model, 0)
+    init_weights(model, 0)
     assert sum(value.numel() for value in model.encoding.parameters()) == parameters
-    assert weigh(recipe).parameters == sum(value.numel() for value in model.parameters())
+    assert estimate_cost(recipe).parameters == sum(value.numel() for value in model.parameters())
     model(torch.randn(2, 3, 32, 32)).square().sum().backward()
     assert all(value.grad.any() for value in model.encoding.parameters())
 
@@ -84,7 +84,7 @@ def test_an_own_encoding_is_counted_built_and_learns(name, parameters):
 def test_initial_values_decay_and_other_grids_follow_from_the_declaration():
     recipe = own("Hills")
     model = build_model(recipe)
-    draw(model, 0)
+    init_weights(model, 0)
     part = model.encoding.Hills
     assert abs(float(part.heights.detach().std()) - 0.5) < 0.05
     assert part.get_parameter("inner.mix.weight").abs().max() <= 1 / 4
@@ -100,9 +100,9 @@ def test_an_own_code_is_injected_as_the_listed_ones():
     recipe = own("Hills").put({"encoding.injection.kind": "concat", "encoding.injection.split": 0.25})
     model = build_model(recipe)
     assert model.encoding.Hills.heights.shape == (64, 4)
-    assert weigh(recipe).parameters == sum(value.numel() for value in model.parameters())
+    assert estimate_cost(recipe).parameters == sum(value.numel() for value in model.parameters())
     separate = own("Hills").put({"encoding.injection": Add(places=("query", "key"), shared=False)})
-    assert weigh(separate).parameters == sum(value.numel() for value in build_model(separate).parameters())
+    assert estimate_cost(separate).parameters == sum(value.numel() for value in build_model(separate).parameters())
 
 
 def test_what_is_missing_or_clashes_is_said():

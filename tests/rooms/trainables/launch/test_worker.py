@@ -1,8 +1,13 @@
 """Room: a job trained in one process, and by a group of two; what is said, what is left behind."""
 
 import json
+import multiprocessing
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -10,9 +15,10 @@ from trainables.backbones import ViT
 from trainables.data import RedGreen
 from trainables.launch.errors import WorkError
 from trainables.launch.job import Job
-from trainables.launch.worker import Group, message, work
+from trainables.launch.worker import Group, message, without_launcher, work
 from trainables.recipe import AdamW, Recipe, Run
 from trainables.recipe.outcome import Diverged, Measurement
+from trainables.training.runtime import settings
 
 EPOCHS = 3
 RUN = Run(
@@ -49,6 +55,55 @@ def test_every_epoch_is_said_in_plain_values_and_the_last_with_its_environment(t
     assert (environment["threads"], environment["workers"], environment["device"]) == (1, 0, "cpu")
     last = Measurement.read(json.loads(said[-1]["said"]))
     assert {"train/loss", "val/accuracy", "test/accuracy"} <= set(last.values)
+
+
+def test_a_launchers_variables_do_not_reach_a_run(tmp_path, monkeypatch):
+    """Ray's local mode would join the process group of torchrun, and wait for its other workers."""
+    launcher = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
+    launcher["MASTER_PORT"] = "29511"
+    for name, value in launcher.items():
+        monkeypatch.setenv(name, value)
+    worker = multiprocessing.get_context("spawn").Process(target=alone, args=(tmp_path / "a",))
+    worker.start()
+    worker.join(100)
+    assert worker.exitcode == 0, "it waits"
+    assert (tmp_path / "a" / "weights.pt").exists()
+    with without_launcher():
+        assert not launcher.keys() & os.environ.keys()
+    assert {name: os.environ[name] for name in launcher} == launcher
+
+
+def test_threads_and_precision_are_a_runs_own_and_recorded(tmp_path, monkeypatch):
+    before = settings()
+    flags = []
+    for precision, flag in (("float32", "ieee"), ("tf32", "tf32")):
+        given = job(tmp_path / precision, threads=2)
+        run = Run(RUN.recipe.put({"optimizer.precision": precision, "optimizer.epochs": 1}), 0)
+        said: list[dict] = []
+        work(Job(**{**dict(given), "run": run}), said.append)
+        found = json.loads(said[-1]["environment"])
+        flags.append((found["threads"], found["matmul_fp32_precision"], found["conv_fp32_precision"]))
+        assert flags[-1] == (2, flag, flag)
+        assert settings() == before
+
+
+def test_memory_is_given_back_after_a_run(tmp_path, monkeypatch):
+    """glibc keeps what a run freed: here 300 MB in pieces too small to be mapped."""
+    kept = "import resource, sys; from trainables.training.runtime import release_memory\n" + dedent("""
+        def resident():
+            return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
+        pieces = [bytearray(60_000) for _ in range(5_000)]
+        last = bytearray(60_000)
+        before = resident()
+        del pieces
+        release_memory()
+        assert before - resident() > 250_000_000, before - resident()
+        """)
+    subprocess.run([sys.executable, "-c", kept], check=True, cwd=Path(__file__).parents[4], timeout=100)
+    released = []
+    monkeypatch.setattr("trainables.training.runtime.release_memory", lambda: released.append(True))
+    alone(tmp_path / "a")
+    assert released == [True]
 
 
 def test_a_divergence_ends_a_run_and_says_where():

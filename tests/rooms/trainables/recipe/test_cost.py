@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from trainables.backbones import ViT
 from trainables.data import Digits
@@ -21,15 +22,20 @@ from trainables.encodings import (  # fmt: skip
     Gabor,
     Learnable,
     LearnableSinusoidal,
+    NoEncoding,
     Parts,
     Relative,
     RelativeBias,
 )
 from trainables.encodings.irpe import Cross
 from trainables.encodings.relative import Clipped
-from trainables.recipe import AdamW, Recipe
-from trainables.recipe.cost import weigh
+from trainables.recipe import AdamW, DRLoc, FromTrial, Recipe, Run
+from trainables.recipe.cost import check_workers, estimate_cost, head_parameters, normalizes_batches
+from trainables.recipe.evaluation import EVAL_BYTES, eval_batch, eval_bytes
 from trainables.recipe.model_torch import build_model
+from trainables.spec import SpecError
+from trainables.training.loss import Objective
+from trainables.weights.load import HEADS
 
 ROOT = Path(__file__).parents[4]
 ENCODINGS = [cls() for kind, cls in KINDS.items() if cls is not Composed]
@@ -54,19 +60,70 @@ ENCODINGS += [
 def test_parameters_are_counted(encoding, pool):
     model = ViT(embed_dim=24, num_heads=3, depth=2, mlp_ratio=2.5, patch_size=2, pool=pool)
     recipe = Recipe(data=Digits(), model=model, encoding=encoding)
-    assert weigh(recipe).parameters == sum(parameter.numel() for parameter in build_model(recipe).parameters())
+    assert estimate_cost(recipe).parameters == sum(parameter.numel() for parameter in build_model(recipe).parameters())
 
 
 def test_terms_of_pairs_weigh():
-    light, heavy = (weigh(Recipe(encoding=IRPE(mode=mode))).memory_bytes for mode in ("bias", "contextual"))
-    assert light < heavy < weigh(Recipe(encoding=IRPE(on=("k", "v")))).memory_bytes
+    light, heavy = (estimate_cost(Recipe(encoding=IRPE(mode=mode))).memory_bytes for mode in ("bias", "contextual"))
+    assert light < heavy < estimate_cost(Recipe(encoding=IRPE(on=("k", "v")))).memory_bytes
 
 
 def test_memory_grows_with_batch_depth_and_precision():
-    light = weigh(Recipe()).memory_bytes
+    light = estimate_cost(Recipe()).memory_bytes
     for heavier in (AdamW(batch_size=200), AdamW(precision="float64")):
-        assert weigh(Recipe(optimizer=heavier)).memory_bytes > light
-    assert weigh(Recipe(model=ViT(depth=3))).memory_bytes > light
+        assert estimate_cost(Recipe(optimizer=heavier)).memory_bytes > light
+    assert estimate_cost(Recipe(model=ViT(depth=3))).memory_bytes > light
+
+
+def test_the_mlp_of_localization_is_counted():
+    recipe = Recipe(model=ViT(embed_dim=24, num_heads=3), auxiliary=DRLoc(hidden=20))
+    run = Run(recipe, 0)
+    objective = Objective(run, build_model(recipe))
+    counted = sum(parameter.numel() for parameter in objective.parameters())
+    cost = estimate_cost(recipe)
+    assert cost.parameters == cost.learnt == counted > estimate_cost(recipe.put({"auxiliary.kind": "none"})).parameters
+
+
+@pytest.mark.parametrize("kind", ["vit", "cait", "convit", "volo", "tnt", "pvt_v2", "twins", "swin"])
+def test_heads_are_counted(kind):
+    recipe = Recipe().put({"model.kind": kind, "data.task": "direction4"})
+    named = build_model(recipe).named_parameters()
+    assert head_parameters(recipe) == sum(value.numel() for name, value in named if name.startswith(HEADS))
+
+
+def test_an_evaluation_fits_into_its_memory():
+    """A term of pairs at 224 pixels: 256 images together would need hundreds of GiB."""
+    recipe = Recipe(encoding=IRPE(on=("q", "k", "v")))
+    assert [eval_batch(recipe, side) for side in (None, 48)] == [256, 256]
+    assert 1 <= eval_batch(recipe, 224) < 8
+    for side in (None, 64, 80, 224):
+        assert eval_batch(recipe, side) == 1 or eval_batch(recipe, side) * eval_bytes(recipe, side) <= EVAL_BYTES
+    bytes_at = [estimate_cost(recipe.put({"test_sizes": sides})).memory_bytes for sides in ([], [64], [64, 80])]
+    assert bytes_at[0] < bytes_at[1] <= bytes_at[2] < bytes_at[0] + 2 * EVAL_BYTES
+
+
+STACK = PEG(form="dense_stack")
+
+
+def test_workers_that_would_change_numbers_are_refused():
+    said = r"^workers must be 0 or 1 on CPUs where a model has batch norms \(vit with peg\), got 2$"
+    for recipe in (Recipe(encoding=STACK), Recipe(init=FromTrial(values={"encoding": STACK.plain()}, part="backbone"))):
+        with pytest.raises(SpecError, match=said):
+            check_workers(recipe, 2, "cpu")
+        check_workers(recipe, 1, "cpu")
+        check_workers(recipe, 2, "cuda")
+    check_workers(Recipe(encoding=PEG(form="dense_stack", frozen=True)), 2, "cpu")
+    check_workers(Recipe(), 2, "cpu")
+
+
+@pytest.mark.parametrize("kind", ["vit", "cait", "convit", "volo", "tnt", "pvt_v2", "twins", "swin"])
+@pytest.mark.parametrize("encoding", [NoEncoding(), STACK])
+def test_batch_norms_are_known_by_the_recipe(kind, encoding):
+    recipe = Recipe().put({"model.kind": kind})
+    if kind in ("vit", "pvt_v2", "twins", "swin"):
+        recipe = recipe.put({"encoding": encoding.plain()})
+    norms = any(isinstance(module, torch.nn.BatchNorm2d) for module in build_model(recipe).modules())
+    assert normalizes_batches(recipe) == norms
 
 
 TRAINS = """
@@ -78,8 +135,8 @@ values = {"optimizer.epochs": 1, "optimizer.batch_size": 200, "data.train_size":
 recipe = Recipe().put({**values, **json.loads(sys.argv[1])})
 with tempfile.TemporaryDirectory() as folder:
     list(train(Run(recipe=recipe, seed=0), Path(folder)))
-from trainables.recipe.cost import weigh
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, weigh(recipe).memory_bytes)
+from trainables.recipe.cost import estimate_cost
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, estimate_cost(recipe).memory_bytes)
 """
 
 

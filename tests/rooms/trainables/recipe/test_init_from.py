@@ -26,3 +26,11 @@ def test_a_path_is_seen_from_where_it_is_given_and_is_no_part_of_what_it_is(tmp_
     monkeypatch.chdir("/")
     assert FromFile.read(here.plain()) == here
     assert FromFile("w.pt", "0" * 64).identity() == here.identity()
+
+
+def test_a_home_folder_is_expanded(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert FromFile("~/w.pt", "0" * 64).path == str(tmp_path / "w.pt")
+    (tmp_path / "w.pt").write_bytes(b"something")
+    with pytest.raises(SpecError, match=r"init\.sha256 must be given \([0-9a-f]{64} is that of ~/w\.pt\), got None"):
+        Recipe().put({"init": {"kind": "from_file", "path": "~/w.pt"}})

@@ -15,7 +15,7 @@ PINNED = {
     "seed": ({}, 1),
     "gamma": ({"encoding.kind": "fourier", "encoding.gamma": 3}, 0),
     "kinds": ({"encoding.kind": "peg", "encoding.kernel": 5, "model.depth": 3, "encoding.places": [0, 1]}, 2),
-    "table": ({"encoding.kind": "learnable", "trainable": "position"}, 0),
+    "table": ({"encoding.kind": "learnable", "trainable": "position+head"}, 0),
     "bias": ({"encoding.kind": "relative_bias", "encoding.shared": True}, 7),
     "composed": ({"encoding": {"kind": "composed", "parts": [{"kind": "sinusoidal"}, {"kind": "peg"}]}}, 0),
     "digits": ({"data": {"kind": "digits", "data_seed": 4}, "model.patch_size": 2}, 0),
@@ -27,7 +27,7 @@ KEYS = {
     "seed": "5d27b74ea1f72378",
     "gamma": "6d5c9783b6056378",
     "kinds": "729b254e741a2d9e",
-    "table": "daa41ffcb7e1cd0b",
+    "table": "bcdcf056d118927c",
     "bias": "5ffe8faafe91415c",
     "composed": "b6998bac1d96a04f",
     "digits": "9df0f1c6704957fd",
@@ -113,6 +113,27 @@ QUERY = {"kind": "add", "places": ["query"]}
             {"trainable": "position", "encoding.kind": "sinusoidal"},
             "trainable must be 'all' where nothing of the encoding (sinusoidal) learns, got 'position'",
         ),
+        (
+            {"trainable": "position", "encoding.kind": "fourier"},
+            "trainable must be 'all' or 'position+head' where init gives no weights of the backbone, got 'position'",
+        ),
+        (
+            {
+                "trainable": "position",
+                "encoding.kind": "fourier",
+                "init": {"kind": "from_file", "path": "w.pt", "sha256": "0" * 64, "part": "encoding"},
+            },
+            "trainable must be 'all' or 'position+head' where init gives no weights of the backbone, got 'position'",
+        ),
+        (
+            {"data.normalize": {"mean": [0.5], "std": [0.5]}},
+            "data.normalize.mean must be 3 numbers, got [0.5]",
+        ),
+        (
+            {"data.normalize": "timm"},
+            "data.normalize must be auto, none, or a mean and a std where the weights of the backbone do not come from "
+            "timm, got 'timm'",
+        ),
         ({"test_sizes": [0]}, "test_sizes must be positive sides in pixels, got [0]"),
         (
             {"model.mlp_ratio": 0.01},
@@ -188,3 +209,29 @@ def test_a_recipe_equals_its_own_json(recipe: Recipe, seed: int) -> None:
 def test_keys_are_equal_where_recipes_are(one: Recipe, two: Recipe) -> None:
     assert (Run(one, 0).key == Run(two, 0).key) == (one == two)
     assert Run(one, 0).key != Run(one, 1).key
+
+
+TIMM = {"init": {"kind": "from_timm", "name": "deit_tiny_patch16_224.fb_in1k"}}
+HALF = {"mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]}
+
+
+def test_pixels_of_timms_weights_are_normalized_as_timm_does() -> None:
+    recipe = Recipe().put(TIMM)
+    assert recipe.normalize == recipe.init
+    assert recipe.put({"data.normalize": "none"}).normalize is None
+    assert recipe.put({"data.normalize": HALF}).normalize.plain() == HALF
+    assert recipe.put({"init.part": "encoding"}).normalize is None, "a backbone drawn at random"
+    child = Recipe().put({"init": FromTrial(values=TIMM)})
+    assert child.normalize == recipe.init, "as its parent saw them"
+    assert child.put({"init.part": "encoding"}).normalize is None
+    assert Recipe().normalize is None
+
+
+def test_what_is_done_to_pixels_is_part_of_the_key() -> None:
+    same = [TIMM, {**TIMM, "data.normalize": "timm"}], [{}, {"data.normalize": "none"}]
+    others = [{**TIMM, "data.normalize": "none"}, {**TIMM, "data.normalize": HALF}, {"data.normalize": HALF}]
+    keys = [{Run(Recipe().put(values), 0).key for values in group} for group in (*same, *([one] for one in others))]
+    assert [len(group) for group in keys] == [1] * 5
+    assert len(set.union(*keys)) == 5
+    pinned = {**TIMM, "init": {**TIMM["init"], "sha256": "0" * 64}}
+    assert Run(Recipe().put(pinned), 0).key not in keys[0]

@@ -10,22 +10,22 @@ from trainables.recipe import Recipe
 from trainables.recipe.model_torch import build_model
 from trainables.spec import SpecError
 from trainables.training.checkpoint import read, write
-from trainables.training.init import draw
-from trainables.weights.load import take
+from trainables.training.init import init_weights
+from trainables.weights.load import load_weights
 
 
 def model(encoding, seed, **data):
     built = build_model(
         Recipe(data=RedGreen(image_size=16, **data), model=ViT(embed_dim=8, num_heads=2), encoding=encoding)
     )
-    draw(built, seed)
+    init_weights(built, seed)
     return built
 
 
 def taken_by(child, parent, part):
     """The names that `take` says it took, after looking that exactly these changed hands."""
     before = {name: value.clone() for name, value in child.state_dict().items()}
-    names = take(child, parent.state_dict(), part)
+    names = load_weights(child, parent.state_dict(), part)
     for name, value in child.state_dict().items():
         assert torch.equal(value, parent.state_dict()[name] if name in names else before[name]), name
     return set(names)
@@ -75,12 +75,12 @@ def test_a_head_that_fits_belongs_to_the_backbone():
 
 def test_what_the_parent_lacks_is_refused():
     with pytest.raises(SpecError, match=r"init.values must give a parent with encoding.fourier.* got none"):
-        take(model(Fourier(), 0), model(NoEncoding(), 1).state_dict(), "encoding")
+        load_weights(model(Fourier(), 0), model(NoEncoding(), 1).state_dict(), "encoding")
     with pytest.raises(SpecError, match=r"of shape \(17, 8\), got shape \(65, 8\)"):
-        take(
+        load_weights(
             model(Learnable(), 0),
             build_model(Recipe(model=ViT(embed_dim=8, num_heads=2), encoding=Learnable())).state_dict(),
             "all",
         )
     with pytest.raises(SpecError, match=r"init.part must"):
-        take(model(NoEncoding(), 0), model(Learnable(), 1).state_dict(), "encoding")
+        load_weights(model(NoEncoding(), 0), model(Learnable(), 1).state_dict(), "encoding")

@@ -12,7 +12,7 @@ from trainables.encodings import PEG, Learnable
 from trainables.encodings.encoding_torch import Grid, Tokens
 from trainables.recipe import DRLoc
 from trainables.training.drloc import Localisation
-from trainables.training.init import draw
+from trainables.training.init import init_weights
 
 SPEC = DRLoc(pairs=7, hidden=9, weight=0.3)
 
@@ -57,7 +57,7 @@ def test_the_grid_that_a_peg_has_shrunk_is_the_one_that_counts():
     model = PositionedViT(
         ViT(embed_dim=6, num_heads=2, patch_size=2, depth=2), (3, 8, 14), 2, PEG(padding="valid")
     ).double()
-    draw(model, 0)
+    init_weights(model, 0)
     t = model.features(torch.rand(4, 3, 8, 14, dtype=torch.float64))
     assert (t.grid.rows, t.grid.columns, t.grid.prefix) == (2, 5, 1)
     head = Localisation(SPEC, 6, seed=1).double()
@@ -99,7 +99,7 @@ def test_the_head_begins_as_torchs_layers_do_by_streams_of_its_own():
 @pytest.mark.parametrize("pool", ["token", "avg", "gap"])
 def test_bfloat16_is_finite_and_near(pool):
     model = PositionedViT(ViT(embed_dim=8, num_heads=2, pool=pool), (3, 8, 12), 2, Learnable())
-    draw(model, 0)
+    init_weights(model, 0)
     head, images = Localisation(SPEC, 8, seed=1), torch.rand(4, 3, 8, 12)
     exact = head(model.features(images), head.places(4, 0)).item()
     with torch.autocast("cpu", dtype=torch.bfloat16):

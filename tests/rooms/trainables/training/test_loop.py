@@ -19,14 +19,17 @@ from trainables.backbones import ViT
 from trainables.data import Digits, RedGreen
 from trainables.data.dataset_torch import load
 from trainables.encodings import PEG, Composed, Fourier, Learnable, RelativeBias
-from trainables.recipe import AdamW, DRLoc, FromTrial, Recipe, Run, TaughtByFile, TaughtByTrial
+from trainables.recipe import AdamW, DRLoc, FromFile, FromTrial, Recipe, Run, TaughtByFile, TaughtByTrial, evaluation
+from trainables.recipe.evaluation import eval_batch, eval_bytes
 from trainables.recipe.outcome import Diverged, Measurement
 from trainables.rng_torch import torch_stream
 from trainables.spec import SpecError
 from trainables.training import loop
 from trainables.training.checkpoint import CHECKPOINT, WEIGHTS, read, write
-from trainables.training.loop import begin, train
-from trainables.training.metrics import score, tally
+from trainables.training.distributed import DataParallel
+from trainables.training.evaluation import Evaluation
+from trainables.training.loop import build_model_with_weights, train
+from trainables.training.metrics import compute_metric, metric_sums
 from trainables.training.optimizer import rate
 from trainables.training.parameters import no_decay
 
@@ -88,7 +91,7 @@ def test_digits_are_learnt(tmp_path):
 def test_a_run_is_the_plain_loop(tmp_path):
     run = small(optimizer__precision="float64", optimizer__clip_grad=0.5, seed=3)
     measured = list(train(run, tmp_path))
-    spec, model = run.recipe.optimizer, begin(run.recipe, 3).double()
+    spec, model = run.recipe.optimizer, build_model_with_weights(run.recipe, 3).double()
     exempt = no_decay(model)
     optimizer = torch.optim.AdamW(
         [{"params": [p], "weight_decay": 0.0 if n in exempt else 0.05} for n, p in model.named_parameters()]
@@ -198,7 +201,7 @@ def test_a_rate_far_too_high_diverges_at_its_first_epoch(tmp_path):
 
 def poisoned(tmp_path, name):
     """A run cut after its second epoch, with one weight of its checkpoint made NaN."""
-    run = small(trainable="position")
+    run = small(trainable="position+head")
     running = train(run, tmp_path)
     first = list(islice(running, 2))
     running.close()
@@ -217,13 +220,13 @@ def test_divergence_comes_last_and_carries_the_epochs_before_it(tmp_path):
 @pytest.mark.parametrize("where", ["weights", "val/accuracy"])
 def test_divergence_says_where_it_began(tmp_path, monkeypatch, where):
     def learn(training, number):
-        spoilt = training.learning[0] if where == "weights" else training.model.head.bias
+        spoilt = training.learning[0] if where == "weights" else training.model.norm.bias
         with torch.no_grad():
             spoilt.view(-1)[0] = math.inf
         return 0.5
 
     monkeypatch.setattr(loop.Training, "_learn", learn)
-    (item,) = train(small(trainable="position"), tmp_path)
+    (item,) = train(small(trainable="position+head"), tmp_path)
     assert item.reason == f"{where} not finite"
 
 
@@ -236,19 +239,94 @@ def test_bfloat16_is_near_float32(tmp_path):
     assert losses[0] == pytest.approx(losses[1], abs=0.02)
 
 
-def test_a_child_begins_with_its_parents_weights_and_only_its_position_learns(tmp_path):
-    child = small(
-        init=FromTrial(values={"data.task": "direction4", "trainable": "all"}, part="backbone"), trainable="position"
-    )
+@pytest.mark.parametrize("trainable", ["position", "position+head"])
+def test_a_child_begins_with_its_parents_weights_and_only_what_is_trainable_learns(tmp_path, trainable):
+    task = "absolute" if trainable == "position" else "direction4"
+    child = small(init=FromTrial(values={"data.task": task}, part="backbone"), trainable=trainable)
     (parent,) = child.needs()
+    assert parent.recipe.trainable == "all"
     list(train(parent, folder(tmp_path, "parent")))
     list(train(child, folder(tmp_path, "child"), parents={"init": tmp_path / "parent" / WEIGHTS}))
-    before, drawn = read(tmp_path / "parent" / WEIGHTS), begin(small().recipe, 0).state_dict()
+    before, drawn = read(tmp_path / "parent" / WEIGHTS), build_model_with_weights(small().recipe, 0).state_dict()
+    learning = ("encoding.", "head.") if trainable == "position+head" else ("encoding.",)
     for name, value in read(tmp_path / "child" / WEIGHTS).items():
-        if name.startswith("encoding."):
+        if name.startswith(learning):
             assert not torch.equal(value, drawn[name]), name
         else:
-            assert torch.equal(value, drawn[name] if name.startswith("head.") else before[name]), name
+            assert torch.equal(value, before[name]), name
+
+
+def test_a_head_that_neither_fits_nor_learns_is_refused(tmp_path):
+    """A frozen head that was drawn at random: the parent's has four outputs."""
+    with pytest.raises(SpecError, match=r"or 'position\+head' where the parent's head has 4 outputs, not 2, got"):
+        small(init=FromTrial(values={"data.task": "direction4"}, part="backbone"), trainable="position")
+    torch.save(build_model_with_weights(small(data__task="direction4").recipe, 0).state_dict(), tmp_path / "w.pt")
+    sha256 = hashlib.sha256((tmp_path / "w.pt").read_bytes()).hexdigest()
+    run = small(init=FromFile(str(tmp_path / "w.pt"), sha256, "backbone"), trainable="position")
+    said = "trainable must be 'position\\+head' or 'all' where the weights have no head.bias that fits, got 'position'"
+    with pytest.raises(SpecError, match=said):
+        next(train(run, tmp_path))
+    assert list(train(Run(run.recipe.put({"trainable": "position+head"}), 0), tmp_path))
+
+
+def test_a_crash_in_the_last_tests_trains_no_epoch_again(tmp_path, monkeypatch):
+    """The tests at a further size are where memory ends: the next attempt begins with them."""
+    run = small(test_sizes=[24])
+    whole = list(train(run, folder(tmp_path, "whole")))
+    metric, learn = Evaluation.__call__, loop.Training._learn
+
+    def crashes(self, model, split, side=None):
+        if side is not None:
+            raise MemoryError
+        return metric(self, model, split, side)
+
+    monkeypatch.setattr(Evaluation, "__call__", crashes)
+    with pytest.raises(MemoryError):
+        list(train(run, folder(tmp_path, "crashed")))
+    monkeypatch.setattr(Evaluation, "__call__", metric)
+    trained = []
+    monkeypatch.setattr(loop.Training, "_learn", lambda self, number: trained.append(number) or learn(self, number))
+    again = list(train(run, tmp_path / "crashed"))
+    assert trained == []
+    assert numbers(again) == numbers(whole)
+    assert again[-1].values["test/accuracy_at_24"] == whole[-1].values["test/accuracy_at_24"]
+    assert same(read(tmp_path / "crashed" / CHECKPOINT), read(tmp_path / "whole" / CHECKPOINT))
+    assert same(read(tmp_path / "crashed" / WEIGHTS), read(tmp_path / "whole" / WEIGHTS))
+
+
+def test_the_metric_is_of_any_number_of_images_together(tmp_path, monkeypatch):
+    run = small(data__task="distance", test_sizes=[24])
+    whole = list(train(run, folder(tmp_path, "whole")))
+    for side in (None, 24):
+        assert eval_batch(run.recipe, side) == 256
+    monkeypatch.setattr(evaluation, "EVAL_BYTES", 3 * eval_bytes(run.recipe, 24))
+    assert eval_batch(run.recipe, 24) == 3
+    few = list(train(run, folder(tmp_path, "few")))
+    for one, other in zip(whole, few, strict=True):
+        for name in one.values.keys() - {"train/images_per_s", "time/epoch_s"}:
+            assert other.values[name] == pytest.approx(one.values[name], abs=1e-6), name
+    assert [m.values["train/loss"] for m in whole] == [m.values["train/loss"] for m in few]
+
+
+def test_workers_with_batch_norms_on_cpus_are_refused(tmp_path):
+    """Each would normalize its own share; a frozen stack keeps its statistics."""
+    two = DataParallel(rank=0, world_size=2)
+    for values in ({"encoding": PEG(form="depthwise_stack")}, {"model.kind": "volo", "data.image_size": 16}):
+        run = Run(SMALL.put(values), 0)
+        with pytest.raises(SpecError, match="workers must be 0 on CPUs where a model has batch norms, got 2"):
+            next(train(run, tmp_path, team=two))
+    frozen = build_model_with_weights(SMALL.put({"encoding": PEG(form="depthwise_stack", frozen=True)}), 0)
+    assert two.synchronized(frozen, torch.device("cpu")) is frozen
+
+
+def test_batch_norms_are_synchronized_on_gpus():
+    model = build_model_with_weights(SMALL.put({"encoding": PEG(form="depthwise_stack")}), 0)
+    names = list(model.state_dict())
+    made = DataParallel(rank=0, world_size=2).synchronized(model, torch.device("cuda"))
+    norms = [module for module in made.modules() if isinstance(module, torch.nn.modules.batchnorm._BatchNorm)]
+    assert {type(module) for module in norms} == {torch.nn.SyncBatchNorm}
+    assert len(norms) == 4
+    assert list(made.state_dict()) == names
 
 
 def test_a_parent_that_does_not_fit_is_refused(tmp_path):
@@ -268,7 +346,7 @@ TEACHER = TaughtByTrial(values={"encoding.kind": "none"})
 
 def taught_by_file(run, path):
     """The same run with its teacher, as it begins, from a file."""
-    torch.save(begin(run.recipe.teacher_recipe, 5).state_dict(), path)
+    torch.save(build_model_with_weights(run.recipe.teacher_recipe, 5).state_dict(), path)
     sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
     teacher = TaughtByFile(path=str(path), sha256=sha256, values=run.recipe.teacher.values)
     return Run(run.recipe.put({"teacher": teacher}), run.seed)
@@ -291,17 +369,16 @@ def by_two(run, path):
 
 @pytest.mark.slow
 def test_two_workers_score_the_model_that_is_saved(tmp_path):
-    """A stack normalises by batches, of which each worker sees its own; the saved statistics are the first one's."""
-    run = small(encoding=PEG(form="depthwise_stack"), optimizer__epochs=2, data__task="distance", data__test_size=60)
+    run = small(optimizer__epochs=2, data__task="distance", data__test_size=60)
     both = by_two(run, tmp_path)
     assert numbers(both[0]) == numbers(both[1])
-    model = begin(run.recipe, 0)
+    model = build_model_with_weights(run.recipe, 0)
     model.load_state_dict(read(tmp_path / "work0" / WEIGHTS))
     split = load(run.recipe.data).test
     images, targets = split.batch(slice(None), torch.float32)
     with torch.no_grad():
-        tallied = tally("r2", model.eval()(images), targets)
-    assert both[0][-1].values["test/r2"] == pytest.approx(score("r2", tallied, split.targets), abs=1e-6)
+        sums = metric_sums("r2", model.eval()(images), targets)
+    assert both[0][-1].values["test/r2"] == pytest.approx(compute_metric("r2", sums, split.targets), abs=1e-6)
 
 
 @pytest.mark.slow

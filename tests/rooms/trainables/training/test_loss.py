@@ -11,9 +11,9 @@ from trainables.data.dataset_torch import load
 from trainables.recipe import DRLoc, Recipe, Run, TaughtByFile, TaughtByTrial
 from trainables.spec import LocusError, SpecError
 from trainables.training.checkpoint import CHECKPOINT, WEIGHTS, read, write
-from trainables.training.distillation import taught
-from trainables.training.loop import begin, train
-from trainables.training.loss import Objective
+from trainables.training.distillation import teacher_labels
+from trainables.training.loop import build_model_with_weights, train
+from trainables.training.loss import Objective, summed_loss
 
 LOCALISES = DRLoc(pairs=5, hidden=12)
 
@@ -29,7 +29,7 @@ def batch(run: Run, size: int = 6):
 
 def kept(run: Run, path, **changes) -> TaughtByFile:
     """The teacher as it begins, some of its weights changed, in a file."""
-    torch.save(begin(run.recipe.teacher_recipe, 5).state_dict() | changes, path)
+    torch.save(build_model_with_weights(run.recipe.teacher_recipe, 5).state_dict() | changes, path)
     return TaughtByFile(
         path=str(path), sha256=hashlib.sha256(path.read_bytes()).hexdigest(), values=run.recipe.teacher.values
     )
@@ -38,25 +38,25 @@ def kept(run: Run, path, **changes) -> TaughtByFile:
 @pytest.mark.parametrize("task", ["direction", "distance"])
 def test_a_plain_recipes_objective_is_its_tasks_loss(task):
     run = small(data__task=task)
-    model = begin(run.recipe, 0).double()
+    model = build_model_with_weights(run.recipe, 0).double()
     images, targets = batch(run)
     objective = Objective(run, model)
     outputs = model(images)
     loss = cross_entropy(outputs, targets) if task == "direction" else (outputs - targets).square().mean()
     assert objective(images, targets).item() == pytest.approx(6 * loss.item(), rel=1e-12)
-    assert objective.extras(torch.arange(6), 0) == objective.added() == {}
+    assert objective.loss_inputs(torch.arange(6), 0) == objective.extra_state() == {}
     assert {f"model.{name}" for name in model.state_dict()} == set(objective.state_dict())
 
 
 def test_the_heads_gradients_of_a_pupil_are_the_formulas():
     """(softmax - one hot) / 2 by each head's own labels, times its token."""
     run = pupil()
-    model = begin(run.recipe, 0).double()
+    model = build_model_with_weights(run.recipe, 0).double()
     images, targets = batch(run)
     others = torch.tensor([0, 1, 1, 0, 1, 1])
     assert not torch.equal(others, targets)
     objective = Objective(run, model, others)
-    assert objective.extras(torch.tensor([4, 0, 3]), 0)["taught"].tolist() == [1, 0, 0]
+    assert objective.loss_inputs(torch.tensor([4, 0, 3]), 0)["taught"].tolist() == [1, 0, 0]
     loss = objective(images, targets, taught=others)
     loss.backward()
     t = model.features(images).x
@@ -74,14 +74,14 @@ def test_the_heads_gradients_of_a_pupil_are_the_formulas():
 @pytest.mark.parametrize("values", [{}, {"model__pool": "avg"}, {"data__task": "distance"}])
 def test_localisation_is_added_to_any_task_and_read_out(values):
     run = small(auxiliary=LOCALISES, **values)
-    model = begin(run.recipe, 0).double()
+    model = build_model_with_weights(run.recipe, 0).double()
     objective, (images, targets) = Objective(run, model).double(), batch(run)
-    extras = objective.extras(torch.arange(6), 3)
+    extras = objective.loss_inputs(torch.arange(6), 3)
     plain = Objective(small(**values), model)(images, targets)
     added = objective.drloc(model.features(images), extras["places"])
     assert added > 0
     assert objective(images, targets, **extras).item() == pytest.approx((plain + added).item(), rel=1e-12)
-    assert set(objective.added()) == {f"mlp.{layer}.{name}" for layer in (0, 2, 4) for name in ("weight", "bias")}
+    assert set(objective.extra_state()) == {f"mlp.{layer}.{name}" for layer in (0, 2, 4) for name in ("weight", "bias")}
 
 
 def test_localisation_goes_down_and_its_head_decays_as_linear_layers_do(tmp_path):
@@ -97,7 +97,9 @@ def test_localisation_goes_down_and_its_head_decays_as_linear_layers_do(tmp_path
 
 
 def test_what_is_added_leaves_the_models_beginning_as_it_is():
-    drawn = [begin(small(**values).recipe, 3).state_dict() for values in ({}, {"auxiliary": LOCALISES})]
+    drawn = [
+        build_model_with_weights(small(**values).recipe, 3).state_dict() for values in ({}, {"auxiliary": LOCALISES})
+    ]
     assert same(*drawn)
 
 
@@ -107,12 +109,12 @@ def test_a_teacher_is_asked_once_of_every_image_as_it_is_evaluated(tmp_path):
     run = pupil(TaughtByTrial(values=stack), data__train_size=300)
     (teacher,) = run.needs()
     assert (teacher.recipe.model.pool, teacher.recipe.model.embed_dim, teacher.seed) == ("token", 12, 0)
-    model, split = begin(teacher.recipe, 0).eval(), load(run.recipe.data).train
+    model, split = build_model_with_weights(teacher.recipe, 0).eval(), load(run.recipe.data).train
     with torch.no_grad():
         first, second = model(split.batch(slice(None), torch.float32)[0]).unbind(1)
         model.head.bias[0] -= (first - second).quantile(0.5)
     write(tmp_path / WEIGHTS, model.state_dict())
-    labels = taught(run.recipe, {"teacher": tmp_path / WEIGHTS}, split, torch.float32)
+    labels = teacher_labels(run.recipe, {"teacher": tmp_path / WEIGHTS}, split, torch.float32)
     with torch.no_grad():
         alone = [int(model(split.batch(slice(n, n + 1), torch.float32)[0]).argmax()) for n in range(300)]
     assert labels.tolist() == alone
@@ -129,7 +131,7 @@ def test_a_pupil_is_pulled_to_its_teacher_against_the_labels(tmp_path):
     list(train(run, folder(tmp_path, "pupil")))
     images = batch(run, 50)[0].float()
     said = []
-    for model in (begin(run.recipe, 0), begin(run.recipe, 0)):
+    for model in (build_model_with_weights(run.recipe, 0), build_model_with_weights(run.recipe, 0)):
         if said:
             model.load_state_dict(read(tmp_path / "pupil" / WEIGHTS))
         with torch.no_grad():
@@ -231,3 +233,16 @@ def test_a_pupil_is_known_by_what_its_teacher_resolves_to():
     files = [{"kind": "from_file", "path": path, "sha256": sha * 64} for path, sha in ("aa", "ba", "ab")]
     keys = [Run(Recipe().put({**DISTILLED, "teacher": one}), 0).key for one in files]
     assert keys[0] == keys[1] != keys[2]
+
+
+def test_soft_labels_are_classes_and_numbers_are_numbers():
+    """The metric of the data decides, not the type of the targets."""
+    outputs = torch.randn(5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    labels = torch.tensor([0, 2, 1, 1, 0])
+    soft = torch.eye(3, dtype=torch.float64)[labels]
+    expected = summed_loss("accuracy", outputs, labels)
+    assert summed_loss("accuracy", outputs, soft).item() == pytest.approx(expected.item(), rel=1e-12)
+    mixed = 0.7 * soft + 0.3 * soft.roll(1, 1)
+    by_hand = -(mixed * torch.log_softmax(outputs, dim=1)).sum()
+    assert summed_loss("accuracy", outputs, mixed).item() == pytest.approx(by_hand.item(), rel=1e-12)
+    assert summed_loss("r2", outputs, mixed).item() == pytest.approx(((outputs - mixed) ** 2).mean(1).sum().item())

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, r2_score
 
-from trainables.training.metrics import score, tally
+from trainables.training.metrics import compute_metric, metric_sums
 
 
 @settings(max_examples=30, deadline=None)
@@ -19,9 +19,9 @@ def test_scores_of_shares_are_scikit_learns_of_the_whole(seed, cut):
     labels = torch.randint(0, 2, (29,), generator=numbers)
     offsets = torch.randn(29, 2, generator=numbers, dtype=torch.float64) * torch.tensor([1.0, 7.0])
     for measure, targets in (("accuracy", labels), ("r2", offsets)):
-        parts = [tally(measure, outputs[:cut], targets[:cut]), tally(measure, outputs[cut:], targets[cut:])]
+        parts = [metric_sums(measure, outputs[:cut], targets[:cut]), metric_sums(measure, outputs[cut:], targets[cut:])]
         expected = accuracy_score(labels, outputs.argmax(1)) if measure == "accuracy" else r2_score(offsets, outputs)
-        assert score(measure, sum(parts), targets) == pytest.approx(expected, abs=1e-12)
+        assert compute_metric(measure, sum(parts), targets) == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
@@ -29,4 +29,4 @@ def test_an_output_that_is_not_finite_is_no_score(bad):
     outputs = torch.zeros(5, 2)
     outputs[3, 1] = bad
     for measure, targets in (("accuracy", torch.zeros(5, dtype=torch.long)), ("r2", torch.randn(5, 2))):
-        assert not math.isfinite(score(measure, tally(measure, outputs, targets), targets))
+        assert not math.isfinite(compute_metric(measure, metric_sums(measure, outputs, targets), targets))

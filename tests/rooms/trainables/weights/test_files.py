@@ -40,13 +40,20 @@ def test_a_training_scripts_checkpoint_is_opened(tmp_path, name):
     assert read_weights(*written(tmp_path / "w.pt", {name: WEIGHTS, "epoch": 3})).keys() == WEIGHTS.keys()
 
 
+@pytest.mark.parametrize("prefix", ["module.", "_orig_mod.", "_orig_mod.module."])
+def test_prefixes_of_wrappers_are_removed(tmp_path, prefix):
+    wrapped = {prefix + name: value for name, value in WEIGHTS.items()}
+    read = read_weights(*written(tmp_path / "w.bin", wrapped))
+    assert all(torch.equal(read[name], value) for name, value in WEIGHTS.items())
+
+
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
         ("w.pt", {"epoch": 3}, "must hold a state dict of tensors"),
         ("w.pt", [1, 2], "must hold a state dict of tensors"),
         ("w.pt", {"a": Hostile()}, "must be readable as .pt without running code"),
-        ("w.npz", WEIGHTS, "must end in .pt, .pth or .safetensors, got '.npz'"),
+        ("w.npz", WEIGHTS, "must end in .pt, .pth, .bin or .safetensors, got '.npz'"),
     ],
 )
 def test_other_contents_are_refused(tmp_path, name, value, said):

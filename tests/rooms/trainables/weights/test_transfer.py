@@ -18,7 +18,7 @@ from trainables.recipe.outcome import at_image_size
 from trainables.rng_torch import torch_stream
 from trainables.spec import SpecError
 from trainables.training.checkpoint import WEIGHTS, read
-from trainables.training.loop import begin, train
+from trainables.training.loop import build_model_with_weights, train
 from trainables.weights.transfer import at_size, resized
 
 RECIPE = Recipe(
@@ -88,7 +88,7 @@ def test_every_measure_and_precision(tmp_path, task, precision):
 
 
 def test_the_model_at_another_side_is_its_own(tmp_path):
-    model = begin(RECIPE, 0).double()
+    model = build_model_with_weights(RECIPE, 0).double()
     torch.manual_seed(5)
     before = torch.get_rng_state()
     other = at_size(model, RECIPE, 24)
@@ -102,13 +102,13 @@ def test_the_model_at_another_side_is_its_own(tmp_path):
 
 def test_a_side_that_cannot_be_is_refused():
     with pytest.raises(SpecError, match=r"^test_sizes must be such that at 18 px model.patch_size is a divisor"):
-        at_size(begin(RECIPE, 0), RECIPE, 18)
+        at_size(build_model_with_weights(RECIPE, 0), RECIPE, 18)
 
 
 def test_a_bag_of_patches_does_not_care_where_they_are():
     """Four copies of an image side by side hold the same patches in the same shares."""
     recipe = RECIPE.put({"encoding": NoEncoding().plain(), "model.pool": "avg", "test_sizes": [32]})
-    model = begin(recipe, 0).double().eval()
+    model = build_model_with_weights(recipe, 0).double().eval()
     images = torch.rand(2, 3, 16, 16, dtype=torch.float64, generator=torch_stream(0, "images"))
     with torch.no_grad():
         apart = (at_size(model, recipe, 32)(images.repeat(1, 1, 2, 2)) - model(images)).abs().amax()

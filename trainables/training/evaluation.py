@@ -1,0 +1,52 @@
+"""The metric of a trained model on a split of the data, also on images of another size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from trainables.backbones.backbone_torch import Host
+from trainables.data.dataset_torch import Split
+from trainables.recipe import Recipe
+from trainables.recipe.evaluation import eval_batch
+from trainables.training.distributed import DataParallel
+from trainables.training.metrics import compute_metric, metric_sums
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How the model of a recipe is evaluated: normalized pixels, a type of numbers, the workers that share the work."""
+
+    recipe: Recipe
+    normalize: nn.Module
+    dtype: torch.dtype
+    autocast: torch.autocast
+    team: DataParallel
+
+    @torch.no_grad()
+    def __call__(self, model: Host, split: Split, side: int | None = None) -> float:
+        """The metric on a split, or on its images resized to another side; NaN where an output is not finite."""
+        metric = self.recipe.data.metric
+        model, resize = self.model_at(model, side)
+        total = torch.zeros(split.targets.shape[1:] or 1, dtype=torch.float64, device=split.images.device)
+        stride = self.team.world_size * eval_batch(self.recipe, side)
+        for first in range(self.team.rank, len(split), stride):
+            images, targets = split.batch(slice(first, first + stride, self.team.world_size), self.dtype)
+            with self.autocast:
+                outputs = model(self.normalize(resize(images)))
+            total += metric_sums(metric, outputs, targets)
+        return compute_metric(metric, self.team.all_reduce(total), split.targets)
+
+    def model_at(self, model: Host, side: int | None) -> tuple[Host, Callable[[Tensor], Tensor]]:
+        """The model for images of another side (None: as they are) in evaluation mode, and how images get that side.
+
+        Raises: SpecError where the model cannot have that side.
+        """
+        if side is None:
+            return model.eval(), nn.Identity()
+        from trainables.weights.transfer import at_size, resized  # computes these runs' numbers alone
+
+        return at_size(model, self.recipe, side), lambda images: resized(images, side)

@@ -1,0 +1,47 @@
+"""What a model sees of pixels from 0 to 1: themselves, or each channel with mean 0 and deviation 1."""
+
+from __future__ import annotations
+
+import timm
+import torch
+from torch import Tensor, nn
+
+from trainables.data import MeanStd
+from trainables.recipe import FromTimm, Recipe
+from trainables.spec import SpecError
+
+
+class Normalize(nn.Module):
+    """Images with each channel minus its mean, divided by its standard deviation. Shapes: (B, C, R, S) to the same."""
+
+    def __init__(self, spec: MeanStd, like: Tensor) -> None:
+        super().__init__()
+        self.mean, self.std = (like.new_tensor(numbers)[:, None, None] for numbers in (spec.mean, spec.std))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """The normalized images."""
+        return (images - self.mean) / self.std
+
+
+def normalizer(recipe: Recipe, device: torch.device, dtype: torch.dtype) -> nn.Module:
+    """What comes between the pixels and the model of a recipe. Raises: SpecError as `pixel_statistics` does."""
+    spec = pixel_statistics(recipe)
+    return nn.Identity() if spec is None else Normalize(spec, torch.empty(0, device=device, dtype=dtype))
+
+
+def pixel_statistics(recipe: Recipe) -> MeanStd | None:
+    """The mean and std of a recipe's pixels: given ones, those that timm names for its weights, or none.
+
+    Raises: SpecError where timm knows no such model, or one for images of other channels.
+    """
+    how = recipe.normalize
+    if not isinstance(how, FromTimm):
+        return how
+    known = timm.models.get_pretrained_cfg(how.name)
+    if known is None:
+        raise SpecError(f"init.name must be a model that timm knows, got {how.name!r}")
+    channels = recipe.data.size[0]
+    if len(known.mean) != channels:
+        must = f"a mean and a std for each of the {channels} channels, for timm has {len(known.mean)}"
+        raise SpecError(f"data.normalize must be {must}, got {recipe.data.normalize!r}")
+    return MeanStd(tuple(known.mean), tuple(known.std))
