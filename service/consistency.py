@@ -60,8 +60,8 @@ def _outcomes(outcomes: Outcomes, history: History, ended: list[Ended]) -> Itera
         if answered is None:
             missing.append(f"{who} has no file")
             continue
-        if answered.run.key != fact.run or answered.code.digest != fact.code:
-            keys.append(f"{who} holds {answered.run.key} by {answered.code.digest}")
+        if answered.run.key != fact.run or answered.name != fact.code:
+            keys.append(f"{who} holds {answered.run.key} by {answered.name}")
         measured = history.states[fact.run, fact.code].curve
         if {m.epoch: m.values for m in answered.outcome.curve} != {e: m.values for e, m in measured.items()}:
             curves.append(f"{who} differs from the journal")

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from service.storage.home import Home
-from service.storage.outcomes import Outcomes
+from service.storage.outcomes import CLOCKED, Difference, Outcomes, compare
 from trainables.recipe import Run
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.outcome import Diverged, Measurement
 from trainables.spec import LocusError
-
-CLOCKED = ("time/", "train/images_per_s")
-"""Measures that no two runs share."""
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A number that did not come out again."""
-
-    epoch: int
-    name: str
-    before: float | None
-    now: float | None
 
 
 @dataclass(frozen=True)
@@ -77,19 +64,7 @@ def rerun(home: Home, start: str, say: Callable[[str], None] = lambda line: None
 def _weights(outcomes: Outcomes, parent: Run, child: Run) -> Path:
     """The newest weights of a parent."""
     for found in reversed(outcomes.of(parent.key)):
-        weights = outcomes.weights(parent.key, found.code.digest)
+        weights = outcomes.weights(parent.key, found.name)
         if weights.exists():
             return weights
     raise LocusError(f"the weights of the parent {parent.key} of {child.key} are gone; run its study again")
-
-
-def compare(before: Iterable[Measurement], now: Iterable[Measurement]) -> list[Difference]:
-    """The numbers in which two curves of one run differ, clocks apart."""
-    old = {measured.epoch: measured.values for measured in before}
-    new = {measured.epoch: measured.values for measured in now}
-    return [
-        Difference(epoch, name, old.get(epoch, {}).get(name), new.get(epoch, {}).get(name))
-        for epoch in sorted({*old, *new})
-        for name in sorted({*old.get(epoch, {}), *new.get(epoch, {})})
-        if not name.startswith(CLOCKED) and old.get(epoch, {}).get(name) != new.get(epoch, {}).get(name)
-    ]

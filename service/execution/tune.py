@@ -26,7 +26,7 @@ from ray.tune.search import Searcher
 from service.execution import ray_token as token
 from service.execution.driver import Driver, Finished
 from service.planning.placement import Machine, Placement
-from trainables.launch.errors import lost, reason
+from trainables.launch.errors import changed, lost, reason
 from trainables.launch.job import Job
 
 WAITING_BYTES = 2**20
@@ -39,6 +39,9 @@ POLL_S = 0.2
 
 def train(config: dict[str, Any]) -> None:
     """What Tune calls in its own, reused process: trains one job, reporting to Tune."""
+    from trainables.launch.imported import imported_code
+
+    imported_code()  # first: the import of torch takes seconds, in which a file could be edited
     from trainables.launch.worker import work
 
     work(Job.read(config["job"]), lambda message: tune.report(message))
@@ -104,7 +107,7 @@ class JournalScheduler(FIFOScheduler):  # type: ignore[misc]
 
     def on_trial_result(self, tune_controller: Any, trial: TuneTrial, result: dict[str, Any]) -> str:
         """Goes on, or stops the run."""
-        if "said" not in result:
+        if "result" not in result:
             return str(TrialScheduler.CONTINUE)
         on = self.driver.on_result(_job(trial), result)
         return str(TrialScheduler.CONTINUE if on else TrialScheduler.STOP)
@@ -124,7 +127,8 @@ class JournalScheduler(FIFOScheduler):  # type: ignore[misc]
         text = Path(trial.error_file).read_text() if trial.error_file else ""
         with self.driver.folder.log.open("a") as log:
             log.write(text)
-        self.driver.on_failure(_job(trial), reason(text), lost=lost(reason(text)))
+        why = reason(text)
+        self.driver.on_failure(_job(trial), why, lost=lost(why), final=changed(why))
 
     def __getstate__(self) -> dict[str, Any]:
         return {}

@@ -73,7 +73,7 @@ def estimate_work(history: History, outcomes: Outcomes, placement: Placement, *,
             continue
         older = outcomes.of(run.key)
         if any(
-            outcomes.get(run.key, one.code.digest, whole=whole) and (adopt or one.code.digest == history.code(run))
+            (not whole or outcomes.is_whole(one)) and (adopt or history.code(run) in (one.name, one.code.digest))
             for one in older
         ):
             counts["reused"] += 1

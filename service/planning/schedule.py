@@ -47,7 +47,9 @@ class Propose:
 
 @dataclass(frozen=True)
 class PlanArms:
-    """List the arms of the ablation."""
+    """List these arms of the ablation. Some are listed already where a driver was killed while it listed them."""
+
+    names: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,8 @@ Action = Assign | MarkDiverged | RegisterParent | Propose | PlanArms | Confirm |
 def next_action(history: History, in_flight: set[str]) -> Action:
     """The next thing to do, given the keys of the runs in flight."""
     plan = history.edition.study.plan
-    if isinstance(plan, Ablation) and not history.of("trial"):
-        return PlanArms()
+    if isinstance(plan, Ablation) and (missing := _unlisted(history, plan)):
+        return PlanArms(missing)
     for trial, run in _wanted(history):
         action = _towards(history, trial, run, in_flight)
         if action is not None:
@@ -89,6 +91,11 @@ def next_action(history: History, in_flight: set[str]) -> Action:
     if chosen != history.confirms:
         return Confirm(chosen)
     return Wait() if in_flight else Done()
+
+
+def _unlisted(history: History, plan: Ablation) -> tuple[str, ...]:
+    listed = {trial.name for trial in history.of("trial")}
+    return tuple(name for name in plan.arms if name not in listed)
 
 
 def _wanted(history: History) -> Iterator[tuple[Trial, Run]]:

@@ -94,6 +94,7 @@ class History:
         self.seeds = edition.study.seeds
         self.trial_count = edition.study.plan.trials if isinstance(edition.study.plan, Search) else 0
         self.adopted: dict[str, str] = {}
+        self._again: set[str] = set()
         self.states: dict[tuple[str, str], RunState] = {}
         self.last: float | None = None
         self._code_of = code_of
@@ -120,8 +121,8 @@ class History:
                     state.failures = 0
             case Confirms(numbers=numbers):
                 self.confirms = numbers
-            case Adopted(run=run, code=code):
-                self.adopted[run] = code
+            case Adopted():
+                self._adopt(fact)
             case _:
                 state = self.states.setdefault((fact.run, fact.code), RunState())
                 state.last = fact.time
@@ -134,12 +135,20 @@ class History:
             self.trial_count = max(self.trial_count, edition.study.plan.trials)
 
     def code(self, run: Run) -> str:
-        """The digest of the code that counts for a run: today's, or what was adopted."""
-        if run.key in self.adopted:
-            return self.adopted[run.key]
+        """The name of the answer that counts for a run: the digest of today's code, or what was adopted."""
         if run.key not in self._codes:
             self._codes[run.key] = self._code_of(run.recipe)
-        return self._codes[run.key]
+        today = self._codes[run.key]
+        if run.key in self._again and not self.adopted[run.key].startswith(f"{today}~"):
+            self._adopt(Adopted(run=run.key, code=None))
+        return self.adopted.get(run.key, today)
+
+    def _adopt(self, fact: Adopted) -> None:
+        self.adopted.pop(fact.run, None)
+        self._again.discard(fact.run)
+        if fact.code is not None:
+            self.adopted[fact.run] = fact.code
+            self._again |= {fact.run} if fact.again else set()
 
     def state(self, run: Run) -> RunState:
         """Where a run stands."""
@@ -252,8 +261,8 @@ def _add(state: RunState, fact: Started | Measured | StoppedAt | FailedWith | En
             state.curve.setdefault(fact.epoch, fact)
         case StoppedAt(cutoff=cutoff):
             state.status, state.cutoff = "stopped", cutoff
-        case FailedWith(reason=reason, counts=counts):
+        case FailedWith(reason=reason):
             state.status, state.reason = "failed", reason
-            state.failures += counts
+            state.failures += TRIES if fact.final else 1 if fact.counts else 0
         case Ended(outcome=outcome, reused=reused):
             state.status, state.reused = outcome, reused

@@ -67,13 +67,17 @@ class StoppedAt(Spec):
 
 
 class FailedWith(Spec):
-    """A run failed for a reason that is not its recipe's. `counts` is false for a lost node: no attempt was spent."""
+    """A run failed for a reason that is not its recipe's.
+
+    `counts` is false for a lost node, which spends no attempt; `final` is true where a second attempt cannot help.
+    """
 
     fact: Literal["failed"] = Field(default="failed", init=False)
     run: str
     code: str
     reason: str
     counts: bool = True
+    final: bool = False
     time: float = 0.0
 
 
@@ -107,11 +111,17 @@ class Confirms(Spec):
 
 
 class Adopted(Spec):
-    """An answer of other code counts for this run."""
+    """For this run another answer counts than the first one of today's code.
+
+    `code` is the answer's name: of older code, which the user adopted; or, with `again`, a later answer of the same
+    code, which gave other numbers and counts as long as the code is the same. None: the adopted answer is gone, and
+    today's code counts.
+    """
 
     fact: Literal["adopted"] = Field(default="adopted", init=False)
     run: str
-    code: str
+    code: str | None
+    again: bool = False
     time: float = 0.0
 
 

@@ -14,7 +14,8 @@ from trainables.spec import LocusError
 LENGTH = 400
 """Letters of a reason, at most."""
 LOST = "its node was lost"
-KILLED = "its process was killed, from outside or for want of memory"
+KILLED = "its process was killed, from outside or because memory ran out"
+CHANGED = "changed after this study was planned; run the study again to train with the new code"
 DEATHS = {
     "node has died": LOST,
     "node was terminated": LOST,
@@ -63,5 +64,10 @@ def group_reason(error: Exception) -> str:
 
 
 def lost(reason: str) -> bool:
-    """Whether a run failed because a node went away, which is nobody's attempt."""
+    """Whether a run failed because a node went away, which does not count as an attempt."""
     return reason.endswith(LOST)
+
+
+def changed(reason: str) -> bool:
+    """Whether a run failed because its code was edited, which a second attempt cannot mend."""
+    return reason.endswith(CHANGED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from trainables.recipe import Run, Use
+from trainables.recipe.code_digest import CodeDigest
 from trainables.spec import Spec
 
 
@@ -12,7 +13,8 @@ class Job(Spec):
     """One attempt at one run."""
 
     run: Run
-    code: str
+    code: CodeDigest
+    """The code that the study was planned with; the worker trains with no other."""
     label: str
     attempt: int
     folder: str

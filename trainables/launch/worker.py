@@ -22,6 +22,7 @@ from ray.train.torch import TorchTrainer, get_device
 
 from trainables.launch.bridge import Bridge
 from trainables.launch.errors import WorkError, group_reason, sentence
+from trainables.launch.imported import imported_code
 from trainables.launch.job import Job
 from trainables.recipe import Run
 from trainables.recipe.outcome import Diverged, Measurement
@@ -107,7 +108,8 @@ def _trainer(job: Job, bridge: Any) -> TorchTrainer:
 
 
 def _member(job: Job, bridge: Any) -> None:
-    """One worker's part. Rank 0 speaks for all, and all hear the verdict."""
+    """One worker's part. Rank 0 reports for all, and all get the verdict."""
+    imported_code()
     import torch
     from torch.nn.parallel import DistributedDataParallel
 
@@ -132,11 +134,12 @@ def _train(job: Job, device: str, team: Team, say: Callable[[Said], bool]) -> No
     """Trains while `say` says to go on; closed in any case, so that the checkpoint is written."""
     import torch
 
-    from trainables.training.loop import train
-
     torch.set_num_threads(job.threads)
     parents = {use: Path(file) for use, file in job.parents.items()}
     try:
+        imported_code().load(job.code)
+        from trainables.training.loop import train
+
         with closing(train(job.run, Path(job.folder), device, parents=parents, team=team)) as epochs:
             for said in epochs:
                 if not say(said):
@@ -146,7 +149,7 @@ def _train(job: Job, device: str, team: Team, say: Callable[[Said], bool]) -> No
 
 
 def message(run: Run, said: Said, job: Job) -> dict[str, Any]:
-    """What a worker says of an epoch, with the environment where the run ends.
+    """What a worker reports of an epoch; where the run ends, with the code that trained it and the environment.
 
     Plain values only: Tune flattens deeper ones.
     """
@@ -154,7 +157,8 @@ def message(run: Run, said: Said, job: Job) -> dict[str, Any]:
     return {
         "epoch": said.epoch,
         "kind": "diverged" if isinstance(said, Diverged) else "measured",
-        "said": said.model_dump_json(),
+        "result": said.model_dump_json(),
+        "code": imported_code().code(job.code).digest if last else "",
         "environment": json.dumps(environment(job) if last else {}),
     }
 
