@@ -1,8 +1,8 @@
 """What a search may try: paths of a recipe, and what each may be.
 
-A Space is legal everywhere: there is no rejection. The recipe gets products and subsets, the sampler the coordinates
-they are made of, under names that carry the kind of the node they stand in (`encoding.fourier.gamma`), for two kinds
-may share a word.
+Every point of a Space builds a valid recipe, so no point is ever rejected. The sampler sees single numbers and choices;
+`point` combines them into the values of a recipe. Their names carry the kind of their node (`encoding.fourier.gamma`),
+because two kinds may have a field of the same name.
 """
 
 from __future__ import annotations
@@ -20,12 +20,16 @@ from trainables.spec import WHERE, Spec, require
 
 
 class Real(Spec):
-    """A number between two ends, both included; on a log scale where asked."""
+    """A number between two ends, both included; on a log scale where asked.
+
+    `points`: how many values the grid sampler tries, evenly spaced, both ends included. Other samplers ignore it.
+    """
 
     kind: Literal["real"] = Field(default="real", init=False)
     low: float
     high: float
     log: bool = False
+    points: int | None = Field(default=None, ge=2, description="a number of grid points, 2 or more")
 
     @model_validator(mode="after")
     def _ordered(self) -> Real:
@@ -35,6 +39,16 @@ class Real(Spec):
 
     def ends(self) -> tuple[float, float]:
         return self.low, self.high
+
+    def grid(self) -> list[float]:
+        """The evenly spaced values. There must be `points`."""
+        assert self.points is not None
+        shares = [place / (self.points - 1) for place in range(self.points)]
+        if self.log:
+            inner = [self.low * (self.high / self.low) ** share for share in shares[1:-1]]
+        else:
+            inner = [self.low + (self.high - self.low) * share for share in shares[1:-1]]
+        return [self.low, *inner, self.high]
 
     def holds(self, value: Any) -> bool:
         return isinstance(value, int | float) and self.low <= value <= self.high
@@ -138,11 +152,28 @@ class Space(Spec):
             for case in cases:
                 require(case in options, f"given.{path}", f"one of {', '.join(options)}", case)
         searched = {path for path, _ in self.every()}
+        self._require_paths_once()
         for path, domain, earlier in self._reached():
+            if path.endswith(".kind"):
+                inside = [other for other in earlier if other.startswith(path.removesuffix("kind"))]
+                require(not inside, path, f"named before the paths inside its node ({', '.join(inside)})", path)
             if isinstance(domain, Above):
                 known = domain.other in earlier or domain.other not in searched
                 require(known, f"{path}.other", "a path that is open before it", domain.other)
         return self
+
+    def _require_paths_once(self) -> None:
+        """Complains of a path that is open in two ways, for the sampler would see one name with two ranges."""
+        for path, cases in self.given.items():
+            others = {*self.domains, *(p for other in self.given if other != path for p in self._inner(other))}
+            for case, domains in cases.items():
+                for inner in domains:
+                    must = "a path that is open in no other way"
+                    require(inner not in others, f"given.{path}.{case}", must, inner)
+
+    def _inner(self, path: str) -> Iterator[str]:
+        for domains in self.given[path].values():
+            yield from domains
 
     def _reached(self) -> Iterator[tuple[str, Domain, set[str]]]:
         """Every path in the order of `point`, with the paths that surely have a value before it."""

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import islice
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from search_spaces.claim import Claim
+from search_spaces.grid import grid, without_points
 from search_spaces.space import Space, probes
 from trainables.encodings import Values, carry, is_own
 from trainables.recipe import Recipe, Run
@@ -20,6 +22,8 @@ from trainables.spec import Spec, SpecError, digest, require
 
 CONFIRMED = 3
 """How many of a search's best trials are confirmed on fresh seeds."""
+GRID_LIMIT = 10_000
+"""How many points a grid may have: all are listed before the first one is tried."""
 CONFIRM_FROM = 1000
 """The first seed of a confirmation."""
 
@@ -36,19 +40,30 @@ class Score(Spec):
 
 
 class Halving(Spec):
-    """Successive halving of the first seeds: at each rung the best 1/factor go on."""
+    """Successive halving of the first seeds: after one and two thirds of the epochs the best 1/factor go on."""
 
     factor: int = Field(default=3, ge=2, description="a whole number of 2 or more")
 
 
 class Search(Spec):
-    """A space, the points tried first (the paper's), how many trials, and how bad ones are stopped."""
+    """A space, the points tried first (the paper's), how many trials, which sampler, and how bad trials are stopped.
+
+    `sampler`: `tpe` learns from earlier trials; `random` does not, so it is the baseline; `grid` tries every
+    combination of choices, integers and the `points` of real numbers, in an order that the study's id decides.
+    """
 
     kind: Literal["search"] = Field(default="search", init=False)
     space: Space
     first: tuple[dict[str, Any], ...] = Field(default=(), strict=False, description="a list of {path: value}")
     trials: int = Field(default=20, gt=0, description="a positive number of trials")
     stop: Halving | None = None
+    sampler: Literal["tpe", "random", "grid"] = Field(default="tpe", description="'tpe', 'random' or 'grid'")
+
+    @model_validator(mode="after")
+    def _laid_out(self) -> Search:
+        endless = without_points(self.space) if self.sampler == "grid" else []
+        require(not endless, "sampler", f"tpe or random where {', '.join(endless)} has no points", self.sampler)
+        return self
 
 
 class Ablation(Spec):
@@ -156,7 +171,7 @@ class Study(Spec):
         )
         for name, point in self._points():
             try:
-                self.recipe(point)
+                self._require_same_score(self.recipe(point))
             except SpecError as error:
                 raise SpecError(f"arm {name!r}: {error}" if name else str(error)) from None
         known = self.names()
@@ -165,12 +180,24 @@ class Study(Spec):
                 require(who in known, "claims", f"about one of {', '.join(known)}", who)
         return self
 
+    def _require_same_score(self, recipe: Recipe) -> None:
+        """Complains of a recipe whose score cannot be compared with the base's."""
+        data, base = recipe.data, self.base.data
+        if (data.metric, data.chance) != (base.metric, base.chance):
+            raise SpecError(
+                f"data must have the metric and the chance of the base ({base.metric}, {base.chance:g}), as scores "
+                f"are compared, got {data.metric}, {data.chance:g}"
+            )
+
     def _points(self) -> list[tuple[str, dict[str, Any]]]:
         """The arms by name, or points all over the space, which have none."""
         if isinstance(self.plan, Ablation):
             return list(self.plan.arms.items())
         for point in self.plan.first:
             self.plan.space.require_point(self.base, point, "plan.first")
+        if self.plan.sampler == "grid":
+            count = sum(1 for _ in islice(grid(self.plan.space, self.base), GRID_LIMIT + 1))
+            require(count <= GRID_LIMIT, "plan.space", f"of at most {GRID_LIMIT} grid points", "more")
         return [("", point) for point in (*self.plan.first, *probes(self.plan.space, self.base))]
 
     def recipe(self, values: dict[str, Any]) -> Recipe:

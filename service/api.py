@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from search_spaces.library import find
 from search_spaces.space import Domain, Space
@@ -98,10 +98,12 @@ def sweep(
     name: str = "",
     first: tuple[dict[str, Any], ...] = (),
     stop: bool = True,
+    sampler: Literal["tpe", "random", "grid"] = "tpe",
     **options: Any,
 ) -> Result:
     """Searches a space ad hoc. Without a name it is `sweep-<digest>`: the same call resumes, another is another."""
-    plan = Search(space=Space(space), first=first, trials=trials, stop=Halving() if stop else None)
+    halving = Halving() if stop else None
+    plan = Search(space=Space(space), first=first, trials=trials, stop=halving, sampler=sampler)
     return run(_adhoc(base, plan, name or "sweep", seeds, named=bool(name)), **options)
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from search_spaces.study import Edition
-from service.execution.driver import Driver, Stop
-from service.execution.signals import StopSignals
+from service.execution.driver import Driver
+from service.execution.signals import Stop, StopSignals
 from service.planning.estimate import estimate_work
 from service.planning.placement import Machine, place
 from service.planning.run_options import RunOptions
@@ -88,6 +88,8 @@ def _train(driver: Driver, mirror: Mirror, progress: Progress, signals: StopSign
         with signals.interruptible():
             if not driver.stop:
                 cluster.run_on_tune(driver, first, address)
+    if driver.history.exhausted is not None and planned.points > driver.history.exhausted:
+        progress.note(f"the space has no further point: the search ends with {driver.history.exhausted} trials")
 
 
 def _close(driver: Driver, mirror: Mirror, progress: Progress, ended: Status) -> None:

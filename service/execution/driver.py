@@ -7,7 +7,6 @@ Facts go to the journal first, then into the history, then to the listeners (scr
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,6 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces.study import Edition, Search, Trial
+from service.execution import work
+from service.execution.signals import Stop
+from service.planning.early_stopping import EarlyStopper
 from service.planning.placement import Placement
 from service.planning.schedule import (
     Assign,
@@ -35,6 +37,7 @@ from service.storage.journal import (
     Confirms,
     Counts,
     Ended,
+    Exhausted,
     Fact,
     FailedWith,
     Journal,
@@ -50,8 +53,6 @@ from trainables.recipe import Run, Use
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.outcome import Completed, Diverged, Measurement
 
-CHECKPOINT = "checkpoint.pt"
-WEIGHTS = "weights.pt"
 OTHER_NUMBERS = (
     "trained again for its weights, it gave other numbers in an equal environment (locus rerun {key} shows which); "
     "--adopt keeps the new answer beside the old one"
@@ -66,17 +67,6 @@ class Finished(Enum):
 
 FINISHED = Finished.FINISHED
 Listener = Callable[[Fact], None]
-
-
-@dataclass
-class Stop:
-    """One flag for Ctrl-C, `stop` and `--hours`: nothing new is given, each run ends at its next report."""
-
-    deadline: float | None = None
-    asked: bool = False
-
-    def __bool__(self) -> bool:
-        return self.asked or (self.deadline is not None and time.time() >= self.deadline)
 
 
 @dataclass
@@ -98,11 +88,8 @@ class Driver:
         self.history = History(self.edition, lambda recipe: self.codes(recipe).digest, self.journal.facts)
         plan = self.edition.study.plan
         self._judged: dict[str, tuple[int, Run]] = {}
-        self._stopper = None
-        if isinstance(plan, Search) and plan.stop is not None:
-            from service.planning.sampling import EarlyStopper
-
-            self._stopper = EarlyStopper(self.edition)
+        stops = isinstance(plan, Search) and plan.stop is not None
+        self._stopper = EarlyStopper(self.edition) if stops else None
 
     @property
     def folder(self) -> StudyFolder:
@@ -113,7 +100,7 @@ class Driver:
         """Takes up what is asked for now, and the decisions that a killed driver had no time to write."""
         before = [fact for fact in self.journal.facts if isinstance(fact, Counts)]
         self.history.raise_counts(self.edition)
-        asked = Counts(seeds=self.history.seeds, trials=self.history.trial_count or None)
+        asked = Counts(seeds=self.history.seeds, trials=self.history.trials_asked or None)
         for fact in self.journal.facts:
             for listener in self.listeners:
                 listener(fact)
@@ -122,7 +109,7 @@ class Driver:
             self._write(asked)
         for (run, code), state in self.history.states.items():
             if state.answered:  # a driver that was killed had no time to
-                self._clear(run, code)
+                work.clear(self.folder, run, code)
         self._replay()
 
     def _replay(self) -> None:
@@ -152,7 +139,11 @@ class Driver:
                 case Propose(number=number):
                     from service.planning.sampling import propose
 
-                    self._plan(self.edition.trial(number, propose(self.history, number)), "trial")
+                    values = propose(self.history, number)
+                    if values is None:
+                        self._write(Exhausted(trials=number))
+                    else:
+                        self._plan(self.edition.trial(number, values), "trial")
                 case Confirm(numbers=numbers):
                     self._confirm(numbers)
                 case Wait():
@@ -222,24 +213,19 @@ class Driver:
     def _first(self, key: str) -> tuple[int, Run | None]:
         """The trial's number and the run, where a key is that of a search trial's first seed."""
         for trial in self.history.of("trial")[len(self._judged) :]:
-            first = next(iter(self.history.runs(trial).values()))
+            first = self.history.first_run(trial)
             self._judged.setdefault(first.key, (trial.number, first))
         return self._judged.get(key, (0, None))
 
     def _start(self, run: Run, trial: Trial) -> Job:
         planned = self.codes(run.recipe)
         code, attempt = planned.digest, self.history.state(run).attempts + 1
-        folder = self.folder.work(run.key, code, attempt)
-        folder.mkdir(parents=True, exist_ok=True)
-        before = self.folder.work(run.key, code, attempt - 1) / CHECKPOINT
-        if before.exists():
-            shutil.copyfile(before, folder / CHECKPOINT)
         job = Job(
             run=run,
             code=planned,
             label=trial.label,
             attempt=attempt,
-            folder=str(folder),
+            folder=str(work.begin(self.folder, run.key, code, attempt)),
             parents={
                 use: str(self.outcomes.weights(parent.key, self.history.code(parent)))
                 for use, parent in run.parents.items()
@@ -289,7 +275,7 @@ class Driver:
             if self._stop_early(key, code, measured):
                 return
         self._write(Ended(run=key, code=code, outcome=found.outcome.kind, epoch=_epoch(found), reused=True))
-        self._clear(key, found.code.digest)
+        work.clear(self.folder, key, found.code.digest)
 
     def _curve(self, run: Run) -> tuple[Measurement, ...]:
         curve = self.history.state(run).curve
@@ -302,7 +288,7 @@ class Driver:
         environment = json.loads(message["environment"])
         answered = Answered(run=job.run, code=job.code, outcome=outcome, environment=environment, ended=time.time())
         needed = isinstance(outcome, Completed) and self.history.keeps(job.run)
-        weights = Path(job.folder) / WEIGHTS if needed else None
+        weights = Path(job.folder) / work.WEIGHTS if needed else None
         before = self.outcomes.get(job.run.key, job.code.digest)
         if message["code"] != job.code.digest:
             self.on_failure(job, f"its code {CHANGED}", final=True)
@@ -330,11 +316,7 @@ class Driver:
 
     def _tidy(self, job: Job) -> None:
         self.in_flight.pop(job.run.key, None)
-        self._clear(job.run.key, job.code.digest)
-
-    def _clear(self, key: str, code: str) -> None:
-        """Removes a run's work folders."""
-        shutil.rmtree(self.folder.work(key, code, 0).parent, ignore_errors=True)
+        work.clear(self.folder, job.run.key, job.code.digest)
 
 
 def _parent_name(parent: Run, use: Use) -> str:

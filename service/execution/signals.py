@@ -8,12 +8,22 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-
-from service.execution.driver import Stop
+from dataclasses import dataclass
 
 STOPPING = "stopping after this epoch, press again to stop now"
 INSIST_S = 1.0
 """How often an interrupt is sent again: some calls swallow one."""
+
+
+@dataclass
+class Stop:
+    """One flag for Ctrl-C, `stop` and `--hours`: no run is started, each run ends at its next report."""
+
+    deadline: float | None = None
+    asked: bool = False
+
+    def __bool__(self) -> bool:
+        return self.asked or (self.deadline is not None and time.time() >= self.deadline)
 
 
 class StopSignals:

@@ -140,8 +140,12 @@ def _towards(history: History, trial: Trial, run: Run, in_flight: set[str]) -> A
 
 
 def _to_confirm(history: History, plan: Search) -> tuple[int, ...]:
-    """The best three and the point tried first, without doubles."""
-    numbers = [trial.number for trial in history.best(CONFIRMED)]
-    if plan.first and history.answer(history.of("trial")[0]).status != "incomplete":
-        numbers.append(0)
+    """The best three and the point tried first, each recipe once."""
+    ranked: dict[str, int] = {}
+    for trial in history.best(len(history.of("trial"))):
+        ranked.setdefault(history.first_run(trial).key, trial.number)
+    numbers = list(ranked.values())[:CONFIRMED]
+    first = history.of("trial")[0]
+    if plan.first and history.answer(first).status != "incomplete":
+        numbers.append(ranked.get(history.first_run(first).key, first.number))
     return tuple(dict.fromkeys(numbers))

@@ -18,6 +18,7 @@ from service.storage.journal import (
     Confirms,
     Counts,
     Ended,
+    Exhausted,
     Fact,
     FailedWith,
     Measured,
@@ -92,7 +93,8 @@ class History:
         self.trials: list[Trial] = []
         self.confirms: tuple[int, ...] = ()
         self.seeds = edition.study.seeds
-        self.trial_count = edition.study.plan.trials if isinstance(edition.study.plan, Search) else 0
+        self.trials_asked = edition.study.plan.trials if isinstance(edition.study.plan, Search) else 0
+        self.exhausted: int | None = None
         self.adopted: dict[str, str] = {}
         self._again: set[str] = set()
         self.states: dict[tuple[str, str], RunState] = {}
@@ -116,11 +118,13 @@ class History:
             case Planned():
                 self.trials.append(self._trial(fact))
             case Counts(seeds=seeds, trials=trials):
-                self.seeds, self.trial_count = seeds, trials or 0
+                self.seeds, self.trials_asked = seeds, trials or 0
                 for state in self.states.values():
                     state.failures = 0
             case Confirms(numbers=numbers):
                 self.confirms = numbers
+            case Exhausted(trials=trials):
+                self.exhausted = trials
             case Adopted():
                 self._adopt(fact)
             case _:
@@ -132,7 +136,12 @@ class History:
         """Takes what an edition asks for, where it is more than what was asked before."""
         self.seeds = max(self.seeds, edition.study.seeds)
         if isinstance(edition.study.plan, Search):
-            self.trial_count = max(self.trial_count, edition.study.plan.trials)
+            self.trials_asked = max(self.trials_asked, edition.study.plan.trials)
+
+    @property
+    def trial_count(self) -> int:
+        """How many trials the search will have: as many as asked for, or as the space has points."""
+        return self.trials_asked if self.exhausted is None else min(self.trials_asked, self.exhausted)
 
     def code(self, run: Run) -> str:
         """The name of the answer that counts for a run: the digest of today's code, or what was adopted."""
@@ -161,6 +170,10 @@ class History:
             needed = [parent for run in children for parent in ancestors(run)]
             return {run.seed: run for run in needed if run.recipe == trial.recipe}
         return {seed: self._run(trial, seed) for seed in trial.seeds(self.seeds)}
+
+    def first_run(self, trial: Trial) -> Run:
+        """The run of a trial's first seed, which two trials of equal recipes share."""
+        return self._run(trial, trial.seeds(1)[0])
 
     def asked(self, trial: Trial) -> list[Run]:
         """The runs that a trial has or still wants: without the seeds that a stopped or diverged one is spared."""

@@ -110,6 +110,14 @@ class Confirms(Spec):
     time: float = 0.0
 
 
+class Exhausted(Spec):
+    """The space has no further point: these are all the trials that the search will ever have."""
+
+    fact: Literal["exhausted"] = Field(default="exhausted", init=False)
+    trials: int
+    time: float = 0.0
+
+
 class Adopted(Spec):
     """For this run another answer counts than the first one of today's code.
 
@@ -126,7 +134,7 @@ class Adopted(Spec):
 
 
 Fact = Annotated[
-    Planned | Started | Measured | StoppedAt | FailedWith | Ended | Counts | Confirms | Adopted,
+    Planned | Started | Measured | StoppedAt | FailedWith | Ended | Counts | Confirms | Exhausted | Adopted,
     Field(discriminator="fact"),
 ]
 _FACT: TypeAdapter[Fact] = TypeAdapter(Fact)
