@@ -22,6 +22,8 @@ from trainables.spec import Spec, SpecError, digest, require
 
 CONFIRMED = 3
 """How many of a search's best trials are confirmed on fresh seeds."""
+NAME = r"[a-z0-9]+(-[a-z0-9]+)*"
+"""What studies and budgets are called: their names become names of folders."""
 GRID_LIMIT = 10_000
 """How many points a grid may have: all are listed before the first one is tried."""
 CONFIRM_FROM = 1000
@@ -142,7 +144,7 @@ class Study(Spec):
     `expected` what to expect, `gaps` in what it differs from the paper's protocol.
     """
 
-    name: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", description="lower-case words joined by '-'")
+    name: str = Field(pattern=rf"^{NAME}$", description="lower-case words joined by '-'")
     question: str
     base: Recipe
     plan: Plan
@@ -169,6 +171,10 @@ class Study(Spec):
             f"{metric_name!r} for {self.base.data.kind}",
             self.score.metric,
         )
+        for name in self.budgets:
+            require(
+                re.fullmatch(NAME, name) is not None, f"budgets.{name}", "named by lower-case words joined by '-'", name
+            )
         for name, point in self._points():
             try:
                 self._require_same_score(self.recipe(point))
@@ -274,9 +280,9 @@ class Study(Spec):
 class Edition(Spec):
     """A study as it runs, under an id: base resolved, counts settled."""
 
-    budget: str
+    budget: str = Field(pattern=rf"^{NAME}$", description="lower-case words joined by '-'")
     study: Study
-    mark: str = ""
+    mark: str = Field(default="", pattern=r"^(~[\w-]+)?(\.\d+)?$", description="'~WORD', '.NUMBER' or both")
 
     @property
     def id(self) -> str:

@@ -14,10 +14,10 @@ from service.execution.rerun import rerun as again  # here, for a later import w
 from service.planning.run_options import RunOptions
 from service.storage import editions
 from service.storage.history import History
-from service.storage.home import Home
+from service.storage.home import Home, tracking_uri
 from trainables.encodings import carry
 from trainables.recipe import Recipe
-from trainables.spec import digest
+from trainables.spec import SpecError, digest
 
 if TYPE_CHECKING:
     from service.planning.estimate import WorkEstimate
@@ -58,6 +58,9 @@ def run(
 def resolve(study: str | Study | Edition, *, edition: str = "", **size: Any) -> Edition:
     """A study at a budget with one's own values and counts."""
     if isinstance(study, Edition):
+        given = [name for name, value in (size | {"edition": edition}).items() if value]
+        if given:
+            raise SpecError(f"{', '.join(given)} must be given to Study.at, got them beside an Edition")
         return study
     found = find(study) if isinstance(study, str) else study
     return found.at(size.pop("budget", None), name=edition, **size)
@@ -165,7 +168,7 @@ def result(name: str, *, home: str | None = None, tracking: str | None = None) -
     from service.results import Result
 
     found = Home.find(home)
-    return Result.open(found, editions.latest(found, name), tracking)
+    return Result.open(found, editions.latest(found, name), tracking_uri(tracking))
 
 
 def report(name: str, *, home: str | None = None) -> Path:
@@ -183,4 +186,4 @@ def verify(name: str, *, home: str | None = None, tracking: str | None = None) -
     from service.consistency import verify as checks
 
     found = Home.find(home)
-    return checks(found, editions.stored(found, editions.latest(found, name)), tracking)
+    return checks(found, editions.stored(found, editions.latest(found, name)), tracking_uri(tracking))

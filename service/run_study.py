@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING
 from search_spaces.study import Edition
 from service.execution.driver import Driver
 from service.execution.signals import Stop, StopSignals
-from service.planning.estimate import estimate_work
-from service.planning.placement import Machine, place
+from service.planning.estimate import WorkEstimate, estimate_work
+from service.planning.placement import Machine, Placement, place
 from service.planning.run_options import RunOptions
 from service.results import Result
 from service.storage import editions
 from service.storage.commit import commit
-from service.storage.home import Home
+from service.storage.history import History
+from service.storage.home import Home, tracking_uri
 from service.storage.journal import Journal
+from service.storage.outcomes import Outcomes
 from service.terminal.live import Progress
 from trainables.launch.job import Job
 from trainables.spec import LocusError
@@ -37,13 +39,14 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
     from service.tracking.sync import Mirror, check
 
     home = Home.find(options.home)
-    tracking = options.tracking or os.environ.get("MLFLOW_TRACKING_URI")
+    tracking = tracking_uri(options.tracking)
     placement = place(
         machine(options), max_concurrent=options.max_concurrent, threads=options.threads, workers=options.workers
     )
     folder = home.study(edition.id)
     os.environ.setdefault("LOCUS_COMMIT", commit())
     check(home, tracking)
+    estimate = _plan(home, edition, placement, options, progress)
     stop = Stop(deadline=time.time() + options.hours * 3600 if options.hours else None)
     signals = StopSignals(stop, progress.note)
     with signals.installed(), Journal(folder.journal, folder.lock) as journal:
@@ -57,6 +60,8 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
         ended: Status = "FAILED"
         try:
             _train(driver, mirror, progress, signals, options.address)
+            if driver.history.exhausted is not None and driver.history.exhausted < estimate.points:
+                progress.note(f"the space has no further point: the search has {driver.history.exhausted} trials")
             ended = "KILLED" if stop else "FINISHED"
         except KeyboardInterrupt:
             ended = "KILLED"
@@ -68,14 +73,21 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
     return result
 
 
-def _train(driver: Driver, mirror: Mirror, progress: Progress, signals: StopSignals, address: str) -> None:
-    """Says the plan, and trains what is missing; with nothing missing neither Ray nor torch is started."""
-    driver.begin()
-    planned = estimate_work(driver.history, driver.outcomes, driver.placement, adopt=driver.adopt)
-    for line in planned.lines(driver.edition.id):
+def _plan(home: Home, edition: Edition, placement: Placement, options: RunOptions, progress: Progress) -> WorkEstimate:
+    """Prints the plan. Raises: LocusError where a file of weights is missing."""
+    history = History.open(home, edition)
+    history.raise_counts(edition)
+    estimate = estimate_work(history, Outcomes(home), placement, adopt=options.adopt)
+    if estimate.absent:
+        raise LocusError(f"{estimate.absent[0]} must be a file of weights, got no such file; nothing was trained")
+    for line in estimate.lines(edition.id):
         progress.note(line)
-    if planned.absent:
-        raise LocusError("nothing was trained: a file of weights is not there")
+    return estimate
+
+
+def _train(driver: Driver, mirror: Mirror, progress: Progress, signals: StopSignals, address: str) -> None:
+    """Trains what is missing; with nothing missing neither Ray nor torch is started."""
+    driver.begin()
     if url := mirror.parent_url:
         progress.note(f"MLflow: {url}")
     progress.begin(driver.history)
@@ -88,8 +100,6 @@ def _train(driver: Driver, mirror: Mirror, progress: Progress, signals: StopSign
         with signals.interruptible():
             if not driver.stop:
                 cluster.run_on_tune(driver, first, address)
-    if driver.history.exhausted is not None and planned.points > driver.history.exhausted:
-        progress.note(f"the space has no further point: the search ends with {driver.history.exhausted} trials")
 
 
 def _close(driver: Driver, mirror: Mirror, progress: Progress, ended: Status) -> None:

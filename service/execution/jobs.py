@@ -30,7 +30,7 @@ from service.planning.run_options import RunOptions
 from service.storage.commit import commit
 from trainables.spec import LocusError
 
-ENTRYPOINT = "python -m service study.json"
+ENTRYPOINT = "python -m service job study.json"
 PACKAGES = ("service", "search_spaces", "trainables")
 ANSWER_S = 5
 """How long a cluster may take to answer."""

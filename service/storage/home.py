@@ -12,6 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 
+def tracking_uri(given: str | None = None) -> str | None:
+    """The URI of MLflow: as given, else $MLFLOW_TRACKING_URI; None for the store in the home."""
+    return given or os.environ.get("MLFLOW_TRACKING_URI")
+
+
 @dataclass(frozen=True)
 class StudyFolder:
     """The files of one edition of a study."""

@@ -41,6 +41,7 @@ ORDER = {
         ("results", "consistency"),
         ("run_study",),
         ("api",),
+        ("public",),
         ("cli",),
         ("__main__",),
     ),

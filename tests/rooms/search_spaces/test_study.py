@@ -265,3 +265,16 @@ def test_a_sampler_belongs_to_the_definition_where_it_is_not_the_default() -> No
     )
     assert "sampler" not in tpe.definition["plan"]
     assert blind.definition["plan"]["sampler"] == "random"
+
+
+@pytest.mark.parametrize("name", ["../../x", "r.2", "", "CPU", "a b"])
+def test_a_budget_that_would_leave_the_home_or_be_another_edition_is_refused(name: str) -> None:
+    """A budget is part of the id, which names a folder."""
+    plan = Ablation({"near": {}}, "near")
+    with pytest.raises(SpecError, match=r"budgets.*must be named by lower-case words joined by '-'"):
+        Study(name="one", question="?", base=Recipe(), plan=plan, budgets={name: Budget()})
+    study = Study(name="one", question="?", base=Recipe(), plan=plan)
+    with pytest.raises(SpecError, match="budget must be lower-case words"):
+        Edition(budget=name, study=study)
+    with pytest.raises(SpecError, match="mark must be"):
+        Edition(budget="base", study=study, mark="/../x")
