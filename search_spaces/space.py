@@ -133,14 +133,14 @@ Ask = Callable[[str, Coordinate], Any]
 
 
 class Space(Spec):
-    """Paths of a recipe and what they may be; `given` adds paths for a value of another one."""
+    """Paths of a recipe and their domains; `given` adds paths for a value of another path."""
 
     domains: dict[str, Domain] = Field(description="{path: domain}")
     given: dict[str, dict[str, dict[str, Domain]]] = Field(
         default_factory=dict, description="{path: {value: {path: domain}}}"
     )
     sources: Annotated[dict[str, str], WHERE] = Field(
-        default_factory=lambda told: _sources(told), description="{kind: text of its file}, of kinds of one's own"
+        default_factory=lambda fields: _sources(fields), description="{kind: text of its file}, of the user's own kinds"
     )
 
     @model_validator(mode="after")
@@ -195,7 +195,7 @@ class Space(Spec):
                 yield from domains.items()
 
     def pinned(self, values: Mapping[str, Any]) -> Space | None:
-        """The space with some paths set once for all; what was given for their values stays open.
+        """The space with some paths fixed; what was given for their values stays open.
 
         None where nothing is left to search.
         """
@@ -240,12 +240,12 @@ class Space(Spec):
         return found
 
     def carried(self, values: dict[str, Any]) -> dict[str, Any]:
-        """A point's values with the source beside each kind of one's own, as a recipe takes them."""
+        """A point's values, with the source beside each kind of the user's own, as a recipe takes them."""
         own = {path: value for path, value in values.items() if path.endswith("kind") and is_own(value)}
         return values | {path.removesuffix("kind") + "source": self.sources[kind] for path, kind in own.items()}
 
     def require_point(self, base: Recipe, values: dict[str, Any], where: str) -> None:
-        """Complains with `require` where values are no point of this space: a path too few or too many, or outside."""
+        """Complains with `require` where values are no point of this space: a path is missing, unknown, or outside."""
         paths = [path for path, _ in self._open(values)]
         require(set(values) == set(paths), where, f"points with {', '.join(paths)}", sorted(values))
         for path, domain in self._open(values):
@@ -275,10 +275,10 @@ CLOSE = 1e-9
 """By how much, relatively, a factor may stray by rounding."""
 
 
-def _sources(told: dict[str, Any]) -> dict[str, str]:
-    """The text of each file whose encodings may be chosen: it comes along, as with an arm."""
-    given = [domains for cases in told.get("given", {}).values() for domains in cases.values()]
-    chosen = [domain for domains in (told.get("domains", {}), *given) for domain in domains.values()]
+def _sources(fields: dict[str, Any]) -> dict[str, str]:
+    """The text of each file whose encodings may be chosen; a study carries it, as it does for an arm."""
+    given = [domains for cases in fields.get("given", {}).values() for domains in cases.values()]
+    chosen = [domain for domains in (fields.get("domains", {}), *given) for domain in domains.values()]
     kinds = [option for domain in chosen if isinstance(domain, Choice) for option in domain.options]
     return {str(kind): source_of(str(kind)) for kind in kinds if is_own(kind)}
 
@@ -310,7 +310,7 @@ def probes(space: Space, base: Recipe, count: int = 64) -> Iterator[dict[str, An
 
 
 class _Draw:
-    """Answers coordinates as it is told, else at random, and remembers what was asked."""
+    """Answers coordinates with the given values, else at random, and remembers which were asked."""
 
     def __init__(self, chance: random.Random, answers: dict[str, Any]) -> None:
         self.chance, self.answers = chance, answers

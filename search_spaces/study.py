@@ -1,7 +1,7 @@
-"""A study is a question with a plan: data only, so that it travels as JSON.
+"""A study is a question with a plan. It is data only, so that it travels as JSON.
 
-`Study` is what a file of `studies/` says; `Edition` is a study at a budget with a user's own values, known by an id
-such as `fourier-gamma@cpu`, whose definition may not change under that id.
+A file of `studies/` defines a `Study`. An `Edition` is a study at a budget with a user's own values; its id is such as
+`fourier-gamma@cpu`, and its definition may not change under that id.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ CONFIRM_FROM = 1000
 
 
 class Score(Spec):
-    """What a search climbs and a table is sorted by: the last epoch's validation value, never the best over epochs."""
+    """The metric that a search maximizes: the validation value of the last epoch, never the best over epochs."""
 
     metric: str = Field(default="val/accuracy", pattern=r"^val/", description="a metric such as 'val/accuracy'")
 
     @property
     def test(self) -> str:
-        """The same metric_name on the test set."""
+        """The same metric on the test set."""
         return self.metric.replace("val/", "test/", 1)
 
 
@@ -82,7 +82,7 @@ class Ablation(Spec):
 
 
 class Published(Spec):
-    """A number of a paper, to stand beside the test score of an arm (or of `best`)."""
+    """A number of a paper, shown beside the test score of an arm (or of `best`)."""
 
     who: str
     value: float
@@ -103,7 +103,7 @@ class Budget(Spec):
     stop: bool = True
     """False: nothing is stopped at this size; a handful of trials is too few to halve."""
     gap: str = ""
-    """What this size alone cannot say of the paper."""
+    """In what this size differs from the paper's protocol."""
 
 
 class Trial(Spec):
@@ -122,7 +122,7 @@ class Trial(Spec):
 
     @property
     def score(self) -> Score:
-        """What its runs are judged by: the study's score, but a parent's is that of its own task."""
+        """The score of its runs: the study's own; for a parent that of its own data."""
         return Score(f"val/{self.recipe.data.metric}")
 
     def seeds(self, count: int) -> range:
@@ -164,13 +164,8 @@ class Study(Spec):
 
     @model_validator(mode="after")
     def _builds(self) -> Study:
-        metric_name = f"val/{self.base.data.metric}"
-        require(
-            self.score.metric == metric_name,
-            "score.metric",
-            f"{metric_name!r} for {self.base.data.kind}",
-            self.score.metric,
-        )
+        metric = f"val/{self.base.data.metric}"
+        require(self.score.metric == metric, "score.metric", f"{metric!r} for {self.base.data.kind}", self.score.metric)
         for name in self.budgets:
             require(
                 re.fullmatch(NAME, name) is not None, f"budgets.{name}", "named by lower-case words joined by '-'", name
@@ -211,7 +206,7 @@ class Study(Spec):
         return self.base.put(self.plan.space.carried(values) if isinstance(self.plan, Search) else values)
 
     def names(self) -> list[str]:
-        """What claims and published numbers may speak of: the arms, or `best` and `first`."""
+        """What claims and published numbers may name: the arms, or `best` and `first`."""
         return list(self.plan.arms) if isinstance(self.plan, Ablation) else ["best", "first"]
 
     def paths(self) -> list[str]:
@@ -229,7 +224,7 @@ class Study(Spec):
         trials: int | None = None,
         seeds: int | None = None,
     ) -> Edition:
-        """The study at a budget, with one's own values and counts; `name` marks the edition.
+        """The study at a budget, with the user's own values and counts; `name` marks the edition.
 
         Raises: SpecError for an unknown budget, a value that no recipe takes, a value that every arm overrides.
         """
@@ -286,7 +281,7 @@ class Edition(Spec):
 
     @property
     def id(self) -> str:
-        """NAME@BUDGET, with ~xxxx for one's own values and .2 for a fresh start."""
+        """NAME@BUDGET, with ~xxxx for the user's own values and .2 for a fresh start."""
         return f"{self.study.name}@{self.budget}{self.mark}"
 
     @property
@@ -298,7 +293,7 @@ class Edition(Spec):
         return {"base": self.study.base.identity(), "plan": plan, "score": self.study.score.plain()}
 
     def fresh(self, number: int) -> Edition:
-        """The same definition started anew, under the id with `.number`."""
+        """The same definition under the next id, with `.number`."""
         return Edition(budget=self.budget, mark=re.sub(r"\.\d+$", "", self.mark) + f".{number}", study=self.study)
 
     def trial(self, number: int, values: dict[str, Any], name: str = "") -> Trial:
@@ -312,12 +307,12 @@ class Edition(Spec):
 
 
 def _overrides(arm: Mapping[str, Any], path: str) -> bool:
-    """Whether an arm sets a path, a node that it lies in, or such a node's kind, which starts the node anew."""
+    """Whether an arm sets a path, a node that holds it, or that node's kind, which resets the node."""
     return any(path == said or path.startswith(f"{said.removesuffix('.kind')}.") for said in arm)
 
 
 def _placeless(value: Any) -> Any:
-    """Plain values without what changes no question: the text of own encodings' files, and where weights lie."""
+    """Plain values without what changes no result: the text of the user's own files, and the paths of weights."""
     if isinstance(value, dict):
         own = {name.removesuffix("kind") + "source" for name, kind in value.items() if is_own(kind)}
         files = {name.removesuffix("sha256") + "path" for name in value if name.endswith("sha256")}

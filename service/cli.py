@@ -1,6 +1,7 @@
 """The command: one verb, one function. Mistakes are one line and exit code 2; a bug keeps its traceback.
 
-Looking (`--help`, `studies`, `show`, `status`, any misspelt word) imports no torch, timm, Ray, Optuna or MLflow.
+The verbs that only read (`--help`, `studies`, `show`, `status`) import no torch, timm, Ray, Optuna or MLflow. Neither
+does a misspelt word.
 """
 
 from __future__ import annotations
@@ -146,7 +147,7 @@ def _run(resolved: Any, options: RunOptions, *, fresh: bool = False) -> None:
 
 
 def _again(*without: str) -> str:
-    """The command that was typed, to be typed again, without some options and their values."""
+    """The command that was typed, without some options and their values."""
     kept: list[str] = []
     words = iter(sys.argv[1:])
     for word in words:
@@ -258,9 +259,9 @@ def submit(
 def logs(
     name: Known,
     address: Annotated[str, typer.Option(help="a Ray cluster's job address, http://head:8265")],
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="go on until the job ends")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="continue until the job ends")] = False,
 ) -> None:
-    """Print what a submitted study says."""
+    """Print the output of a submitted study."""
     for line in _attached(name, address).logs(follow=follow):
         _say(line)
 

@@ -1,4 +1,4 @@
-"""Whether everything written about a study agrees: journal, outcomes, weights, work folders and MLflow."""
+"""Checks that everything that was written about a study agrees: journal, outcomes, weights, work folders and MLflow."""
 
 from __future__ import annotations
 
@@ -110,13 +110,13 @@ def _mirror(store: Store | None, history: History, told: int, alive: bool) -> It
 
 
 def _ended(store: Store) -> Status:
-    """How the last driver ended the study; one that was killed could not say it."""
+    """How the last driver ended the study; a driver that was killed could not record it."""
     status = store.shown[STUDY].status
     return "KILLED" if status == "RUNNING" else status
 
 
 def _places(store: Store, history: History, expected: set[tuple[str, str, int | None]]) -> Check:
-    """One MLflow run a row; those of other code than today's are no news."""
+    """One MLflow run for each row; runs of other code than today's are not counted."""
     today = {(run.key, history.code(run)) for run in _runs(history).values()}
     missing = [f"nothing shows {_words(place)}" for place in sorted(expected - store.shown.keys(), key=str)]
     extra = [

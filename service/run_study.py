@@ -1,4 +1,4 @@
-"""The one story of a study: refuse what can be refused, say the plan, train what is missing, tell what was found."""
+"""Runs a study from its plan to its report: refuse what cannot run, print the plan, train what is missing, report."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _train(driver: Driver, mirror: Mirror, progress: Progress, signals: StopSign
     first = driver.next()
     if isinstance(first, Job):
         from service.execution import (
-            tune as cluster,  # to its end: what an interrupted import of Ray leaves behind does not shut down
+            tune as cluster,  # outside `interruptible`: after an interrupted import, Ray cannot be shut down
         )
 
         with signals.interruptible():
@@ -103,7 +103,7 @@ def _train(driver: Driver, mirror: Mirror, progress: Progress, signals: StopSign
 
 
 def _close(driver: Driver, mirror: Mirror, progress: Progress, ended: Status) -> None:
-    """Leaves the last view standing, and closes the shop window whatever happens."""
+    """Leaves the last view on the screen, writes the report, and closes the MLflow run in any case."""
     progress.end()
     report: Path | None = None
     try:

@@ -1,7 +1,7 @@
-"""Conducts one study: gives runs, hears measurements, decides, and writes down what was decided and found.
+"""Drives one study: assigns runs, records measurements, decides, and stores the answers.
 
-The driver knows no engine: whoever trains calls `next`, `heard` and `failed` (service/cluster.py lets Ray Tune do so).
-Facts go to the journal first, then into the history, then to the listeners (screen, MLflow), which may lag.
+The driver knows no engine. Whoever trains calls `next`, `on_result` and `on_failure`; `execution/tune.py` lets Ray Tune
+do so. Facts go to the journal first, then to the history, then to the listeners (screen, MLflow), which may lag.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ OTHER_NUMBERS = (
 
 
 class Finished(Enum):
-    """Nothing is left to give."""
+    """Nothing is left to train."""
 
     FINISHED = "finished"
 
@@ -71,7 +71,7 @@ Listener = Callable[[Fact], None]
 
 @dataclass
 class Driver:
-    """One study's conduct, from an open journal. `adopt`: answers of older code count."""
+    """Drives one study from its open journal. `adopt`: answers of older code count. `in_flight`: jobs by run key."""
 
     edition: Edition
     home: Home
@@ -97,7 +97,7 @@ class Driver:
         return self.home.study(self.edition.id)
 
     def begin(self) -> None:
-        """Takes up what is asked for now, and the decisions that a killed driver had no time to write."""
+        """Records the counts that are asked for now, and the decisions that a killed driver did not write."""
         before = [fact for fact in self.journal.facts if isinstance(fact, Counts)]
         self.history.raise_counts(self.edition)
         asked = Counts(seeds=self.history.seeds, trials=self.history.trials_asked or None)
@@ -108,7 +108,7 @@ class Driver:
         if failed or not before or before[-1].model_copy(update={"time": 0.0}) != asked:
             self._write(asked)
         for (run, code), state in self.history.states.items():
-            if state.answered:  # a driver that was killed had no time to
+            if state.answered:  # a killed driver may have left its folders
                 work.clear(self.folder, run, code)
         self._replay()
 
@@ -320,7 +320,7 @@ class Driver:
 
 
 def _parent_name(parent: Run, use: Use) -> str:
-    """How a parent is listed: what it learns from what, and that it teaches."""
+    """The name of a parent's trial: its encoding, its data, and whether it is a teacher."""
     data = parent.recipe.data
     name = f"{parent.recipe.encoding.label} on {getattr(data, 'task', data.kind)}"
     return f"teacher: {name}" if use == "teacher" else name

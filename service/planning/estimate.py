@@ -1,6 +1,6 @@
-"""What a study would run: what is there already, what is missing and why, how long and how heavy. Pure but for reading.
+"""What a study would train: what is there already, what is missing and why, how much time and memory it takes.
 
-Time comes from the epochs of earlier answers; it is unknown before the first.
+It only reads files. The time comes from the epochs of earlier answers; it is unknown before the first one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.cost import Weight, weigh
 
 LOOKED_AT = 60
-"""How many earlier answers are looked at for the time of an epoch."""
+"""How many earlier answers are read for the time of an epoch."""
 
 
 @dataclass(frozen=True)

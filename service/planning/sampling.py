@@ -27,10 +27,10 @@ ATTEMPTS = 16
 
 
 def propose(history: History, number: int) -> dict[str, Any] | None:
-    """The values of a new point; None where the space has none that was not tried.
+    """The values of a new point; None where every point was tried.
 
-    The plan's own first points come first, then those of its sampler. A point that gives the recipe of an earlier trial
-    would train nothing, so another one is drawn instead.
+    The plan's own first points come first, then those of its sampler. A point with the recipe of an earlier trial would
+    train nothing, so another one is drawn instead.
     """
     plan = _search(history.edition)
     if number < len(plan.first):
@@ -66,8 +66,8 @@ def _shuffled(edition: Edition) -> list[dict[str, Any]]:
 def _draw(history: History, sampler: str, seed: str) -> dict[str, Any]:
     """One point of a sampler.
 
-    Source: Bergstra et al. 2011 (TPE). Differs: a divergence is told as pruned at step 0 with the chance score, for a
-    failed trial would be forgotten and its cliff visited again.
+    Source: Bergstra et al. 2011 (TPE). Differs: a diverged trial counts as pruned at step 0 with the chance score,
+    because TPE forgets failed trials and would propose their neighborhood again.
     """
     edition, plan = history.edition, _search(history.edition)
     optuna.logging.set_verbosity(optuna.logging.WARNING)

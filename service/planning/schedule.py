@@ -1,8 +1,8 @@
-"""What a study does next. Pure: a history and the runs in flight in, one action out.
+"""What a study does next. Pure: it maps a history and the runs in flight to one action.
 
 One function serves search, ablation, resume and extension: unfinished runs first, then the next arm or a new point,
-then the confirmation of a search's best on fresh seeds. Nothing trains twice at once: runs in flight are known by key,
-also when two arms share a parent.
+then the confirmation of a search's best trials on fresh seeds. No run trains in two processes, because the runs in
+flight are known by key; this holds also when two arms share a parent.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class Assign:
 
 @dataclass(frozen=True)
 class MarkDiverged:
-    """A parent of this run diverged: so did it, untrained."""
+    """Record this run as diverged without training it, because a parent of it diverged."""
 
     run: Run
 
 
 @dataclass(frozen=True)
 class RegisterParent:
-    """A parent that no row stands for yet: list it. `use`: what its child needs it for."""
+    """Register a parent run as a trial (p1, p2, ...). `use`: what its child needs it for."""
 
     parent: Run
     use: Use
@@ -61,7 +61,7 @@ class Confirm:
 
 @dataclass(frozen=True)
 class Wait:
-    """Nothing to give until a run in flight ends."""
+    """Nothing can start until a run in flight ends."""
 
 
 @dataclass(frozen=True)
@@ -113,14 +113,14 @@ def _wanted(history: History) -> Iterator[tuple[Trial, Run]]:
 
 
 def _by_seed(history: History, trials: list[Trial]) -> Iterator[tuple[Trial, Run]]:
-    """Seeds outermost: cut short, what is there is balanced and paired."""
+    """Every trial's first seed, then every trial's second seed: a study that is cut short is balanced and paired."""
     rows = [list(history.runs(trial).values()) for trial in trials]
     for runs in zip(*rows, strict=True):
         yield from zip(trials, runs, strict=True)
 
 
 def _towards(history: History, trial: Trial, run: Run, in_flight: set[str]) -> Action | None:
-    """What brings this run nearer to its answer, or None where nothing can be done now."""
+    """The next step towards the answer of this run, or None where nothing can be done now."""
     state = history.state(run)
     if state.answered or run.key in in_flight or history.given_up(run):
         return None

@@ -1,7 +1,7 @@
 """What a study's facts add up to: its trials, its runs, and the answer of each trial.
 
-Pure: an edition and facts in, states out. The driver, `status`, the report and the mirror all read this one fold. Only
-facts of today's code count, or of code that was adopted.
+The driver, `status`, the report and MLflow all read this one object. Only facts of today's code count, or of answers
+that were adopted.
 """
 
 from __future__ import annotations
@@ -68,8 +68,9 @@ class RunState:
 
 @dataclass(frozen=True)
 class TrialAnswer:
-    """What a trial's seeds add up to. `values`: the last score of each answered seed, a diverged one at
-    chance.
+    """The result of a trial over its seeds.
+
+    `values`: the last score of each answered seed; a diverged seed is at chance.
     """
 
     status: TrialStatus
@@ -86,7 +87,7 @@ class TrialAnswer:
 
 
 class History:
-    """The fold of a study's facts. `code_of` gives today's code digest of a recipe."""
+    """The state that a study's facts add up to. `code_of` returns today's code digest of a recipe."""
 
     def __init__(self, edition: Edition, code_of: Callable[[Recipe], str], facts: Iterable[Fact] = ()) -> None:
         self.edition = edition
@@ -133,7 +134,7 @@ class History:
                 _add(state, fact)
 
     def raise_counts(self, edition: Edition) -> None:
-        """Takes what an edition asks for, where it is more than what was asked before."""
+        """Raises the counts of seeds and trials to what an edition asks for. They never fall."""
         self.seeds = max(self.seeds, edition.study.seeds)
         if isinstance(edition.study.plan, Search):
             self.trials_asked = max(self.trials_asked, edition.study.plan.trials)
@@ -176,7 +177,7 @@ class History:
         return self._run(trial, trial.seeds(1)[0])
 
     def asked(self, trial: Trial) -> list[Run]:
-        """The runs that a trial has or still wants: without the seeds that a stopped or diverged one is spared."""
+        """The runs that exist or will run. After a stopped or diverged first seed, the other seeds are skipped."""
         runs = list(self.runs(trial).values())
         if trial.role == "confirmation" and trial.number not in self.confirms:
             return []

@@ -55,7 +55,7 @@ class StudyFolder:
 
 @dataclass(frozen=True)
 class Home:
-    """The folder of all studies and answers."""
+    """The folder that holds all studies and answers."""
 
     root: Path
 
@@ -84,6 +84,6 @@ class Home:
         return StudyFolder(self.root / "studies" / id)
 
     def ids(self) -> list[str]:
-        """The ids of all studies here, the one touched last at the end."""
+        """The ids of all studies here, the latest one last."""
         found = [path.parent for path in (self.root / "studies").glob("*/study.json")]
         return [path.name for path in sorted(found, key=lambda path: (path / "study.json").stat().st_mtime)]

@@ -1,6 +1,6 @@
-"""Answers, known by the question (a run's key) and by the code that gave them; all studies share them.
+"""The answers of runs, by the question (a run's key) and the code that trained it. All studies share them.
 
-Only Completed and Diverged are answers. A file is written once, whole.
+Only Completed and Diverged are answers. A file is written once, as a whole.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a worker is given: one run, where it writes, and how it is laid out. Plain values, for they cross processes."""
+"""The description of a job that crosses to a worker's process: one run, its folder, its placement. Plain values."""
 
 from __future__ import annotations
 

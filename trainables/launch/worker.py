@@ -1,8 +1,8 @@
 """Trains one job under Ray: the only door to Ray Train.
 
-Workers 0: `work`, in Ray Train's local mode, in the process that calls; `report` takes one plain dictionary an epoch
-and does not return where the run is to end. Workers n: a `Group`, Ray Train's worker group with DDP (gloo on CPUs, NCCL
-on GPUs), asked for one message after another. Either way a failure is a `WorkError` in one sentence.
+Workers 0: `work` trains in the calling process, in Ray Train's local mode. `report` gets one plain dictionary an epoch
+and does not return when the run must end. Workers n: a `Group` is Ray Train's worker group with DDP (gloo on CPUs, NCCL
+on GPUs); its messages are read one after another. In both, a failure is a `WorkError` with one sentence.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Report = Callable[[dict[str, Any]], None]
 Said = Measurement | Diverged
 
 START_TRIES = 10
-"""How often a group waits for its workers' resources, a minute each time, before its run fails."""
+"""How many times, a minute each, a group waits for the resources of its workers before its run fails."""
 
 
 def work(job: Job, report: Report) -> None:
@@ -52,10 +52,10 @@ def work(job: Job, report: Report) -> None:
 
 
 class Group:
-    """The workers that train one job together, begun when made: `next` until it gives None, and `close` at any time.
+    """The workers that train one job together. Call `next` until it returns None, and `close` at any time.
 
-    Ray Train's `fit` waits in a thread of its own; what rank 0 says comes over a `Bridge`. Closed, nothing is left:
-    all ranks end after the epoch they are in, rank 0 writes its checkpoint, and their resources are given back.
+    Ray Train's `fit` waits in another thread; the messages of rank 0 come over a `Bridge`. After `close` nothing is
+    left: all ranks end after their current epoch, rank 0 writes its checkpoint, and their resources are free again.
     """
 
     def __init__(self, job: Job) -> None:
@@ -66,10 +66,10 @@ class Group:
         self._fit.start()
 
     def next(self) -> dict[str, Any] | None:
-        """Lets the group go on, and waits for what it says next; None where the run has ended. Raises: WorkError."""
+        """Lets the group go on, and waits for its next message; None when the run has ended. Raises: WorkError."""
         if not self._answered:
             ray.get(self._bridge.go_on.remote())
-        said: dict[str, Any] | None = ray.get(self._bridge.hear.remote())
+        said: dict[str, Any] | None = ray.get(self._bridge.receive.remote())
         self._answered = said is None
         if said is None:
             self._fit.join()
@@ -78,7 +78,7 @@ class Group:
         return said
 
     def close(self) -> None:
-        """Ends the run where it stands, and waits until its workers are gone."""
+        """Ends the run after its current epoch, and waits until its workers have ended."""
         if self._fit.is_alive():
             ray.get(self._bridge.end.remote())
         self._fit.join()
@@ -87,13 +87,13 @@ class Group:
     def _train(self, job: Job) -> None:
         try:
             _trainer(job, self._bridge).fit()
-        except Exception as error:  # told in the thread that asks
+        except Exception as error:  # `next` raises it in the other thread
             self._error = error
         ray.get(self._bridge.close.remote())
 
 
 def _trainer(job: Job, bridge: Any) -> TorchTrainer:
-    """Ray Train's own retries are off: an attempt is the driver's to count."""
+    """Ray Train's own retries are off, because the driver counts the attempts."""
     cuda = job.device.startswith("cuda")
     failures = ray.train.FailureConfig(max_failures=0, controller_failure_limit=START_TRIES, max_preemption_failures=0)
     return TorchTrainer(
@@ -121,7 +121,7 @@ def _member(job: Job, bridge: Any) -> None:
     device = str(get_device()) if job.device.startswith("cuda") else job.device
 
     def say(said: Said) -> bool:
-        on = rank > 0 or ray.get(bridge.say.remote(message(job.run, said, job)))
+        on = rank > 0 or ray.get(bridge.send.remote(message(job.run, said, job)))
         verdict = torch.tensor(int(on), device=device)
         if size > 1:
             torch.distributed.broadcast(verdict, src=0)
@@ -131,7 +131,7 @@ def _member(job: Job, bridge: Any) -> None:
 
 
 def _train(job: Job, device: str, team: Team, say: Callable[[Said], bool]) -> None:
-    """Trains while `say` says to go on; closed in any case, so that the checkpoint is written."""
+    """Trains as long as `say` returns True. The loop is always closed, so that it writes its checkpoint."""
     import torch
 
     torch.set_num_threads(job.threads)

@@ -1,5 +1,6 @@
 """The verbs of Python: what they take, what they refuse, and that nothing is written where they refuse."""
 
+import subprocess
 from pathlib import Path
 
 import pytest

@@ -84,7 +84,7 @@ def ray_here():
 
     from service.execution import ray_token as token
 
-    token.read_anew()  # tests with a cluster of their own have left theirs
+    token.clear_cached_token()  # tests with a cluster of their own have left theirs
     ray.init(address="local", num_cpus=2, include_dashboard=True, log_to_driver=False, logging_level="ERROR")
     yield ray
     ray.shutdown()
