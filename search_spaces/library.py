@@ -1,4 +1,4 @@
-"""Finds studies: the named ones of `studies/`, and those in a user's own file."""
+"""Finds a study by its name in `studies/`, or in a user's own file."""
 
 from __future__ import annotations
 

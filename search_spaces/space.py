@@ -1,8 +1,8 @@
 """What a search may try: paths of a recipe, and what each may be.
 
-A Space is legal everywhere: there is no rejection. The recipe gets products and subsets, the sampler the coordinates
-they are made of, under names that carry the kind of the node they stand in (`encoding.fourier.gamma`), for two kinds
-may share a word.
+Every point of a Space builds a valid recipe, so no point is ever rejected. The sampler sees single numbers and choices;
+`point` combines them into the values of a recipe. Their names carry the kind of their node (`encoding.fourier.gamma`),
+because two kinds may have a field of the same name.
 """
 
 from __future__ import annotations
@@ -20,12 +20,16 @@ from trainables.spec import WHERE, Spec, require
 
 
 class Real(Spec):
-    """A number between two ends, both included; on a log scale where asked."""
+    """A number between two ends, both included; on a log scale where asked.
+
+    `points`: how many values the grid sampler tries, evenly spaced, both ends included. Other samplers ignore it.
+    """
 
     kind: Literal["real"] = Field(default="real", init=False)
     low: float
     high: float
     log: bool = False
+    points: int | None = Field(default=None, ge=2, description="a number of grid points, 2 or more")
 
     @model_validator(mode="after")
     def _ordered(self) -> Real:
@@ -35,6 +39,16 @@ class Real(Spec):
 
     def ends(self) -> tuple[float, float]:
         return self.low, self.high
+
+    def grid(self) -> list[float]:
+        """The evenly spaced values. There must be `points`."""
+        assert self.points is not None
+        shares = [place / (self.points - 1) for place in range(self.points)]
+        if self.log:
+            inner = [self.low * (self.high / self.low) ** share for share in shares[1:-1]]
+        else:
+            inner = [self.low + (self.high - self.low) * share for share in shares[1:-1]]
+        return [self.low, *inner, self.high]
 
     def holds(self, value: Any) -> bool:
         return isinstance(value, int | float) and self.low <= value <= self.high
@@ -119,14 +133,14 @@ Ask = Callable[[str, Coordinate], Any]
 
 
 class Space(Spec):
-    """Paths of a recipe and what they may be; `given` adds paths for a value of another one."""
+    """Paths of a recipe and their domains; `given` adds paths for a value of another path."""
 
     domains: dict[str, Domain] = Field(description="{path: domain}")
     given: dict[str, dict[str, dict[str, Domain]]] = Field(
         default_factory=dict, description="{path: {value: {path: domain}}}"
     )
     sources: Annotated[dict[str, str], WHERE] = Field(
-        default_factory=lambda told: _sources(told), description="{kind: text of its file}, of kinds of one's own"
+        default_factory=lambda fields: _sources(fields), description="{kind: text of its file}, of the user's own kinds"
     )
 
     @model_validator(mode="after")
@@ -138,11 +152,28 @@ class Space(Spec):
             for case in cases:
                 require(case in options, f"given.{path}", f"one of {', '.join(options)}", case)
         searched = {path for path, _ in self.every()}
+        self._require_paths_once()
         for path, domain, earlier in self._reached():
+            if path.endswith(".kind"):
+                inside = [other for other in earlier if other.startswith(path.removesuffix("kind"))]
+                require(not inside, path, f"named before the paths inside its node ({', '.join(inside)})", path)
             if isinstance(domain, Above):
                 known = domain.other in earlier or domain.other not in searched
                 require(known, f"{path}.other", "a path that is open before it", domain.other)
         return self
+
+    def _require_paths_once(self) -> None:
+        """Complains of a path that is open in two ways, for the sampler would see one name with two ranges."""
+        for path, cases in self.given.items():
+            others = {*self.domains, *(p for other in self.given if other != path for p in self._inner(other))}
+            for case, domains in cases.items():
+                for inner in domains:
+                    must = "a path that is open in no other way"
+                    require(inner not in others, f"given.{path}.{case}", must, inner)
+
+    def _inner(self, path: str) -> Iterator[str]:
+        for domains in self.given[path].values():
+            yield from domains
 
     def _reached(self) -> Iterator[tuple[str, Domain, set[str]]]:
         """Every path in the order of `point`, with the paths that surely have a value before it."""
@@ -164,7 +195,7 @@ class Space(Spec):
                 yield from domains.items()
 
     def pinned(self, values: Mapping[str, Any]) -> Space | None:
-        """The space with some paths set once for all; what was given for their values stays open.
+        """The space with some paths fixed; what was given for their values stays open.
 
         None where nothing is left to search.
         """
@@ -209,12 +240,12 @@ class Space(Spec):
         return found
 
     def carried(self, values: dict[str, Any]) -> dict[str, Any]:
-        """A point's values with the source beside each kind of one's own, as a recipe takes them."""
+        """A point's values, with the source beside each kind of the user's own, as a recipe takes them."""
         own = {path: value for path, value in values.items() if path.endswith("kind") and is_own(value)}
         return values | {path.removesuffix("kind") + "source": self.sources[kind] for path, kind in own.items()}
 
     def require_point(self, base: Recipe, values: dict[str, Any], where: str) -> None:
-        """Complains with `require` where values are no point of this space: a path too few or too many, or outside."""
+        """Complains with `require` where values are no point of this space: a path is missing, unknown, or outside."""
         paths = [path for path, _ in self._open(values)]
         require(set(values) == set(paths), where, f"points with {', '.join(paths)}", sorted(values))
         for path, domain in self._open(values):
@@ -244,10 +275,10 @@ CLOSE = 1e-9
 """By how much, relatively, a factor may stray by rounding."""
 
 
-def _sources(told: dict[str, Any]) -> dict[str, str]:
-    """The text of each file whose encodings may be chosen: it comes along, as with an arm."""
-    given = [domains for cases in told.get("given", {}).values() for domains in cases.values()]
-    chosen = [domain for domains in (told.get("domains", {}), *given) for domain in domains.values()]
+def _sources(fields: dict[str, Any]) -> dict[str, str]:
+    """The text of each file whose encodings may be chosen; a study carries it, as it does for an arm."""
+    given = [domains for cases in fields.get("given", {}).values() for domains in cases.values()]
+    chosen = [domain for domains in (fields.get("domains", {}), *given) for domain in domains.values()]
     kinds = [option for domain in chosen if isinstance(domain, Choice) for option in domain.options]
     return {str(kind): source_of(str(kind)) for kind in kinds if is_own(kind)}
 
@@ -279,7 +310,7 @@ def probes(space: Space, base: Recipe, count: int = 64) -> Iterator[dict[str, An
 
 
 class _Draw:
-    """Answers coordinates as it is told, else at random, and remembers what was asked."""
+    """Answers coordinates with the given values, else at random, and remembers which were asked."""
 
     def __init__(self, chance: random.Random, answers: dict[str, Any]) -> None:
         self.chance, self.answers = chance, answers

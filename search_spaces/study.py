@@ -1,18 +1,20 @@
-"""A study is a question with a plan: data only, so that it travels as JSON.
+"""A study is a question with a plan. It is data only, so that it travels as JSON.
 
-`Study` is what a file of `studies/` says; `Edition` is a study at a budget with a user's own values, known by an id
-such as `fourier-gamma@cpu`, whose definition may not change under that id.
+A file of `studies/` defines a `Study`. An `Edition` is a study at a budget with a user's own values; its id is such as
+`fourier-gamma@cpu`, and its definition may not change under that id.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import islice
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from search_spaces.claim import Claim
+from search_spaces.grid import grid, without_points
 from search_spaces.space import Space, probes
 from trainables.encodings import Values, carry, is_own
 from trainables.recipe import Recipe, Run
@@ -20,35 +22,50 @@ from trainables.spec import Spec, SpecError, digest, require
 
 CONFIRMED = 3
 """How many of a search's best trials are confirmed on fresh seeds."""
+NAME = r"[a-z0-9]+(-[a-z0-9]+)*"
+"""What studies and budgets are called: their names become names of folders."""
+GRID_LIMIT = 10_000
+"""How many points a grid may have: all are listed before the first one is tried."""
 CONFIRM_FROM = 1000
 """The first seed of a confirmation."""
 
 
 class Score(Spec):
-    """What a search climbs and a table is sorted by: the last epoch's validation value, never the best over epochs."""
+    """The metric that a search maximizes: the validation value of the last epoch, never the best over epochs."""
 
     metric: str = Field(default="val/accuracy", pattern=r"^val/", description="a metric such as 'val/accuracy'")
 
     @property
     def test(self) -> str:
-        """The same metric_name on the test set."""
+        """The same metric on the test set."""
         return self.metric.replace("val/", "test/", 1)
 
 
 class Halving(Spec):
-    """Successive halving of the first seeds: at each rung the best 1/factor go on."""
+    """Successive halving of the first seeds: after one and two thirds of the epochs the best 1/factor go on."""
 
     factor: int = Field(default=3, ge=2, description="a whole number of 2 or more")
 
 
 class Search(Spec):
-    """A space, the points tried first (the paper's), how many trials, and how bad ones are stopped."""
+    """A space, the points tried first (the paper's), how many trials, which sampler, and how bad trials are stopped.
+
+    `sampler`: `tpe` learns from earlier trials; `random` does not, so it is the baseline; `grid` tries every
+    combination of choices, integers and the `points` of real numbers, in an order that the study's id decides.
+    """
 
     kind: Literal["search"] = Field(default="search", init=False)
     space: Space
     first: tuple[dict[str, Any], ...] = Field(default=(), strict=False, description="a list of {path: value}")
     trials: int = Field(default=20, gt=0, description="a positive number of trials")
     stop: Halving | None = None
+    sampler: Literal["tpe", "random", "grid"] = Field(default="tpe", description="'tpe', 'random' or 'grid'")
+
+    @model_validator(mode="after")
+    def _laid_out(self) -> Search:
+        endless = without_points(self.space) if self.sampler == "grid" else []
+        require(not endless, "sampler", f"tpe or random where {', '.join(endless)} has no points", self.sampler)
+        return self
 
 
 class Ablation(Spec):
@@ -65,7 +82,7 @@ class Ablation(Spec):
 
 
 class Published(Spec):
-    """A number of a paper, to stand beside the test score of an arm (or of `best`)."""
+    """A number of a paper, shown beside the test score of an arm (or of `best`)."""
 
     who: str
     value: float
@@ -86,7 +103,7 @@ class Budget(Spec):
     stop: bool = True
     """False: nothing is stopped at this size; a handful of trials is too few to halve."""
     gap: str = ""
-    """What this size alone cannot say of the paper."""
+    """In what this size differs from the paper's protocol."""
 
 
 class Trial(Spec):
@@ -105,7 +122,7 @@ class Trial(Spec):
 
     @property
     def score(self) -> Score:
-        """What its runs are judged by: the study's score, but a parent's is that of its own task."""
+        """The score of its runs: the study's own; for a parent that of its own data."""
         return Score(f"val/{self.recipe.data.metric}")
 
     def seeds(self, count: int) -> range:
@@ -127,7 +144,7 @@ class Study(Spec):
     `expected` what to expect, `gaps` in what it differs from the paper's protocol.
     """
 
-    name: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", description="lower-case words joined by '-'")
+    name: str = Field(pattern=rf"^{NAME}$", description="lower-case words joined by '-'")
     question: str
     base: Recipe
     plan: Plan
@@ -147,16 +164,15 @@ class Study(Spec):
 
     @model_validator(mode="after")
     def _builds(self) -> Study:
-        metric_name = f"val/{self.base.data.metric}"
-        require(
-            self.score.metric == metric_name,
-            "score.metric",
-            f"{metric_name!r} for {self.base.data.kind}",
-            self.score.metric,
-        )
+        metric = f"val/{self.base.data.metric}"
+        require(self.score.metric == metric, "score.metric", f"{metric!r} for {self.base.data.kind}", self.score.metric)
+        for name in self.budgets:
+            require(
+                re.fullmatch(NAME, name) is not None, f"budgets.{name}", "named by lower-case words joined by '-'", name
+            )
         for name, point in self._points():
             try:
-                self.recipe(point)
+                self._require_same_score(self.recipe(point))
             except SpecError as error:
                 raise SpecError(f"arm {name!r}: {error}" if name else str(error)) from None
         known = self.names()
@@ -165,12 +181,24 @@ class Study(Spec):
                 require(who in known, "claims", f"about one of {', '.join(known)}", who)
         return self
 
+    def _require_same_score(self, recipe: Recipe) -> None:
+        """Complains of a recipe whose score cannot be compared with the base's."""
+        data, base = recipe.data, self.base.data
+        if (data.metric, data.chance) != (base.metric, base.chance):
+            raise SpecError(
+                f"data must have the metric and the chance of the base ({base.metric}, {base.chance:g}), as scores "
+                f"are compared, got {data.metric}, {data.chance:g}"
+            )
+
     def _points(self) -> list[tuple[str, dict[str, Any]]]:
         """The arms by name, or points all over the space, which have none."""
         if isinstance(self.plan, Ablation):
             return list(self.plan.arms.items())
         for point in self.plan.first:
             self.plan.space.require_point(self.base, point, "plan.first")
+        if self.plan.sampler == "grid":
+            count = sum(1 for _ in islice(grid(self.plan.space, self.base), GRID_LIMIT + 1))
+            require(count <= GRID_LIMIT, "plan.space", f"of at most {GRID_LIMIT} grid points", "more")
         return [("", point) for point in (*self.plan.first, *probes(self.plan.space, self.base))]
 
     def recipe(self, values: dict[str, Any]) -> Recipe:
@@ -178,7 +206,7 @@ class Study(Spec):
         return self.base.put(self.plan.space.carried(values) if isinstance(self.plan, Search) else values)
 
     def names(self) -> list[str]:
-        """What claims and published numbers may speak of: the arms, or `best` and `first`."""
+        """What claims and published numbers may name: the arms, or `best` and `first`."""
         return list(self.plan.arms) if isinstance(self.plan, Ablation) else ["best", "first"]
 
     def paths(self) -> list[str]:
@@ -196,7 +224,7 @@ class Study(Spec):
         trials: int | None = None,
         seeds: int | None = None,
     ) -> Edition:
-        """The study at a budget, with one's own values and counts; `name` marks the edition.
+        """The study at a budget, with the user's own values and counts; `name` marks the edition.
 
         Raises: SpecError for an unknown budget, a value that no recipe takes, a value that every arm overrides.
         """
@@ -247,13 +275,13 @@ class Study(Spec):
 class Edition(Spec):
     """A study as it runs, under an id: base resolved, counts settled."""
 
-    budget: str
+    budget: str = Field(pattern=rf"^{NAME}$", description="lower-case words joined by '-'")
     study: Study
-    mark: str = ""
+    mark: str = Field(default="", pattern=r"^(~[\w-]+)?(\.\d+)?$", description="'~WORD', '.NUMBER' or both")
 
     @property
     def id(self) -> str:
-        """NAME@BUDGET, with ~xxxx for one's own values and .2 for a fresh start."""
+        """NAME@BUDGET, with ~xxxx for the user's own values and .2 for a fresh start."""
         return f"{self.study.name}@{self.budget}{self.mark}"
 
     @property
@@ -265,7 +293,7 @@ class Edition(Spec):
         return {"base": self.study.base.identity(), "plan": plan, "score": self.study.score.plain()}
 
     def fresh(self, number: int) -> Edition:
-        """The same definition started anew, under the id with `.number`."""
+        """The same definition under the next id, with `.number`."""
         return Edition(budget=self.budget, mark=re.sub(r"\.\d+$", "", self.mark) + f".{number}", study=self.study)
 
     def trial(self, number: int, values: dict[str, Any], name: str = "") -> Trial:
@@ -279,12 +307,12 @@ class Edition(Spec):
 
 
 def _overrides(arm: Mapping[str, Any], path: str) -> bool:
-    """Whether an arm sets a path, a node that it lies in, or such a node's kind, which starts the node anew."""
+    """Whether an arm sets a path, a node that holds it, or that node's kind, which resets the node."""
     return any(path == said or path.startswith(f"{said.removesuffix('.kind')}.") for said in arm)
 
 
 def _placeless(value: Any) -> Any:
-    """Plain values without what changes no question: the text of own encodings' files, and where weights lie."""
+    """Plain values without what changes no result: the text of the user's own files, and the paths of weights."""
     if isinstance(value, dict):
         own = {name.removesuffix("kind") + "source" for name, kind in value.items() if is_own(kind)}
         files = {name.removesuffix("sha256") + "path" for name in value if name.endswith("sha256")}

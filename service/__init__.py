@@ -11,41 +11,18 @@ Every verb raises LocusError with one sentence for what cannot be. Importing thi
 Optuna and MLflow are imported where they are needed.
 """
 
-from search_spaces.claim import AtChance, AtLeast, Better, Equivalent
-from search_spaces.space import Above, Choice, Integer, Real, Space, Subset
-from search_spaces.study import Ablation, Budget, Halving, Published, Score, Search, Study
-from service.api import ablate, report, rerun, result, run, status, submit, sweep, verify
-from trainables.recipe import Recipe
-from trainables.spec import LocusError, SpecError
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "Ablation",
-    "Above",
-    "AtChance",
-    "AtLeast",
-    "Better",
-    "Budget",
-    "Choice",
-    "Equivalent",
-    "Halving",
-    "Integer",
-    "LocusError",
-    "Published",
-    "Real",
-    "Recipe",
-    "Score",
-    "Search",
-    "Space",
-    "SpecError",
-    "Study",
-    "Subset",
-    "ablate",
-    "report",
-    "rerun",
-    "result",
-    "run",
-    "status",
-    "submit",
-    "sweep",
-    "verify",
-]
+if TYPE_CHECKING:
+    from service.public import *  # noqa: F403
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, imported when it is asked for.
+
+    So the command starts before any other file is read, and can name a file that is no Python in one line.
+    """
+    if name.startswith("__") and name != "__all__":
+        raise AttributeError(name)
+    return getattr(import_module("service.public"), name)

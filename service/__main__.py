@@ -1,5 +1,20 @@
-"""`python -m service` is the command; `python -m service study.json` is what a cluster's job runs."""
+"""The command: `locus`, or `python -m service`."""
 
-from service.cli import main
+import sys
 
-main()
+MISTAKE = 2
+
+
+def main() -> None:
+    """Runs the command. A file that is no Python, because somebody is editing it, is one line and exit code 2."""
+    try:
+        from service.cli import main as command
+
+        command()
+    except SyntaxError as error:
+        print(f"locus: {error.filename} is no Python: line {error.lineno}: {error.msg}", file=sys.stderr)
+        sys.exit(MISTAKE)
+
+
+if __name__ == "__main__":
+    main()

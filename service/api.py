@@ -1,9 +1,9 @@
-"""The public verbs: one function each, the same for Python and for the command line."""
+"""The public verbs, one function each: the command line and Python call the same ones."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from search_spaces.library import find
 from search_spaces.space import Domain, Space
@@ -14,10 +14,10 @@ from service.execution.rerun import rerun as again  # here, for a later import w
 from service.planning.run_options import RunOptions
 from service.storage import editions
 from service.storage.history import History
-from service.storage.home import Home
+from service.storage.home import Home, tracking_uri
 from trainables.encodings import carry
 from trainables.recipe import Recipe
-from trainables.spec import digest
+from trainables.spec import SpecError, digest
 
 if TYPE_CHECKING:
     from service.planning.estimate import WorkEstimate
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from service.terminal.live import Progress
 
 FIRST_TRIALS = 20
-"""How many points an ad-hoc sweep tries unless told otherwise."""
+"""How many points an ad-hoc sweep tries by default."""
 
 
 def run(
@@ -41,13 +41,13 @@ def run(
     progress: Progress | None = None,
     **options: Any,
 ) -> Result:
-    """Runs what is missing of a study, by name, by file or as a value, and gives its result.
+    """Runs what is missing of a study, which is a name, a file or a Study, and returns its result.
 
-    `set` puts values on the base recipe (another edition, which `edition` may name); `fresh` starts anew.
-    RunOptions: `home`, `tracking`, `hours`, `max_concurrent`, `threads`, `workers`, `adopt`, and `address` of a cluster
-    to run there instead.
+    `set` puts values on the base recipe (this makes another edition, which `edition` may name); `fresh` starts the next
+    edition. Further options: `home`, `tracking`, `hours`, `max_concurrent`, `threads`, `workers`, `adopt`, and the
+    `address` of a cluster to run there instead.
 
-    Raises: LocusError in one sentence for what cannot be, before anything is written; KeyboardInterrupt.
+    Raises: LocusError with one sentence for what cannot run, before anything is written; KeyboardInterrupt.
     """
     resolved = resolve(study, budget=budget, set=set, seeds=seeds, trials=trials, edition=edition)
     if options.get("address") not in (None, "local", "auto"):
@@ -56,8 +56,11 @@ def run(
 
 
 def resolve(study: str | Study | Edition, *, edition: str = "", **size: Any) -> Edition:
-    """A study at a budget with one's own values and counts."""
+    """A study at a budget, with the user's own values and counts. Raises: SpecError for counts beside an Edition."""
     if isinstance(study, Edition):
+        given = [name for name, value in (size | {"edition": edition}).items() if value]
+        if given:
+            raise SpecError(f"{', '.join(given)} must be given to Study.at, got them beside an Edition")
         return study
     found = find(study) if isinstance(study, str) else study
     return found.at(size.pop("budget", None), name=edition, **size)
@@ -98,10 +101,12 @@ def sweep(
     name: str = "",
     first: tuple[dict[str, Any], ...] = (),
     stop: bool = True,
+    sampler: Literal["tpe", "random", "grid"] = "tpe",
     **options: Any,
 ) -> Result:
-    """Searches a space ad hoc. Without a name it is `sweep-<digest>`: the same call resumes, another is another."""
-    plan = Search(space=Space(space), first=first, trials=trials, stop=Halving() if stop else None)
+    """Searches a space. Without a name the study is `sweep-<digest>`: the same call resumes it."""
+    halving = Halving() if stop else None
+    plan = Search(space=Space(space), first=first, trials=trials, stop=halving, sampler=sampler)
     return run(_adhoc(base, plan, name or "sweep", seeds, named=bool(name)), **options)
 
 
@@ -114,7 +119,7 @@ def ablate(
     name: str = "",
     **options: Any,
 ) -> Result:
-    """Compares named arms with a baseline ad hoc, paired by seed."""
+    """Compares named arms with a baseline, paired by seed."""
     plan = Ablation(arms=arms, baseline=baseline)
     return run(_adhoc(base or {}, plan, name or "ablation", seeds, named=bool(name)), **options)
 
@@ -143,7 +148,7 @@ def submit(
     fresh: bool = False,
     **options: Any,
 ) -> SubmittedStudy:
-    """Submits a study to a Ray cluster, follows until its plan is printed there, and gives a Submission."""
+    """Submits a study to a Ray cluster, and returns when its plan is printed there."""
     from service.execution.jobs import submit as send
     from service.results import SubmittedStudy
 
@@ -163,11 +168,11 @@ def result(name: str, *, home: str | None = None, tracking: str | None = None) -
     from service.results import Result
 
     found = Home.find(home)
-    return Result.open(found, editions.latest(found, name), tracking)
+    return Result.open(found, editions.latest(found, name), tracking_uri(tracking))
 
 
 def report(name: str, *, home: str | None = None) -> Path:
-    """Writes a study's report anew; the path of its page."""
+    """Writes a study's report again; the path of its page."""
     return result(name, home=home).report()
 
 
@@ -181,4 +186,4 @@ def verify(name: str, *, home: str | None = None, tracking: str | None = None) -
     from service.consistency import verify as checks
 
     found = Home.find(home)
-    return checks(found, editions.stored(found, editions.latest(found, name)), tracking)
+    return checks(found, editions.stored(found, editions.latest(found, name)), tracking_uri(tracking))

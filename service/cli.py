@@ -1,6 +1,7 @@
 """The command: one verb, one function. Mistakes are one line and exit code 2; a bug keeps its traceback.
 
-Looking (`--help`, `studies`, `show`, `status`, any misspelt word) imports no torch, timm, Ray, Optuna or MLflow.
+The verbs that only read (`--help`, `studies`, `show`, `status`) import no torch, timm, Ray, Optuna or MLflow. Neither
+does a misspelt word.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from service.planning.run_options import RunOptions
-from service.storage.home import Home
+from service.storage.home import Home, tracking_uri
 from service.terminal import views
 from trainables.spec import LocusError, SpecError
 
@@ -146,9 +147,14 @@ def _run(resolved: Any, options: RunOptions, *, fresh: bool = False) -> None:
 
 
 def _again(*without: str) -> str:
-    """The command that was typed, to be typed again, without some options and their values."""
-    words = iter(word for word in sys.argv[1:] if word != "--fresh")
-    kept = [word for word in words if word not in without or not next(words)]
+    """The command that was typed, without some options and their values."""
+    kept: list[str] = []
+    words = iter(sys.argv[1:])
+    for word in words:
+        if word in without:
+            next(words, None)
+        elif word != "--fresh":
+            kept.append(word)
     return shlex.join(["locus", *kept])
 
 
@@ -189,7 +195,7 @@ def verify(name: Known, home: HomeOption = None, tracking: Tracking = None) -> N
     """Check that journal, outcomes, MLflow and files agree; exit 1 where they do not."""
     from service import api
 
-    checks = api.verify(name, home=home, tracking=tracking or os.environ.get("MLFLOW_TRACKING_URI"))
+    checks = api.verify(name, home=home, tracking=tracking)
     views.checks(checks)
     if not all(check.ok for check in checks):
         raise typer.Exit(1)
@@ -208,7 +214,7 @@ def ui(
 
     found = Home.find(home)
     edition = editions.stored(found, editions.latest(found, name)) if name else None
-    serve(found, edition, port, tracking or os.environ.get("MLFLOW_TRACKING_URI"), _say)
+    serve(found, edition, port, tracking_uri(tracking), _say)
 
 
 @app.command()
@@ -253,9 +259,9 @@ def submit(
 def logs(
     name: Known,
     address: Annotated[str, typer.Option(help="a Ray cluster's job address, http://head:8265")],
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="go on until the job ends")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="continue until the job ends")] = False,
 ) -> None:
-    """Print what a submitted study says."""
+    """Print the output of a submitted study."""
     for line in _attached(name, address).logs(follow=follow):
         _say(line)
 
@@ -296,11 +302,12 @@ def _say(line: str) -> None:
     typer.echo(line)
 
 
-def _job(file: str) -> None:
-    """What a cluster's job runs: the edition and the options of a study.json that `submit` sent."""
+@app.command(hidden=True)
+def job(file: Path) -> None:
+    """Run the edition and the options of a study.json that `submit` sent: what a cluster's job runs."""
     from search_spaces.study import Edition
 
-    sent = json.loads(Path(file).read_text())
+    sent = json.loads(file.read_text())
     views.versions(sent["python"])
     options = RunOptions.read(sent["options"] | {"address": "auto"})
     _run(Edition.read(sent["edition"]), options, fresh=sent.get("fresh", False))
@@ -310,11 +317,7 @@ def main() -> None:
     """The entry point of `locus` and of `python -m service`."""
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     try:
-        if len(sys.argv) == 2 and Path(sys.argv[1]).name == "study.json":
-            _job(sys.argv[1])
-            code = 0
-        else:
-            code = app(standalone_mode=False, prog_name="locus") or 0
+        code = app(standalone_mode=False, prog_name="locus") or 0
     except typer.Exit as exit:
         code = exit.exit_code
     except typer.TyperException as error:

@@ -1,4 +1,4 @@
-"""Whether everything written about a study agrees: journal, outcomes, weights, work folders and MLflow."""
+"""Checks that everything that was written about a study agrees: journal, outcomes, weights, work folders and MLflow."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def _outcomes(outcomes: Outcomes, history: History, ended: list[Ended]) -> Itera
         if answered is None:
             missing.append(f"{who} has no file")
             continue
-        if answered.run.key != fact.run or answered.code.digest != fact.code:
-            keys.append(f"{who} holds {answered.run.key} by {answered.code.digest}")
+        if answered.run.key != fact.run or answered.name != fact.code:
+            keys.append(f"{who} holds {answered.run.key} by {answered.name}")
         measured = history.states[fact.run, fact.code].curve
         if {m.epoch: m.values for m in answered.outcome.curve} != {e: m.values for e, m in measured.items()}:
             curves.append(f"{who} differs from the journal")
@@ -110,13 +110,13 @@ def _mirror(store: Store | None, history: History, told: int, alive: bool) -> It
 
 
 def _ended(store: Store) -> Status:
-    """How the last driver ended the study; one that was killed could not say it."""
+    """How the last driver ended the study; a driver that was killed could not record it."""
     status = store.shown[STUDY].status
     return "KILLED" if status == "RUNNING" else status
 
 
 def _places(store: Store, history: History, expected: set[tuple[str, str, int | None]]) -> Check:
-    """One MLflow run a row; those of other code than today's are no news."""
+    """One MLflow run for each row; runs of other code than today's are not counted."""
     today = {(run.key, history.code(run)) for run in _runs(history).values()}
     missing = [f"nothing shows {_words(place)}" for place in sorted(expected - store.shown.keys(), key=str)]
     extra = [

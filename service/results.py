@@ -1,4 +1,4 @@
-"""A study's result in a person's hands: tables, the best trial with its model, verdicts, the report.
+"""The result of a study, for Python and notebooks: tables, the best trial with its model, verdicts, the report.
 
 result = Result.open(Home.find(), "fourier-gamma@cpu")
 result.trials(); result.best.model(); result.claims; result.report()
@@ -47,7 +47,7 @@ class Result(Findings):
         return trials_table(self)
 
     def report(self) -> ReportPath:
-        """Writes the report (HTML, Markdown, figures, CSV) and gives the path of its page. Cost: 1-3 s."""
+        """Writes the report (HTML, Markdown, figures, CSV) and returns the path of its page. Cost: 1-3 s."""
         from service.reporting.page import write
 
         return ReportPath(write(self))

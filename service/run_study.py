@@ -1,4 +1,4 @@
-"""The one story of a study: refuse what can be refused, say the plan, train what is missing, tell what was found."""
+"""Runs a study from its plan to its report: refuse what cannot run, print the plan, train what is missing, report."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from search_spaces.study import Ablation, Edition
-from service.execution.driver import Driver, Stop
-from service.execution.signals import StopSignals
-from service.planning.estimate import estimate_work
+from service.execution.driver import Driver
+from service.execution.signals import Stop, StopSignals
+from service.planning.estimate import WorkEstimate, estimate_work
 from service.planning.placement import Machine, Placement, place
 from service.planning.run_options import RunOptions
 from service.results import Result
 from service.storage import editions
 from service.storage.commit import commit
-from service.storage.home import Home
+from service.storage.history import History
+from service.storage.home import Home, tracking_uri
 from service.storage.journal import Journal
+from service.storage.outcomes import Outcomes
 from service.terminal.live import Progress
 from trainables.launch.job import Job
 from trainables.recipe.cost import check_workers
@@ -38,7 +40,7 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
     from service.tracking.sync import Mirror, check
 
     home = Home.find(options.home)
-    tracking = options.tracking or os.environ.get("MLFLOW_TRACKING_URI")
+    tracking = tracking_uri(options.tracking)
     placement = place(
         machine(options), max_concurrent=options.max_concurrent, threads=options.threads, workers=options.workers
     )
@@ -46,6 +48,7 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
     folder = home.study(edition.id)
     os.environ.setdefault("LOCUS_COMMIT", commit())
     check(home, tracking)
+    estimate = _plan(home, edition, placement, options, progress)
     stop = Stop(deadline=time.time() + options.hours * 3600 if options.hours else None)
     signals = StopSignals(stop, progress.note)
     with signals.installed(), Journal(folder.journal, folder.lock) as journal:
@@ -59,6 +62,8 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
         ended: Status = "FAILED"
         try:
             _train(driver, mirror, progress, signals, options.address)
+            if driver.history.exhausted is not None and driver.history.exhausted < estimate.points:
+                progress.note(f"the space has no further point: the search has {driver.history.exhausted} trials")
             ended = "KILLED" if stop else "FINISHED"
         except KeyboardInterrupt:
             ended = "KILLED"
@@ -80,21 +85,28 @@ def _check_workers(edition: Edition, placement: Placement) -> None:
         check_workers(recipe, placement.workers, placement.device)
 
 
-def _train(driver: Driver, mirror: Mirror, progress: Progress, signals: StopSignals, address: str) -> None:
-    """Says the plan, and trains what is missing; with nothing missing neither Ray nor torch is started."""
-    driver.begin()
-    planned = estimate_work(driver.history, driver.outcomes, driver.placement, adopt=driver.adopt)
-    for line in planned.lines(driver.edition.id):
+def _plan(home: Home, edition: Edition, placement: Placement, options: RunOptions, progress: Progress) -> WorkEstimate:
+    """Prints the plan. Raises: LocusError where a file of weights is missing."""
+    history = History.open(home, edition)
+    history.raise_counts(edition)
+    estimate = estimate_work(history, Outcomes(home), placement, adopt=options.adopt)
+    if estimate.absent:
+        raise LocusError(f"{estimate.absent[0]} must be a file of weights, got no such file; nothing was trained")
+    for line in estimate.lines(edition.id):
         progress.note(line)
-    if planned.absent:
-        raise LocusError("nothing was trained: a file of weights is not there")
+    return estimate
+
+
+def _train(driver: Driver, mirror: Mirror, progress: Progress, signals: StopSignals, address: str) -> None:
+    """Trains what is missing; with nothing missing neither Ray nor torch is started."""
+    driver.begin()
     if url := mirror.parent_url:
         progress.note(f"MLflow: {url}")
     progress.begin(driver.history)
     first = driver.next()
     if isinstance(first, Job):
         from service.execution import (
-            tune as cluster,  # to its end: what an interrupted import of Ray leaves behind does not shut down
+            tune as cluster,  # outside `interruptible`: after an interrupted import, Ray cannot be shut down
         )
 
         with signals.interruptible():
@@ -103,7 +115,7 @@ def _train(driver: Driver, mirror: Mirror, progress: Progress, signals: StopSign
 
 
 def _close(driver: Driver, mirror: Mirror, progress: Progress, ended: Status) -> None:
-    """Leaves the last view standing, and closes the shop window whatever happens."""
+    """Leaves the last view on the screen, writes the report, and closes the MLflow run in any case."""
     progress.end()
     report: Path | None = None
     try:

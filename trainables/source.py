@@ -1,7 +1,7 @@
 """Python source as a value: loaded under its digest, compared by its syntax tree.
 
-A file of one's own (`mine.py`) travels as text inside specs. Every process that needs it loads it once, as a module
-named by the digest of its text, so that two versions never mix.
+A user's own file (`mine.py`) travels as text inside specs. Every process that needs it loads it once, as a module whose
+name is the digest of its text, so that two versions never mix.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class SourceError(LocusError):
 
 
 def load(file: str, source: str) -> types.ModuleType:
-    """The module of a source text; it has the name `__loading__` until it is whole.
+    """The module of a source text. While it is being loaded, it has the attribute `__loading__`.
 
     Raises: SourceError with the line where it fails.
     """
@@ -92,5 +92,5 @@ def _shape(node: Any) -> str:
 
 
 def _says_only(node: Any) -> bool:
-    """True for a text that stands alone: the docstring of a module, class or function, or of the name above it."""
+    """True for a string that stands alone: the docstring of a module, class or function, or of the name above it."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

@@ -1,13 +1,12 @@
-"""Conducts one study: gives runs, hears measurements, decides, and writes down what was decided and found.
+"""Drives one study: assigns runs, records measurements, decides, and stores the answers.
 
-The driver knows no engine: whoever trains calls `next`, `heard` and `failed` (service/cluster.py lets Ray Tune do so).
-Facts go to the journal first, then into the history, then to the listeners (screen, MLflow), which may lag.
+The driver knows no engine. Whoever trains calls `next`, `on_result` and `on_failure`; `execution/tune.py` lets Ray Tune
+do so. Facts go to the journal first, then to the history, then to the listeners (screen, MLflow), which may lag.
 """
 
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces.study import Edition, Search, Trial
-from service.execution.rerun import compare
+from service.execution import work
+from service.execution.signals import Stop
+from service.planning.early_stopping import EarlyStopper
 from service.planning.placement import Placement
 from service.planning.schedule import (
     Assign,
@@ -36,6 +37,7 @@ from service.storage.journal import (
     Confirms,
     Counts,
     Ended,
+    Exhausted,
     Fact,
     FailedWith,
     Journal,
@@ -45,17 +47,20 @@ from service.storage.journal import (
     StoppedAt,
 )
 from service.storage.outcomes import Answered, Outcomes
+from trainables.launch.errors import CHANGED
 from trainables.launch.job import Job
 from trainables.recipe import Run, Use
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.outcome import Completed, Diverged, Measurement
 
-CHECKPOINT = "checkpoint.pt"
-WEIGHTS = "weights.pt"
+OTHER_NUMBERS = (
+    "trained again for its weights, it gave other numbers in an equal environment (locus rerun {key} shows which); "
+    "--adopt keeps the new answer beside the old one"
+)
 
 
 class Finished(Enum):
-    """Nothing is left to give."""
+    """Nothing is left to train."""
 
     FINISHED = "finished"
 
@@ -65,19 +70,8 @@ Listener = Callable[[Fact], None]
 
 
 @dataclass
-class Stop:
-    """One flag for Ctrl-C, `stop` and `--hours`: nothing new is given, each run ends at its next report."""
-
-    deadline: float | None = None
-    asked: bool = False
-
-    def __bool__(self) -> bool:
-        return self.asked or (self.deadline is not None and time.time() >= self.deadline)
-
-
-@dataclass
 class Driver:
-    """One study's conduct, from an open journal. `adopt`: answers of older code count."""
+    """Drives one study from its open journal. `adopt`: answers of older code count. `in_flight`: jobs by run key."""
 
     edition: Edition
     home: Home
@@ -94,11 +88,8 @@ class Driver:
         self.history = History(self.edition, lambda recipe: self.codes(recipe).digest, self.journal.facts)
         plan = self.edition.study.plan
         self._judged: dict[str, tuple[int, Run]] = {}
-        self._stopper = None
-        if isinstance(plan, Search) and plan.stop is not None:
-            from service.planning.sampling import EarlyStopper
-
-            self._stopper = EarlyStopper(self.edition)
+        stops = isinstance(plan, Search) and plan.stop is not None
+        self._stopper = EarlyStopper(self.edition) if stops else None
 
     @property
     def folder(self) -> StudyFolder:
@@ -106,10 +97,10 @@ class Driver:
         return self.home.study(self.edition.id)
 
     def begin(self) -> None:
-        """Takes up what is asked for now, and the decisions that a killed driver had no time to write."""
+        """Records the counts that are asked for now, and the decisions that a killed driver did not write."""
         before = [fact for fact in self.journal.facts if isinstance(fact, Counts)]
         self.history.raise_counts(self.edition)
-        asked = Counts(seeds=self.history.seeds, trials=self.history.trial_count or None)
+        asked = Counts(seeds=self.history.seeds, trials=self.history.trials_asked or None)
         for fact in self.journal.facts:
             for listener in self.listeners:
                 listener(fact)
@@ -117,33 +108,42 @@ class Driver:
         if failed or not before or before[-1].model_copy(update={"time": 0.0}) != asked:
             self._write(asked)
         for (run, code), state in self.history.states.items():
-            if state.answered:  # a driver that was killed had no time to
-                self._clear(run, code)
+            if state.answered:  # a killed driver may have left its folders
+                work.clear(self.folder, run, code)
         self._replay()
 
     def _replay(self) -> None:
         for fact in [fact for fact in self.journal.facts if isinstance(fact, Measured)]:
-            self._weigh(fact.run, fact.code, fact.epoch, fact.values)
+            self._stop_early(fact.run, fact.code, Measurement(epoch=fact.epoch, values=fact.values))
 
     def next(self) -> Job | Finished | None:
         """The next job to train; None: ask again when a run has ended."""
         while not self.stop:
             match next_action(self.history, set(self.in_flight)):
                 case Assign(run=run, trial=trial):
-                    if not self._reuse(run):
+                    found = self._found(run)
+                    if self._adopt_answer(run, found):
+                        continue
+                    if found is None:
                         return self._start(run, trial)
+                    self._reuse(found)
                 case MarkDiverged(run=run):
-                    self._answer(run, Diverged(epoch=0, reason="its parent diverged"), {}, None)
+                    outcome = Diverged(epoch=0, reason="its parent diverged")
+                    self._keep(Answered(run=run, code=self.codes(run.recipe), outcome=outcome, ended=time.time()), None)
                 case RegisterParent(parent=parent, use=use):
                     number, name = len(self.history.of("parent")) + 1, _parent_name(parent, use)
                     self._write(Planned(role="parent", number=number, name=name, values={"key": parent.key}))
-                case PlanArms():
-                    for arm in self.edition.arms():
+                case PlanArms(names=names):
+                    for arm in [arm for arm in self.edition.arms() if arm.name in names]:
                         self._plan(arm, "trial")
                 case Propose(number=number):
                     from service.planning.sampling import propose
 
-                    self._plan(self.edition.trial(number, propose(self.history, number)), "trial")
+                    values = propose(self.history, number)
+                    if values is None:
+                        self._write(Exhausted(trials=number))
+                    else:
+                        self._plan(self.edition.trial(number, values), "trial")
                 case Confirm(numbers=numbers):
                     self._confirm(numbers)
                 case Wait():
@@ -153,32 +153,33 @@ class Driver:
         return FINISHED
 
     def on_result(self, job: Job, message: dict[str, Any]) -> bool:
-        """Takes what a worker says of an epoch; False where its run is to end now."""
-        run, environment = job.run, json.loads(message["environment"])
+        """Records what a worker reports of an epoch; False where its run must end now."""
+        run, code = job.run, job.code.digest
         if message["kind"] == "diverged":
-            self._end(job, Diverged.read(json.loads(message["said"])), environment)
+            self._end(job, Diverged.read(json.loads(message["result"])), message)
             return True
-        said = Measurement.read(json.loads(message["said"]))
-        if said.epoch not in self.history.state(run).curve:
-            self._write(Measured(run=run.key, code=job.code, epoch=said.epoch, values=said.values))
-            if self._weigh(run.key, job.code, said.epoch, said.values):
+        measured = Measurement.read(json.loads(message["result"]))
+        if measured.epoch not in self.history.state(run).curve:
+            self._write(Measured(run=run.key, code=code, epoch=measured.epoch, values=measured.values))
+            if self._stop_early(run.key, code, measured):
                 self._tidy(job)
                 return False
-        if said.epoch == run.recipe.optimizer.epochs:
-            self._end(job, Completed(curve=self._curve(run)), environment)
+        if measured.epoch == run.recipe.optimizer.epochs:
+            self._end(job, Completed(curve=self._curve(run)), message)
             return True
         if self.stop:
             self.release(job)
             return False
         return True
 
-    def on_failure(self, job: Job, reason: str, *, lost: bool = False) -> None:
-        """Takes a run's failure; a lost node is no attempt."""
+    def on_failure(self, job: Job, reason: str, *, lost: bool = False, final: bool = False) -> None:
+        """Records a failure. `lost`: with its node, which is no attempt; `final`: a second attempt cannot help."""
         if self.in_flight.pop(job.run.key, None) is not None:
-            self._write(FailedWith(run=job.run.key, code=job.code, reason=reason, counts=not lost))
+            failed = FailedWith(run=job.run.key, code=job.code.digest, reason=reason, counts=not lost, final=final)
+            self._write(failed)
 
     def release(self, job: Job) -> None:
-        """Takes a run that ended without an answer because it was asked to; its checkpoint stays."""
+        """Forgets a run that was stopped, or never started, without an answer; its checkpoint stays."""
         self.in_flight.pop(job.run.key, None)
 
     def _write(self, fact: Fact) -> None:
@@ -197,39 +198,34 @@ class Driver:
                 self._plan(trial, "confirmation")
         self._write(Confirms(numbers=numbers))
 
-    def _weigh(self, key: str, code: str, epoch: int, values: dict[str, float]) -> bool:
-        """Lets the judge hear a first seed's measurement; True where the run is stopped, never at its last epoch."""
+    def _stop_early(self, key: str, code: str, measured: Measurement) -> bool:
+        """Reports a first seed's measurement to the early stopper; True where the run stops before its last epoch."""
         number, run = self._first(key)
-        metric = self.edition.study.score.metric
-        if self._stopper is None or run is None or code != self.history.code(run) or metric not in values:
+        value = measured.values.get(self.edition.study.score.metric)
+        if self._stopper is None or run is None or code != self.history.code(run) or value is None:
             return False
-        cutoff = self._stopper.report(number, epoch, values[metric])
-        if cutoff is None or epoch >= run.recipe.optimizer.epochs or self.history.state(run).answered:
+        cutoff = self._stopper.report(number, measured.epoch, value)
+        if cutoff is None or measured.epoch >= run.recipe.optimizer.epochs or self.history.state(run).answered:
             return False
-        self._write(StoppedAt(run=key, code=code, epoch=epoch, cutoff=cutoff))
+        self._write(StoppedAt(run=key, code=code, epoch=measured.epoch, cutoff=cutoff))
         return True
 
     def _first(self, key: str) -> tuple[int, Run | None]:
         """The trial's number and the run, where a key is that of a search trial's first seed."""
         for trial in self.history.of("trial")[len(self._judged) :]:
-            first = next(iter(self.history.runs(trial).values()))
+            first = self.history.first_run(trial)
             self._judged.setdefault(first.key, (trial.number, first))
         return self._judged.get(key, (0, None))
 
     def _start(self, run: Run, trial: Trial) -> Job:
-        code = self.history.code(run)
-        attempt = self.history.state(run).attempts + 1
-        folder = self.folder.work(run.key, code, attempt)
-        folder.mkdir(parents=True, exist_ok=True)
-        before = self.folder.work(run.key, code, attempt - 1) / CHECKPOINT
-        if before.exists():
-            shutil.copyfile(before, folder / CHECKPOINT)
+        planned = self.codes(run.recipe)
+        code, attempt = planned.digest, self.history.state(run).attempts + 1
         job = Job(
             run=run,
-            code=code,
+            code=planned,
             label=trial.label,
             attempt=attempt,
-            folder=str(folder),
+            folder=str(work.begin(self.folder, run.key, code, attempt)),
             parents={
                 use: str(self.outcomes.weights(parent.key, self.history.code(parent)))
                 for use, parent in run.parents.items()
@@ -251,69 +247,80 @@ class Driver:
         )
         return job
 
-    def _reuse(self, run: Run) -> bool:
-        """Takes an answer from the outcomes, where it is of today's code, or adopted, and whole.
+    def _found(self, run: Run) -> Answered | None:
+        """The answer to use instead of training: by the code that counts; with `adopt`, else the newest of any code."""
+        whole, code = self.history.keeps(run), self.history.code(run)
+        usable = [one for one in self.outcomes.of(run.key) if not whole or self.outcomes.is_whole(one)]
+        found = [one for one in usable if one.name == code] or [one for one in usable if one.code.digest == code]
+        return next(iter(found or (usable[-1:] if self.adopt else [])), None)
 
-        It is judged as it would have been when trained here.
+    def _adopt_answer(self, run: Run, found: Answered | None) -> bool:
+        """Makes the answer that was found the one that counts, or today's code where none was; True where that is new.
+
+        So a run whose adopted answer is gone is trained, and counted, by today's code.
         """
-        found = self._found(run)
-        if found is None:
+        today = self.codes(run.recipe).digest
+        name = today if found is None else found.name
+        if name == self.history.code(run):
             return False
-        code = found.code.digest
-        for measured in found.outcome.curve:
-            self._write(Measured(run=run.key, code=code, epoch=measured.epoch, values=measured.values))
-            if self._weigh(run.key, code, measured.epoch, measured.values):
-                return True
-        self._write(Ended(run=run.key, code=code, outcome=found.outcome.kind, epoch=_epoch(found), reused=True))
-        self._clear(run.key, code)
+        again = found is not None and found.code.digest == today
+        self._write(Adopted(run=run.key, code=None if name == today else name, again=again and name != today))
         return True
 
-    def _found(self, run: Run) -> Answered | None:
-        whole = self.history.keeps(run)
-        found = self.outcomes.get(run.key, self.history.code(run), whole=whole)
-        if found is None and self.adopt:
-            codes = [older.code.digest for older in self.outcomes.of(run.key)]
-            usable = [older for code in codes if (older := self.outcomes.get(run.key, code, whole=whole))]
-            found = usable[-1] if usable else None
-            if found is not None:
-                self._write(Adopted(run=run.key, code=found.code.digest))
-        return found
+    def _reuse(self, found: Answered) -> None:
+        """Records an answer that is there already. It is judged as it would have been when trained here."""
+        key, code = found.run.key, found.name
+        for measured in found.outcome.curve:
+            self._write(Measured(run=key, code=code, epoch=measured.epoch, values=measured.values))
+            if self._stop_early(key, code, measured):
+                return
+        self._write(Ended(run=key, code=code, outcome=found.outcome.kind, epoch=_epoch(found), reused=True))
+        work.clear(self.folder, key, found.code.digest)
 
     def _curve(self, run: Run) -> tuple[Measurement, ...]:
         curve = self.history.state(run).curve
         return tuple(Measurement(epoch=epoch, values=curve[epoch].values) for epoch in sorted(curve))
 
-    def _end(self, job: Job, outcome: Completed | Diverged, environment: dict[str, Any]) -> None:
-        weights = Path(job.folder) / WEIGHTS
-        keep = weights.exists() and isinstance(outcome, Completed) and self.history.keeps(job.run)
+    def _end(self, job: Job, outcome: Completed | Diverged, message: dict[str, Any]) -> None:
+        """Keeps a run's answer where it is by the planned code, has its weights, and agrees with an earlier one."""
         if isinstance(outcome, Diverged):
             outcome = Diverged(epoch=outcome.epoch, curve=self._curve(job.run), reason=outcome.reason)
-        before = self.outcomes.get(job.run.key, job.code)
-        if before is not None and compare(before.outcome.curve, outcome.curve):
-            self.on_failure(job, f"trained again for its weights, it gave other numbers: locus rerun {job.run.key}")
-            return
-        self._answer(job.run, outcome, environment, weights if keep else None)
-        self._tidy(job)
+        environment = json.loads(message["environment"])
+        answered = Answered(run=job.run, code=job.code, outcome=outcome, environment=environment, ended=time.time())
+        needed = isinstance(outcome, Completed) and self.history.keeps(job.run)
+        weights = Path(job.folder) / work.WEIGHTS if needed else None
+        before = self.outcomes.get(job.run.key, job.code.digest)
+        if message["code"] != job.code.digest:
+            self.on_failure(job, f"its code {CHANGED}", final=True)
+        elif weights is not None and not weights.exists():
+            self.on_failure(job, f"its weights are not in {job.folder}: all nodes must share the folder of --home")
+        elif before is None or answered.repeats(before):
+            self._keep(answered, weights)
+            self._tidy(job)
+        elif answered.same_environment(before) and not self.adopt:
+            self.on_failure(job, OTHER_NUMBERS.format(key=job.run.key), final=True)
+        else:
+            self._keep_beside(answered, weights)
+            self._tidy(job)
 
-    def _answer(
-        self, run: Run, outcome: Completed | Diverged, environment: dict[str, Any], weights: Path | None
-    ) -> None:
-        code = self.codes(run.recipe)
-        answered = Answered(run=run, code=code, outcome=outcome, environment=environment, ended=time.time())
+    def _keep(self, answered: Answered, weights: Path | None) -> None:
         self.outcomes.put(answered, weights)
-        self._write(Ended(run=run.key, code=code.digest, outcome=outcome.kind, epoch=_epoch(answered)))
+        key, code = answered.run.key, answered.name
+        self._write(Ended(run=key, code=code, outcome=answered.outcome.kind, epoch=_epoch(answered)))
+
+    def _keep_beside(self, answered: Answered, weights: Path | None) -> None:
+        """Keeps an answer with other numbers than an earlier one's; `next` finds it, and this study counts it."""
+        later = self.outcomes.beside(answered)
+        self.outcomes.put(later, weights)
+        self._write(Adopted(run=later.run.key, code=later.name, again=True))
 
     def _tidy(self, job: Job) -> None:
         self.in_flight.pop(job.run.key, None)
-        self._clear(job.run.key, job.code)
-
-    def _clear(self, key: str, code: str) -> None:
-        """Frees a run's work folders."""
-        shutil.rmtree(self.folder.work(key, code, 0).parent, ignore_errors=True)
+        work.clear(self.folder, job.run.key, job.code.digest)
 
 
 def _parent_name(parent: Run, use: Use) -> str:
-    """How a parent is listed: what it learns from what, and that it teaches."""
+    """The name of a parent's trial: its encoding, its data, and whether it is a teacher."""
     data = parent.recipe.data
     name = f"{parent.recipe.encoding.label} on {getattr(data, 'task', data.kind)}"
     return f"teacher: {name}" if use == "teacher" else name

@@ -1,7 +1,7 @@
 """Submits studies to a Ray cluster: the only door to Ray Jobs.
 
-A job carries the three packages and study.json; its entrypoint is one fixed string, so nothing a user typed is run by
-a shell. Neither its environment nor its metadata holds a secret: whoever has the token can read both.
+A job carries the three packages and study.json. Its entrypoint is one fixed string, so a shell never runs what a user
+typed. Its environment and its metadata hold no secret, because everyone with the token can read both.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from service.planning.run_options import RunOptions
 from service.storage.commit import commit
 from trainables.spec import LocusError
 
-ENTRYPOINT = "python -m service study.json"
+ENTRYPOINT = "python -m service job study.json"
 PACKAGES = ("service", "search_spaces", "trainables")
 ANSWER_S = 5
 """How long a cluster may take to answer."""
@@ -51,7 +51,7 @@ def submit(
     fresh: bool = False,
     say: Callable[[str], None] = lambda line: None,
 ) -> Submission:
-    """Sends a study and follows until its plan is printed there. A study that already runs there is only followed.
+    """Submits a study and prints its output until the plan is there. A study that already runs there is not sent again.
 
     Raises: JobError before anything is sent; SubmissionError with the driver's own refusal.
     """
@@ -89,7 +89,7 @@ def attach(name: str, address: str) -> Submission:
 def _client(address: str) -> JobSubmissionClient:
     """A client with the token, once the cluster has answered and has this Ray.
 
-    Raises: JobError in one line for whatever stands between.
+    Raises: JobError with one line for each reason why it cannot connect.
     """
     os.environ.setdefault("RAY_AUTH_MODE", "token")
     logging.getLogger("ray").setLevel(logging.WARNING)
@@ -100,7 +100,7 @@ def _client(address: str) -> JobSubmissionClient:
     except requests.RequestException:
         raise JobError(f"no Ray cluster answers at {address} ({ANSWER_S} s)") from None
     try:
-        token.read_anew()
+        token.clear_cached_token()
         client = JobSubmissionClient(address)
         there = client._do_request("GET", "/api/version").json()["ray_version"]
     except (RayError, RuntimeError, ConnectionError, ValueError, KeyError) as error:
@@ -121,14 +121,14 @@ def _find(client: JobSubmissionClient, name: str, *, running: bool = False) -> s
 
 
 def _name(client: JobSubmissionClient, id: str) -> str:
-    """A submission id that was never used: it can be used once, ever."""
+    """A submission id that was never used: Ray accepts each one only once."""
     stem = "locus-" + re.sub(r"[^a-z0-9.-]", "-", id)
     used = {job.submission_id for job in client.list_jobs()}
     return next(name for number in range(1, len(used) + 2) if (name := f"{stem}-{number}") not in used)
 
 
 def _pack(folder: Path, edition: Edition, options: RunOptions, *, fresh: bool) -> None:
-    """Lays out what the job carries."""
+    """Writes what the job carries into a folder."""
     root = Path(__file__).resolve().parents[2]
     for package in PACKAGES:
         shutil.copytree(root / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))

@@ -1,4 +1,4 @@
-"""The token that a Ray asks for: one of our own is its owner's alone, and one that was read before is read anew."""
+"""Ray's auth token: keeps ~/.ray/auth_token readable by its owner alone, and clears the copy that Ray has cached."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import ray
 from ray._raylet import AuthenticationTokenLoader  # type: ignore[attr-defined]  # written in Cython
 
 
-def read_anew() -> None:
-    """Has Ray read its token where the environment says now: a process keeps the first that it read.
+def clear_cached_token() -> None:
+    """Makes Ray read its token again, from the place that the environment names now.
 
-    A session with another cluster, before this one, would have left its own there.
+    A process keeps the first token that it read, which may be that of another cluster.
     """
     if not ray.is_initialized():
         AuthenticationTokenLoader.instance().reset_cache()
 
 
-def keep_own() -> None:
-    """Sees to it that the token of a Ray of our own, which Ray would write for all to read, is its owner's alone."""
+def protect_local_token() -> None:
+    """Makes the token of local Ray sessions readable by its owner alone; Ray would write it for all to read."""
     token = Path("~/.ray/auth_token").expanduser()
     token.parent.mkdir(parents=True, exist_ok=True)
     if not token.exists():

@@ -6,32 +6,20 @@ It trains with the threads and on the device that the outcome's environment name
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from service.storage.home import Home
-from service.storage.outcomes import Outcomes
+from service.storage.outcomes import CLOCKED, Difference, Outcomes, compare
 from trainables.recipe import Run
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.outcome import Diverged, Measurement
 from trainables.spec import LocusError
 
-CLOCKED = ("time/", "train/images_per_s")
-"""Measurements of time, which differ in every run."""
 SETTINGS = ("threads", "matmul_fp32_precision", "conv_fp32_precision")
 """Parts of an environment that a rerun sets again, and so does not compare."""
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A number that is not the same in the second training."""
-
-    epoch: int
-    name: str
-    before: float | None
-    now: float | None
 
 
 @dataclass(frozen=True)
@@ -114,19 +102,7 @@ def _environment_differences(environment: Mapping[str, Any], device: str) -> Ite
 def _weights(outcomes: Outcomes, parent: Run, child: Run) -> Path:
     """The newest weights of a parent. Raises: LocusError where there are none."""
     for found in reversed(outcomes.of(parent.key)):
-        weights = outcomes.weights(parent.key, found.code.digest)
+        weights = outcomes.weights(parent.key, found.name)
         if weights.exists():
             return weights
     raise LocusError(f"the weights of the parent {parent.key} of {child.key} are gone; run its study again")
-
-
-def compare(before: Iterable[Measurement], now: Iterable[Measurement]) -> list[Difference]:
-    """The numbers in which two curves of one run differ; measurements of time are left out."""
-    old = {measured.epoch: measured.values for measured in before}
-    new = {measured.epoch: measured.values for measured in now}
-    return [
-        Difference(epoch, name, old.get(epoch, {}).get(name), new.get(epoch, {}).get(name))
-        for epoch in sorted({*old, *new})
-        for name in sorted({*old.get(epoch, {}), *new.get(epoch, {})})
-        if not name.startswith(CLOCKED) and old.get(epoch, {}).get(name) != new.get(epoch, {}).get(name)
-    ]

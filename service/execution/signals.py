@@ -1,4 +1,4 @@
-"""Ctrl-C: once asks a study to stop, twice interrupts it, and nothing disturbs its closing."""
+"""Ctrl-C: the first one asks a study to stop, the second interrupts it; none disturbs the end of a study."""
 
 from __future__ import annotations
 
@@ -8,30 +8,40 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-
-from service.execution.driver import Stop
+from dataclasses import dataclass
 
 STOPPING = "stopping after this epoch, press again to stop now"
 INSIST_S = 1.0
-"""How often an interrupt is sent again: some calls swallow one."""
+"""How often an interrupt is sent again, because some calls ignore one."""
+
+
+@dataclass
+class Stop:
+    """One flag for Ctrl-C, `stop` and `--hours`: no run is started, each run ends at its next report."""
+
+    deadline: float | None = None
+    asked: bool = False
+
+    def __bool__(self) -> bool:
+        return self.asked or (self.deadline is not None and time.time() >= self.deadline)
 
 
 class StopSignals:
-    """What SIGINT does while a study runs. `say` is heard once, from a thread of its own.
+    """What SIGINT does while a study runs. `note` prints a line; it is called once, from another thread.
 
-    Presses are counted where the operating system delivers them (a wakeup pipe), for Python hears two as one while it
-    waits in a long call, such as the start of Ray. KeyboardInterrupt is raised only within `interruptible`.
+    Presses are counted where the operating system delivers them (a wakeup pipe), because Python sees two presses as one
+    while it waits in a long call, such as the start of Ray. KeyboardInterrupt is raised only within `interruptible`.
     """
 
-    def __init__(self, stop: Stop, say: Callable[[str], None]) -> None:
+    def __init__(self, stop: Stop, note: Callable[[str], None]) -> None:
         self._stop = stop
-        self._say = say
+        self._note = note
         self._open = False
         self._twice = False
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Takes SIGINT over. Off the main thread nothing is caught."""
+        """Handles SIGINT within the block. In another thread than the main one nothing is handled."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -49,7 +59,7 @@ class StopSignals:
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        """Where a second Ctrl-C may interrupt."""
+        """A second Ctrl-C interrupts this block."""
         self._open = True
         try:
             yield
@@ -61,16 +71,16 @@ class StopSignals:
             raise KeyboardInterrupt
 
     def _count(self, end: int) -> None:
-        """The thread: reads one byte a signal, until the other end is closed."""
-        while said := os.read(end, 1):
-            if said[0] == signal.SIGINT:
+        """The thread: reads one byte for each signal, until the other end is closed."""
+        while byte := os.read(end, 1):
+            if byte[0] == signal.SIGINT:
                 self._press()
         os.close(end)
 
     def _press(self) -> None:
         if not self._stop.asked:
             self._stop.asked = True
-            self._say(STOPPING)
+            self._note(STOPPING)
             return
         self._twice = True
         while self._open:

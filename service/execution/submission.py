@@ -1,4 +1,4 @@
-"""A study that was submitted to a cluster: its job's state, its words, its end."""
+"""A study that was submitted to a cluster: the state of its job, its output, its end."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ POLL_S = 0.5
 """Seconds between two looks at a job."""
 ENDED = ("STOPPED", "SUCCEEDED", "FAILED")
 PLAN, MLFLOW, REFUSED = "plan: ", "MLflow: ", "locus: "
-"""How the lines begin that a job says of its plan, of its parent run, and where it refuses."""
+"""How the lines begin in which a job prints its plan, the address of its parent run, and a refusal."""
 RAYS = ("INFO job_manager.py", "Running entrypoint for job ")
-"""What the lines hold that Ray puts before a driver's own."""
+"""Words in the lines that Ray prints before the driver's own."""
 
 
 class SubmissionError(LocusError):
@@ -38,18 +38,18 @@ class Submission:
         return str(self.client.get_job_status(self.job).value)
 
     def lines(self) -> list[str]:
-        """What the driver has said so far, without Ray's own lines before it."""
-        said = str(self.client.get_job_logs(self.job)).splitlines()
-        return [line for line in said if not any(word in line for word in RAYS)]
+        """What the driver has printed so far, without the lines that Ray prints before."""
+        printed = str(self.client.get_job_logs(self.job)).splitlines()
+        return [line for line in printed if not any(word in line for word in RAYS)]
 
     def logs(self, *, follow: bool = False) -> Iterator[str]:
         """The driver's lines; with `follow` until the job ends."""
-        said = 0
+        seen = 0
         while True:
             ended = self.status() in ENDED
             lines = self.lines()
-            yield from lines[said:]
-            said = len(lines)
+            yield from lines[seen:]
+            seen = len(lines)
             if ended or not follow:
                 return
             time.sleep(POLL_S)
@@ -76,7 +76,7 @@ class Submission:
         return Home.find(self.home), id
 
     def edition(self) -> str:
-        """The study's id as it was settled over there, where an earlier start may stand: the plan names it."""
+        """The study's id on the cluster, where it may have a number for a fresh start; the plan names it."""
         found = next((line for line in self.lines() if line.startswith(PLAN)), "")
         return found.removeprefix(PLAN).partition(": ")[0] or self.study
 
@@ -98,13 +98,13 @@ class Submission:
 
     def last(self) -> str:
         """The driver's last line."""
-        return next((line for line in reversed(self.lines()) if line.strip()), "no word yet")
+        return next((line for line in reversed(self.lines()) if line.strip()), "no output yet")
 
     def trouble(self) -> str:
-        """Why a job failed: the driver's last line, or what Ray says of a job whose driver never spoke."""
-        said = self.lines()
+        """Why a job failed: the driver's last line, or Ray's message where the driver printed nothing."""
+        printed = self.lines()
         message = str(self.client.get_job_info(self.job).message or "").strip()
-        return self.last() if said else " ".join(message.split())
+        return self.last() if printed else " ".join(message.split())
 
     def mlflow(self) -> str:
         """The address of the study's parent run in MLflow; empty where the cluster has no server."""
@@ -112,11 +112,11 @@ class Submission:
         return next(found, "").removeprefix(MLFLOW)
 
     def describe(self) -> str:
-        """State, last word, and what to type next."""
+        """State, last line, and what to type next."""
         at = f"{self.study} --address {self.address}"
         lines = [
             f"{self.study}  {self.status()}  job {self.job}",
-            f"last word  {self.last()}",
+            f"last line  {self.last()}",
             *([f"MLflow     {self.mlflow()}"] if self.mlflow() else []),
             f"watch      locus status {at}",
             f"           locus logs {at} -f",

@@ -1,8 +1,9 @@
-"""Lets Ray Tune train what a driver gives: the only door to Ray Tune.
+"""Lets Ray Tune train the jobs of a driver: the only door to Ray Tune.
 
-One Tune trial trains one run. Three adapters do it: the searcher hands out the driver's next job, the scheduler lets
-the driver hear each epoch first, and the trainable passes the job to `trainables.worker` (a function in a reused
-process, or a class with a worker group). Tune keeps no state of ours: what is to be done follows from the journal.
+One Tune trial trains one run. There are three adapters. The searcher suggests the driver's next job. The scheduler
+reports each epoch to the driver before anyone else. The trainable passes the job to `launch/worker.py` (a function in a
+reused process, or a class with a worker group). Tune keeps no state of a study: what is to be done follows from the
+journal. Tune serves as a pool of processes that it places on the cluster and restarts.
 """
 
 from __future__ import annotations
@@ -26,42 +27,45 @@ from ray.tune.search import Searcher
 from service.execution import ray_token as token
 from service.execution.driver import Driver, Finished
 from service.planning.placement import Machine, Placement
-from trainables.launch.errors import lost, reason
+from trainables.launch.errors import changed, lost, reason
 from trainables.launch.job import Job
 
 WAITING_BYTES = 2**20
-"""What the process is given that only waits for a worker group, in Ray's count of memory: something must be asked for,
-and any share of a core would keep the last group of a full machine waiting."""
+"""The memory that Ray reserves for the process that only waits for a worker group. Ray wants some resource to be asked
+for, and any share of a core would keep the last group of a full machine waiting."""
 
 POLL_S = 0.2
-"""How often Ray Train looks whether a group has started, failed or ended. Messages do not wait for it."""
+"""How often Ray Train checks whether a group has started, failed or ended. Messages do not wait for it."""
 
 
 def train(config: dict[str, Any]) -> None:
-    """What Tune calls in its own, reused process: trains one job, reporting to Tune."""
+    """What Tune calls in its own, reused process: trains one job and reports to Tune."""
+    from trainables.launch.imported import imported_code
+
+    imported_code()  # first: the import of torch takes seconds, in which a file could be edited
     from trainables.launch.worker import work
 
     work(Job.read(config["job"]), lambda message: tune.report(message))
 
 
 class GroupTrial(tune.Trainable):  # type: ignore[misc]
-    """What Tune calls for a worker group: a step is an epoch, and it ends no earlier than its workers have gone."""
+    """What Tune calls for a worker group: a step is an epoch; it ends when all its workers have ended."""
 
     def setup(self, config: dict[str, Any]) -> None:
-        """Begins to start the workers."""
+        """Starts the workers in the background."""
         from trainables.launch.worker import Group
 
         self.epoch = 0
         self.group = Group(Job.read(config["job"]))
 
     def step(self) -> dict[str, Any]:
-        """The next epoch's message; after the last, that it is done. Tune wants its metric each time."""
-        said = self.group.next() or {"epoch": self.epoch, "done": True}
-        self.epoch = said["epoch"]
-        return said
+        """The next epoch's message; after the last one, that the run is done. Tune needs the metric each time."""
+        message = self.group.next() or {"epoch": self.epoch, "done": True}
+        self.epoch = message["epoch"]
+        return message
 
     def cleanup(self) -> None:
-        """Ends the group, wherever it stands."""
+        """Ends the group at any time."""
         self.group.close()
 
 
@@ -83,28 +87,28 @@ class DriverSearcher(Searcher):  # type: ignore[misc]
         return {"job": job.plain()}
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        """Nothing: the scheduler hears first, and the journal is the only memory."""
+        """Does nothing: the scheduler gets every result first, and the journal is the only memory."""
 
     def save(self, checkpoint_path: str) -> None:
-        """Nothing: Tune's own state is not ours."""
+        """Does nothing: the state of Tune is never read again."""
 
     def restore(self, checkpoint_path: str) -> None:
-        """Nothing: a study goes on from its journal."""
+        """Does nothing: a study resumes from its journal."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {}
 
 
 class JournalScheduler(FIFOScheduler):  # type: ignore[misc]
-    """Tune's scheduler: the driver hears an epoch, and says whether the run goes on."""
+    """Tune's scheduler: it reports each epoch to the driver, which decides whether the run goes on."""
 
     def __init__(self, driver: Driver) -> None:
         super().__init__()
         self.driver = driver
 
     def on_trial_result(self, tune_controller: Any, trial: TuneTrial, result: dict[str, Any]) -> str:
-        """Goes on, or stops the run."""
-        if "said" not in result:
+        """Continues or stops the run."""
+        if "result" not in result:
             return str(TrialScheduler.CONTINUE)
         on = self.driver.on_result(_job(trial), result)
         return str(TrialScheduler.CONTINUE if on else TrialScheduler.STOP)
@@ -116,15 +120,16 @@ class JournalScheduler(FIFOScheduler):  # type: ignore[misc]
             self.driver.on_failure(job, "its process ended without an answer")
 
     def on_trial_remove(self, tune_controller: Any, trial: TuneTrial) -> None:
-        """Tune gives a run up that it never started; it stays missing."""
+        """Tune removed a trial that was still pending; its run stays to be done."""
         self.driver.release(_job(trial))
 
     def on_trial_error(self, tune_controller: Any, trial: TuneTrial) -> None:
-        """A run failed: with its reason, which only Tune knows where the process was killed."""
+        """Records a failure with its reason. Of a killed process only Tune knows the reason."""
         text = Path(trial.error_file).read_text() if trial.error_file else ""
         with self.driver.folder.log.open("a") as log:
             log.write(text)
-        self.driver.on_failure(_job(trial), reason(text), lost=lost(reason(text)))
+        why = reason(text)
+        self.driver.on_failure(_job(trial), why, lost=lost(why), final=changed(why))
 
     def __getstate__(self) -> dict[str, Any]:
         return {}
@@ -135,7 +140,7 @@ def _job(trial: TuneTrial) -> Job:
 
 
 def run_on_tune(driver: Driver, first: Job, address: str = "local") -> None:
-    """Runs a study's jobs on Ray until the driver has none left, or is asked to stop.
+    """Runs the jobs of a study on Ray until the driver has none left, or is asked to stop.
 
     Cost: 5 s to start Ray here, 0.1 to 0.3 s a run beside its training.
     """
@@ -168,9 +173,9 @@ def _resources(placement: Placement) -> tune.PlacementGroupFactory:
 
 
 def machine(address: str, threads: int = 1) -> Machine:
-    """What the cluster at hand has for runs of so many threads a worker: cores that no node has left over do not count.
+    """What the cluster at hand has for runs of so many threads a worker. A node's cores beyond a multiple do not count.
 
-    Cost: a second, for a session of its own.
+    Cost: a second, to connect.
     """
     with _session(address):
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
@@ -180,9 +185,9 @@ def machine(address: str, threads: int = 1) -> Machine:
 
 @contextlib.contextmanager
 def _ray(address: str, placement: Placement) -> Iterator[None]:
-    """Ray for a study: one of our own, or the cluster at hand.
+    """A Ray session for a study: a new local one, or the cluster at hand.
 
-    Ours has a dashboard only for worker groups: what they leave behind when killed is found through it.
+    A local one has a dashboard only for worker groups, because Ray finds what a killed group left through it.
     """
     os.environ.setdefault("TUNE_DISABLE_SIGINT_HANDLER", "1")
     os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
@@ -197,14 +202,14 @@ def _ray(address: str, placement: Placement) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _session(address: str, **settings: Any) -> Iterator[None]:
-    """A quiet session with Ray, ended whatever happens. What fails is in the journal, with its reason."""
+    """A quiet session with Ray that is always ended. Failures are in the journal, with their reasons."""
     for name in ("ray.tune", "ray.train", "ray._private"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     if address == "local":
-        token.keep_own()
-    token.read_anew()
+        token.protect_local_token()
+    token.clear_cached_token()
     try:
-        with _undisturbed():  # an interrupted start leaves agents behind that nobody ends
+        with _undisturbed():  # an interrupted start leaves agents running that nobody ends
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **settings)
         yield
     finally:
@@ -214,7 +219,7 @@ def _session(address: str, **settings: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Puts Ctrl-C off to the end of what must not be torn. service.interruption counts presses meanwhile."""
+    """Delays Ctrl-C until the end of the block. `execution/signals.py` still counts the presses."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

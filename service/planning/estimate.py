@@ -1,6 +1,6 @@
-"""What a study would run: what is there already, what is missing and why, how long and how heavy. Pure but for reading.
+"""What a study would train: what is there already, what is missing and why, how much time and memory it takes.
 
-Time comes from the epochs of earlier answers; it is unknown before the first.
+It only reads files. The time comes from the epochs of earlier answers; it is unknown before the first one.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from statistics import median
 
+from search_spaces.grid import grid, is_finite
 from search_spaces.study import CONFIRMED, Ablation, Search, Trial
 from service.planning.placement import Placement
 from service.storage.history import History, ancestors
@@ -20,7 +22,7 @@ from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.cost import Cost, estimate_cost
 
 LOOKED_AT = 60
-"""How many earlier answers are looked at for the time of an epoch."""
+"""How many earlier answers are read for the time of an epoch."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,8 @@ class WorkEstimate:
     """Counts of runs: `done` in this study, `reused` from the outcomes, `missing`, `unknown` (points not yet proposed).
 
     `changed` counts runs whose answer is of older code, by the file that changed; `absent`: files of weights that
-    missing runs need and that are not there. Units: seconds, bytes.
+    missing runs need and that are not there. `points` counts the points of a space that has fewer than the trials
+    `asked` for; elsewhere it equals them. Units: seconds, bytes.
     """
 
     done: int
@@ -41,6 +44,8 @@ class WorkEstimate:
     placement: Placement
     absent: tuple[str, ...] = ()
     pixels: str = ""
+    asked: int = 0
+    points: int = 0
 
     @property
     def to_train(self) -> int:
@@ -54,6 +59,8 @@ class WorkEstimate:
         yield from (f"{path} must be a file of weights, got no such file" for path in self.absent)
         if self.pixels:
             yield self.pixels
+        if self.points < self.asked:
+            yield f"the space has no more than {self.points} points: {self.asked} trials were asked for"
         parts = [f"{runs_in_words(self.to_train)} to train", f"{self.done} done", f"{self.reused} reused"]
         time = "unknown until the first epoch" if self.seconds is None else f"about {clock(self.seconds)}"
         if not self.to_train:
@@ -76,7 +83,7 @@ def estimate_work(history: History, outcomes: Outcomes, placement: Placement, *,
             continue
         older = outcomes.of(run.key)
         if any(
-            outcomes.get(run.key, one.code.digest, whole=whole) and (adopt or one.code.digest == history.code(run))
+            (not whole or outcomes.is_whole(one)) and (adopt or history.code(run) in (one.name, one.code.digest))
             for one in older
         ):
             counts["reused"] += 1
@@ -102,6 +109,8 @@ def estimate_work(history: History, outcomes: Outcomes, placement: Placement, *,
         placement=placement,
         absent=tuple(sorted(absent)),
         pixels=_pixels(base),
+        asked=history.trials_asked,
+        points=most_trials(history),
     )
 
 
@@ -127,10 +136,19 @@ def unproposed(history: History) -> int:
     """At most so many runs of points that no sampler has proposed yet, and of their confirmation."""
     if not isinstance(history.edition.study.plan, Search):
         return 0
-    points = max(history.trial_count - len(history.of("trial")), 0)
+    points = max(most_trials(history) - len(history.of("trial")), 0)
     confirmed = len(history.of("confirmation")) if history.confirms and not points else 0
-    ahead = 0 if confirmed else min(CONFIRMED + bool(history.edition.study.plan.first), history.trial_count)
+    ahead = 0 if confirmed else min(CONFIRMED + bool(history.edition.study.plan.first), most_trials(history))
     return (points + ahead) * history.seeds
+
+
+def most_trials(history: History) -> int:
+    """How many trials a search can have: as many as asked for, or as its space has points."""
+    plan, asked = history.edition.study.plan, history.trial_count
+    if not isinstance(plan, Search) or not (is_finite(plan.space) or plan.sampler == "grid"):
+        return asked
+    extra = len(plan.first) if plan.sampler == "grid" else 0  # the first points may stand beside the grid
+    return sum(1 for _ in islice(grid(plan.space, history.edition.study.base), max(asked - extra, 0))) + extra
 
 
 def _epoch_s(history: History, outcomes: Outcomes, base: Recipe) -> float | None:

@@ -1,7 +1,7 @@
-"""How runs share the machine: runs at once, threads, workers, devices. Pure; refuses what cannot be.
+"""How runs share the machine: how many train together, with how many threads, workers and devices. Pure.
 
-A placement is never part of a recipe or a key: it may change speed, not questions. One thread a run by default, for two
-processes of one thread train faster than one of two.
+A placement is never part of a recipe or a key: it changes the speed of a study, not its question. The default is one
+thread a run, because two processes of one thread train faster than one process of two.
 """
 
 from __future__ import annotations
@@ -10,14 +10,17 @@ from trainables.spec import Spec, SpecError
 
 
 class Machine(Spec):
-    """What there is: CPU cores and GPUs."""
+    """The CPU cores and GPUs of a machine or a cluster."""
 
     cores: int
     gpus: int = 0
 
 
 class Placement(Spec):
-    """How a study's runs are laid out. `workers` 0: a run trains in a process of Tune's; n: in a worker group of n."""
+    """How many runs train together, and with what.
+
+    `workers` 0: a run trains in Tune's own process; n: in a group of n workers.
+    """
 
     max_concurrent: int
     threads: int = 1
@@ -37,7 +40,7 @@ class Placement(Spec):
 
 
 def place(machine: Machine, *, max_concurrent: int | None = None, threads: int = 1, workers: int = 0) -> Placement:
-    """The placement of a study on a machine. Runs at once x threads x workers never exceed the cores.
+    """The placement of a study on a machine. Concurrent runs x threads x workers never exceed the cores.
 
     Raises: SpecError for what does not fit.
     """

@@ -1,18 +1,23 @@
-"""How a study is to be run, as against what it is: no order is part of a recipe, a key or a definition."""
+"""Options of one command: where and how a study runs. They never change a recipe, a key or a definition."""
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from trainables.spec import Spec
 
 
 class RunOptions(Spec):
-    """A user's options for one command.
+    """What a user may choose for one command.
 
-    `home` and `tracking` say where (None: the defaults of service.home); `address`: "local" starts a Ray of our own,
-    "auto" joins the cluster at hand. `adopt`: answers of older code count. Units: `hours` of wall-clock.
+    `home` and `tracking`: None means the defaults of `storage.home`. `address`: "local" (or None) starts a Ray for this
+    command, "auto" joins the cluster at hand. `adopt`: answers of older code count. Units: `hours` of wall-clock.
     """
+
+    @field_validator("address", mode="before")
+    @classmethod
+    def _local(cls, address: object) -> object:
+        return "local" if address is None else address
 
     home: str | None = None
     tracking: str | None = None

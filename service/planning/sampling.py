@@ -1,76 +1,85 @@
-"""Which point to try, and which first seeds to stop: the only door to Optuna.
+"""Which point a search tries next: the only door to Optuna.
 
-Nothing is kept between decisions but what the journal says. The sampler is made anew for each point, seeded by the
-study and the point's number, and told every trial's end; so a search cut anywhere and rebuilt proposes the points of
-the undisturbed one. The pruner is told the first seeds' measurements as they came, and replays to equal decisions.
+Nothing is kept between two proposals but what the journal has. The sampler is made for each point, seeded by the study
+and the point's number, and gets the end of every trial; so a search that was cut anywhere proposes the points of the
+undisturbed one.
 """
 
 from __future__ import annotations
 
-import math
+import random
 import zlib
+from collections.abc import Iterator
 from typing import Any
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
+from search_spaces.grid import grid, is_finite
 from search_spaces.space import Coordinate, Integer, Real
 from search_spaces.study import Edition, Search, Trial
 from service.storage.history import History, TrialAnswer
+from trainables.recipe import Run
 
-FIRST_RUNG = 3
-"""The first rung stands no earlier than a third of the epochs: before, good and bad are both at chance."""
+ATTEMPTS = 16
+"""How many points are drawn from each sampler before an unlimited space counts as exhausted."""
 
 
-def propose(history: History, number: int) -> dict[str, Any]:
-    """The values of a new point: the plan's own first ones, then what TPE finds.
+def propose(history: History, number: int) -> dict[str, Any] | None:
+    """The values of a new point; None where every point was tried.
 
-    Source: Bergstra et al. 2011 (TPE). Differs: a divergence is told as pruned at step 0 with the chance score, for a
-    failed trial would be forgotten and its cliff visited again.
+    The plan's own first points come first, then those of its sampler. A point with the recipe of an earlier trial would
+    train nothing, so another one is drawn instead.
     """
-    edition, plan = history.edition, _search(history.edition)
+    plan = _search(history.edition)
     if number < len(plan.first):
         return dict(plan.first[number])
+    tried = {history.first_run(trial).key for trial in history.of("trial")}
+    for point in _candidates(history, number):
+        if Run(recipe=history.edition.study.recipe(point), seed=0).key not in tried:
+            return point
+    return None
+
+
+def _candidates(history: History, number: int) -> Iterator[dict[str, Any]]:
+    """Points to try, the best guess first; all of a finite space come up in the end."""
+    edition, plan = history.edition, _search(history.edition)
+    if plan.sampler == "grid":
+        yield from _shuffled(edition)
+        return
+    samplers = (plan.sampler, "random") if plan.sampler == "tpe" else ("random",)
+    for sampler in samplers:
+        for attempt in range(ATTEMPTS):
+            yield _draw(history, sampler, f"{edition.id}/{number}" + (f"/{attempt}" if attempt else ""))
+    if is_finite(plan.space):
+        yield from grid(plan.space, edition.study.base)
+
+
+def _shuffled(edition: Edition) -> list[dict[str, Any]]:
+    """The points of the grid in an order of the study's own: cut short, they still lie all over the space."""
+    points = list(grid(_search(edition).space, edition.study.base))
+    random.Random(edition.id).shuffle(points)
+    return points
+
+
+def _draw(history: History, sampler: str, seed: str) -> dict[str, Any]:
+    """One point of a sampler.
+
+    Source: Bergstra et al. 2011 (TPE). Differs: a diverged trial counts as pruned at step 0 with the chance score,
+    because TPE forgets failed trials and would propose their neighborhood again.
+    """
+    edition, plan = history.edition, _search(history.edition)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    sampler = optuna.samplers.TPESampler(seed=zlib.crc32(f"{edition.id}/{number}".encode()), multivariate=False)
-    study = optuna.create_study(sampler=sampler, direction="maximize")
-    study.add_trials([_told(edition, trial, history.answer(trial)) for trial in history.of("trial")])
+    number = zlib.crc32(seed.encode())
+    if sampler == "random":
+        study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=number), direction="maximize")
+    else:
+        tpe = optuna.samplers.TPESampler(seed=number, multivariate=False)
+        study = optuna.create_study(sampler=tpe, direction="maximize")
+        study.add_trials([_finished_trial(edition, trial, history.answer(trial)) for trial in history.of("trial")])
     asked = study.ask()
     return plan.space.point(edition.study.base, lambda name, coordinate: _suggest(asked, name, coordinate))
-
-
-class EarlyStopper:
-    """Successive halving of a search's first seeds. Hears each of their measurements once, in the journal's order.
-
-    Source: Li et al. 2018 (ASHA), as Optuna's SuccessiveHalvingPruner. Differs: the first rung.
-    """
-
-    def __init__(self, edition: Edition) -> None:
-        plan = _search(edition)
-        assert plan.stop is not None
-        self.factor = plan.stop.factor
-        self.first = math.ceil(edition.study.base.optimizer.epochs / FIRST_RUNG)
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
-        pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=self.first, reduction_factor=self.factor)
-        self._study = optuna.create_study(pruner=pruner, direction="maximize")
-        self._trials: dict[int, optuna.Trial] = {}
-        self._heard: dict[int, dict[int, float]] = {}
-
-    def report(self, number: int, epoch: int, value: float) -> float | None:
-        """Takes one measurement of a trial's first seed; the cut-off where it is to be stopped, else None."""
-        heard = self._heard.setdefault(number, {})
-        if epoch in heard:
-            return None
-        heard[epoch] = value
-        trial = self._trials.get(number)
-        if trial is None:
-            trial = self._trials[number] = self._study.ask()
-        trial.report(value, epoch)
-        if not trial.should_prune():
-            return None
-        rivals = sorted((values[epoch] for values in self._heard.values() if epoch in values), reverse=True)
-        return rivals[max(len(rivals) // self.factor, 1) - 1]
 
 
 def _search(edition: Edition) -> Search:
@@ -78,8 +87,8 @@ def _search(edition: Edition) -> Search:
     return edition.study.plan
 
 
-def _told(edition: Edition, trial: Trial, answer: TrialAnswer) -> FrozenTrial:
-    """A trial as TPE hears of it."""
+def _finished_trial(edition: Edition, trial: Trial, answer: TrialAnswer) -> FrozenTrial:
+    """A trial as TPE gets it."""
     coordinates = _search(edition).space.coordinates(edition.study.base, trial.values)
     params = {name: value for name, (_, value) in coordinates.items()}
     distributions = {name: _distribution(coordinate) for name, (coordinate, _) in coordinates.items()}

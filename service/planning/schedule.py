@@ -1,8 +1,8 @@
-"""What a study does next. Pure: a history and the runs in flight in, one action out.
+"""What a study does next. Pure: it maps a history and the runs in flight to one action.
 
 One function serves search, ablation, resume and extension: unfinished runs first, then the next arm or a new point,
-then the confirmation of a search's best on fresh seeds. Nothing trains twice at once: runs in flight are known by key,
-also when two arms share a parent.
+then the confirmation of a search's best trials on fresh seeds. No run trains in two processes, because the runs in
+flight are known by key; this holds also when two arms share a parent.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class Assign:
 
 @dataclass(frozen=True)
 class MarkDiverged:
-    """A parent of this run diverged: so did it, untrained."""
+    """Record this run as diverged without training it, because a parent of it diverged."""
 
     run: Run
 
 
 @dataclass(frozen=True)
 class RegisterParent:
-    """A parent that no row stands for yet: list it. `use`: what its child needs it for."""
+    """Register a parent run as a trial (p1, p2, ...). `use`: what its child needs it for."""
 
     parent: Run
     use: Use
@@ -47,7 +47,9 @@ class Propose:
 
 @dataclass(frozen=True)
 class PlanArms:
-    """List the arms of the ablation."""
+    """List these arms of the ablation. Some are listed already where a driver was killed while it listed them."""
+
+    names: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class Confirm:
 
 @dataclass(frozen=True)
 class Wait:
-    """Nothing to give until a run in flight ends."""
+    """Nothing can start until a run in flight ends."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,8 @@ Action = Assign | MarkDiverged | RegisterParent | Propose | PlanArms | Confirm |
 def next_action(history: History, in_flight: set[str]) -> Action:
     """The next thing to do, given the keys of the runs in flight."""
     plan = history.edition.study.plan
-    if isinstance(plan, Ablation) and not history.of("trial"):
-        return PlanArms()
+    if isinstance(plan, Ablation) and (missing := _unlisted(history, plan)):
+        return PlanArms(missing)
     for trial, run in _wanted(history):
         action = _towards(history, trial, run, in_flight)
         if action is not None:
@@ -89,6 +91,11 @@ def next_action(history: History, in_flight: set[str]) -> Action:
     if chosen != history.confirms:
         return Confirm(chosen)
     return Wait() if in_flight else Done()
+
+
+def _unlisted(history: History, plan: Ablation) -> tuple[str, ...]:
+    listed = {trial.name for trial in history.of("trial")}
+    return tuple(name for name in plan.arms if name not in listed)
 
 
 def _wanted(history: History) -> Iterator[tuple[Trial, Run]]:
@@ -106,14 +113,14 @@ def _wanted(history: History) -> Iterator[tuple[Trial, Run]]:
 
 
 def _by_seed(history: History, trials: list[Trial]) -> Iterator[tuple[Trial, Run]]:
-    """Seeds outermost: cut short, what is there is balanced and paired."""
+    """Every trial's first seed, then every trial's second seed: a study that is cut short is balanced and paired."""
     rows = [list(history.runs(trial).values()) for trial in trials]
     for runs in zip(*rows, strict=True):
         yield from zip(trials, runs, strict=True)
 
 
 def _towards(history: History, trial: Trial, run: Run, in_flight: set[str]) -> Action | None:
-    """What brings this run nearer to its answer, or None where nothing can be done now."""
+    """The next step towards the answer of this run, or None where nothing can be done now."""
     state = history.state(run)
     if state.answered or run.key in in_flight or history.given_up(run):
         return None
@@ -133,8 +140,12 @@ def _towards(history: History, trial: Trial, run: Run, in_flight: set[str]) -> A
 
 
 def _to_confirm(history: History, plan: Search) -> tuple[int, ...]:
-    """The best three and the point tried first, without doubles."""
-    numbers = [trial.number for trial in history.best(CONFIRMED)]
-    if plan.first and history.answer(history.of("trial")[0]).status != "incomplete":
-        numbers.append(0)
+    """The best three and the point tried first, each recipe once."""
+    ranked: dict[str, int] = {}
+    for trial in history.best(len(history.of("trial"))):
+        ranked.setdefault(history.first_run(trial).key, trial.number)
+    numbers = list(ranked.values())[:CONFIRMED]
+    first = history.of("trial")[0]
+    if plan.first and history.answer(first).status != "incomplete":
+        numbers.append(ranked.get(history.first_run(first).key, first.number))
     return tuple(dict.fromkeys(numbers))

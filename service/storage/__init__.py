@@ -1,1 +1,1 @@
-"""What lies in a home: the journal, the outcomes, the editions, and what they add up to."""
+"""The files of a home: the journal, the outcomes, the editions, and the history that they add up to."""

@@ -9,8 +9,10 @@ COMMAND = ("git", "describe", "--always", "--dirty=+", "--exclude=*")
 
 
 def commit() -> str:
-    """The commit, with `+` where files differ from it; empty outside of a checkout."""
+    """The commit of this project, with `+` where files differ from it; empty where it was installed elsewhere."""
     root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():  # installed: a checkout above site-packages is another project's
+        return ""
     try:
         return subprocess.run(COMMAND, cwd=root, capture_output=True, text=True, timeout=5).stdout.strip()
     except (OSError, subprocess.TimeoutExpired):

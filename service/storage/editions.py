@@ -1,4 +1,4 @@
-"""Which edition of a study is meant, and that its definition stays what it was under its id."""
+"""Finds the edition that a name means, and refuses another definition under the id of an earlier one."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ SHOWN = 3
 
 
 class EditionError(LocusError):
-    """An id that names nothing, or a definition that is not the id's."""
+    """An id that nobody has run, or a definition that differs from the one under its id."""
 
 
 def stored(home: Home, id: str) -> Edition:
-    """The edition of an id, as it was run. Raises: EditionError for an id that this home does not hold."""
+    """The edition of an id, as it was run. Raises: EditionError for an id that is not in this home."""
     path = home.study(id).study
     if not path.is_file():
         known = ", ".join(home.ids()) or "none yet"
@@ -30,7 +30,7 @@ def stored(home: Home, id: str) -> Edition:
 
 
 def latest(home: Home, name: str) -> str:
-    """The id that a word means: itself, or the edition of that name touched last.
+    """The id that a name means: itself, or the latest edition of that name.
 
     Raises: EditionError where no study of that name was run.
     """
@@ -67,7 +67,7 @@ def resolve_edition(edition: Edition, home: Home, *, fresh: bool = False) -> Edi
 
 
 def save_edition(edition: Edition, home: Home) -> None:
-    """Writes the edition down, as resolved."""
+    """Writes the resolved edition to its folder."""
     write_whole(home.study(edition.id).study, json.dumps(edition.plain(), indent=1))
 
 
@@ -84,9 +84,9 @@ def _differences(before: Any, now: Any, path: str = "") -> Iterator[str]:
         for name in sorted({*before, *now}):
             yield from _differences(before.get(name), now.get(name), f"{path}.{name}" if path else name)
     elif before != now:
-        yield f"{path} was {_said(before)}, is {_said(now)}"
+        yield f"{path} was {_short(before)}, is {_short(now)}"
 
 
-def _said(value: Any) -> str:
+def _short(value: Any) -> str:
     text = "the default" if value is None else json.dumps(value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -1,7 +1,7 @@
 """What a study's facts add up to: its trials, its runs, and the answer of each trial.
 
-Pure: an edition and facts in, states out. The driver, `status`, the report and the mirror all read this one fold. Only
-facts of today's code count, or of code that was adopted.
+The driver, `status`, the report and MLflow all read this one object. Only facts of today's code count, or of answers
+that were adopted.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from service.storage.journal import (
     Confirms,
     Counts,
     Ended,
+    Exhausted,
     Fact,
     FailedWith,
     Measured,
@@ -67,8 +68,9 @@ class RunState:
 
 @dataclass(frozen=True)
 class TrialAnswer:
-    """What a trial's seeds add up to. `values`: the last score of each answered seed, a diverged one at
-    chance.
+    """The result of a trial over its seeds.
+
+    `values`: the last score of each answered seed; a diverged seed is at chance.
     """
 
     status: TrialStatus
@@ -85,15 +87,17 @@ class TrialAnswer:
 
 
 class History:
-    """The fold of a study's facts. `code_of` gives today's code digest of a recipe."""
+    """The state that a study's facts add up to. `code_of` returns today's code digest of a recipe."""
 
     def __init__(self, edition: Edition, code_of: Callable[[Recipe], str], facts: Iterable[Fact] = ()) -> None:
         self.edition = edition
         self.trials: list[Trial] = []
         self.confirms: tuple[int, ...] = ()
         self.seeds = edition.study.seeds
-        self.trial_count = edition.study.plan.trials if isinstance(edition.study.plan, Search) else 0
+        self.trials_asked = edition.study.plan.trials if isinstance(edition.study.plan, Search) else 0
+        self.exhausted: int | None = None
         self.adopted: dict[str, str] = {}
+        self._again: set[str] = set()
         self.states: dict[tuple[str, str], RunState] = {}
         self.last: float | None = None
         self._code_of = code_of
@@ -115,31 +119,46 @@ class History:
             case Planned():
                 self.trials.append(self._trial(fact))
             case Counts(seeds=seeds, trials=trials):
-                self.seeds, self.trial_count = seeds, trials or 0
+                self.seeds, self.trials_asked = seeds, trials or 0
                 for state in self.states.values():
                     state.failures = 0
             case Confirms(numbers=numbers):
                 self.confirms = numbers
-            case Adopted(run=run, code=code):
-                self.adopted[run] = code
+            case Exhausted(trials=trials):
+                self.exhausted = trials
+            case Adopted():
+                self._adopt(fact)
             case _:
                 state = self.states.setdefault((fact.run, fact.code), RunState())
                 state.last = fact.time
                 _add(state, fact)
 
     def raise_counts(self, edition: Edition) -> None:
-        """Takes what an edition asks for, where it is more than what was asked before."""
+        """Raises the counts of seeds and trials to what an edition asks for. They never fall."""
         self.seeds = max(self.seeds, edition.study.seeds)
         if isinstance(edition.study.plan, Search):
-            self.trial_count = max(self.trial_count, edition.study.plan.trials)
+            self.trials_asked = max(self.trials_asked, edition.study.plan.trials)
+
+    @property
+    def trial_count(self) -> int:
+        """How many trials the search will have: as many as asked for, or as the space has points."""
+        return self.trials_asked if self.exhausted is None else min(self.trials_asked, self.exhausted)
 
     def code(self, run: Run) -> str:
-        """The digest of the code that counts for a run: today's, or what was adopted."""
-        if run.key in self.adopted:
-            return self.adopted[run.key]
+        """The name of the answer that counts for a run: the digest of today's code, or what was adopted."""
         if run.key not in self._codes:
             self._codes[run.key] = self._code_of(run.recipe)
-        return self._codes[run.key]
+        today = self._codes[run.key]
+        if run.key in self._again and not self.adopted[run.key].startswith(f"{today}~"):
+            self._adopt(Adopted(run=run.key, code=None))
+        return self.adopted.get(run.key, today)
+
+    def _adopt(self, fact: Adopted) -> None:
+        self.adopted.pop(fact.run, None)
+        self._again.discard(fact.run)
+        if fact.code is not None:
+            self.adopted[fact.run] = fact.code
+            self._again |= {fact.run} if fact.again else set()
 
     def state(self, run: Run) -> RunState:
         """Where a run stands."""
@@ -153,8 +172,12 @@ class History:
             return {run.seed: run for run in needed if run.recipe == trial.recipe}
         return {seed: self._run(trial, seed) for seed in trial.seeds(self.seeds)}
 
+    def first_run(self, trial: Trial) -> Run:
+        """The run of a trial's first seed, which two trials of equal recipes share."""
+        return self._run(trial, trial.seeds(1)[0])
+
     def asked(self, trial: Trial) -> list[Run]:
-        """The runs that a trial has or still wants: without the seeds that a stopped or diverged one is spared."""
+        """The runs that exist or will run. After a stopped or diverged first seed, the other seeds are skipped."""
         runs = list(self.runs(trial).values())
         if trial.role == "confirmation" and trial.number not in self.confirms:
             return []
@@ -252,8 +275,8 @@ def _add(state: RunState, fact: Started | Measured | StoppedAt | FailedWith | En
             state.curve.setdefault(fact.epoch, fact)
         case StoppedAt(cutoff=cutoff):
             state.status, state.cutoff = "stopped", cutoff
-        case FailedWith(reason=reason, counts=counts):
+        case FailedWith(reason=reason):
             state.status, state.reason = "failed", reason
-            state.failures += counts
+            state.failures += TRIES if fact.final else 1 if fact.counts else 0
         case Ended(outcome=outcome, reused=reused):
             state.status, state.reused = outcome, reused

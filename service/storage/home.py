@@ -12,6 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 
+def tracking_uri(given: str | None = None) -> str | None:
+    """The URI of MLflow: as given, else $MLFLOW_TRACKING_URI; None for the store in the home."""
+    return given or os.environ.get("MLFLOW_TRACKING_URI")
+
+
 @dataclass(frozen=True)
 class StudyFolder:
     """The files of one edition of a study."""
@@ -50,7 +55,7 @@ class StudyFolder:
 
 @dataclass(frozen=True)
 class Home:
-    """The folder of all studies and answers."""
+    """The folder that holds all studies and answers."""
 
     root: Path
 
@@ -79,6 +84,6 @@ class Home:
         return StudyFolder(self.root / "studies" / id)
 
     def ids(self) -> list[str]:
-        """The ids of all studies here, the one touched last at the end."""
+        """The ids of all studies here, the latest one last."""
         found = [path.parent for path in (self.root / "studies").glob("*/study.json")]
         return [path.name for path in sorted(found, key=lambda path: (path / "study.json").stat().st_mtime)]

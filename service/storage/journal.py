@@ -1,8 +1,8 @@
 """The journal of a study: its ordered facts, one JSON line each, written by one driver under a lock.
 
-Whatever a study decided or heard is here, and what is to be done next follows from it. Facts that another process or a
-later decision relies on are fsynced (`planned`, `stopped`, `failed`, `ended` and the like); a measurement is only
-flushed, for its epoch can be trained again. A torn last line is dropped, and said.
+All decisions and measurements of a study are here, and what is to be done next follows from them. Facts that another
+process or a later decision relies on are fsynced (`planned`, `stopped`, `failed`, `ended` and so on). A measurement is
+only flushed, because its epoch can be trained again. A torn last line is dropped, and reported.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trainables.spec import LocusError, Spec
 
 
 class Planned(Spec):
-    """A trial came to be: a point that was proposed, an arm, a confirmation or a parent."""
+    """A trial was added: a point that was proposed, an arm, a confirmation or a parent."""
 
     fact: Literal["planned"] = Field(default="planned", init=False)
     role: Literal["trial", "confirmation", "parent"]
@@ -32,7 +32,7 @@ class Planned(Spec):
 
 
 class Started(Spec):
-    """A run was given to a worker."""
+    """A run was assigned to a worker."""
 
     fact: Literal["started"] = Field(default="started", init=False)
     run: str
@@ -45,7 +45,7 @@ class Started(Spec):
 
 
 class Measured(Spec):
-    """An epoch's numbers. The first fact of an epoch counts; a resumed run says some again."""
+    """The numbers of an epoch. The first fact of an epoch counts; a resumed run reports some epochs again."""
 
     fact: Literal["measured"] = Field(default="measured", init=False)
     run: str
@@ -67,13 +67,17 @@ class StoppedAt(Spec):
 
 
 class FailedWith(Spec):
-    """A run failed for a reason that is not its recipe's. `counts` is false for a lost node: no attempt was spent."""
+    """A run failed for a reason that is not its recipe's.
+
+    `counts` is false for a lost node, which spends no attempt; `final` is true where a second attempt cannot help.
+    """
 
     fact: Literal["failed"] = Field(default="failed", init=False)
     run: str
     code: str
     reason: str
     counts: bool = True
+    final: bool = False
     time: float = 0.0
 
 
@@ -106,24 +110,38 @@ class Confirms(Spec):
     time: float = 0.0
 
 
+class Exhausted(Spec):
+    """The space has no further point: these are all the trials that the search will ever have."""
+
+    fact: Literal["exhausted"] = Field(default="exhausted", init=False)
+    trials: int
+    time: float = 0.0
+
+
 class Adopted(Spec):
-    """An answer of other code counts for this run."""
+    """For this run another answer counts than the first one of today's code.
+
+    `code` is the answer's name: of older code, which the user adopted; or, with `again`, a later answer of the same
+    code, which gave other numbers and counts as long as the code is the same. None: the adopted answer is gone, and
+    today's code counts.
+    """
 
     fact: Literal["adopted"] = Field(default="adopted", init=False)
     run: str
-    code: str
+    code: str | None
+    again: bool = False
     time: float = 0.0
 
 
 Fact = Annotated[
-    Planned | Started | Measured | StoppedAt | FailedWith | Ended | Counts | Confirms | Adopted,
+    Planned | Started | Measured | StoppedAt | FailedWith | Ended | Counts | Confirms | Exhausted | Adopted,
     Field(discriminator="fact"),
 ]
 _FACT: TypeAdapter[Fact] = TypeAdapter(Fact)
 
 
 PATIENCE_S = 0.5
-"""How long a driver waits for the lock, which `status` takes for a moment to see whether somebody holds it."""
+"""How long a driver waits for the lock. `status` holds it for a moment, to check whether a driver does."""
 
 
 class JournalError(LocusError):
@@ -135,7 +153,7 @@ def read(path: Path) -> tuple[list[Fact], bool]:
     lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
     torn = bool(lines) and not lines[-1].endswith(b"\n")
     facts: list[Fact] = []
-    for number, line in enumerate(lines[: len(lines) - torn], start=1):
+    for number, line in enumerate(lines[:-1] if torn else lines, start=1):
         try:
             facts.append(_FACT.validate_json(line))
         except ValueError as error:
@@ -176,7 +194,10 @@ class Journal:
         self._lock.release()
 
     def write(self, fact: Fact) -> Fact:
-        """Appends a fact with the time; durable before it returns, measurements and starts apart. Cost: 1-2 ms."""
+        """Appends a fact with the time. It is on the disk before this returns, unless it measures or starts a run.
+
+        Cost: 1-2 ms.
+        """
         stamped = fact.model_copy(update={"time": time.time()})
         self._file.write(json.dumps(stamped.model_dump(mode="json"), separators=(",", ":")).encode() + b"\n")
         self._file.flush()

@@ -1,11 +1,13 @@
-"""Answers, known by the question (a run's key) and by the code that gave them; all studies share them.
+"""The answers of runs, by the question (a run's key) and the code that trained it. All studies share them.
 
-Only Completed and Diverged are answers. A file is written once, whole.
+Only Completed and Diverged are answers. A file is written once, as a whole.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from service.storage.home import Home
 from service.storage.whole_files import rename_durably, write_whole
 from trainables.recipe import Run
 from trainables.recipe.code_digest import CodeDigest
-from trainables.recipe.outcome import Answer, Diverged
+from trainables.recipe.outcome import Answer, Diverged, Measurement
 from trainables.spec import LocusError, Spec
 
 
@@ -23,6 +25,8 @@ class Answered(Spec):
     """One file of outcomes: the run, the code that trained it, how it ended, and where.
 
     `environment` is recorded and shown where mixed; it does not decide. `ended` is the time of day in seconds.
+    `number` is 1 for the first answer of a code. A later answer was trained for the weights that the first one lacks,
+    and gave other numbers; it stands beside the first.
     """
 
     run: Run
@@ -30,6 +34,22 @@ class Answered(Spec):
     outcome: Answer
     environment: dict[str, Any] = Field(default_factory=dict)
     ended: float = 0.0
+    number: int = 1
+
+    @property
+    def name(self) -> str:
+        """The name of this answer's files: the code's digest, with `~2` and so on for a later answer."""
+        return self.code.digest + (f"~{self.number}" if self.number > 1 else "")
+
+    def repeats(self, before: Answered) -> bool:
+        """Whether this answer has the very numbers of an earlier one, apart from times."""
+        same = self.outcome.kind == before.outcome.kind
+        return same and not compare(before.outcome.curve, self.outcome.curve)
+
+    def same_environment(self, before: Answered) -> bool:
+        """Whether both were trained alike. The commit does not matter: the code's digest says what counts of it."""
+        mine, other = ({**one.environment, "commit": ""} for one in (self, before))
+        return mine == other
 
 
 class Outcomes:
@@ -38,21 +58,25 @@ class Outcomes:
     def __init__(self, home: Home) -> None:
         self.folder = home.outcomes
 
-    def path(self, key: str, code: str) -> Path:
-        """The file of an answer."""
-        return self.folder / key / f"{code}.json"
+    def path(self, key: str, name: str) -> Path:
+        """The file of an answer, by the key of its run and its own name (`Answered.name`)."""
+        return self.folder / key / f"{name}.json"
 
-    def weights(self, key: str, code: str) -> Path:
+    def weights(self, key: str, name: str) -> Path:
         """The file of an answer's weights: a state dict."""
-        return self.folder / key / f"{code}.pt"
+        return self.folder / key / f"{name}.pt"
 
-    def get(self, key: str, code: str, *, whole: bool = False) -> Answered | None:
-        """The answer of a run's key by a code, or None; `whole`: None too where its weights are gone."""
-        path = self.path(key, code)
+    def get(self, key: str, name: str, *, whole: bool = False) -> Answered | None:
+        """The answer of that name, or None; `whole`: None also where its weights are gone."""
+        path = self.path(key, name)
         answered = Answered.read(json.loads(path.read_text())) if path.exists() else None
-        if answered is None or not whole or isinstance(answered.outcome, Diverged):
-            return answered
-        return answered if self.weights(key, code).exists() else None
+        return answered if answered is not None and (not whole or self.is_whole(answered)) else None
+
+    def is_whole(self, answered: Answered) -> bool:
+        """Whether an answer has its weights. A run that diverged has none."""
+        if isinstance(answered.outcome, Diverged):
+            return True
+        return self.weights(answered.run.key, answered.name).exists()
 
     def of(self, key: str) -> list[Answered]:
         """Every answer of a key, the newest last."""
@@ -67,9 +91,40 @@ class Outcomes:
         return self.of(keys[0])
 
     def put(self, answered: Answered, weights: Path | None) -> None:
-        """Keeps an answer; its weights first, so that an answer is never without them. One that is there stays."""
-        key, code = answered.run.key, answered.code.digest
+        """Writes an answer, its weights first, so that it is never without them. An answer that is there stays."""
+        key, name = answered.run.key, answered.name
         if weights is not None:
-            rename_durably(weights, self.weights(key, code))
-        if not self.path(key, code).exists():
-            write_whole(self.path(key, code), json.dumps(answered.plain(), indent=1))
+            rename_durably(weights, self.weights(key, name))
+        if not self.path(key, name).exists():
+            write_whole(self.path(key, name), json.dumps(answered.plain(), indent=1))
+
+    def beside(self, answered: Answered) -> Answered:
+        """The same answer under the next free name of its code."""
+        numbers = [one.number for one in self.of(answered.run.key) if one.code.digest == answered.code.digest]
+        return answered.model_copy(update={"number": max(numbers, default=0) + 1})
+
+
+CLOCKED = ("time/", "train/images_per_s")
+"""Metrics that no two runs share."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A number that did not come out again."""
+
+    epoch: int
+    name: str
+    before: float | None
+    now: float | None
+
+
+def compare(before: Iterable[Measurement], now: Iterable[Measurement]) -> list[Difference]:
+    """The numbers in which two curves of one run differ, apart from times."""
+    old = {measured.epoch: measured.values for measured in before}
+    new = {measured.epoch: measured.values for measured in now}
+    return [
+        Difference(epoch, name, old.get(epoch, {}).get(name), new.get(epoch, {}).get(name))
+        for epoch in sorted({*old, *new})
+        for name in sorted({*old.get(epoch, {}), *new.get(epoch, {})})
+        if not name.startswith(CLOCKED) and old.get(epoch, {}).get(name) != new.get(epoch, {}).get(name)
+    ]

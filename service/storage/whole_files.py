@@ -1,4 +1,4 @@
-"""Writing whole files, once: aside, to the disk, then renamed."""
+"""Writes files as a whole: first under another name, then to the disk, then renamed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Writes a file that is there whole or not at all, also after a crash. Cost: 3-7 ms."""
+    """Writes a file so that a crash leaves the whole file or none. Cost: 3-7 ms."""
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     with aside.open("w") as file:

@@ -180,7 +180,7 @@ def plan(history: History, estimate: WorkEstimate) -> None:
 
 
 def ending(result: Findings, answer: str, more: str) -> None:
-    """How a run ends: the table, the answer, the verdicts, and what to do next; `more` is the command for more seeds."""
+    """How a run ends: table, answer, verdicts, and what to do next; `more` is the command for more seeds."""
     out = console()
     edition = result.edition
     out.print()

@@ -21,7 +21,7 @@ from filelock import FileLock
 from search_spaces.study import Edition, Trial
 from service.storage.history import History
 from service.storage.home import Home
-from service.storage.journal import Adopted, Confirms, Counts, Fact, Planned
+from service.storage.journal import Adopted, Confirms, Counts, Exhausted, Fact, Planned
 from service.tracking.rows import STUDY, Status, begun, run_row, study_row, trial_row
 from service.tracking.store import Store, make_database
 from service.tracking.views import Links, links, views
@@ -206,7 +206,7 @@ class _Window:
         self.history.add(fact)
         self.told += 1
         match fact:
-            case Planned() | Counts() | Confirms() | Adopted():
+            case Planned() | Counts() | Confirms() | Exhausted() | Adopted():
                 self._grown = True
             case _:
                 self._news.add(fact.run)

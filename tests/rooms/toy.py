@@ -90,6 +90,8 @@ class Toy:
     def _train(self, job: Job) -> Iterator[Measurement | Diverged]:
         checkpoint = Path(job.folder) / "checkpoint.pt"
         done = int(checkpoint.read_text()) if checkpoint.exists() else 0
+        if done == job.run.recipe.optimizer.epochs:
+            (Path(job.folder) / "weights.pt").write_text(job.run.key)
         yield from (measure(job.run, epoch) for epoch in range(1, done + 1))
         for epoch in range(done + 1, job.run.recipe.optimizer.epochs + 1):
             if self.fails(job, epoch):
@@ -111,7 +113,7 @@ class Toy:
         except RuntimeError as error:
             self.driver.on_failure(job, str(error))
             said = None
-        if said is not None and self.driver.on_result(job, message(said)):
+        if said is not None and self.driver.on_result(job, message(said, job)):
             self._tick()
             return
         del self.workers[key]
@@ -127,9 +129,14 @@ class Toy:
                 raise CutError
 
 
-def message(said: Measurement | Diverged) -> dict:
-    kind = "diverged" if isinstance(said, Diverged) else "measured"
-    return {"kind": kind, "said": said.model_dump_json(), "environment": json.dumps({"toy": 1}), "epoch": said.epoch}
+def message(said: Measurement | Diverged, job: Job, **environment) -> dict:
+    return {
+        "kind": "diverged" if isinstance(said, Diverged) else "measured",
+        "result": said.model_dump_json(),
+        "code": job.code.digest,
+        "environment": json.dumps({"toy": 1} | environment),
+        "epoch": said.epoch,
+    }
 
 
 @contextmanager

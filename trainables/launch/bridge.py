@@ -1,7 +1,7 @@
-"""What stands between a worker group and the process that asked for it: a message an epoch, and a verdict on each.
+"""Carries messages between a worker group and the process that started it: one an epoch, each with an answer.
 
-An actor's class, of asyncio alone: every method may wait without holding up the others. Rank 0 says; the asker hears,
-then answers. Nothing is queued beyond one message, so nobody is left holding what nobody will take.
+It is the class of a Ray actor with asyncio methods, so that one method can wait without blocking the others. Rank 0
+sends a message and waits; the other process receives it and answers. At most one message is queued.
 """
 
 from __future__ import annotations
@@ -11,33 +11,33 @@ from typing import Any
 
 
 class Bridge:
-    """Messages one way, verdicts the other. Once ended, every message is answered with an end."""
+    """Messages one way, answers the other. After `end`, every message is answered with an end."""
 
     def __init__(self) -> None:
-        self._said: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
-        self._verdicts: asyncio.Queue[bool] = asyncio.Queue()
+        self._messages: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        self._answers: asyncio.Queue[bool] = asyncio.Queue()
         self._ended = False
 
-    async def say(self, message: dict[str, Any]) -> bool:
-        """Gives a message and waits for its verdict: True to go on, False to end."""
+    async def send(self, message: dict[str, Any]) -> bool:
+        """Sends a message and waits for its answer: True to go on, False to end."""
         if self._ended:
             return False
-        await self._said.put(message)
-        return await self._verdicts.get()
+        await self._messages.put(message)
+        return await self._answers.get()
 
-    async def hear(self) -> dict[str, Any] | None:
+    async def receive(self) -> dict[str, Any] | None:
         """The next message; None where none will come."""
-        return await self._said.get()
+        return await self._messages.get()
 
     async def go_on(self) -> None:
-        """Answers the message heard last: go on."""
-        await self._verdicts.put(True)
+        """Answers the last message: go on."""
+        await self._answers.put(True)
 
     async def end(self) -> None:
-        """Answers the message heard last, if there is one, and all to come: end."""
+        """Answers the last message, if there is one, and all later ones: end."""
         self._ended = True
-        await self._verdicts.put(False)
+        await self._answers.put(False)
 
     async def close(self) -> None:
-        """No message will come any more."""
-        await self._said.put(None)
+        """Marks the end of all messages."""
+        await self._messages.put(None)

@@ -1,6 +1,6 @@
-"""Why a run failed, in one sentence: a user's own error with its line, or what Ray tells of a death.
+"""Why a run failed, in one sentence: a user's own error with its line, or how Ray reports a dead process.
 
-Sentences and not exceptions cross processes, for a user's exception may not unpickle elsewhere.
+Sentences cross processes, not exceptions, because a user's exception may not unpickle in another process.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from pathlib import Path
 from trainables.spec import LocusError
 
 LENGTH = 400
-"""Letters of a reason, at most."""
+"""The greatest length of a reason, in letters."""
 LOST = "its node was lost"
-KILLED = "its process was killed, from outside or for want of memory"
+KILLED = "its process was killed, from outside or because memory ran out"
+CHANGED = "changed after this study was planned; run the study again to train with the new code"
 DEATHS = {
     "node has died": LOST,
     "node was terminated": LOST,
@@ -23,15 +24,15 @@ DEATHS = {
     "running low on memory": "its process was killed, for its node ran out of memory",
     "worker process has died": KILLED,
 }
-"""How Ray tells of a death, in words that its texts hold, and what we say; the first that fits."""
+"""Words of Ray's messages about dead processes, and the sentence for each. The first that fits counts."""
 
 
 class WorkError(LocusError):
-    """A run that ended by an error; says which, in one sentence."""
+    """A run that ended by an error; its text is one sentence."""
 
 
 def sentence(error: Exception) -> str:
-    """An error in one line: a user's mistake as it is, another with the last line of ours, or of theirs, it passed."""
+    """An error in one line: a user's mistake as it is, any other with the last line of the house or the user's file."""
     if isinstance(error, LocusError):
         return str(error)
     words = traceback.format_exception_only(error)[-1].strip().splitlines()[0]
@@ -40,19 +41,19 @@ def sentence(error: Exception) -> str:
 
 
 def death(text: str) -> str | None:
-    """What a text of Ray's says about a death, in our words; None where it tells of none."""
+    """The sentence for a dead process that a message of Ray's reports; None where it reports none."""
     return next((said for told, said in DEATHS.items() if told in text), None)
 
 
 def reason(text: str) -> str:
-    """A whole text of an error in a sentence: a worker's own words, else of a death, else its last line."""
+    """A long error message in one sentence: the worker's own, else of a dead process, else its last line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()] or ["unknown error"]
     said = re.search(r"WorkError: (.+)", text)
     return (said[1] if said else death(text) or lines[-1])[:LENGTH]
 
 
 def group_reason(error: Exception) -> str:
-    """Why a worker group failed: the death of a worker comes first, for the others then fail at waiting for it."""
+    """Why a worker group failed: a dead worker comes first, because the others then fail as they wait for it."""
     failures: dict[int, Exception] = getattr(error, "worker_failures", {})
     deaths = {rank: died for rank, failure in failures.items() if (died := death(str(failure)))}
     if deaths:
@@ -63,5 +64,10 @@ def group_reason(error: Exception) -> str:
 
 
 def lost(reason: str) -> bool:
-    """Whether a run failed because a node went away, which is nobody's attempt."""
+    """Whether a run failed because a node went away, which does not count as an attempt."""
     return reason.endswith(LOST)
+
+
+def changed(reason: str) -> bool:
+    """Whether a run failed because its code was edited, which a second attempt cannot mend."""
+    return reason.endswith(CHANGED)

@@ -1,10 +1,11 @@
-"""What a worker is given: one run, where it writes, and how it is laid out. Plain values, for they cross processes."""
+"""The description of a job that crosses to a worker's process: one run, its folder, its placement. Plain values."""
 
 from __future__ import annotations
 
 from pydantic import Field
 
 from trainables.recipe import Run, Use
+from trainables.recipe.code_digest import CodeDigest
 from trainables.spec import Spec
 
 
@@ -12,7 +13,8 @@ class Job(Spec):
     """One attempt at one run."""
 
     run: Run
-    code: str
+    code: CodeDigest
+    """The code that the study was planned with; the worker trains with no other."""
     label: str
     attempt: int
     folder: str

@@ -1,8 +1,8 @@
 """Trains one job under Ray: the only door to Ray Train.
 
-Workers 0: `work`, in Ray Train's local mode, in the process that calls; `report` takes one plain dictionary an epoch
-and does not return where the run is to end. Workers n: a `Group`, Ray Train's worker group with DDP (gloo on CPUs, NCCL
-on GPUs), asked for one message after another. Either way a failure is a `WorkError` in one sentence.
+Workers 0: `work` trains in the calling process, in Ray Train's local mode. `report` gets one plain dictionary an epoch
+and does not return when the run must end. Workers n: a `Group` is Ray Train's worker group with DDP (gloo on CPUs, NCCL
+on GPUs); its messages are read one after another. In both, a failure is a `WorkError` with one sentence.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ray.train.torch import TorchTrainer, get_device
 
 from trainables.launch.bridge import Bridge
 from trainables.launch.errors import WorkError, group_reason, sentence
+from trainables.launch.imported import imported_code
 from trainables.launch.job import Job
 from trainables.recipe import Run
 from trainables.recipe.outcome import Diverged, Measurement
@@ -33,7 +34,7 @@ Report = Callable[[dict[str, Any]], None]
 Said = Measurement | Diverged
 
 START_TRIES = 10
-"""How often a group waits for its workers' resources, a minute each time, before its run fails."""
+"""How many times, a minute each, a group waits for the resources of its workers before its run fails."""
 
 
 def work(job: Job, report: Report) -> None:
@@ -78,10 +79,10 @@ def without_launcher() -> Iterator[None]:
 
 
 class Group:
-    """The workers that train one job together, begun when made: `next` until it gives None, and `close` at any time.
+    """The workers that train one job together. Call `next` until it returns None, and `close` at any time.
 
-    Ray Train's `fit` waits in a thread of its own; what rank 0 says comes over a `Bridge`. Closed, nothing is left:
-    all ranks end after the epoch they are in, rank 0 writes its checkpoint, and their resources are given back.
+    Ray Train's `fit` waits in another thread; the messages of rank 0 come over a `Bridge`. After `close` nothing is
+    left: all ranks end after their current epoch, rank 0 writes its checkpoint, and their resources are free again.
     """
 
     def __init__(self, job: Job) -> None:
@@ -92,10 +93,10 @@ class Group:
         self._fit.start()
 
     def next(self) -> dict[str, Any] | None:
-        """Lets the group go on, and waits for what it says next; None where the run has ended. Raises: WorkError."""
+        """Lets the group go on, and waits for its next message; None when the run has ended. Raises: WorkError."""
         if not self._answered:
             ray.get(self._bridge.go_on.remote())
-        said: dict[str, Any] | None = ray.get(self._bridge.hear.remote())
+        said: dict[str, Any] | None = ray.get(self._bridge.receive.remote())
         self._answered = said is None
         if said is None:
             self._fit.join()
@@ -104,7 +105,7 @@ class Group:
         return said
 
     def close(self) -> None:
-        """Ends the run where it stands, and waits until its workers are gone."""
+        """Ends the run after its current epoch, and waits until its workers have ended."""
         if self._fit.is_alive():
             ray.get(self._bridge.end.remote())
         self._fit.join()
@@ -113,13 +114,13 @@ class Group:
     def _train(self, job: Job) -> None:
         try:
             _trainer(job, self._bridge).fit()
-        except Exception as error:  # told in the thread that asks
+        except Exception as error:  # `next` raises it in the other thread
             self._error = error
         ray.get(self._bridge.close.remote())
 
 
 def _trainer(job: Job, bridge: Any) -> TorchTrainer:
-    """Ray Train's own retries are off: an attempt is the driver's to count."""
+    """Ray Train's own retries are off, because the driver counts the attempts."""
     cuda = job.device.startswith("cuda")
     failures = ray.train.FailureConfig(max_failures=0, controller_failure_limit=START_TRIES, max_preemption_failures=0)
     return TorchTrainer(
@@ -134,7 +135,8 @@ def _trainer(job: Job, bridge: Any) -> TorchTrainer:
 
 
 def _member(job: Job, bridge: Any) -> None:
-    """One worker's part. Rank 0 speaks for all, and all hear the verdict."""
+    """One worker's part. Rank 0 reports for all, and all get the verdict."""
+    imported_code()
     import torch
     from torch.nn.parallel import DistributedDataParallel
 
@@ -147,7 +149,7 @@ def _member(job: Job, bridge: Any) -> None:
     device = str(get_device()) if job.device.startswith("cuda") else job.device
 
     def say(said: Said) -> bool:
-        on = rank > 0 or ray.get(bridge.say.remote(message(job.run, said, job)))
+        on = rank > 0 or ray.get(bridge.send.remote(message(job.run, said, job)))
         verdict = torch.tensor(int(on), device=device)
         if size > 1:
             torch.distributed.broadcast(verdict, src=0)
@@ -157,12 +159,14 @@ def _member(job: Job, bridge: Any) -> None:
 
 
 def _train(job: Job, device: str, team: DataParallel, say: Callable[[Said], bool]) -> None:
-    """Trains while `say` says to go on; closed in any case, so that the checkpoint is written."""
-    from trainables.training.loop import train
+    """Trains as long as `say` returns True. The loop is always closed, so that it writes its checkpoint."""
     from trainables.training.runtime import release_memory, runtime
 
     parents = {use: Path(file) for use, file in job.parents.items()}
     try:
+        imported_code().load(job.code)
+        from trainables.training.loop import train
+
         with (
             runtime(job.threads, job.run.recipe.optimizer.precision),
             closing(train(job.run, Path(job.folder), device, parents=parents, team=team)) as epochs,
@@ -177,7 +181,7 @@ def _train(job: Job, device: str, team: DataParallel, say: Callable[[Said], bool
 
 
 def message(run: Run, said: Said, job: Job) -> dict[str, Any]:
-    """What a worker says of an epoch, with the environment where the run ends.
+    """What a worker reports of an epoch; where the run ends, with the code that trained it and the environment.
 
     Plain values only: Tune flattens deeper ones.
     """
@@ -185,7 +189,8 @@ def message(run: Run, said: Said, job: Job) -> dict[str, Any]:
     return {
         "epoch": said.epoch,
         "kind": "diverged" if isinstance(said, Diverged) else "measured",
-        "said": said.model_dump_json(),
+        "result": said.model_dump_json(),
+        "code": imported_code().code(job.code).digest if last else "",
         "environment": json.dumps(environment(job) if last else {}),
     }
 

@@ -1,8 +1,8 @@
 """The code that computed an answer, as digests of syntax trees.
 
-An answer counts only where the code that computes its numbers is today's. Which files these are follows from the
-recipe: the training loop, and for each kind in use its spec, its torch half, and all that they import. Left out are the
-files of `NEVER`: what they say is in the key, or changes no number.
+An answer counts only where the code that computes its numbers is today's. The files follow from the recipe: the
+training loop, and for each kind in use its spec, its torch half, and all files that they import. The files of `NEVER`
+are left out: their content is in the key, or changes no number.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ LOOP = "training/loop.py"
 
 NEVER = (
     "__init__.py", "backbones/__init__.py", "backbones/counts.py", "data/__init__.py", "encodings/__init__.py",
-    "encodings/custom.py", "launch/__init__.py", "launch/bridge.py", "launch/errors.py", "launch/job.py",
-    "launch/worker.py", "recipe/__init__.py", "recipe/code_digest.py", "recipe/cost.py", "recipe/init_from.py",
-    "recipe/losses.py", "recipe/optimizer.py", "recipe/outcome.py", "recipe/recipe.py", "source.py", "spec.py",
-    "training/__init__.py", "weights/__init__.py",
+    "encodings/custom.py", "launch/__init__.py", "launch/bridge.py", "launch/errors.py", "launch/imported.py",
+    "launch/job.py", "launch/worker.py", "recipe/__init__.py", "recipe/code_digest.py", "recipe/cost.py",
+    "recipe/init_from.py", "recipe/losses.py", "recipe/optimizer.py", "recipe/outcome.py", "recipe/recipe.py",
+    "source.py", "spec.py", "training/__init__.py", "weights/__init__.py",
 )  # fmt: skip
-"""Files whose content is in the key, or changes no number: lists of kinds, recipes, counts, what Ray is told."""
+"""Files whose content is in the key, or changes no number: lists of kinds, recipes, counts, what Ray gets."""
 
 FOLDER = Path(__file__).parents[1]
 
@@ -96,7 +96,7 @@ class CodeDigests:
     def _file(self, module: str, name: str) -> str:
         """The file in which a name that is imported from a module is defined; a package's own list for its own names.
 
-        A package's list is followed, for it only passes names on.
+        Where a package's `__init__.py` only imports the name, the import is followed.
         """
         inside = module.replace(".", "/").removeprefix("trainables").lstrip("/")
         if (self._folder / f"{inside}.py").is_file():
@@ -151,5 +151,5 @@ def _sources(encoding: EncodingSpec) -> list[tuple[str, str]]:
 
 
 def _one(found: list[str]) -> str:
-    """One digest of a file's: where a recipe and its parents hold several versions of it, of them all in order."""
+    """One digest for a file; where a recipe and its parents hold several versions of it, of all of them in order."""
     return found[0] if len({*found}) == 1 else digest(found)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from search_spaces.grid import grid, is_finite, without_points
 from search_spaces.space import Above, Choice, Integer, Real, Space, Subset, probes
 from search_spaces.study import Edition, Search, Study
 from trainables.backbones import ViT
@@ -225,3 +226,54 @@ def test_kinds_of_ones_own_may_be_chosen(tmp_path, monkeypatch) -> None:
     assert list(searched.coordinates(Recipe(), first)) == ["encoding.kind", "encoding.own.py:Wave.length"]
     pinned = study.at(set={"optimizer.lr": 0.01, "encoding.kind": "own.py:Wave"}).study.plan
     assert (list(pinned.space.domains), pinned.first) == (["encoding.length"], ({"encoding.length": 4.0},))
+
+
+def test_a_kind_stands_before_what_lies_in_its_node() -> None:
+    """Else the sampler would be asked for `model.vit.depth` and told of `model.cait.depth`."""
+    depth, kind = Integer(low=1, high=3), Choice(options=("vit", "cait"))
+    with pytest.raises(SpecError, match=r"model\.kind must be named before the paths inside its node \(model\.depth\)"):
+        Space({"model.depth": depth, "model.kind": kind})
+    space = Space({"model.kind": kind, "model.depth": depth})
+    point = {"model.kind": "cait", "model.depth": 2}
+    assert list(space.coordinates(Recipe(), point)) == ["model.kind", "model.cait.depth"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"encoding.kind": {"fourier": {"optimizer.lr": Real(low=0.1, high=0.2)}}},
+        {
+            "encoding.kind": {"fourier": {"encoding.gamma": Real(low=1, high=2)}},
+            "model.depth": {"2": {"encoding.gamma": Real(low=3, high=4)}},
+        },
+    ],
+)
+def test_a_path_is_open_in_one_way(given: dict) -> None:
+    domains = {
+        "encoding.kind": Choice(options=("fourier", "peg")),
+        "model.depth": Choice(options=(2, 3)),
+        "optimizer.lr": Real(low=1e-4, high=1e-2),
+    }
+    with pytest.raises(SpecError, match=r"given\.\S+ must be a path that is open in no other way, got"):
+        Space(domains, given)
+
+
+def test_a_grid_has_every_combination_of_what_is_open() -> None:
+    space = Space(
+        domains={"encoding.kind": Choice(options=("none", "fourier", "peg")), "optimizer.lr": Real(0, 1, points=3)},
+        given={
+            "encoding.kind": {
+                "fourier": {"encoding.gamma": Real(low=1, high=4, log=True, points=3)},
+                "peg": {"encoding.places": Subset(of=(-1, 0))},
+            }
+        },
+    )
+    found = list(grid(space, Recipe()))
+    kinds = [point["encoding.kind"] for point in found]
+    assert [kinds.count(kind) for kind in ("none", "fourier", "peg")] == [3, 9, 12]
+    assert len({str(point) for point in found}) == 24
+    assert {point["optimizer.lr"] for point in found} == {0, 0.5, 1}
+    assert sorted({point["encoding.gamma"] for point in found if "encoding.gamma" in point}) == [1, pytest.approx(2), 4]
+    assert not is_finite(space)
+    assert is_finite(Space({"model.depth": Integer(low=1, high=3)}))
+    assert without_points(SPACE) == ["encoding.parts.0.gamma", "optimizer.lr", "optimizer.weight_decay"]

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from search_spaces.claim import AtLeast, Better
-from search_spaces.space import Choice, Real, Space
+from search_spaces.space import Choice, Integer, Real, Space
 from search_spaces.study import Ablation, Budget, Edition, Halving, Score, Search, Study, short
 from trainables.data import RedGreen
 from trainables.encodings import Fourier
@@ -226,3 +226,55 @@ def test_where_a_file_of_weights_lies_is_no_part_of_the_definition() -> None:
     assert "w.pt" not in str(here.definition)
     assert [arm.runs(1)[0].key for arm in here.arms()] == [arm.runs(1)[0].key for arm in there.arms()]
     assert study("w.pt", "1" * 64).at().definition != here.definition
+
+
+@pytest.mark.parametrize(
+    ("values", "score"),
+    [({"data.task": "distance"}, "r2, 0"), ({"data.task": "direction4"}, "accuracy, 0.25")],
+)
+def test_arms_whose_scores_cannot_be_compared_are_refused(values: dict, score: str) -> None:
+    said = rf"^arm 'far': data must have the metric and the chance of the base \(accuracy, 0\.5\).*got {score}$"
+    with pytest.raises(SpecError, match=said):
+        Study(name="mixed", question="?", base=Recipe(), plan=Ablation({"near": {}, "far": values}, "near"))
+
+
+def test_points_whose_scores_cannot_be_compared_are_refused() -> None:
+    space = Space({"data.task": Choice(options=("direction", "distance"))})
+    with pytest.raises(SpecError, match=r"^data must have the metric and the chance of the base"):
+        Study(name="mixed", question="?", base=Recipe(), plan=Search(space=space))
+
+
+def test_a_grid_is_for_spaces_that_have_one() -> None:
+    space = Space({"encoding.gamma": Real(low=0.1, high=1.0)})
+    with pytest.raises(
+        SpecError, match=r"sampler must be tpe or random where encoding\.gamma has no points, got 'grid'"
+    ):
+        Search(space=space, sampler="grid")
+    wide = Space({"encoding.gamma": Real(low=0.1, high=1.0, points=101), "encoding.hidden": Integer(low=1, high=100)})
+    plan = Search(space=wide, sampler="grid")
+    with pytest.raises(SpecError, match=r"plan\.space must be of at most 10000 grid points, got 'more'"):
+        Study(name="wide", question="?", base=Recipe().put({"encoding.kind": "fourier"}), plan=plan)
+
+
+def test_a_sampler_belongs_to_the_definition_where_it_is_not_the_default() -> None:
+    space = Space({"encoding.gamma": Real(low=0.1, high=1.0)})
+    base = Recipe().put({"encoding.kind": "fourier"})
+    tpe, blind = (
+        Study(name="reach", question="?", base=base, plan=Search(space=space, sampler=sampler)).at()
+        for sampler in ("tpe", "random")
+    )
+    assert "sampler" not in tpe.definition["plan"]
+    assert blind.definition["plan"]["sampler"] == "random"
+
+
+@pytest.mark.parametrize("name", ["../../x", "r.2", "", "CPU", "a b"])
+def test_a_budget_that_would_leave_the_home_or_be_another_edition_is_refused(name: str) -> None:
+    """A budget is part of the id, which names a folder."""
+    plan = Ablation({"near": {}}, "near")
+    with pytest.raises(SpecError, match=r"budgets.*must be named by lower-case words joined by '-'"):
+        Study(name="one", question="?", base=Recipe(), plan=plan, budgets={name: Budget()})
+    study = Study(name="one", question="?", base=Recipe(), plan=plan)
+    with pytest.raises(SpecError, match="budget must be lower-case words"):
+        Edition(budget=name, study=study)
+    with pytest.raises(SpecError, match="mark must be"):
+        Edition(budget="base", study=study, mark="/../x")

@@ -14,7 +14,7 @@ from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import Adopted, Confirms, Ended, FailedWith, Measured, Planned, Started, StoppedAt, read
 from service.storage.outcomes import Outcomes
-from tests.rooms.toy import Toy, conduct, driving, measure
+from tests.rooms.toy import Toy, conduct, driving, measure, message
 from trainables.encodings import Fourier
 from trainables.recipe import FromTrial, Recipe, Run, code_digest
 from trainables.recipe.code_digest import FOLDER, CodeDigests
@@ -121,7 +121,7 @@ def test_a_resumed_run_takes_its_checkpoint_into_a_folder_of_its_own(home: Home)
     with driving(home, edition) as driver:
         job = driver.next()
         (Path(job.folder) / "checkpoint.pt").write_text("3")
-        driver.on_result(job, {"kind": "measured", "said": measure(job.run, 1).model_dump_json(), "environment": "{}"})
+        driver.on_result(job, message(measure(job.run, 1), job))
     with driving(home, edition) as driver:
         again = driver.next()
         assert (again.run, again.attempt) == (job.run, 2)
@@ -200,19 +200,128 @@ def test_weights_that_are_gone_are_trained_again_and_added(home: Home) -> None:
     assert outcomes.path(run.key, code).read_text() == text, "an answer is written once"
 
 
-def test_other_numbers_for_a_known_answer_are_a_failure(home: Home) -> None:
-    edition, other = arms(), arms(name="others")
+def without_weights(home: Home, environment: dict) -> tuple[Run, str]:
+    """The first run of `arms()`, answered without weights, with a number and an environment of its own."""
+    edition = arms()
     conduct(home, edition)
     run = edition.arms()[0].runs(1)[0]
     outcomes, code = Outcomes(home), facts(home, edition, Ended)[0].code
     outcomes.weights(run.key, code).unlink()
     known = json.loads(outcomes.path(run.key, code).read_text())
     known["outcome"]["curve"][2]["values"]["val/accuracy"] += 1e-6
+    known["environment"] = environment
     outcomes.path(run.key, code).write_text(json.dumps(known))
+    return run, code
+
+
+def test_other_numbers_in_an_equal_environment_fail_once_and_name_the_way_out(home: Home) -> None:
+    run, code = without_weights(home, {"toy": 1, "commit": "an older one"})
+    other = arms(name="others")
     conduct(home, other)
-    reasons = [fact.reason for fact in facts(home, other, FailedWith)]
-    assert reasons == [f"trained again for its weights, it gave other numbers: locus rerun {run.key}"] * 2
-    assert not outcomes.weights(run.key, code).exists()
+    (failed,) = facts(home, other, FailedWith)
+    assert failed.reason == (
+        f"trained again for its weights, it gave other numbers in an equal environment (locus rerun {run.key} shows "
+        "which); --adopt keeps the new answer beside the old one"
+    )
+    assert not Outcomes(home).weights(run.key, code).exists()
+    assert len(Outcomes(home).of(run.key)) == 1
+    conduct(home, other, options={"adopt": True})
+    assert len(facts(home, other, FailedWith)) == 1
+    assert [one.number for one in Outcomes(home).of(run.key)] == [1, 2]
+    assert len(facts(home, other, Ended)) == 6
+
+
+def test_other_numbers_from_another_environment_are_kept_beside_the_old_answer(home: Home) -> None:
+    run, code = without_weights(home, {"toy": 0})
+    before = Outcomes(home).path(run.key, code).read_text()
+    other = arms(name="others")
+    toy = conduct(home, other)
+    assert [one.key for one in toy.order] == [run.key]
+    assert not facts(home, other, FailedWith)
+    old, new = Outcomes(home).of(run.key)
+    assert Outcomes(home).path(run.key, code).read_text() == before, "an answer is written once"
+    assert (old.name, new.name) == (code, f"{code}~2")
+    assert Outcomes(home).weights(run.key, new.name).exists()
+    (adopted,) = facts(home, other, Adopted)
+    assert (adopted.run, adopted.code, adopted.again) == (run.key, new.name, True)
+    history = History.open(home, other)
+    assert history.state(run).status == "completed"
+    assert history.state(run).value("val/accuracy") == new.outcome.final["val/accuracy"]
+    assert not conduct(home, other).trained
+    assert not conduct(home, arms(name="third")).trained, "another study takes the answer that has its weights"
+
+
+def test_a_later_answer_stops_counting_when_the_code_changes(home: Home, other_code) -> None:
+    run, _ = without_weights(home, {"toy": 0})
+    other = arms({"near": {"encoding.gamma": 1.0}, "none": {"encoding.kind": "none"}}, name="others")
+    conduct(home, other)
+    assert run.recipe.encoding.kind == "none"
+    child = arms({"far": {"encoding.gamma": 8.0}, "near": {"encoding.gamma": 1.0}}, name="fourier")
+    conduct(home, child)
+    other_code()
+    keys = {one.key for one in conduct(home, other).order}
+    assert run.key not in keys, "only the code of Fourier features changed"
+    assert keys == {one.key for one in other.arms()[0].runs(2)}
+
+
+def test_an_answer_by_other_code_than_planned_is_refused(home: Home) -> None:
+    """Somebody edited a file between the plan and the import: the answer must not be stored as the old code's."""
+    edition = arms()
+    with driving(home, edition) as driver:
+        job = driver.next()
+        for epoch in range(1, 7):
+            driver.on_result(job, message(measure(job.run, epoch), job) | {"code": "0" * 12})
+        assert not driver.in_flight
+    (failed,) = facts(home, edition, FailedWith)
+    assert failed.reason == (
+        "its code changed after this study was planned; run the study again to train with the new code"
+    )
+    assert failed.final
+    assert not facts(home, edition, Ended)
+    assert not Outcomes(home).of(job.run.key)
+
+
+def test_an_adopted_answer_that_is_gone_is_trained_once_by_todays_code(home: Home, other_code) -> None:
+    edition = arms({"near": {"encoding.gamma": 1.0}}, seeds=1)
+    conduct(home, edition)
+    run, code = edition.arms()[0].runs(1)[0], facts(home, edition, Ended)[0].code
+    other_code()
+    other = arms({"near": {"encoding.gamma": 1.0}}, name="others", seeds=1)
+    with driving(home, other, adopt=True) as driver:
+        driver.journal.write(Adopted(run=run.key, code=code))
+    Outcomes(home).path(run.key, code).unlink()
+    toy = conduct(home, other)
+    assert [one.key for one in toy.order] == [run.key]
+    (started,), (ended,) = facts(home, other, Started), facts(home, other, Ended)
+    assert started.code == ended.code == CodeDigests()(run.recipe).digest != code
+    assert not conduct(home, other).trained
+
+
+def test_arms_that_were_lost_in_a_crash_are_listed(home: Home) -> None:
+    edition, calm = arms(), arms(name="calm")
+    folder = home.study(edition.id)
+    with driving(home, edition) as driver:
+        driver.next()
+    lines = folder.journal.read_text().splitlines(keepends=True)
+    planned = [number for number, line in enumerate(lines) if '"planned"' in line]
+    assert len(planned) == 3
+    folder.journal.write_text("".join(lines[: planned[2]]))
+    conduct(home, edition)
+    conduct(home, calm)
+    listed = [(fact.number, fact.name) for fact in facts(home, edition, Planned)]
+    assert listed == [(0, "none"), (1, "near"), (2, "far")]
+    assert [end.run for end in facts(home, edition, Ended)] == [end.run for end in facts(home, calm, Ended)]
+
+
+def test_weights_that_do_not_reach_the_drivers_disk_are_a_failure(home: Home) -> None:
+    edition = arms()
+    with driving(home, edition) as driver:
+        job = driver.next()
+        for epoch in range(1, 7):
+            driver.on_result(job, message(measure(job.run, epoch), job))
+    (failed,) = facts(home, edition, FailedWith)
+    assert failed.reason.endswith("all nodes must share the folder of --home")
+    assert not Outcomes(home).of(job.run.key)
 
 
 def test_a_study_that_keeps_nothing_keeps_nothing(home: Home) -> None:

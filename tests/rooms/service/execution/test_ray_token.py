@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ray._raylet import AuthenticationTokenLoader
 
-from service.execution.ray_token import keep_own, read_anew
+from service.execution.ray_token import clear_cached_token, protect_local_token
 
 
 def mode(path: Path) -> int:
@@ -15,11 +15,11 @@ def mode(path: Path) -> int:
 def test_the_token_of_a_ray_of_our_own_is_its_owners_alone(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     token = tmp_path / ".ray" / "auth_token"
-    keep_own()
+    protect_local_token()
     text = token.read_text()
     assert (mode(token), len(text)) == (0o600, 64)
     token.chmod(0o644)
-    keep_own()
+    protect_local_token()
     assert (mode(token), token.read_text()) == (0o600, text)
 
 
@@ -29,7 +29,7 @@ def test_a_token_is_read_where_the_environment_says_now(tmp_path, monkeypatch):
     for letter in "ab":
         (tmp_path / letter).write_text(letter * 48)
         monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(tmp_path / letter))
-        read_anew()
+        clear_cached_token()
         seen.append(AuthenticationTokenLoader.instance().get_raw_token(ignore_auth_mode=True))
-    read_anew()
+    clear_cached_token()
     assert seen[0] != seen[1]

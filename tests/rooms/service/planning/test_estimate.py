@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from search_spaces.space import Real, Space
+from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Ablation, Edition, Halving, Search, Study
 from service.planning.estimate import WorkEstimate, clock, estimate_work
 from service.planning.placement import Placement
@@ -121,3 +121,15 @@ def test_changed_files_are_named(home: Home, monkeypatch) -> None:
 )
 def test_durations_read_as_a_clock(seconds: float, text: str) -> None:
     assert clock(seconds) == text
+
+
+def test_a_space_with_fewer_points_than_trials_is_counted(home: Home) -> None:
+    plan = Search(space=Space({"encoding.hidden": Choice(options=(8, 16, 24, 32))}), trials=12)
+    edition = Study(name="few", question="?", base=BASE, plan=plan, seeds=3).at()
+    found = planned(home, edition)
+    lines = list(found.lines(edition.id))
+    assert "the space has no more than 4 points: 12 trials were asked for" in lines
+    assert found.unknown == (4 + 3) * 3
+    conduct(home, edition)
+    after = planned(home, edition)
+    assert (after.to_train, after.done) == (0, (4 + 3) * 3)

@@ -7,12 +7,15 @@ from pathlib import Path
 import pytest
 from optuna.trial import TrialState
 
+from search_spaces.grid import grid
 from search_spaces.space import Choice, Integer, Real, Space, Subset
 from search_spaces.study import Edition, Halving, Search, Study
-from service.planning.sampling import EarlyStopper, _told, propose
+from service.planning.early_stopping import EarlyStopper, rungs
+from service.planning.sampling import _finished_trial, propose
+from service.planning.schedule import Confirm, next_action
 from service.storage.history import History, TrialAnswer
 from service.storage.home import Home
-from service.storage.journal import Planned, StoppedAt, read
+from service.storage.journal import Counts, Ended, Exhausted, Measured, Planned, StoppedAt, read
 from tests.rooms.toy import conduct
 from trainables.encodings import Fourier
 from trainables.recipe import Recipe
@@ -27,10 +30,14 @@ SPACE = Space(
 )
 
 
-def search(trials: int = 14, epochs: int = 7, factor: int = 3, space: Space = SPACE, seeds: int = 1) -> Edition:
+def search(
+    trials: int = 14, epochs: int = 7, factor: int = 3, space: Space = SPACE, seeds: int = 1, sampler: str = "tpe"
+) -> Edition:
     base = BASE.put({"optimizer.epochs": epochs})
     first = ({"encoding.gamma": 2.5, "encoding.hidden": 32, "optimizer.schedule": "cosine"},)
-    plan = Search(space=space, first=first if space is SPACE else (), trials=trials, stop=Halving(factor))
+    plan = Search(
+        space=space, first=first if space is SPACE else (), trials=trials, stop=Halving(factor), sampler=sampler
+    )
     return Study(name="reach", question="?", base=base, plan=plan, seeds=seeds).at()
 
 
@@ -94,32 +101,34 @@ def test_a_journal_cut_between_measured_and_stopped_replays_to_equal_decisions(
         assert points(home, search()) == points(undisturbed, search())
 
 
-def rungs(first: int, factor: int, epochs: int) -> list[int]:
-    found = []
-    while first < epochs:
-        found.append(first)
-        first *= factor
-    return found
-
-
-@pytest.mark.parametrize(("epochs", "factor"), [(9, 3), (10, 2), (7, 4), (30, 2), (1, 3), (2, 3)])
+@pytest.mark.parametrize(("epochs", "factor"), [(9, 3), (10, 2), (7, 4), (30, 2), (1, 3), (2, 3), (4, 3)])
 def test_halving_keeps_the_best_share_at_each_rung(epochs: int, factor: int) -> None:
-    """Against a loop of our own: rungs from a third of the epochs on, at each the best 1/factor of those heard."""
+    """Against a loop of our own: rungs at thirds of the epochs, at each the best 1/factor of those that came so far."""
     stopper, heard = EarlyStopper(search(epochs=epochs, factor=factor)), {}
     first = -(-epochs // 3)
+    stopped_at = set()
     values = [((7 * number + 3) % 17) / 17 for number in range(17)]
     for number, level in enumerate(values):
         for epoch in range(1, epochs + 1):
-            cutoff = stopper.report(number, epoch, level + epoch / 100)
-            if epoch not in rungs(first, factor, epochs + 1):
+            value = level + (epoch * (number % 3)) / 100
+            cutoff = stopper.report(number, epoch, value)
+            if epoch not in (first, 2 * first) or epoch == epochs:
                 assert cutoff is None
                 continue
             rung = heard.setdefault(epoch, [])
-            rung.append(level + epoch / 100)
+            rung.append(value)
             least = sorted(rung, reverse=True)[max(len(rung) // factor, 1) - 1]
-            assert cutoff == (least if level + epoch / 100 < least else None)
+            assert cutoff == (least if value < least else None)
             if cutoff is not None:
+                stopped_at.add(epoch)
                 break
+    assert stopped_at == {rung for rung in (first, 2 * first) if rung < epochs}
+
+
+def test_halving_halves_twice_where_there_are_epochs_for_it() -> None:
+    assert [list(rungs(epochs)) for epochs in (1, 2, 3, 4, 9, 10, 30)] == [
+        [], [1], [1, 2], [2], [3, 6], [4, 8], [10, 20],
+    ]  # fmt: skip
 
 
 def test_the_first_rung_stands_at_a_third_of_the_epochs() -> None:
@@ -129,7 +138,14 @@ def test_the_first_rung_stands_at_a_third_of_the_epochs() -> None:
     assert stopper.report(1, 4, 0.1) == 0.9
 
 
-def test_a_measurement_is_heard_once() -> None:
+def test_a_trial_that_passed_the_first_rung_is_stopped_at_the_second() -> None:
+    stopper = EarlyStopper(search(epochs=9))
+    assert [stopper.report(0, epoch, 0.8) for epoch in range(1, 10)] == [None] * 9
+    assert [stopper.report(1, epoch, 0.85) for epoch in range(1, 6)] == [None] * 5
+    assert stopper.report(1, 6, 0.7) == 0.8
+
+
+def test_a_measurement_counts_once() -> None:
     stopper = EarlyStopper(search(epochs=3))
     stopper.report(0, 1, 0.5)
     assert stopper.report(1, 1, 0.4) == 0.5
@@ -146,10 +162,10 @@ def test_a_measurement_is_heard_once() -> None:
         (TrialAnswer("open", {}, 2, 1), TrialState.RUNNING, None, {}),
     ],
 )
-def test_the_sampler_is_told_how_a_trial_ended(answer, state, value, reports) -> None:
+def test_the_sampler_is_finished_trial_how_a_trial_ended(answer, state, value, reports) -> None:
     edition = search()
     values = {"encoding.gamma": 3.0, "encoding.hidden": 16, "optimizer.schedule": "constant"}
-    told = _told(edition, edition.trial(3, values), answer)
+    told = _finished_trial(edition, edition.trial(3, values), answer)
     assert (told.state, told.intermediate_values) == (state, reports)
     assert told.values == (None if value is None else [pytest.approx(value)])
     assert told.params == {
@@ -185,3 +201,81 @@ def test_tpe_climbs(tmp_path: Path) -> None:
     conduct(home, edition)
     gammas = [point["encoding.gamma"] for point in points(home, edition)]
     assert sum(0.7 < gamma < 6.5 for gamma in gammas[10:]) / 30 > 0.5
+
+
+GRID = Space(
+    {
+        "encoding.gamma": Real(low=0.1, high=40, log=True, points=3),
+        "encoding.hidden": Integer(low=8, high=24, step=8),
+        "optimizer.schedule": Choice(options=("cosine", "constant")),
+    }
+)
+SAMPLED = {"random": search(12, space=SPACE, sampler="random"), "grid": search(12, space=GRID, sampler="grid")}
+
+
+@pytest.mark.parametrize("sampler", SAMPLED)
+@pytest.mark.parametrize("cut", [3, 17, 41])
+def test_every_sampler_resumes_exactly(tmp_path: Path, sampler: str, cut: int) -> None:
+    edition = SAMPLED[sampler]
+    calm, hurt = Home(tmp_path / "calm"), Home(tmp_path / "hurt")
+    conduct(calm, edition)
+    assert conduct(hurt, edition, 1, cut=cut) is None
+    conduct(hurt, edition, 2)
+    assert points(hurt, edition) == points(calm, edition)
+    assert stops(hurt, edition) == stops(calm, edition)
+    assert len({json.dumps(point) for point in points(calm, edition)}) == 12
+
+
+def test_a_random_search_learns_nothing_and_a_grid_tries_every_point(tmp_path: Path) -> None:
+    home, other = Home(tmp_path / "random"), Home(tmp_path / "grid")
+    random_, laid = SAMPLED["random"], search(40, space=GRID, sampler="grid")
+    conduct(home, random_)
+    blind = History(random_, lambda _: "code")
+    assert points(home, random_)[5] == propose(blind, 5), "what was measured changes nothing"
+    conduct(other, laid)
+    found = points(other, laid)
+    assert len(found) == len({json.dumps(point) for point in found}) == 3 * 3 * 2
+    assert sorted({point["encoding.gamma"] for point in found}) == [0.1, pytest.approx(2.0), 40]
+    assert [point for point in found] != list(grid(GRID, laid.study.base)), "in an order of its own"
+    (end,) = [fact for fact in read(other.study(laid.id).journal)[0] if isinstance(fact, Exhausted)]
+    assert end.trials == 18
+
+
+SMALL_SPACE = Space({"encoding.hidden": Choice(options=(8, 16, 24, 32))})
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "random"])
+def test_a_small_space_is_tried_once_and_ends(tmp_path: Path, sampler: str) -> None:
+    home, edition = Home(tmp_path), search(12, space=SMALL_SPACE, sampler=sampler)
+    conduct(home, edition)
+    found = points(home, edition)
+    assert sorted(point["encoding.hidden"] for point in found) == [8, 16, 24, 32]
+    history = History.open(home, edition)
+    assert (history.exhausted, history.trial_count, history.trials_asked) == (4, 4, 12)
+    assert len(set(history.confirms)) == 3
+    again = conduct(home, edition)
+    assert not again.trained
+    assert len([fact for fact in read(home.study(edition.id).journal)[0] if isinstance(fact, Exhausted)]) == 1
+
+
+def test_points_that_build_one_recipe_are_one_point(tmp_path: Path) -> None:
+    """Without a choice of PEG's places two of four points are `none`."""
+    space = Space(
+        {"encoding.kind": Choice(options=("none", "peg"))},
+        {"encoding.kind": {"peg": {"encoding.places": Subset(of=(-1,))}}},
+    )
+    home, edition = Home(tmp_path), search(6, space=space)
+    conduct(home, edition)
+    assert len(points(home, edition)) == 2
+
+
+def test_a_journal_with_doubles_confirms_distinct_points() -> None:
+    edition = search(4, space=SMALL_SPACE)
+    history = History(edition, lambda _: "code")
+    history.add(Counts(seeds=1, trials=4))
+    for number, (hidden, value) in enumerate([(8, 0.7), (16, 0.9), (16, 0.9), (24, 0.6)]):
+        history.add(Planned(role="trial", number=number, name="", values={"encoding.hidden": hidden}))
+        run = history.first_run(history.of("trial")[-1])
+        history.add(Measured(run=run.key, code="code", epoch=7, values={"val/accuracy": value}))
+        history.add(Ended(run=run.key, code="code", outcome="completed", epoch=7))
+    assert next_action(history, set()) == Confirm((1, 0, 3))

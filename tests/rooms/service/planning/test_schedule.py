@@ -184,7 +184,7 @@ def test_a_search_in_which_all_diverged_ends() -> None:
 
 def planned(some: dict | None = None) -> Situation:
     now = Situation(arms(some))
-    assert now.next() == PlanArms()
+    assert now.next() == PlanArms(tuple(some or ARMS))
     for arm in now.edition.arms():
         now.add(Planned(role="trial", number=arm.number, name=arm.name, values=arm.values))
     return now

@@ -17,6 +17,7 @@ from trainables.launch.errors import WorkError
 from trainables.launch.job import Job
 from trainables.launch.worker import Group, message, without_launcher, work
 from trainables.recipe import AdamW, Recipe, Run
+from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.outcome import Diverged, Measurement
 from trainables.training.runtime import settings
 
@@ -33,11 +34,11 @@ RUN = Run(
 
 def job(folder: Path, **layout) -> Job:
     folder.mkdir()
-    return Job(run=RUN, code="c", label="0", attempt=1, folder=str(folder), **layout)
+    return Job(run=RUN, code=CodeDigests()(RUN.recipe), label="0", attempt=1, folder=str(folder), **layout)
 
 
 def losses(messages: list[dict]) -> list[float]:
-    return [json.loads(one["said"])["values"]["train/loss"] for one in messages]
+    return [json.loads(one["result"])["values"]["train/loss"] for one in messages]
 
 
 def alone(folder: Path) -> list[dict]:
@@ -53,7 +54,7 @@ def test_every_epoch_is_said_in_plain_values_and_the_last_with_its_environment(t
     assert [bool(json.loads(one["environment"])) for one in said] == [False, False, True]
     environment = json.loads(said[-1]["environment"])
     assert (environment["threads"], environment["workers"], environment["device"]) == (1, 0, "cpu")
-    last = Measurement.read(json.loads(said[-1]["said"]))
+    last = Measurement.read(json.loads(said[-1]["result"]))
     assert {"train/loss", "val/accuracy", "test/accuracy"} <= set(last.values)
 
 
@@ -113,7 +114,7 @@ def test_a_divergence_ends_a_run_and_says_where():
 
 
 def job_plain() -> dict:
-    return Job(run=RUN, code="c", label="0", attempt=1, folder="/nowhere").plain()
+    return Job(run=RUN, code=CodeDigests()(RUN.recipe), label="0", attempt=1, folder="/nowhere").plain()
 
 
 def test_a_run_that_is_ended_by_its_report_leaves_a_checkpoint(tmp_path):
@@ -138,7 +139,7 @@ def ray_here():
 
     from service.execution import ray_token as token
 
-    token.read_anew()  # tests with a cluster of their own have left theirs
+    token.clear_cached_token()  # tests with a cluster of their own have left theirs
     ray.init(address="local", num_cpus=2, include_dashboard=True, log_to_driver=False, logging_level="ERROR")
     yield ray
     ray.shutdown()

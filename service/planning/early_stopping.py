@@ -1,0 +1,46 @@
+"""Which first seeds of a search are stopped early: successive halving. Pure."""
+
+from __future__ import annotations
+
+import math
+
+from search_spaces.study import Edition, Search
+
+FIRST_RUNG = 3
+"""The first rung stands at a third of the epochs: before, good and bad trials are both at chance."""
+
+
+def rungs(epochs: int) -> range:
+    """The epochs after which trials are compared: a third and two thirds of all, rounded up, but not the last."""
+    first = math.ceil(epochs / FIRST_RUNG)
+    return range(first, epochs, first)
+
+
+class EarlyStopper:
+    """Successive halving. At each rung the best 1/factor of the trials that reached it go on.
+
+    It keeps nothing but the values that were reported, so the measurements of a journal, reported in their order,
+    give the same decisions again.
+    Source: Li et al. 2018 (ASHA). Differs: the rungs stand at thirds of the epochs, whatever the factor; a trial that
+    was stopped does not go on later.
+    """
+
+    def __init__(self, edition: Edition) -> None:
+        plan = edition.study.plan
+        assert isinstance(plan, Search)
+        assert plan.stop is not None
+        self.factor = plan.stop.factor
+        self._values: dict[int, dict[int, float]] = {rung: {} for rung in rungs(edition.study.base.optimizer.epochs)}
+
+    def report(self, number: int, epoch: int, value: float) -> float | None:
+        """Adds a measurement of a trial's first seed; the cut-off where the trial is to be stopped, else None.
+
+        The first report of an epoch counts: a resumed run measures some epochs again.
+        """
+        reached = self._values.get(epoch)
+        if reached is None or number in reached:
+            return None
+        reached[number] = value
+        best_first = sorted(reached.values(), reverse=True)
+        cutoff = best_first[max(len(best_first) // self.factor, 1) - 1]
+        return cutoff if value < cutoff else None

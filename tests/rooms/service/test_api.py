@@ -1,0 +1,69 @@
+"""The verbs of Python: what they take, what they refuse, and that nothing is written where they refuse."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import service
+from search_spaces.study import Ablation, Study
+from service import api
+from service.planning.run_options import RunOptions
+from service.storage import commit
+from service.storage.home import Home
+from tests.rooms.toy import conduct
+from trainables.recipe import FromFile, Recipe
+from trainables.spec import LocusError, SpecError
+
+STUDY = Study(name="arms", question="?", base=Recipe(), plan=Ablation({"near": {}}, "near"), seeds=1)
+
+
+def test_an_address_of_none_is_this_machine() -> None:
+    assert RunOptions(address=None).address == "local"
+
+
+def test_counts_beside_an_edition_are_refused_and_not_dropped() -> None:
+    edition = STUDY.at()
+    assert api.resolve(edition, budget=None, seeds=None) == edition
+    with pytest.raises(SpecError, match=r"seeds must be given to Study\.at, got them beside an Edition"):
+        api.resolve(edition, seeds=9)
+
+
+def test_a_missing_file_of_weights_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    """Also before the MLflow run is made."""
+    missing = tmp_path / "gone.pt"
+    study = Study(**{**dict(STUDY), "base": Recipe(init=FromFile(str(missing), "0" * 64))})
+    with pytest.raises(
+        LocusError, match=rf"^{missing} must be a file of weights, got no such file; nothing was trained$"
+    ):
+        service.run(study, home=str(tmp_path / "home"))
+    assert not (tmp_path / "home").exists()
+
+
+def test_verify_and_result_read_the_address_of_mlflow_as_run_does(tmp_path: Path, monkeypatch) -> None:
+    conduct(Home(tmp_path), STUDY.at())
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "nowhere")
+    with pytest.raises(LocusError, match="MLFLOW_TRACKING_URI must begin with one of"):
+        service.verify("arms", home=str(tmp_path))
+    assert service.result("arms", home=str(tmp_path)).mlflow_url == "nowhere"
+
+
+def test_an_installed_copy_has_no_commit(tmp_path: Path, monkeypatch) -> None:
+    """Inside the checkout of another project it must not give that project's commit."""
+    if not (Path(commit.__file__).parents[2] / ".git").exists():
+        pytest.skip("not a checkout")
+    assert commit.commit()
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "a"], check=True)
+    inside = tmp_path / "lib" / "site-packages" / "service" / "storage" / "commit.py"
+    monkeypatch.setattr(commit, "__file__", str(inside))
+    inside.parent.mkdir(parents=True)
+    assert commit.commit() == ""
+
+
+def test_every_public_name_is_there_and_no_other() -> None:
+    assert "run" in service.__all__
+    assert all(getattr(service, name) is not None for name in service.__all__)
+    with pytest.raises(AttributeError):
+        service.rum
