@@ -91,14 +91,18 @@ def _train(driver: Driver, mirror: Mirror, progress: Progress, ctrl_c: CtrlC, ad
 
 
 def _close(driver: Driver, mirror: Mirror, progress: Progress, ended: Status) -> None:
-    """Leaves the last view standing, and closes the shop window whatever happens."""
+    """Leaves the last view standing, and closes the connection to MLflow whatever happens."""
+    from service.tracking.rows import Conclusion
+
     progress.end()
     report: Path | None = None
+    found = Conclusion()
     try:
         result = Result(driver.home, driver.edition, driver.history, driver.outcomes)
         report = result.report().parent if result.rows else None
+        found = Conclusion(result.headline, tuple(map(str, result.claims)))
     finally:
-        warning = mirror.close(ended, report)
+        warning = mirror.close(ended, report, found)
         if warning:
             progress.note(warning)
 

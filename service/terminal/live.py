@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from search_spaces.study import Edition, Search, Trial
-from service.analysis.trial_rows import TrialRow, rows
+from service.analysis.trial_summary import TrialSummary, summarize
 from service.planning.estimate import clock, unproposed
 from service.storage.history import History
 from service.storage.journal import Confirms, Ended, Fact, FailedWith, Measured, Planned, Started, StoppedAt
@@ -106,7 +106,7 @@ class Progress:
 
     def _view(self) -> RenderableType:
         assert self.history is not None
-        found = rows(self.history)
+        found = summarize(self.history)
         title = Text(f"{self.edition.id}  {self.edition.study.question}", style="bold")
         return Group(title, table(found, self.edition), self._bar())
 
@@ -131,28 +131,42 @@ class Progress:
         return grid
 
 
-def table(found: list[TrialRow], edition: Edition) -> Table:
-    """The trials as a table for a terminal."""
+def table(found: list[TrialSummary], edition: Edition, *, every: bool = False) -> RenderableType:
+    """The trials as a table for a terminal, with a line that explains its signs. `every`: no row is left out."""
     view = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2))
     for name, justify in (("#", "right"), ("trial", "left"), ("seeds", "right"), ("epoch", "right")):
         view.add_column(name, justify=justify)  # type: ignore[arg-type]
     view.add_column(edition.study.score.metric, justify="left")
     view.add_column("state", overflow="fold")
-    for row in shown(found):
-        style = STYLES.get(row.state.split()[0].rstrip(":"), "")
+    rows = found if every else shown(found)
+    for row in rows:
+        style = "bold green" if row.best else STYLES.get(row.state.split()[0].rstrip(":"), "")
+        state = Text(f"{row.state}  {row.mark}".rstrip(), style=style)
         cells = (row.label, row.name, f"{row.done}/{row.asked}", f"{row.epoch}/{row.epochs}", row.score)
-        view.add_row(
-            *cells, Text(row.state + ("  best" if row.best else ""), style="bold green" if row.best else style)
-        )
-    return view
+        view.add_row(*map(Text, cells), state)
+    return Group(view, *(Text(line, style="dim") for line in legend(rows, len(found))))
 
 
-def shown(found: list[TrialRow]) -> list[TrialRow]:
-    """The rows worth a place: all, or the best, the unfinished and the newest."""
+def legend(rows: list[TrialSummary], count: int) -> list[str]:
+    """What the signs of a table mean, as far as they occur, and how many of its rows are not shown."""
+    said = []
+    if any("+-" in row.score for row in rows):
+        said.append("+-: standard deviation over seeds")
+    if confirmed := next((row for row in rows if row.label.startswith("c")), None):
+        said.append(f"{confirmed.label}: point {confirmed.label[1:]} again, on fresh seeds")
+    if parent := next((row for row in rows if row.label.startswith("p")), None):
+        said.append(f"{parent.label}: a run that others start from")
+    if len(rows) < count:
+        said.append(f"{count - len(rows)} more (locus status NAME shows all)")
+    return ["; ".join(said)] if said else []
+
+
+def shown(found: list[TrialSummary]) -> list[TrialSummary]:
+    """The rows worth a place: all, or the best, the failed, the unfinished and the newest."""
     if len(found) <= ROWS:
         return found
     ranked = sorted((row for row in found if row.mean is not None), key=lambda row: -(row.mean or 0))[:5]
-    open_rows = [row for row in found if row.state in ("running", "waiting") or row.best]
-    newest = found[-(ROWS - 8) :]
-    keep = {id(row) for row in [*ranked, *open_rows, *newest]}
-    return [row for row in found if id(row) in keep][-ROWS:]
+    pressing = [row for row in found if row.best or row.state.startswith(("running", "waiting", "failed"))]
+    order = [*(row for row in pressing if row.best), *pressing, *ranked, *reversed(found)]
+    keep = set(list(dict.fromkeys(id(row) for row in order))[:ROWS])
+    return [row for row in found if id(row) in keep]

@@ -25,7 +25,7 @@ from trainables.recipe import Recipe
 from trainables.spec import digest
 
 PARENT = "mlflow.parentRunId"
-PASSING = {"locus.reason", "locus.reused", "locus.best"}
+PASSING = {"locus.reason", "locus.reused", "locus.best", "locus.headline", "locus.claims"}
 """Tags that a row may lose again."""
 MOST_METRICS = 900
 """Metrics a call; MLflow takes 1,000 entities."""
@@ -144,9 +144,7 @@ class Store:
         if params:
             self._introduce(row, shown)
         tags = {name: value for name, value in self._tags(row).items() if shown.tags.get(name) != value}
-        points = [point for point in row.points if point.step > shown.step]
-        if row.only_changes:
-            points = [point for point in points if not point.values.items() <= shown.latest.items()]
+        points = _changes(row, shown) if row.only_changes else [one for one in row.points if one.step > shown.step]
         if params or tags or points:
             self._log(shown, points, params, tags)
         for name in PASSING & shown.tags.keys() - row.tags.keys():
@@ -208,6 +206,17 @@ def look_up(home: Home, edition: Edition, tracking: str | None = None) -> Store 
         return None
     store = Store(tracking or home.tracking, edition.id, edition.study.family)
     return store if store.find() and STUDY in store.shown else None
+
+
+def _changes(row: Row, shown: Shown) -> list[Point]:
+    """A row's points with only the values that differ from the last ones sent."""
+    news = [
+        Point(
+            one.step, one.time, {name: value for name, value in one.values.items() if shown.latest.get(name) != value}
+        )
+        for one in row.points
+    ]
+    return [one for one in news if one.values]
 
 
 def _chunks(points: Iterable[Point]) -> Iterator[list[Point]]:

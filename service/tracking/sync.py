@@ -22,7 +22,7 @@ from search_spaces.study import Edition, Trial
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import Adopted, Confirms, Counts, Fact, Planned
-from service.tracking.rows import STUDY, Status, begun, run_row, study_row, trial_row
+from service.tracking.rows import NO_CONCLUSION, STUDY, Conclusion, Status, begun, run_row, study_row, trial_row
 from service.tracking.store import Store, make_database
 from service.tracking.views import Links, links, views
 from trainables.recipe import Recipe, Run
@@ -47,6 +47,7 @@ class MirrorError(LocusError):
 class _Close:
     ended: Status
     report: Path | None
+    conclusion: Conclusion
 
 
 def served(tracking: str | None) -> bool:
@@ -105,9 +106,9 @@ class Mirror:
         """Hands over a fact; returns at once."""
         self._queue.put(fact)
 
-    def close(self, ended: Status, report: Path | None = None) -> str | None:
+    def close(self, ended: Status, report: Path | None = None, conclusion: Conclusion = NO_CONCLUSION) -> str | None:
         """Shows what is left, ends what is open, keeps the report. Returns a warning where MLflow lacks something."""
-        self._queue.put(_Close(ended, report))
+        self._queue.put(_Close(ended, report, conclusion))
         self._thread.join(CLOSE_S)
         if self._thread.is_alive():
             return f"MLflow did not take everything within {CLOSE_S} s; run the study again to send the rest"
@@ -171,7 +172,7 @@ class Mirror:
         if self._trouble is not None and served(self.tracking):
             check(self.home, self.tracking)  # else MLflow would try for minutes
         store = self._store or self._open_store()
-        window.show(store, close.ended if close else "RUNNING")
+        window.show(store, close.ended if close else "RUNNING", close.conclusion if close else NO_CONCLUSION)
         self._made.set()
         if close and close.report and close.report.is_dir():
             store.log_folder(STUDY, close.report, "report")
@@ -196,7 +197,6 @@ class _Window:
 
     def __init__(self, history: History) -> None:
         self.history = history
-        self.told = 0
         self._news: set[str] = set()
         self._grown = True
         self._runs: list[tuple[Trial, dict[int, Run]]] = []
@@ -204,14 +204,13 @@ class _Window:
     def hear(self, fact: Fact) -> None:
         """Folds one fact."""
         self.history.hear(fact)
-        self.told += 1
         match fact:
             case Planned() | Counts() | Confirms() | Adopted():
                 self._grown = True
             case _:
                 self._news.add(fact.run)
 
-    def show(self, store: Store, ended: Status) -> None:
+    def show(self, store: Store, ended: Status, conclusion: Conclusion) -> None:
         """Puts the rows with news (at the end, all), parents first; the study's own end comes last.
 
         News are kept where this fails.
@@ -220,7 +219,7 @@ class _Window:
             self._runs = [(trial, self.history.runs(trial)) for trial in self.history.trials]
             self._grown = False
         every_run = [run for _, runs in self._runs for run in runs.values()]
-        store.put(study_row(self.history, every_run, self.told, "RUNNING"))
+        store.put(study_row(self.history, every_run, "RUNNING"))
         for trial, runs in self._runs:
             here = begun(self.history, runs)
             news = [run for run in here.values() if ended != "RUNNING" or run.key in self._news]
@@ -232,7 +231,7 @@ class _Window:
                     store.put(run_row(self.history, trial, run, ended))
                 store.put(row)
         if ended != "RUNNING":
-            store.put(study_row(self.history, every_run, self.told, ended))
+            store.put(study_row(self.history, every_run, ended, conclusion))
         self._news = set()
 
 
