@@ -88,13 +88,17 @@ def _differences(result: StudyResult, rows: Sequence[TrialResult]) -> dict[str, 
     found = [result.differences.get(row.name) for row in rows]
     if not result.differences:
         return {}
-    columns = {
-        "to baseline": [signed(gap.mean) if gap else "" for gap in found],
-        "its interval (Holm)": [between(gap.interval) if gap else "" for gap in found],
-        "p (Holm)": [p_text(gap.p).removeprefix("= ") if gap else "" for gap in found],
-    }
+    columns = {"to baseline": [signed(gap.mean) if gap else "" for gap in found]}
+    if _tested(result):
+        columns["its interval (Holm)"] = [between(gap.interval) if gap else "" for gap in found]
+        columns["p (Holm)"] = [p_text(gap.p).removeprefix("= ") if gap else "" for gap in found]
     published = [published_difference(result, row) for row in rows]
     return columns | ({"published to baseline": published} if any(published) else {})
+
+
+def _tested(result: StudyResult) -> bool:
+    """Whether any difference has enough pairs for a test."""
+    return any(gap.p is not None for gap in result.differences.values())
 
 
 def published_difference(result: StudyResult, row: TrialResult) -> str:
@@ -114,7 +118,7 @@ def _note(result: StudyResult, rows: Sequence[TrialResult], columns: dict[str, l
         said += [f"With fewer than {FEWEST} seeds the scores themselves stand in place of an interval."]
     if any(row.test.split for row in rows):
         said += ["Split: the seeds lie in two groups far apart, and their mean describes neither."]
-    if result.differences:
+    if _tested(result):
         tests = plural(len(result.differences), "difference")
         said += [
             "Differences are paired by seed; p is two-sided and adjusted for "
