@@ -23,8 +23,8 @@ from trainables.launch.job import Task
 from trainables.spec import LocusError
 
 if TYPE_CHECKING:
-    from service.tracking.rows import Status
-    from service.tracking.sync import Mirror
+    from service.tracking.rows import MlflowStatus
+    from service.tracking.sync import MlflowSync
 
 
 def conduct(edition: Edition, orders: Orders, progress: Progress) -> Result:
@@ -34,7 +34,7 @@ def conduct(edition: Edition, orders: Orders, progress: Progress) -> Result:
     """
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # MLflow reads both when imported
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
-    from service.tracking.sync import Mirror, check
+    from service.tracking.sync import MlflowSync, check
 
     home = Home.find(orders.home)
     tracking = orders.tracking or os.environ.get("MLFLOW_TRACKING_URI")
@@ -49,26 +49,26 @@ def conduct(edition: Edition, orders: Orders, progress: Progress) -> Result:
     with ctrl_c.heard(), Journal(folder.journal, folder.lock) as journal:
         editions.keep(edition, home)
         driver = Driver(edition, home, journal, placement, adopt=orders.adopt, stop=stop)
-        mirror = Mirror(edition, home, lambda recipe: driver.codes(recipe).digest, tracking)
-        driver.listeners += [progress.hear, mirror.tell]
-        mirror.open()
+        sync = MlflowSync(edition, home, lambda recipe: driver.codes(recipe).digest, tracking)
+        driver.listeners += [progress.add, sync.add]
+        sync.open()
         if journal.torn:
             progress.note("the journal's last line was torn by a crash, and dropped")
-        ended: Status = "FAILED"
+        ended: MlflowStatus = "FAILED"
         try:
-            _train(driver, mirror, progress, ctrl_c, orders.address)
+            _train(driver, sync, progress, ctrl_c, orders.address)
             ended = "KILLED" if stop else "FINISHED"
         except KeyboardInterrupt:
             ended = "KILLED"
         finally:
-            _close(driver, mirror, progress, ended)
-        result = Result(home, edition, driver.history, driver.outcomes, mirror.parent_url or tracking or home.tracking)
+            _close(driver, sync, progress, ended)
+        result = Result(home, edition, driver.history, driver.outcomes, sync.parent_url or tracking or home.tracking)
     if stop.asked:
         raise KeyboardInterrupt
     return result
 
 
-def _train(driver: Driver, mirror: Mirror, progress: Progress, ctrl_c: CtrlC, address: str) -> None:
+def _train(driver: Driver, sync: MlflowSync, progress: Progress, ctrl_c: CtrlC, address: str) -> None:
     """Says the plan, and trains what is missing; with nothing missing neither Ray nor torch is started."""
     driver.begin()
     planned = plan(driver.history, driver.outcomes, driver.placement, adopt=driver.adopt)
@@ -76,7 +76,7 @@ def _train(driver: Driver, mirror: Mirror, progress: Progress, ctrl_c: CtrlC, ad
         progress.note(line)
     if planned.absent:
         raise LocusError("nothing was trained: a file of weights is not there")
-    if url := mirror.parent_url:
+    if url := sync.parent_url:
         progress.note(f"MLflow: {url}")
     progress.begin(driver.history)
     first = driver.next()
@@ -90,7 +90,7 @@ def _train(driver: Driver, mirror: Mirror, progress: Progress, ctrl_c: CtrlC, ad
                 cluster.conduct(driver, first, address)
 
 
-def _close(driver: Driver, mirror: Mirror, progress: Progress, ended: Status) -> None:
+def _close(driver: Driver, sync: MlflowSync, progress: Progress, ended: MlflowStatus) -> None:
     """Leaves the last view standing, and closes the connection to MLflow whatever happens."""
     from service.tracking.rows import Conclusion
 
@@ -102,7 +102,7 @@ def _close(driver: Driver, mirror: Mirror, progress: Progress, ended: Status) ->
         report = result.report().parent if result.rows else None
         found = Conclusion(result.headline, tuple(map(str, result.claims)))
     finally:
-        warning = mirror.close(ended, report, found)
+        warning = sync.close(ended, report, found)
         if warning:
             progress.note(warning)
 

@@ -52,7 +52,7 @@ class Progress:
             self.live = Live(self._view(), console=self.console, auto_refresh=False, transient=False)
             self.live.start()
 
-    def hear(self, fact: Fact) -> None:
+    def add(self, fact: Fact) -> None:
         """Shows a fact."""
         if self.history is None or self.quiet:
             return

@@ -21,10 +21,10 @@ from trainables.recipe import Recipe, Run
 from trainables.recipe.cost import weigh
 from trainables.spec import SpecError, digest
 
-Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
-Place = tuple[str, str, int | None]
+MlflowStatus = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
+RunId = tuple[str, str, int | None]
 """How a row is known within its study: level, number label, seed."""
-STUDY: Place = ("study", "", None)
+STUDY: RunId = ("study", "", None)
 COLORS = (
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#882255", "#999933", "#332288", "#666666",
 )  # fmt: skip
@@ -35,19 +35,19 @@ COLORS = (
 class Row:
     """What one MLflow run should look like.
 
-    `fixed`: tags that tell which numbers its points are; points cannot be taken back, so where they differ the MLflow
-    run is replaced. `only_changes`: a point that says nothing new is not sent. Units: times in seconds of the day.
+    `fixed`: tags that identify the numbers of its points; points cannot be deleted, so where they differ the MLflow run
+    is replaced. `only_changes`: a value that equals the last one is not sent. Units: times in seconds since 1970.
     """
 
-    place: Place
+    id: RunId
     name: str
-    status: Status
+    status: MlflowStatus
     params: dict[str, str]
     tags: dict[str, str]
     points: list[Point]
     begun: float
     last: float
-    parent: Place | None = STUDY
+    parent: RunId | None = STUDY
     fixed: tuple[str, ...] = ()
     recipe: Recipe | None = None
     files: dict[str, str] = field(default_factory=dict)
@@ -84,7 +84,9 @@ def begun(history: History, runs: dict[int, Run]) -> dict[int, Run]:
     return {seed: run for seed, run in runs.items() if history.state(run).status != "missing"}
 
 
-def study_row(history: History, runs: Iterable[Run], ended: Status, conclusion: Conclusion = NO_CONCLUSION) -> Row:
+def study_row(
+    history: History, runs: Iterable[Run], ended: MlflowStatus, conclusion: Conclusion = NO_CONCLUSION
+) -> Row:
     """The study itself: how far it is, and the best trial's numbers, against the count of runs that have an answer."""
     edition, last = history.edition, history.last or 0.0
     began = min((state.begun for state in history.states.values() if state.begun), default=last)
@@ -117,7 +119,7 @@ def _best_values(history: History, best: Best) -> dict[str, float]:
     return {f"best/{name}": value for name, value in last.values.items()}
 
 
-def trial_row(history: History, trial: Trial, runs: dict[int, Run], ended: Status = "RUNNING") -> Row:
+def trial_row(history: History, trial: Trial, runs: dict[int, Run], ended: MlflowStatus = "RUNNING") -> Row:
     """A trial with its mean curve, once its asked seeds have ended. `ended`: how the study ended, RUNNING before."""
     states = [history.state(run) for run in begun(history, runs).values()]
     answer = history.answer(trial)
@@ -149,7 +151,7 @@ def trial_row(history: History, trial: Trial, runs: dict[int, Run], ended: Statu
     )
 
 
-def run_row(history: History, trial: Trial, run: Run, ended: Status = "RUNNING") -> Row:
+def run_row(history: History, trial: Trial, run: Run, ended: MlflowStatus = "RUNNING") -> Row:
     """One training, with its curve as it came."""
     state = history.state(run)
     flying = state.status == "running"
@@ -178,7 +180,7 @@ def run_row(history: History, trial: Trial, run: Run, ended: Status = "RUNNING")
     )
 
 
-def rows(history: History, ended: Status) -> Iterator[Row]:
+def rows(history: History, ended: MlflowStatus) -> Iterator[Row]:
     """Every row of a study, parents first."""
     of = [(trial, history.runs(trial)) for trial in history.trials]
     yield study_row(history, (run for _, runs in of for run in runs.values()), ended)
@@ -192,11 +194,11 @@ def _answered_trials(history: History) -> int:
     return sum(history.answer(trial).status in ("completed", "stopped", "diverged") for trial in history.of("trial"))
 
 
-def _halted(ended: Status) -> Status:
+def _halted(ended: MlflowStatus) -> MlflowStatus:
     return "RUNNING" if ended == "RUNNING" else "KILLED"
 
 
-def _unfinished(ended: Status) -> str:
+def _unfinished(ended: MlflowStatus) -> str:
     return "running" if ended == "RUNNING" else "interrupted"
 
 
@@ -224,7 +226,7 @@ def _tags(history: History, level: str, trial: Trial | None = None) -> dict[str,
 
 
 def _params(edition: Edition, trial: Trial) -> dict[str, str]:
-    """What tells this trial from the others; nothing that may grow."""
+    """In what this trial differs from the others; nothing that changes later, for params cannot."""
     recipe = trial.recipe
     found = {
         "trial": title(edition, trial),

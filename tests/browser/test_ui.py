@@ -13,7 +13,7 @@ from service.results import Result
 from service.storage.home import Home
 from service.storage.journal import read
 from service.tracking.server import find_links, serve, server
-from service.tracking.sync import Mirror
+from service.tracking.sync import MlflowSync
 from service.tracking.views import Links
 from tests.browser.chromium import Chromium
 from tests.rooms.by_hand import ablated, searched
@@ -26,10 +26,10 @@ def show(home: Home, id: str, tracking: str | None = None) -> tuple[Edition, Lin
     edition = Edition.read(json.loads(home.study(id).study.read_text()))
     report = Result.open(home, id).report().parent
     codes = CodeDigests()
-    shown = Mirror(edition, home, lambda recipe: codes(recipe).digest, tracking)
+    shown = MlflowSync(edition, home, lambda recipe: codes(recipe).digest, tracking)
     shown.open()
     for fact in read(home.study(id).journal)[0]:
-        shown.tell(fact)
+        shown.add(fact)
     links = shown.links(30) if tracking else None
     assert shown.close("FINISHED", report) is None
     return edition, links

@@ -45,8 +45,8 @@ def named(root: Path, id: str) -> dict[str, list[str]]:
     """The labels of the best trials, as each view names them."""
     result = Result.open(Home(root), id)
     status = one_status(Home(root), id)
-    study = next(row for row in rows(result.history, "RUNNING") if row.place == STUDY)
-    titles = {row.name: row.place[1] for row in rows(result.history, "RUNNING") if row.place[0] == "trial"}
+    study = next(row for row in rows(result.history, "RUNNING") if row.id == STUDY)
+    titles = {row.name: row.id[1] for row in rows(result.history, "RUNNING") if row.id[0] == "trial"}
     tag = study.tags.get("locus.best", "").removeprefix("tie: ")
     return {
         "python": [row.trial.label for row in result.winners],
@@ -106,7 +106,7 @@ def test_with_all_arms_at_chance_nothing_is_best(tmp_path: Path, scores, said) -
     assert (result.best, result.winners) == (None, [])
     assert result.headline.startswith(said)
     assert not any(row.best for row in one_status(Home(tmp_path), result.edition.id).rows)
-    study = next(row for row in rows(result.history, "FINISHED") if row.place == STUDY)
+    study = next(row for row in rows(result.history, "FINISHED") if row.id == STUDY)
     assert "locus.best" not in study.tags
     assert not [name for name in study.points[0].values if name.startswith("best/")]
     page = result.report().read_text()

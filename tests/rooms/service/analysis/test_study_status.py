@@ -115,7 +115,7 @@ def spoken(edition: Edition, home: Home, terminal: bool = False, **toy) -> str:
     out = io.StringIO()
     progress = Progress(edition, Console(file=out, force_terminal=terminal, width=120, highlight=False))
     with driving(home, edition) as driver:
-        driver.listeners.append(progress.hear)
+        driver.listeners.append(progress.add)
         progress.begin(driver.history)
         Toy(driver, random.Random(0), **toy).drive()
         progress.end()

@@ -37,7 +37,7 @@ def test_in_the_live_table(home):
     out = io.StringIO()
     progress = Progress(STUDY.at(), Console(file=out, force_terminal=True, width=120, highlight=False))
     with driving(home, STUDY.at()) as driver:
-        driver.listeners.append(progress.hear)
+        driver.listeners.append(progress.add)
         progress.begin(driver.history)
         Toy(driver, random.Random(0)).drive()
         progress.end()
