@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from search_spaces.study import Ablation
 from search_spaces.words import listed, plural, quoted
-from service.analysis.claims.evidence import seeds_words
+from service.analysis.claims.evidence import spread_words
 from service.analysis.differences import Difference, compare
 from service.analysis.format import between, metric_words, number, p_text, percent
 from service.analysis.power import smallest_difference
@@ -120,7 +120,7 @@ def _not_told_apart(result: StudyResult, best: TrialResult, rows: list[TrialResu
     level = [
         _gap_words(result, others[label], gap) for label, gap in gaps.items() if gap.p is not None and gap.p >= ALPHA
     ]
-    return f" Not told from it: {'; '.join(level)}." if level else ""
+    return f" Cannot be told from it: {'; '.join(level)}." if level else ""
 
 
 def _gap_words(result: StudyResult, row: TrialResult, gap: Difference) -> str:
@@ -138,8 +138,7 @@ def _sound(row: TrialResult) -> bool:
 def _score(scores: Scores) -> str:
     if scores.mean is None:
         return "unknown"
-    interval = f"95 % interval {between(scores.interval)}, " if scores.interval else ""
-    return f"{number(scores.mean)} ({interval}{seeds_words(scores)})"
+    return f"{number(scores.mean)} ({spread_words(scores)})"
 
 
 def _missing(result: StudyResult) -> str:

@@ -181,7 +181,7 @@ def _dot(axes: Axes, place: int, row: TrialResult, best: bool) -> None:
     axes.plot(seeds, [place - 0.24] * len(seeds), linestyle="", marker="|", markersize=4, color=MUTED, alpha=0.8)
     fallen = [row.test.values[seed] for seed in row.test.diverged]
     axes.plot(fallen, [place - 0.24] * len(fallen), linestyle="", marker="x", markersize=4, color=MUTED)
-    if row.test.interval:
+    if row.test.interval and not row.test.split:
         axes.plot(row.test.interval, [place, place], color=color, linewidth=2, solid_capstyle="butt", alpha=0.55)
     face = color if row.test.complete else PAPER
     axes.plot([row.test.mean or 0.0], [place], marker="o", markersize=6, markerfacecolor=face, markeredgecolor=color)
@@ -205,10 +205,11 @@ def _label(result: StudyResult, row: TrialResult) -> str:
 
 def _dots_caption(result: StudyResult) -> str:
     drawn = any(result.comparable(known) for row in result.named.values() for known in result.published(row))
-    diamonds = " Diamonds: published, with their spread." if drawn else ""
     fresh = " on fresh seeds" if isinstance(result.edition.study.plan, Search) else ""
-    return (
-        f"The {metric_words(result.edition.study.score.test)} of each trial{fresh}: mean and 95 % interval (none for "
-        f"fewer than {FEWEST} seeds); ticks are seeds, a cross is a diverged one at chance; a hollow dot lacks seeds."
-        f"{diamonds}"
-    )
+    said = [
+        f"The {metric_words(result.edition.study.score.test)} of each trial{fresh}: mean and 95 % interval "
+        f"(none for fewer than {FEWEST} seeds, or for seeds that split in two);",
+        "ticks are seeds, a cross is a diverged one at chance; a hollow dot lacks seeds.",
+        "Diamonds: published, with their spread." if drawn else "",
+    ]
+    return " ".join(filter(None, said))

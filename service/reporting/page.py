@@ -113,8 +113,6 @@ def _effort(result: StudyResult) -> str:
 def _remarks(result: StudyResult) -> list[str]:
     """What a careful reader must know before believing a number."""
     said = []
-    if result.departure and result.edition.study.claims:
-        said.append(f"Claims are not judged {result.departure.where}: {result.departure.why}.")
     if adopted(result):
         said.append(f"Adopted: {plural(adopted(result), 'run')} of other code.")
     if result.stale:

@@ -66,11 +66,11 @@ def row_name(result: StudyResult, row: TrialResult) -> str:
 
 
 def _interval(scores: Scores) -> str:
-    """The interval of the mean; the values themselves where they are too few, or split in two."""
+    """The interval of the mean; the seeds themselves where they are too few, or split in two."""
     values = ", ".join(fixed(value) for value in sorted(scores.values.values()))
-    if scores.interval is None:
-        return values if scores.n > 1 else ""
-    return f"{between(scores.interval)} (split: {values})" if scores.split else between(scores.interval)
+    if scores.split:
+        return f"split: {values}"
+    return between(scores.interval) if scores.interval else values if scores.n > 1 else ""
 
 
 def _published(result: StudyResult, rows: Sequence[TrialResult]) -> dict[str, list[str]]:
@@ -115,9 +115,9 @@ def _note(result: StudyResult, rows: Sequence[TrialResult], columns: dict[str, l
     said = ["Mean ± standard deviation over seeds, with Student's t-interval. A diverged seed counts at chance."]
     said += ["Intervals are over seeds for one fixed draw of images; another draw would move all scores together."]
     if any(1 < row.test.n < FEWEST for row in rows):
-        said += [f"With fewer than {FEWEST} seeds the scores themselves stand in place of an interval."]
+        said += [f"With fewer than {FEWEST} seeds the scores of the seeds are shown in place of an interval."]
     if any(row.test.split for row in rows):
-        said += ["Split: the seeds lie in two groups far apart, and their mean describes neither."]
+        said += ["Split: the seeds lie in two groups far apart; their mean describes neither, and the seeds are shown."]
     if _tested(result):
         tests = plural(len(result.differences), "difference")
         said += [

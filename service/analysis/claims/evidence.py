@@ -130,8 +130,13 @@ def _gap_words(claim: Better | Equivalent, gap: Estimate, who: Scores, than: Sco
 
 def score_words(name: str, scores: Scores) -> str:
     """A trial's score in a sentence, with its 95 % interval where it has one: nothing is decided by it."""
-    interval = f"95 % interval {between(scores.interval)}, " if scores.interval else ""
-    return f"{_mean_words(name, scores)} ({interval}{seeds_words(scores)})"
+    return f"{_mean_words(name, scores)} ({spread_words(scores)})"
+
+
+def spread_words(scores: Scores) -> str:
+    """The 95 % interval and the seeds; the seeds alone where they are too few for an interval, or split in two."""
+    interval = f"95 % interval {between(scores.interval)}, " if scores.interval and not scores.split else ""
+    return f"{interval}{seeds_words(scores)}"
 
 
 def seeds_words(scores: Scores) -> str:

@@ -117,7 +117,7 @@ def test_with_all_arms_at_chance_nothing_is_best(tmp_path: Path, scores, said) -
 def test_seeds_that_split_are_said_beside_the_mean(tmp_path: Path) -> None:
     result = ablated(tmp_path, {"a": (0.5, 0.5, 0.5), "b": (0.5, 0.5, 0.98)})
     assert "3 seeds split in two: 0.50, 0.50, 0.98" in result.headline
-    assert "(split: 0.5000, 0.5000, 0.9800)" in result.report().read_text()
+    assert "split: 0.5000, 0.5000, 0.9800" in result.report().read_text()
 
 
 def test_two_seeds_show_their_values_and_no_interval(tmp_path: Path) -> None:
