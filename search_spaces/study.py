@@ -224,7 +224,7 @@ class Study(Spec):
         resolved = Study(**{**dict(resolved), "seeds": runs, "plan": plan, "gaps": gaps})
         edition = Edition(budget=chosen, mark="", study=resolved)
         mark = name or (digest(edition.definition, 4) if own else "")
-        return Edition(budget=chosen, mark=f"~{mark}" if mark else "", study=resolved)
+        return Edition(budget=chosen, mark=f"~{mark}" if mark else "", study=resolved, own_paths=tuple(own))
 
     def _with(self, values: dict[str, Any], own: dict[str, Any]) -> Study:
         base = self.base.put(values).put(own)
@@ -250,11 +250,12 @@ class Study(Spec):
 
 
 class Edition(Spec):
-    """A study as it runs, under an id: base resolved, counts settled."""
+    """A study as it runs, under an id: base resolved, counts settled. `own_paths`: those that the user's values set."""
 
     budget: str
     study: Study
     mark: str = ""
+    own_paths: tuple[str, ...] = Field(default=(), strict=False)
 
     @property
     def id(self) -> str:
@@ -271,7 +272,8 @@ class Edition(Spec):
 
     def fresh(self, number: int) -> Edition:
         """The same definition started anew, under the id with `.number`."""
-        return Edition(budget=self.budget, mark=re.sub(r"\.\d+$", "", self.mark) + f".{number}", study=self.study)
+        mark = re.sub(r"\.\d+$", "", self.mark) + f".{number}"
+        return Edition(budget=self.budget, mark=mark, study=self.study, own_paths=self.own_paths)
 
     def trial(self, number: int, values: dict[str, Any], name: str = "") -> Trial:
         """A trial of this study: its values put on the base recipe."""

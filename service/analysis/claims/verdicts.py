@@ -96,7 +96,7 @@ def _decide(evidence: Evidence, supports: Adjusted, refutes: Adjusted, claims: i
 
 
 def _place(claim: Claim, word: Word, chance: float) -> str:
-    """Where the interval lies, as against what the claim says."""
+    """Where the interval lies, compared with what the claim says."""
     if isinstance(claim, AtLeast | Better):
         line = number(claim.value if isinstance(claim, AtLeast) else claim.margin)
         where = {"SUPPORTED": "lies above", "REFUTED": "lies below"}.get(word, "contains")
@@ -114,6 +114,6 @@ def _undecided(claim: Claim, scores: Mapping[str, Scores], why: str) -> Verdict:
 def _not_judged(claim: Claim, scores: Mapping[str, Scores], departure: Departure) -> Verdict:
     known = [(name, scores[name]) for name in names_of(claim) if name in scores and scores[name].values]
     measured = "; ".join(score_words(name, found) for name, found in known)
-    why = f"{departure.why[:1].upper()}{departure.why[1:]}." + (f" Here {measured}." if measured else "")
+    why = departure.sentence + (f" Here {measured}." if measured else "")
     n = min((found.n for _, found in known), default=0) if len(known) == len(names_of(claim)) else 0
     return Verdict(claim, "NOT JUDGED", why, n, where=departure.where)

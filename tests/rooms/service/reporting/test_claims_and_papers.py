@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 from search_spaces.claim import Better
 from search_spaces.library import find, names
 from search_spaces.study import Ablation, Budget, Edition, Published, Study
+from service.analysis.claims.question import departure
 from service.cli import app
 from service.results import Result
 from service.storage.home import Home
@@ -65,6 +66,12 @@ def test_a_budget_with_a_gap_judges_nothing(tmp_path):
 def test_an_edition_with_own_values_judges_nothing(tmp_path):
     result = run(tmp_path, study().at("full", set={"optimizer.lr": 0.002}))
     assert [verdict.label for verdict in result.claims] == ["NOT JUDGED with own values"]
+    assert result.claims[0].why.startswith("optimizer.lr was set to own values. Here “pvt, peg” scores 0.71 (")
+    assert departure(result.edition.fresh(2)).where == "with own values"
+
+
+def test_a_name_alone_leaves_no_question():
+    assert departure(study().at("full", name="tuesday", seeds=5)) is None
 
 
 def test_a_whole_budget_judges(tmp_path):
