@@ -46,8 +46,8 @@ def _at_chance(result: StudyResult, *, finished: bool) -> str:
         end = f"nothing was learnt in {epochs}" if finished else "nothing was learnt so far"
         return f"No {noun} is above chance ({chance}): {end}."
     rows = [row for row in (result.confirmed or result.of("trial")) if row.validation.any_above_chance]
-    said = listed([f"{trial_words(result, row)} has {_metric(result)} {_score(row.validation)}" for row in rows[:3]])
-    return f"No {noun} is above chance ({chance}) over its seeds: {said}."
+    parts = listed([f"{trial_words(result, row)} has {_metric(result)} {_score(row.validation)}" for row in rows[:3]])
+    return f"No {noun} is above chance ({chance}) over its seeds: {parts}."
 
 
 def _metric(result: StudyResult) -> str:
@@ -149,10 +149,10 @@ def _missing(result: StudyResult) -> str:
     plan = result.edition.study.plan
     asked = len(plan.arms) if isinstance(plan, Ablation) else result.history.wanted
     wanted = max(asked - len(result.of("trial")), 0)
-    said = [
+    parts = [
         f"{plural(wanted, 'trial')} not begun" if wanted else "",
         f"{plural(len(opened), 'trial')} under way" if opened else "",
         f"{plural(len(broken), 'trial')} with failed runs" if broken else "",
         f"{plural(result.stale, 'answer')} of other code that do not count" if rows and result.stale and opened else "",
     ]
-    return listed([words for words in said if words])
+    return listed([words for words in parts if words])

@@ -1,4 +1,4 @@
-"""Scores by seed, and what they allow one to say: means, intervals, paired differences.
+"""Scores by seed, and what can be concluded from them: means, intervals, paired differences.
 
 Pure. The seeds of a trial are the sample: an interval says where the mean over all seeds lies, for the images that the
 study holds fixed. A diverged seed is in `values` at chance and is listed in `diverged`; a missing seed is left out.
@@ -208,7 +208,7 @@ def holm(ps: Mapping[str, float]) -> dict[str, Adjusted]:
     """p-values by name, adjusted for having tested all of them.
 
     Source: Holm 1979, A simple sequentially rejective multiple test procedure; an interval at each test's own level:
-    Serlin 1993, Confidence intervals and the scientific method. Differs: given as adjusted p-values, the running
+    Serlin 1993, Confidence intervals and the scientific method. Differs: adjusted p-values are returned, the running
     maximum of (m - rank) p, cut at 1.
     """
     adjusted: dict[str, Adjusted] = {}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class StudyResult:
-    """A study's trials and what they say. Nothing is trained or written."""
+    """A study's trials and what they show. Nothing is trained or written."""
 
     def __init__(
         self, home: Home, edition: Edition, history: History, outcomes: Outcomes, tracking: str | None = None

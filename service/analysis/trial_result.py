@@ -38,7 +38,7 @@ class RunResult:
     def curve(self) -> dict[int, Mapping[str, float]]:
         """The values of each epoch, in order."""
         if self.answered is not None:
-            return {said.epoch: said.values for said in self.answered.outcome.curve}
+            return {one.epoch: one.values for one in self.answered.outcome.curve}
         return {epoch: self.state.curve[epoch].values for epoch in sorted(self.state.curve)}
 
     @property

@@ -134,7 +134,7 @@ def _towards(history: History, trial: Trial, run: Run, flying: set[str]) -> Acti
 
 def _to_confirm(history: History, plan: Search) -> tuple[int, ...]:
     """The best three and the point tried first, without doubles."""
-    numbers = [trial.number for trial in history.best(CONFIRMED)]
+    numbers = [trial.number for trial in history.highest(CONFIRMED)]
     if plan.first and history.answer(history.of("trial")[0]).status != "incomplete":
         numbers.append(0)
     return tuple(dict.fromkeys(numbers))

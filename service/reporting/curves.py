@@ -109,11 +109,13 @@ def _steps(low: float, high: float, count: int) -> list[float]:
 
 def label_ends(axes: Axes, rows: list[tuple[TrialResult, Curve]], chance: float) -> None:
     """Each line's name at its end, moved apart where ends meet."""
-    said = [(row.name, fmean(list(curve.values())[-1]), SERIES[n % len(SERIES)]) for n, (row, curve) in enumerate(rows)]
-    said.append(("chance", chance, MUTED))
+    labels = [
+        (row.name, fmean(list(curve.values())[-1]), SERIES[n % len(SERIES)]) for n, (row, curve) in enumerate(rows)
+    ]
+    labels.append(("chance", chance, MUTED))
     low, high = axes.get_ylim()
-    places = apart([end for _, end, _ in said], (high - low) * 0.055)
-    for (name, _, color), place in zip(said, places, strict=True):
+    places = apart([end for _, end, _ in labels], (high - low) * 0.055)
+    for (name, _, color), place in zip(labels, places, strict=True):
         axes.annotate(name, (1, place), xycoords=("axes fraction", "data"), xytext=(4, 0), va="center",
                       textcoords="offset points", color=color, fontsize=8.5, annotation_clip=False)  # fmt: skip
 

@@ -132,7 +132,7 @@ def _confirmed_mark(axes: Axes, x: Any, row: TrialResult, best: bool) -> None:
 
 
 def _key(fig: Figure, result: StudyResult) -> None:
-    """One line over the panels that says what the marks mean; only marks that occur."""
+    """A legend over the panels, with only the marks that occur."""
     axes = fig.axes[0]
     seen = dict.fromkeys(row.answer.status for row in result.of("trial") if row.validation.values)
     handles = [axes.plot([], [], linestyle="", markersize=5, markeredgewidth=1.2, **MARKS[status],
@@ -206,10 +206,10 @@ def _label(result: StudyResult, row: TrialResult) -> str:
 def _dots_caption(result: StudyResult) -> str:
     drawn = any(result.comparable(known) for row in result.named.values() for known in result.published(row))
     fresh = " on fresh seeds" if isinstance(result.edition.study.plan, Search) else ""
-    said = [
+    parts = [
         f"The {metric_words(result.edition.study.score.test)} of each trial{fresh}: mean and 95 % interval "
         f"(none for fewer than {FEWEST} seeds, or for seeds that split in two);",
         "ticks are seeds, a cross is a diverged one at chance; a hollow dot lacks seeds.",
         "Diamonds: published, with their spread." if drawn else "",
     ]
-    return " ".join(filter(None, said))
+    return " ".join(filter(None, parts))

@@ -33,7 +33,7 @@ SYMBOLS = {"SUPPORTED": "✓", "REFUTED": "✕", "INCONCLUSIVE": "?", "NOT JUDGE
 
 @dataclass(frozen=True)
 class Page:
-    """Everything that a report says, as text and tables."""
+    """Everything that a report shows, as text and tables."""
 
     id: str
     question: str
@@ -57,7 +57,7 @@ class Page:
 
 
 def write(result: StudyResult) -> Path:
-    """Writes the report of a result and gives the path of its page. Cost: 1-3 s, most of it figures."""
+    """Writes the report of a result and returns the path of its page. Cost: 1-3 s, most of it figures."""
     folder = result.home.study(result.edition.id).report
     page = _page(result)
     for drawn in page.figures:
@@ -105,19 +105,19 @@ def _effort(result: StudyResult) -> str:
     runs = [run for row in result.rows for run in row.runs.values()]
     trained = sum(run.epochs > 0 and not run.state.reused for run in runs)
     reused = sum(run.state.reused for run in runs)
-    said = f"{plural(trained, 'run')} trained here, {duration(trained_s(result))} of epochs"
-    said += f"; {plural(reused, 'answer')} reused" if reused else ""
-    return f"{said}; {duration(wall_s(result))} from first to last."
+    text = f"{plural(trained, 'run')} trained here, {duration(trained_s(result))} of epochs"
+    text += f"; {plural(reused, 'answer')} reused" if reused else ""
+    return f"{text}; {duration(wall_s(result))} from first to last."
 
 
 def _remarks(result: StudyResult) -> list[str]:
     """What a careful reader must know before believing a number."""
-    said = []
+    remarks = []
     if adopted(result):
-        said.append(f"Adopted: {plural(adopted(result), 'run')} of other code.")
+        remarks.append(f"Adopted: {plural(adopted(result), 'run')} of other code.")
     if result.stale:
-        said.append(f"Not counted: {plural(result.stale, 'answer')} of other code.")
-    return said
+        remarks.append(f"Not counted: {plural(result.stale, 'answer')} of other code.")
+    return remarks
 
 
 def _render(name: str, page: Page) -> str:

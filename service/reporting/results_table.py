@@ -112,22 +112,22 @@ def published_difference(result: StudyResult, row: TrialResult) -> str:
 
 
 def _note(result: StudyResult, rows: Sequence[TrialResult], columns: dict[str, list[str]]) -> str:
-    said = ["Mean ± standard deviation over seeds, with Student's t-interval. A diverged seed counts at chance."]
-    said += ["Intervals are over seeds for one fixed draw of images; another draw would move all scores together."]
+    parts = ["Mean ± standard deviation over seeds, with Student's t-interval. A diverged seed counts at chance."]
+    parts += ["Intervals are over seeds for one fixed draw of images; another draw would move all scores together."]
     if any(1 < row.test.n < FEWEST for row in rows):
-        said += [f"With fewer than {FEWEST} seeds the scores of the seeds are shown in place of an interval."]
+        parts += [f"With fewer than {FEWEST} seeds the scores of the seeds are shown in place of an interval."]
     if any(row.test.split for row in rows):
-        said += ["Split: the seeds lie in two groups far apart; their mean describes neither, and the seeds are shown."]
+        parts += ["Split: the seeds lie in two groups far apart, and their mean describes neither."]
     if _tested(result):
         tests = plural(len(result.differences), "difference")
-        said += [
+        parts += [
             "Differences are paired by seed; p is two-sided and adjusted for "
             f"{tests} (Holm); each interval is at the level of its test, so it leaves out 0 where p is below 0.05."
         ]
-    said += _power(rows)
+    parts += _power(rows)
     if "published" in columns and any(cell.endswith("*") for cell in columns["published"]):
-        said += [f"*Published on other data or for another question{_why(result)}: do not compare with our scores."]
-    return " ".join(said)
+        parts += [f"*Published on other data or for another question{_why(result)}: do not compare with our scores."]
+    return " ".join(parts)
 
 
 def _why(result: StudyResult) -> str:

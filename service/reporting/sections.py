@@ -76,9 +76,9 @@ def recipe(result: StudyResult) -> tuple[Table, Table]:
     changed = result.edition.study.paths()
     nodes = tuple(path.removesuffix("kind") for path in changed if path.endswith(".kind"))
     shared = configuration(result.edition.study.base)
-    settings = [said for said in shared if said.path not in changed and not said.path.startswith(nodes)]
-    own = [(said.path, said.value, said.default) for said in settings if said.default is not None]
-    every = [(said.path, said.value) for said in settings]
+    settings = [one for one in shared if one.path not in changed and not one.path.startswith(nodes)]
+    own = [(one.path, one.value, one.default) for one in settings if one.default is not None]
+    every = [(one.path, one.value) for one in settings]
     words = frozenset({0, 1, 2})
     return (
         Table(("setting", "here", "default"), [(path, value, usual or "") for path, value, usual in own], words=words),

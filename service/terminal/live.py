@@ -24,7 +24,7 @@ STYLES = {"done": "green", "running": "cyan", "stopped": "yellow", "diverged": "
 
 
 class Progress:
-    """Hears a study's facts and shows them. `say` prints one line where there is no terminal."""
+    """Shows a study while it runs. `add` every fact; `note` prints one line."""
 
     def __init__(self, edition: Edition, console: Console | None = None, quiet: bool = False) -> None:
         self.edition = edition
@@ -39,12 +39,12 @@ class Progress:
         self._searches = isinstance(edition.study.plan, Search)
 
     def note(self, line: str) -> None:
-        """Says one line, above the table where there is one."""
+        """Prints one line, above the table where there is one."""
         if not self.quiet:
             self.console.print(line, markup=False, soft_wrap=True)
 
     def begin(self, history: History) -> None:
-        """Starts to show; facts told before were history."""
+        """Starts to show; facts in the history so far are not counted as progress."""
         self.history = history
         self._fresh = self._count()[0]
         self.begun = time.monotonic()
@@ -149,16 +149,16 @@ def table(found: list[TrialSummary], edition: Edition, *, every: bool = False) -
 
 def legend(rows: list[TrialSummary], count: int) -> list[str]:
     """What the signs of a table mean, as far as they occur, and how many of its rows are not shown."""
-    said = []
+    parts = []
     if any("+-" in row.score for row in rows):
-        said.append("+-: standard deviation over seeds")
+        parts.append("+-: standard deviation over seeds")
     if confirmed := next((row for row in rows if row.label.startswith("c")), None):
-        said.append(f"{confirmed.label}: point {confirmed.label[1:]} again, on fresh seeds")
+        parts.append(f"{confirmed.label}: point {confirmed.label[1:]} again, on fresh seeds")
     if parent := next((row for row in rows if row.label.startswith("p")), None):
-        said.append(f"{parent.label}: a run that others start from")
+        parts.append(f"{parent.label}: a run that others start from")
     if len(rows) < count:
-        said.append(f"{count - len(rows)} more (locus status NAME shows all)")
-    return ["; ".join(said)] if said else []
+        parts.append(f"{count - len(rows)} more (locus status NAME shows all)")
+    return ["; ".join(parts)] if parts else []
 
 
 def shown(found: list[TrialSummary]) -> list[TrialSummary]:

@@ -1,4 +1,4 @@
-"""What the looking verbs print: lists, one study, where things stand, how a command ended."""
+"""What `studies`, `show`, `status`, `plan` and `verify` print, and what a run prints at its end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
 
 WIDE = 200
-"""Columns where no terminal says how many it has."""
+"""Columns where the output is no terminal."""
 COLORS = {"SUPPORTED": "bold green", "REFUTED": "bold red", "INCONCLUSIVE": "bold yellow", "NOT JUDGED": "bold"}
 """Of a verdict's word."""
 
@@ -236,8 +236,8 @@ def ending(result: StudyResult, more: str) -> None:
     _labelled(out, "report", str(result.home.study(edition.id).report / "report.html"))
     _labelled(out, "MLflow", f"locus ui {edition.id}{home}")
     if failed := result.history.failed:
-        said = f"{runs_in_words(failed)}; locus status {edition.id}{home} says why, the same command tries again"
-        _labelled(out, "failed", said, "bold red")
+        todo = f"{runs_in_words(failed)}; locus status {edition.id}{home} says why, the same command tries again"
+        _labelled(out, "failed", todo, "bold red")
     else:
         _labelled(out, "next", f"{more}   (only the new seeds run)")
 

@@ -28,7 +28,7 @@ STUDY: RunId = ("study", "", None)
 COLORS = (
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#882255", "#999933", "#332288", "#666666",
 )  # fmt: skip
-"""A trial's, in its turn; told apart also by the color-blind. Source: Okabe and Ito; Tol. Differs: no yellow."""
+"""Of trials, in turn; color-blind readers can distinguish them. Source: Okabe and Ito; Tol. Differs: no yellow."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def role(edition: Edition, trial: Trial) -> str:
 
 
 def begun(history: History, runs: dict[int, Run]) -> dict[int, Run]:
-    """The runs that were given to a worker, or found among the outcomes."""
+    """The runs that were started, or whose answer was found among the outcomes."""
     return {seed: run for seed, run in runs.items() if history.state(run).status != "missing"}
 
 

@@ -1,8 +1,8 @@
 """The MLflow runs of one study: found once, then brought from what they show to what they should show.
 
-Known by the tags `locus.study`, `locus.level`, `locus.number` and `locus.seed`, so a second call finds the same runs.
-MLflow only appends: params cannot change and points cannot be taken back, so a run whose points are no longer right is
-replaced, and its children get the new parent.
+Runs are found by the tags `locus.study`, `locus.level`, `locus.number` and `locus.seed`, so a second call finds the
+same ones. MLflow only appends: params cannot change and points cannot be deleted, so a run whose points are no longer
+right is replaced, and its children get the new parent.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PARENT = "mlflow.parentRunId"
 PASSING = {"locus.reason", "locus.reused", "locus.best", "locus.headline", "locus.claims"}
 """Tags that a row may lose again."""
 MOST_METRICS = 900
-"""Metrics a call; MLflow takes 1,000 entities."""
+"""Metrics in a call; MLflow accepts 1,000 entities."""
 
 
 @dataclass
@@ -44,7 +44,7 @@ class TrackedRun:
 
     @classmethod
     def of(cls, run: Any) -> TrackedRun:
-        """As MLflow's own entity says it."""
+        """From MLflow's own entity."""
         step = max((metric.step for metric in run.data._metric_objs), default=-1)
         return cls(run.info.run_id, run.info.status, run.data.params, run.data.tags, run.data.metrics, step)
 

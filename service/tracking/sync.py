@@ -184,7 +184,7 @@ class MlflowSync:
             logging.getLogger(name).setLevel(logging.CRITICAL)
         study = self.edition.study
         self.home.root.mkdir(parents=True, exist_ok=True)
-        with FileLock(self.home.root / "mlflow.lock"):  # two drivers may both want to make the database
+        with FileLock(self.home.root / "mlflow.lock"):  # two drivers may both try to create the database
             if self.tracking is None:
                 make_database(self.home)
             store = Store(self.tracking or self.home.tracking, self.edition.id, study.family)

@@ -1,4 +1,4 @@
-"""What the scores say about one claim: an estimate, and the p-values of its two tests. `verdicts` decides."""
+"""What the scores show about one claim: an estimate, and the p-values of its two tests. `verdicts` decides."""
 
 from __future__ import annotations
 
