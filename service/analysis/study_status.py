@@ -37,7 +37,7 @@ class StudyStatus:
 
     def plain(self) -> dict[str, Any]:
         """Plain values, for --json."""
-        return asdict(self)
+        return asdict(self) | {"rows": [asdict(row) | {"best": row.best} for row in self.rows]}
 
 
 def driven(folder: StudyFolder) -> bool:

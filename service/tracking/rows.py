@@ -119,8 +119,16 @@ def _best_values(history: History, best: Best) -> dict[str, float]:
     return {f"best/{name}": value for name, value in last.values.items()}
 
 
-def trial_row(history: History, trial: Trial, runs: dict[int, Run], ended: MlflowStatus = "RUNNING") -> Row:
-    """A trial with its mean curve, once its asked seeds have ended. `ended`: how the study ended, RUNNING before."""
+def places(history: History) -> dict[str, str]:
+    """By a trial's label: its place, the best first, as a tag that MLflow can sort by. Cost: folds every trial."""
+    return {trial.label: f"{place:04d}" for place, trial in enumerate(ranked(history), start=1)}
+
+
+def trial_row(history: History, trial: Trial, runs: dict[int, Run], place: str, ended: MlflowStatus = "RUNNING") -> Row:
+    """A trial with its mean curve, once its asked seeds have ended.
+
+    `place`: of `places`; `ended`: how the study ended, RUNNING before.
+    """
     states = [history.state(run) for run in begun(history, runs).values()]
     answer = history.answer(trial)
     whole = answer.status != "open" or ended == "FINISHED"
@@ -128,7 +136,7 @@ def trial_row(history: History, trial: Trial, runs: dict[int, Run], ended: Mlflo
         "locus.outcome": answer.status if whole else _unfinished(ended),
         "locus.seeds": str(answer.asked),
         "locus.code": history.code(next(iter(runs.values()))),
-        "locus.rank": f"{1 + [one.label for one in ranked(history)].index(trial.label):04d}",
+        "locus.rank": place,
     }
     reason = next(filter(None, map(_reason, states)), "")
     points = mean_curve(history, trial) if whole else []
@@ -184,9 +192,10 @@ def rows(history: History, ended: MlflowStatus) -> Iterator[Row]:
     """Every row of a study, parents first."""
     of = [(trial, history.runs(trial)) for trial in history.trials]
     yield study_row(history, (run for _, runs in of for run in runs.values()), ended)
+    rank = places(history)
     for trial, runs in of:
         if here := begun(history, runs):
-            yield trial_row(history, trial, runs, ended)
+            yield trial_row(history, trial, runs, rank[trial.label], ended)
             yield from (run_row(history, trial, run, ended) for run in here.values())
 
 

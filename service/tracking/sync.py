@@ -22,7 +22,17 @@ from search_spaces.study import Edition, Trial
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import Adopted, Confirms, Counts, Fact, Planned
-from service.tracking.rows import NO_CONCLUSION, STUDY, Conclusion, MlflowStatus, begun, run_row, study_row, trial_row
+from service.tracking.rows import (
+    NO_CONCLUSION,
+    STUDY,
+    Conclusion,
+    MlflowStatus,
+    begun,
+    places,
+    run_row,
+    study_row,
+    trial_row,
+)
 from service.tracking.store import Store, make_database
 from service.tracking.views import Links, links, views
 from trainables.recipe import Recipe, Run
@@ -222,11 +232,12 @@ class SyncState:
             self._grown = False
         every_run = [run for _, runs in self._runs for run in runs.values()]
         store.put(study_row(self.history, every_run, "RUNNING"))
+        rank = places(self.history)
         for trial, runs in self._runs:
             here = begun(self.history, runs)
             news = [run for run in here.values() if ended != "RUNNING" or run.key in self._news]
             if news:
-                row = trial_row(self.history, trial, runs, ended)
+                row = trial_row(self.history, trial, runs, rank[trial.label], ended)
                 if row.id not in store.shown:
                     store.put(row)
                 for run in news:
