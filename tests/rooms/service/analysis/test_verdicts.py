@@ -160,8 +160,8 @@ def test_five_claims_with_nothing_true_are_seldom_supported():
 
 @pytest.mark.parametrize("seeds", [3, 5])
 def test_a_margin_that_holds_at_its_edge_is_seldom_refuted(seeds):
-    """The union of two tests at 5 % refuted 5.6 to 8.4 % with so few seeds."""
-    edge = 0.03
+    """The union of two tests at 5 % refuted 5.6 to 8.4 % with so few seeds; more where the spread is wide."""
+    edge = 0.005
 
     def draw(random):
         return {"a": random.normal(0.8 + edge, 0.03, seeds), "b": random.normal(0.8, 0.03, seeds)}
