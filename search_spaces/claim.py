@@ -1,7 +1,8 @@
-"""A paper's sentence as a check: closed forms, answered SUPPORTED, REFUTED or INCONCLUSIVE with a margin.
+"""A paper's sentence as a check: a closed form, judged SUPPORTED, REFUTED or INCONCLUSIVE.
 
-A claim names trials: an arm, or `best` for the confirmed best of a search. It is judged on the test set, over seeds
-(`service.statistics`), with images of the training's own side or of another one of `Recipe.test_sizes`.
+A claim names trials: an arm, or `best` for the confirmed best of a search. It is judged on the test set, over three
+seeds or more, with images of the training's own side or of another one of `Recipe.test_sizes`. Budgets with a `gap`
+and editions with own values judge nothing (`service/README.md` says how claims are judged).
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from search_spaces.words import quoted
 from trainables.spec import Spec
 
 
-class Judged(Spec):
-    """What every claim may say: at which side of the test images. Units: pixels."""
+class ClaimAtSize(Spec):
+    """A field of every claim: the side of the test images. Units: pixels."""
 
     image_size: int | None = Field(
         default=None, gt=0, kw_only=True, description="one of test_sizes, or null for the training's own"
@@ -26,7 +28,7 @@ class Judged(Spec):
         return f" at {self.image_size} px" if self.image_size else ""
 
 
-class AtLeast(Judged):
+class AtLeast(ClaimAtSize):
     """The mean test score of `who` is at least `value`."""
 
     kind: Literal["at_least"] = Field(default="at_least", init=False)
@@ -35,10 +37,10 @@ class AtLeast(Judged):
     source: str = ""
 
     def __str__(self) -> str:
-        return f"{self.who} reaches at least {self.value:g}{self.where}"
+        return f"{quoted(self.who)} reaches at least {self.value:g}{self.where}"
 
 
-class AtChance(Judged):
+class AtChance(ClaimAtSize):
     """The mean test score of `who` lies within `margin` of chance."""
 
     kind: Literal["at_chance"] = Field(default="at_chance", init=False)
@@ -47,10 +49,10 @@ class AtChance(Judged):
     source: str = ""
 
     def __str__(self) -> str:
-        return f"{self.who} stays at chance, within {self.margin:g}{self.where}"
+        return f"{quoted(self.who)} stays at chance, within {self.margin:g}{self.where}"
 
 
-class Better(Judged):
+class Better(ClaimAtSize):
     """`who` scores higher than `than` by more than `margin`, paired by seed."""
 
     kind: Literal["better"] = Field(default="better", init=False)
@@ -61,10 +63,10 @@ class Better(Judged):
 
     def __str__(self) -> str:
         margin = f" by more than {self.margin:g}" if self.margin else ""
-        return f"{self.who} is better than {self.than}{margin}{self.where}"
+        return f"{quoted(self.who)} is better than {quoted(self.than)}{margin}{self.where}"
 
 
-class Equivalent(Judged):
+class Equivalent(ClaimAtSize):
     """`who` and `than` score alike, within `margin`, paired by seed."""
 
     kind: Literal["equivalent"] = Field(default="equivalent", init=False)
@@ -74,7 +76,7 @@ class Equivalent(Judged):
     source: str = ""
 
     def __str__(self) -> str:
-        return f"{self.who} equals {self.than} within {self.margin:g}{self.where}"
+        return f"{quoted(self.who)} equals {quoted(self.than)} within {self.margin:g}{self.where}"
 
 
 Claim = Annotated[AtLeast | AtChance | Better | Equivalent, Field(discriminator="kind")]

@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 from search_spaces.claim import Claim
 from search_spaces.grid import grid, without_points
 from search_spaces.space import Space, probes
+from search_spaces.words import value_words, without_sources
 from trainables.encodings import Values, carry, is_own
 from trainables.recipe import Recipe, Run
 from trainables.spec import Spec, SpecError, digest, require
@@ -82,12 +83,16 @@ class Ablation(Spec):
 
 
 class Published(Spec):
-    """A number of a paper, shown beside the test score of an arm (or of `best`)."""
+    """A number of a paper, to stand beside the test score of an arm (or of `best`).
+
+    `same_data`: whether the paper's images are of the kind that the study trains on, so that both share an axis.
+    """
 
     who: str
     value: float
     spread: float | None
     source: str
+    same_data: bool = False
 
     def __str__(self) -> str:
         spread = "" if self.spread is None else f" +- {self.spread:g}"
@@ -213,7 +218,7 @@ class Study(Spec):
         """The paths in which this study's trials differ."""
         if isinstance(self.plan, Search):
             return list(dict.fromkeys(path for path, _ in self.plan.space.every()))
-        return list(dict.fromkeys(path for values in self.plan.arms.values() for path in values))
+        return list(dict.fromkeys(path for values in self.plan.arms.values() for path in without_sources(values)))
 
     def at(
         self,
@@ -247,7 +252,7 @@ class Study(Spec):
         resolved = Study(**{**dict(resolved), "seeds": runs, "plan": plan, "gaps": gaps})
         edition = Edition(budget=chosen, mark="", study=resolved)
         mark = name or (digest(edition.definition, 4) if own else "")
-        return Edition(budget=chosen, mark=f"~{mark}" if mark else "", study=resolved)
+        return Edition(budget=chosen, mark=f"~{mark}" if mark else "", study=resolved, own_paths=tuple(own))
 
     def _with(self, values: dict[str, Any], own: dict[str, Any]) -> Study:
         base = self.base.put(values).put(own)
@@ -273,11 +278,12 @@ class Study(Spec):
 
 
 class Edition(Spec):
-    """A study as it runs, under an id: base resolved, counts settled."""
+    """A study as it runs, under an id: base resolved, counts settled. `own_paths`: those that the user's values set."""
 
     budget: str = Field(pattern=rf"^{NAME}$", description="lower-case words joined by '-'")
     study: Study
     mark: str = Field(default="", pattern=r"^(~[\w-]+)?(\.\d+)?$", description="'~WORD', '.NUMBER' or both")
+    own_paths: tuple[str, ...] = Field(default=(), strict=False)
 
     @property
     def id(self) -> str:
@@ -294,7 +300,8 @@ class Edition(Spec):
 
     def fresh(self, number: int) -> Edition:
         """The same definition under the next id, with `.number`."""
-        return Edition(budget=self.budget, mark=re.sub(r"\.\d+$", "", self.mark) + f".{number}", study=self.study)
+        mark = re.sub(r"\.\d+$", "", self.mark) + f".{number}"
+        return Edition(budget=self.budget, mark=mark, study=self.study, own_paths=self.own_paths)
 
     def trial(self, number: int, values: dict[str, Any], name: str = "") -> Trial:
         """A trial of this study: its values put on the base recipe."""
@@ -326,12 +333,8 @@ def _first(*counts: int | None) -> int:
 
 def short(values: dict[str, Any]) -> str:
     """A point in few characters: `gamma=2.31`."""
-    lasts = [path.rpartition(".")[2] for path in values]
-    names = [last if lasts.count(last) == 1 else path for path, last in zip(values, lasts, strict=True)]
-    return " ".join(f"{name}={_text(value)}" for name, value in zip(names, values.values(), strict=True)) or "base"
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.3g}"
-    return "+".join(map(str, value)) or "none" if isinstance(value, list | tuple) else str(value)
+    shown = without_sources(values)
+    lasts = [path.rpartition(".")[2] for path in shown]
+    names = [last if lasts.count(last) == 1 else path for path, last in zip(shown, lasts, strict=True)]
+    words = (value_words(value, digits=3, between="+") for value in shown.values())
+    return " ".join(f"{name}={word}" for name, word in zip(names, words, strict=True)) or "base"

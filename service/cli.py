@@ -141,7 +141,7 @@ def _run(resolved: Any, options: RunOptions, *, fresh: bool = False) -> None:
         again = _again() if options.address == "local" else "the same locus submit"
         _say(f"stopped; what is finished is kept. This goes on: {again}")
         raise typer.Exit(INTERRUPTED) from None
-    views.ending(result, result.answer, f"{_again('--seeds')} --seeds {result.history.seeds + 2}")
+    views.ending(result, f"{_again('--seeds')} --seeds {result.history.seeds + 2}")
     if result.history.failed:
         raise typer.Exit(1)
 

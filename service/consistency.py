@@ -12,8 +12,8 @@ from service.storage.history import History
 from service.storage.home import Home, StudyFolder
 from service.storage.journal import Ended, JournalError, read
 from service.storage.outcomes import Outcomes
-from service.tracking.rows import STUDY, Row, Status, rows
-from service.tracking.store import Shown, Store, look_up
+from service.tracking.rows import STUDY, MlflowStatus, Row, rows
+from service.tracking.store import Store, TrackedRun, look_up
 from service.tracking.sync import check as check_tracking
 from trainables.recipe import Run
 from trainables.spec import LocusError
@@ -36,7 +36,7 @@ def verify(home: Home, edition: Edition, tracking: str | None = None) -> list[Ch
         Check("journal", True, f"{len(facts)} facts{left}"),
         *_outcomes(Outcomes(home), history, [fact for fact in facts if isinstance(fact, Ended)]),
         _work(folder, history),
-        *_mirror(look_up(home, edition, tracking), history, len(facts), alive),
+        *_mirror(look_up(home, edition, tracking), history, alive),
     ]
 
 
@@ -88,7 +88,7 @@ def _place(path: Path) -> str:
     return "/".join(path.parts[-3:])
 
 
-def _mirror(store: Store | None, history: History, told: int, alive: bool) -> Iterator[Check]:
+def _mirror(store: Store | None, history: History, alive: bool) -> Iterator[Check]:
     if store is None:
         yield Check("MLflow", False, "does not know this study; run it again to send it")
         return
@@ -98,7 +98,7 @@ def _mirror(store: Store | None, history: History, told: int, alive: bool) -> It
         return
     running = [_name(shown) for shown in store.shown.values() if shown.status == "RUNNING"]
     yield _checked("MLflow at rest", len(store.shown), "runs, none RUNNING", [f"{name} is RUNNING" for name in running])
-    expected = {row.place: row for row in rows(history, told, _ended(store))}
+    expected = {row.id: row for row in rows(history, _ended(store))}
     yield _places(store, history, set(expected))
     both = [(row, store.shown[place]) for place, row in expected.items() if place in store.shown]
     states = [
@@ -109,7 +109,7 @@ def _mirror(store: Store | None, history: History, told: int, alive: bool) -> It
     yield _checked("MLflow numbers", len(both), "runs show the journal's last numbers", wrong)
 
 
-def _ended(store: Store) -> Status:
+def _ended(store: Store) -> MlflowStatus:
     """How the last driver ended the study; a driver that was killed could not record it."""
     status = store.shown[STUDY].status
     return "KILLED" if status == "RUNNING" else status
@@ -132,11 +132,11 @@ def _words(place: tuple[str, str, int | None]) -> str:
     return f"{level} {number}" + ("" if seed is None else f" seed {seed}")
 
 
-def _name(shown: Shown) -> str:
+def _name(shown: TrackedRun) -> str:
     return shown.tags.get("mlflow.runName", shown.id)
 
 
-def _unequal(row: Row, shown: Shown) -> list[str]:
+def _unequal(row: Row, shown: TrackedRun) -> list[str]:
     """The metrics whose last value is another than the row's."""
     latest: dict[str, float] = {}
     for point in row.points:

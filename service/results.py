@@ -8,14 +8,9 @@ from __future__ import annotations
 
 import html
 from pathlib import PosixPath
-from typing import TYPE_CHECKING
 
-from service.analysis.study_result import Findings
+from service.analysis.study_result import StudyResult
 from service.execution.submission import Submission
-from service.reporting.answer import answer
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 
 class ReportPath(PosixPath):
@@ -26,25 +21,8 @@ class ReportPath(PosixPath):
         return f'<iframe srcdoc="{page}" style="width:100%;height:48rem;border:0"></iframe>'
 
 
-class Result(Findings):
-    """A study's findings, with tables and the report. Writes nothing but the report."""
-
-    @property
-    def answer(self) -> str:
-        """The study's question, answered in a sentence."""
-        return answer(self)
-
-    def table(self) -> DataFrame:
-        """A row a run."""
-        from service.reporting.tables import runs_table
-
-        return runs_table(self)
-
-    def trials(self) -> DataFrame:
-        """A row a trial: n, mean, spread, interval, difference to the baseline."""
-        from service.reporting.tables import trials_table
-
-        return trials_table(self)
+class Result(StudyResult):
+    """A study's result that can write its report, and that a notebook shows."""
 
     def report(self) -> ReportPath:
         """Writes the report (HTML, Markdown, figures, CSV) and returns the path of its page. Cost: 1-3 s."""
@@ -54,13 +32,13 @@ class Result(Findings):
 
     def __repr__(self) -> str:
         verdicts = "\n".join(f"  {verdict}" for verdict in self.claims)
-        return f"{self.edition.id}: {self.edition.study.question}\n{self.answer}\n{verdicts}".rstrip()
+        return f"{self.edition.id}: {self.edition.study.question}\n{self.headline}\n{verdicts}".rstrip()
 
     def _repr_html_(self) -> str:
         said = "".join(f"<li>{html.escape(str(verdict))}</li>" for verdict in self.claims)
         head = f"<b>{html.escape(self.edition.id)}</b> {html.escape(self.edition.study.question)}"
         rows = self.trials().to_html(index=False, float_format="{:.4f}".format, na_rep="")
-        return f"<p>{head}</p><p>{html.escape(self.answer)}</p><ul>{said}</ul>{rows}"
+        return f"<p>{head}</p><p>{html.escape(self.headline)}</p><ul>{said}</ul>{rows}"
 
 
 class SubmittedStudy(Submission):

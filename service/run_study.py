@@ -26,8 +26,8 @@ from trainables.recipe.cost import check_workers
 from trainables.spec import LocusError
 
 if TYPE_CHECKING:
-    from service.tracking.rows import Status
-    from service.tracking.sync import Mirror
+    from service.tracking.rows import MlflowStatus
+    from service.tracking.sync import MlflowSync
 
 
 def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Result:
@@ -37,7 +37,7 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
     """
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # MLflow reads both when imported
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
-    from service.tracking.sync import Mirror, check
+    from service.tracking.sync import MlflowSync, check
 
     home = Home.find(options.home)
     tracking = tracking_uri(options.tracking)
@@ -54,22 +54,22 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
     with signals.installed(), Journal(folder.journal, folder.lock) as journal:
         editions.save_edition(edition, home)
         driver = Driver(edition, home, journal, placement, adopt=options.adopt, stop=stop)
-        mirror = Mirror(edition, home, lambda recipe: driver.codes(recipe).digest, tracking)
-        driver.listeners += [progress.hear, mirror.tell]
-        mirror.open()
+        sync = MlflowSync(edition, home, lambda recipe: driver.codes(recipe).digest, tracking)
+        driver.listeners += [progress.add, sync.add]
+        sync.open()
         if journal.torn:
             progress.note("the journal's last line was torn by a crash, and dropped")
-        ended: Status = "FAILED"
+        ended: MlflowStatus = "FAILED"
         try:
-            _train(driver, mirror, progress, signals, options.address)
+            _train(driver, sync, progress, signals, options.address)
             if driver.history.exhausted is not None and driver.history.exhausted < estimate.points:
                 progress.note(f"the space has no further point: the search has {driver.history.exhausted} trials")
             ended = "KILLED" if stop else "FINISHED"
         except KeyboardInterrupt:
             ended = "KILLED"
         finally:
-            _close(driver, mirror, progress, ended)
-        result = Result(home, edition, driver.history, driver.outcomes, mirror.parent_url or tracking or home.tracking)
+            _close(driver, sync, progress, ended)
+        result = Result(home, edition, driver.history, driver.outcomes, sync.parent_url or tracking or home.tracking)
     if stop.asked:
         raise KeyboardInterrupt
     return result
@@ -97,10 +97,10 @@ def _plan(home: Home, edition: Edition, placement: Placement, options: RunOption
     return estimate
 
 
-def _train(driver: Driver, mirror: Mirror, progress: Progress, signals: StopSignals, address: str) -> None:
+def _train(driver: Driver, sync: MlflowSync, progress: Progress, signals: StopSignals, address: str) -> None:
     """Trains what is missing; with nothing missing neither Ray nor torch is started."""
     driver.begin()
-    if url := mirror.parent_url:
+    if url := sync.parent_url:
         progress.note(f"MLflow: {url}")
     progress.begin(driver.history)
     first = driver.next()
@@ -114,15 +114,19 @@ def _train(driver: Driver, mirror: Mirror, progress: Progress, signals: StopSign
                 cluster.run_on_tune(driver, first, address)
 
 
-def _close(driver: Driver, mirror: Mirror, progress: Progress, ended: Status) -> None:
+def _close(driver: Driver, sync: MlflowSync, progress: Progress, ended: MlflowStatus) -> None:
     """Leaves the last view on the screen, writes the report, and closes the MLflow run in any case."""
+    from service.tracking.rows import Conclusion
+
     progress.end()
     report: Path | None = None
+    found = Conclusion()
     try:
         result = Result(driver.home, driver.edition, driver.history, driver.outcomes)
         report = result.report().parent if result.rows else None
+        found = Conclusion(result.headline, tuple(map(str, result.claims)))
     finally:
-        warning = mirror.close(ended, report)
+        warning = sync.close(ended, report, found)
         if warning:
             progress.note(warning)
 

@@ -26,6 +26,7 @@ BUDGETS = {
     "smoke": Budget(
         values={"data.train_size": 2000, "optimizer.epochs": 9, "optimizer.lr": 0.003, "optimizer.batch_size": 50},
         seeds=2,
+        gap="smoke trains too little, on two seeds: it shows that every arm runs, not what it scores",
     ),
     "cpu": Budget(values={"optimizer.epochs": 20}),
     "paper": Budget(values={"optimizer.epochs": 20}, seeds=10),

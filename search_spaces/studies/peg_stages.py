@@ -39,6 +39,7 @@ study = Study(
         "smoke": Budget(
             values={"data.train_size": 600, "optimizer.epochs": 3, "optimizer.lr": 0.002, "optimizer.batch_size": 30},
             seeds=2,
+            gap="smoke trains too little, on two seeds: it shows that every arm runs, not what it scores",
         ),
         "cpu": Budget(
             values={"data.train_size": 2000, "optimizer.epochs": 10, "optimizer.lr": 0.002, "optimizer.batch_size": 50}
@@ -57,7 +58,7 @@ study = Study(
     gaps=(
         "ImageNet there, red-green images here: only the differences of two arms of one backbone can be compared",
         "PVT v1 is Twins-PCPVT without its PEG, read out at the mean of its patches; timm has no PVT v1",
-        "two stages of two blocks; papers' sizes: trainables/staged_specs.py",
+        "two stages of two blocks; papers' sizes: trainables/backbones/staged.py",
         "Swin keeps its relative biases, PVT v2 the zero padding of its convolutions: `none` knows positions there",
         "COCO and ADE20K are left out",
     ),

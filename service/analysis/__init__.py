@@ -1,1 +1,1 @@
-"""What the numbers allow one to say: statistics, verdicts, results. Computes only."""
+"""What a study's numbers show: statistics, verdicts, results. Computes only."""

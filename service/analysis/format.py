@@ -25,9 +25,19 @@ def signed(value: float | None) -> str:
     return "" if value is None else f"{value:+.4f}".replace("-", MINUS)
 
 
+def spread(mean: float | None, std: float | None) -> str:
+    """A mean with its standard deviation over seeds; nothing for none."""
+    return fixed(mean) + (f" ± {fixed(std)}" if std is not None else "")
+
+
 def between(interval: Interval | None) -> str:
     """An interval in a sentence."""
     return "" if interval is None else f"{fixed(interval[0])} to {fixed(interval[1])}"
+
+
+def percent(level: float) -> str:
+    """A confidence level: `95 %`, `98.3 %`."""
+    return f"{100 * level:.3g} %"
 
 
 def p_text(p: float | None) -> str:
@@ -37,31 +47,7 @@ def p_text(p: float | None) -> str:
     return "< 0.001" if p < 0.001 else f"= {p:.3f}" if p < 0.1 else f"= {p:.2f}"
 
 
-def plural(count: int, noun: str) -> str:
-    """`1 seed`, `3 seeds`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-def listed(words: list[str]) -> str:
-    """`a, b and c`."""
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
-
-
-def duration(seconds: float) -> str:
-    """`3 h 05 min`, `4 min 10 s`, `12 s`."""
-    whole = round(seconds)
-    if whole >= 3600:
-        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-    return (
-        f"{whole // 60} min {whole % 60:02d} s"
-        if whole >= 60
-        else f"{seconds:.0f} s"
-        if seconds >= 10
-        else f"{seconds:.1f} s"
-    )
-
-
-def measure_name(metric: str) -> str:
+def metric_words(metric: str) -> str:
     """`test/accuracy` is `test accuracy`."""
-    split, _, measure = metric.partition("/")
-    return f"{'validation' if split == 'val' else split} {'R²' if measure == 'r2' else measure}"
+    split, _, name = metric.partition("/")
+    return f"{'validation' if split == 'val' else split} {'R²' if name == 'r2' else name}"

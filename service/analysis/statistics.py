@@ -1,7 +1,8 @@
-"""Scores by seed, and what they allow one to say: means, intervals, paired differences.
+"""Scores by seed, and what can be concluded from them: means, intervals, paired differences.
 
 Pure. The seeds of a trial are the sample: an interval says where the mean over all seeds lies, for the images that the
-study holds fixed. A diverged seed is in `values` at chance, and named in `diverged`; a missing one is not made up.
+study holds fixed. A diverged seed is in `values` at chance and is listed in `diverged`; a missing seed is left out.
+`service/README.md` holds the policy that these numbers follow.
 """
 
 from __future__ import annotations
@@ -9,14 +10,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import fmean, stdev
 
-from scipy.special import stdtr, stdtrit
+from service.analysis.student import cdf, quantile
 
-CONFIDENCE = 0.95
-"""Of every interval shown."""
 ALPHA = 0.05
-"""Of every one-sided test."""
+"""The level of every test: the share of true null hypotheses that may be rejected."""
+CONFIDENCE = 1 - ALPHA
+"""Of the interval of a mean, and of a difference that was tested alone."""
+FEWEST = 3
+"""How many seeds, or pairs of seeds, an interval or a test needs: with two, one degree of freedom decides nothing."""
+SPLIT_SHARE = 0.25
+"""Seeds split in two where the gap is at least this share of the way from chance to a perfect score."""
+SPLIT_RATIO = 3.0
+"""And where the gap is this many times as wide as either group."""
 
 Interval = tuple[float, float]
 
@@ -30,38 +38,54 @@ class Scale:
     high: float = math.inf
     step: float = 0.0
 
-    def clip(self, interval: Interval | None) -> Interval | None:
-        """An interval cut to what the score can be."""
-        return interval and (max(interval[0], self.low), min(interval[1], self.high))
+    @property
+    def luck(self) -> float:
+        """How far above chance a model that guesses may score on so many images, at the level ALPHA.
+
+        Source: the normal approximation of the binomial distribution. Differs: 0 for scores without steps (R²), which
+        a model that has learnt nothing does not exceed.
+        """
+        z = 1.6448536269514722  # the 95 % quantile of the normal distribution
+        return z * math.sqrt(self.chance * (1 - self.chance) * self.step) if self.step else 0.0
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over n seeds with its standard deviation and its standard error; neither for one seed."""
+    """A mean over n seeds with its standard deviation and standard error (None for one seed).
+
+    `low`, `high`: the ends of what the mean can be; intervals are cut there.
+    """
 
     n: int
     mean: float
     std: float | None = None
     error: float | None = None
+    low: float = -math.inf
+    high: float = math.inf
+
+    @property
+    def testable(self) -> bool:
+        """True where there are enough values for an interval or a test."""
+        return self.error is not None and self.n >= FEWEST
 
     def interval(self, confidence: float = CONFIDENCE) -> Interval | None:
-        """Student's t-interval of the mean; None for one seed, which shows no spread."""
-        if self.error is None:
+        """Student's t-interval of the mean, cut to what the mean can be; None for too few values."""
+        if self.error is None or not self.testable:
             return None
-        half = float(stdtrit(self.n - 1, (1 + confidence) / 2)) * self.error
-        return self.mean - half, self.mean + half
+        half = quantile((1 + confidence) / 2, self.n - 1) * self.error
+        return max(self.mean - half, self.low), min(self.mean + half, self.high)
 
     def p_above(self, value: float) -> float | None:
-        """The one-sided p of the null hypothesis that the true mean is `value` or less."""
-        return None if self.error is None else float(stdtr(self.n - 1, -self._t(value)))
+        """The one-sided p of the null hypothesis that the true mean is `value` or less; None for too few values."""
+        return cdf(-self._t(value), self.n - 1) if self.testable else None
 
     def p_below(self, value: float) -> float | None:
-        """The one-sided p of the null hypothesis that the true mean is `value` or more."""
-        return None if self.error is None else float(stdtr(self.n - 1, self._t(value)))
+        """The one-sided p of the null hypothesis that the true mean is `value` or more; None for too few values."""
+        return cdf(self._t(value), self.n - 1) if self.testable else None
 
     def p(self, value: float = 0.0) -> float | None:
-        """The two-sided p of the null hypothesis that the true mean is `value`."""
-        return None if self.error is None else 2 * float(stdtr(self.n - 1, -abs(self._t(value))))
+        """The two-sided p of the null hypothesis that the true mean is `value`; None for too few values."""
+        return 2 * cdf(-abs(self._t(value)), self.n - 1) if self.testable else None
 
     def _t(self, value: float) -> float:
         away = self.mean - value
@@ -70,18 +94,19 @@ class Estimate:
         return math.copysign(math.inf, away) if away else 0.0
 
 
-def estimate(values: Sequence[float], floor: float = 0.0) -> Estimate:
+def estimate(values: Sequence[float], floor: float = 0.0, ends: Interval = (-math.inf, math.inf)) -> Estimate:
     """The mean of some values and how sure it is.
 
     `floor`: the least standard deviation that the error is computed with. Scores come in steps, so equal scores do not
-    mean that seeds make no difference (three seeds at 1.0 would else claim to be sure without end).
+    mean that seeds make no difference (without it, three seeds at 1.0 would give an interval without width).
+    `ends`: of what the mean can be.
     Source: Student 1908; rounding to a step has a standard deviation of step / sqrt(12). Differs: the floor; it matters
     only where the spread is below a third of a step.
     """
     if len(values) < 2:
-        return Estimate(len(values), fmean(values))
+        return Estimate(len(values), fmean(values), low=ends[0], high=ends[1])
     std = stdev(values)
-    return Estimate(len(values), fmean(values), std, max(std, floor) / math.sqrt(len(values)))
+    return Estimate(len(values), fmean(values), std, max(std, floor) / math.sqrt(len(values)), *ends)
 
 
 @dataclass(frozen=True)
@@ -106,7 +131,10 @@ class Scores:
     @property
     def estimate(self) -> Estimate | None:
         """The mean over the answered seeds; None for none."""
-        return estimate(list(self.values.values()), self.scale.step / math.sqrt(12)) if self.values else None
+        if not self.values:
+            return None
+        ends = (self.scale.low, self.scale.high)
+        return estimate(list(self.values.values()), self.scale.step / math.sqrt(12), ends)
 
     @property
     def mean(self) -> float | None:
@@ -120,8 +148,36 @@ class Scores:
 
     @property
     def interval(self) -> Interval | None:
-        """The 95 % interval of the mean, cut to what the score can be."""
-        return self.scale.clip(self.estimate.interval()) if self.estimate else None
+        """The 95 % interval of the mean; None for fewer than three seeds."""
+        return self.estimate.interval() if self.estimate else None
+
+    @property
+    def above_chance(self) -> bool:
+        """True where the mean is above what guessing reaches, and its interval or every seed is above chance.
+
+        A model that always gives the same answer has one score for all seeds, a little off chance: no interval over
+        seeds can see that, the number of images can.
+        """
+        if self.mean is None or self.mean <= self.scale.chance + self.scale.luck:
+            return False
+        sure = self.interval is not None and self.interval[0] > self.scale.chance
+        return sure or min(self.values.values()) > self.scale.chance + self.scale.luck
+
+    @property
+    def any_above_chance(self) -> bool:
+        """True where at least one seed scores above what guessing reaches."""
+        return any(value > self.scale.chance + self.scale.luck for value in self.values.values())
+
+    @property
+    def split(self) -> bool:
+        """True where the seeds lie in two groups far apart, so that their mean describes neither."""
+        values = sorted(self.values.values())
+        if len(values) < FEWEST or not math.isfinite(self.scale.high):
+            return False
+        gap, place = max((after - before, place) for place, (before, after) in enumerate(pairwise(values)))
+        widest = max(values[place] - values[0], values[-1] - values[place + 1])
+        far = gap >= SPLIT_SHARE * (self.scale.high - self.scale.chance)
+        return far and gap >= SPLIT_RATIO * widest
 
 
 def difference(who: Scores, than: Scores) -> Estimate | None:
@@ -130,19 +186,37 @@ def difference(who: Scores, than: Scores) -> Estimate | None:
     Source: the paired t-test. Differs: `estimate`'s floor, here of two rounded scores.
     """
     seeds = sorted(who.values.keys() & than.values.keys())
+    if not seeds:
+        return None
     floor = math.hypot(who.scale.step, than.scale.step) / math.sqrt(12)
-    return estimate([who.values[seed] - than.values[seed] for seed in seeds], floor) if seeds else None
+    ends = (who.scale.low - than.scale.high, who.scale.high - than.scale.low)
+    return estimate([who.values[seed] - than.values[seed] for seed in seeds], floor, ends)
 
 
-def holm(ps: Mapping[str, float]) -> dict[str, float]:
+@dataclass(frozen=True)
+class Adjusted:
+    """A p-value adjusted for several tests, and the level that the unadjusted one was held to.
+
+    The unadjusted p lies below `level` exactly where `p` lies below ALPHA, so an interval at `level` agrees with `p`.
+    """
+
+    p: float
+    level: float
+
+
+def holm(ps: Mapping[str, float]) -> dict[str, Adjusted]:
     """p-values by name, adjusted for having tested all of them.
 
-    Source: Holm 1979, A simple sequentially rejective multiple test procedure.
-    Differs: given as adjusted p-values, the running maximum of (m - rank) p, cut at 1.
+    Source: Holm 1979, A simple sequentially rejective multiple test procedure; an interval at each test's own level:
+    Serlin 1993, Confidence intervals and the scientific method. Differs: adjusted p-values are returned, the running
+    maximum of (m - rank) p, cut at 1.
     """
-    adjusted: dict[str, float] = {}
-    largest = 0.0
+    adjusted: dict[str, Adjusted] = {}
+    largest, level, going = 0.0, ALPHA, True
     for rank, name in enumerate(sorted(ps, key=lambda name: ps[name])):
-        largest = max(largest, min(1.0, (len(ps) - rank) * ps[name]))
-        adjusted[name] = largest
+        tests = len(ps) - rank
+        level = ALPHA / tests if going else level
+        going = going and ps[name] < level
+        largest = max(largest, min(1.0, tests * ps[name]))
+        adjusted[name] = Adjusted(largest, level)
     return {name: adjusted[name] for name in ps}

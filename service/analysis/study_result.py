@@ -1,22 +1,29 @@
-"""What a study's trials add up to: rows with their scores, the best, differences, verdicts. No tables, no pages."""
+"""What a study's trials add up to: their scores, the best, differences, verdicts. Reads files, and writes none."""
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from search_spaces.study import Ablation, Edition, Search
-from service.analysis.statistics import Estimate, Scores, difference, holm
+from search_spaces.study import Ablation, Edition, Published, Search
+from service.analysis.best import Best, find_best
+from service.analysis.claims.question import Departure, departure
+from service.analysis.claims.verdicts import Verdict, judge
+from service.analysis.differences import Difference, compare
+from service.analysis.headline import headline
+from service.analysis.statistics import Scores
 from service.analysis.trial_result import TrialResult, collect
-from service.analysis.verdicts import Verdict, judge
 from service.storage.editions import stored
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.outcomes import Outcomes
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
-class Findings:
-    """A study's trials and what they say. Reads files only; nothing is trained or written."""
+
+class StudyResult:
+    """A study's trials and what they show. Nothing is trained or written."""
 
     def __init__(
         self, home: Home, edition: Edition, history: History, outcomes: Outcomes, tracking: str | None = None
@@ -27,7 +34,7 @@ class Findings:
 
     @classmethod
     def open(cls, home: Home, id: str, tracking: str | None = None) -> Self:
-        """The findings of a study of a home, by its id.
+        """The result of a study of a home, by its id.
 
         Raises: LocusError for an id that this home does not hold.
         """
@@ -45,22 +52,31 @@ class Findings:
         return sorted(rows, key=lambda row: (-(row.validation.mean or 0.0), row.trial.number))
 
     @cached_property
+    def ranking(self) -> Best:
+        """Which trials are best, and why there may be none."""
+        return find_best(self.history)
+
+    @property
+    def winners(self) -> list[TrialResult]:
+        """The best trials: one, several that tie, or none."""
+        labels = [trial.label for trial in self.ranking.trials]
+        return [row for label in labels for row in self.rows if row.trial.label == label]
+
+    @property
     def best(self) -> TrialResult | None:
-        """What validation puts first: of the trials confirmed on fresh seeds, else of all. None before one ends."""
-        for rows in (self.confirmed, self.of("trial")):
-            complete = [row for row in rows if row.answer.status == "completed" and row.validation.mean is not None]
-            if complete:
-                return max(complete, key=lambda row: (row.validation.mean or 0.0, -row.trial.number))
-        return None
+        """The best trial, the first listed of several that tie; None where nothing ended or no trial beats chance."""
+        return next(iter(self.winners), None)
 
     @cached_property
     def named(self) -> dict[str, TrialResult]:
-        """The trials that claims and published numbers speak of: the arms, or `best` and `first` once confirmed."""
+        """The trials that claims and published numbers speak of: the arms, or `best` and `first` once confirmed.
+
+        `best` is here the highest confirmed trial also where it is no better than chance, so that claims are judged.
+        """
         if isinstance(self.edition.study.plan, Ablation):
             return {row.name: row for row in self.of("trial")}
         by_number = {row.trial.number: row for row in self.confirmed}
-        ended = all(row.answer.status != "open" for row in self.confirmed)
-        best = self.best if ended and self.best in self.confirmed else None
+        best = by_number.get(self.ranking.highest[0].number) if self.ranking.confirmed else None
         first = by_number.get(0) if self.edition.study.plan.first else None
         return {name: row for name, row in (("best", best), ("first", first)) if row is not None}
 
@@ -70,24 +86,58 @@ class Findings:
         return {name: row.test for name, row in self.named.items()}
 
     def scores_at(self, image_size: int | None) -> dict[str, Scores]:
-        """The same at another side of images; None: at the training's own."""
+        """The same with test images of another side; None: of the training's own."""
         if image_size is None:
             return self.scores
         return {name: row.test_sizes[image_size] for name, row in self.named.items() if image_size in row.test_sizes}
 
     @cached_property
-    def claims(self) -> list[Verdict]:
-        """The verdicts on the study's claims."""
-        return [judge(claim, self.scores_at(claim.image_size)) for claim in self.edition.study.claims]
+    def departure(self) -> Departure | None:
+        """Why claims and published numbers do not apply to this edition; None where they do."""
+        return departure(self.edition)
 
     @cached_property
-    def differences(self) -> dict[str, tuple[Estimate, float | None]]:
-        """Each arm's paired test difference to the baseline, with its p adjusted over all arms (Holm)."""
+    def claims(self) -> list[Verdict]:
+        """The verdicts on the study's claims."""
+        return judge(self.edition.study.claims, self.scores_at, self.departure)
+
+    @cached_property
+    def differences(self) -> dict[str, Difference]:
+        """Each arm's paired test difference to the baseline, adjusted over all arms."""
         plan = self.edition.study.plan
         if isinstance(plan, Search) or plan.baseline not in self.scores:
             return {}
         others = {name: scores for name, scores in self.scores.items() if name != plan.baseline}
-        pairs = {name: difference(scores, self.scores[plan.baseline]) for name, scores in others.items()}
-        gaps = {name: gap for name, gap in pairs.items() if gap is not None}
-        adjusted = holm({name: p for name, gap in gaps.items() if (p := gap.p()) is not None})
-        return {name: (gap, adjusted.get(name)) for name, gap in gaps.items()}
+        return compare(self.scores[plan.baseline], others, to=False)
+
+    def published(self, row: TrialResult) -> list[Published]:
+        """The published numbers of a trial."""
+        return [known for known in self.edition.study.published if self.named.get(known.who) is row]
+
+    def comparable(self, known: Published) -> bool:
+        """Whether a published number shares the scale of ours: the paper's data, and the study's own question."""
+        return known.same_data and self.departure is None
+
+    @property
+    def stale(self) -> int:
+        """How many of the study's answers do not count, for today's code is another."""
+        runs = {run.run.key: run.code for row in self.rows for run in row.runs.values()}
+        done = [known for known, state in self.history.states.items() if state.status in ("completed", "diverged")]
+        return sum(code != runs.get(key) for key, code in done)
+
+    @property
+    def headline(self) -> str:
+        """The study's question, answered in a sentence or two."""
+        return headline(self)
+
+    def table(self) -> DataFrame:
+        """A row a run."""
+        from service.analysis.tables import runs_table
+
+        return runs_table(self)
+
+    def trials(self) -> DataFrame:
+        """A row a trial: n, mean, spread, interval, difference to the baseline."""
+        from service.analysis.tables import trials_table
+
+        return trials_table(self)

@@ -7,7 +7,8 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from service.analysis.trial_rows import TrialRow, rows
+from search_spaces.words import plural
+from service.analysis.trial_summary import TrialSummary, summarize
 from service.planning.schedule import Done, next_action
 from service.storage import editions
 from service.storage.history import History
@@ -16,7 +17,10 @@ from service.storage.home import Home, StudyFolder
 
 @dataclass(frozen=True)
 class StudyStatus:
-    """One study: counts of runs, the best trial, the last sign of life (seconds of the day's clock), a row a trial."""
+    """One study: counts of runs, the best trial, a summary of each trial.
+
+    Units: `last`, the time of the last fact, in seconds since 1970.
+    """
 
     id: str
     question: str
@@ -27,11 +31,11 @@ class StudyStatus:
     trials: str
     best: str
     last: float | None
-    rows: list[TrialRow]
+    rows: list[TrialSummary]
 
     def plain(self) -> dict[str, Any]:
         """Plain values, for --json."""
-        return asdict(self)
+        return asdict(self) | {"rows": [asdict(row) | {"best": row.best} for row in self.rows]}
 
 
 def driven(folder: StudyFolder) -> bool:
@@ -51,8 +55,7 @@ def one_status(home: Home, id: str) -> StudyStatus:
     edition = editions.stored(home, id)
     history = History.open(home, edition)
     alive = driven(folder)
-    found = rows(history, alive=alive)
-    best = next((row for row in found if row.best), None)
+    found = summarize(history, alive=alive)
     complete = isinstance(next_action(history, set()), Done)
     trials = history.of("trial")
     ended = sum(history.answer(trial).status != "open" for trial in trials)
@@ -65,10 +68,17 @@ def one_status(home: Home, id: str) -> StudyStatus:
         running=sum(state.status == "running" for state in states) if alive else 0,
         asked=len(states),
         trials=f"{ended}/{max(history.trial_count, len(trials))}",
-        best=f"#{best.label} {best.name}  {best.score}" if best else "",
+        best=_best(found),
         last=history.last,
         rows=found,
     )
+
+
+def _best(found: list[TrialSummary]) -> str:
+    """The best trial in a cell; of several that tie the first, with the number of others."""
+    best = [one for one in found if one.best]
+    others = f" (tie with {plural(len(best) - 1, 'other')})" if len(best) > 1 else ""
+    return f"#{best[0].label} {best[0].name}  {best[0].score}{others}" if best else ""
 
 
 def all_status(home: Home) -> list[StudyStatus]:

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from search_spaces.study import Trial
-from service.analysis.statistics import Scale, Scores
+from service.analysis.statistics import Scores
+from service.analysis.trial_scores import diverged_seeds, score_scale, validation_scores
 from service.storage.history import History, RunState, TrialAnswer
 from service.storage.outcomes import Answered, Outcomes
-from trainables.data import Data
 from trainables.recipe import Recipe, Run
 from trainables.recipe.outcome import Diverged, at_image_size
 from trainables.spec import LocusError, SpecError
@@ -38,7 +38,7 @@ class RunResult:
     def curve(self) -> dict[int, Mapping[str, float]]:
         """The values of each epoch, in order."""
         if self.answered is not None:
-            return {said.epoch: said.values for said in self.answered.outcome.curve}
+            return {one.epoch: one.values for one in self.answered.outcome.curve}
         return {epoch: self.state.curve[epoch].values for epoch in sorted(self.state.curve)}
 
     @property
@@ -103,8 +103,8 @@ class TrialResult:
     def model(self, seed: int | None = None, image_size: int | None = None) -> Host:
         """The trained model of a seed (the first kept one), with its weights, in evaluation mode, on the CPU.
 
-        `image_size`: for images of another side, in pixels. Raises: LocusError where no weights were kept, SpecError where
-        the model cannot stand on that side.
+        `image_size`: for images of another side, in pixels.
+        Raises: LocusError where no weights were kept, SpecError where the model cannot take images of that side.
         """
         from trainables.recipe.model_torch import build_model
         from trainables.training.checkpoint import read
@@ -133,31 +133,24 @@ def collect(history: History, outcomes: Outcomes) -> list[TrialResult]:
     return [_trial(history, outcomes, trial) for trial in history.trials]
 
 
-def scale(data: Data, images: int) -> Scale:
-    """What a score on some images can be: accuracy comes in steps of one image, R^2 is open below."""
-    if data.metric == "accuracy":
-        return Scale(data.chance, 0.0, 1.0, 1 / images)
-    return Scale(data.chance, high=1.0)
-
-
 def _trial(history: History, outcomes: Outcomes, trial: Trial) -> TrialResult:
     runs = {seed: _run(history, outcomes, run) for seed, run in history.runs(trial).items()}
     answer = history.answer(trial)
     data, metric = trial.recipe.data, trial.score
-    fallen = frozenset(seed for seed, run in runs.items() if run.state.status == "diverged")
+    fallen = diverged_seeds(history, trial)
 
     def tested(name: str) -> Scores:
         finals = {seed: run.final(name) for seed, run in runs.items() if run.state.status == "completed"}
         known = {seed: value for seed, value in finals.items() if value is not None}
         values = dict(sorted((known | dict.fromkeys(fallen, data.chance)).items()))
-        return Scores(values, answer.asked, scale(data, data.test_size), fallen)
+        return Scores(values, answer.asked, score_scale(data, data.test_size), fallen)
 
     weights = {seed: outcomes.weights(run.run.key, run.code) for seed, run in runs.items()}
     return TrialResult(
         trial=trial,
         answer=answer,
         runs=runs,
-        validation=Scores(dict(answer.values), answer.asked, scale(data, data.val_size), fallen),
+        validation=validation_scores(history, trial, answer),
         test=tested(metric.test),
         test_sizes={side: tested(at_image_size(metric.test, side)) for side in trial.recipe.test_sizes},
         weights=weights,

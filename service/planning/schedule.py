@@ -142,7 +142,7 @@ def _towards(history: History, trial: Trial, run: Run, in_flight: set[str]) -> A
 def _to_confirm(history: History, plan: Search) -> tuple[int, ...]:
     """The best three and the point tried first, each recipe once."""
     ranked: dict[str, int] = {}
-    for trial in history.best(len(history.of("trial"))):
+    for trial in history.highest(len(history.of("trial"))):
         ranked.setdefault(history.first_run(trial).key, trial.number)
     numbers = list(ranked.values())[:CONFIRMED]
     first = history.of("trial")[0]

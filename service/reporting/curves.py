@@ -18,11 +18,11 @@ from matplotlib.ticker import MaxNLocator
 
 from search_spaces.space import Integer, Real
 from search_spaces.study import Search
-from service.analysis.format import measure_name
+from service.analysis.format import metric_words
 from service.reporting.svg import MUTED, SERIES, apart, chance_line, figure
 
 if TYPE_CHECKING:
-    from service.analysis.study_result import Findings
+    from service.analysis.study_result import StudyResult
     from service.analysis.trial_result import TrialResult
 
 Curve = dict[int, list[float]]
@@ -31,28 +31,29 @@ LABELLED = 12
 """How many lines can be labelled at their ends."""
 
 
-def learning_curves(result: Findings) -> tuple[Figure, str] | None:
+def learning_curves(result: StudyResult) -> tuple[Figure, str] | None:
     """The figure and its caption; None before any epoch was measured."""
     rows = [(row, curve) for row in result.of("trial") if (curve := _curve(result, row))]
     if not rows:
         return None
     fig, (axes,) = figure(3.3)
     axes.set_xlabel("epoch")
-    axes.set_ylabel(measure_name(result.edition.study.score.metric))
+    axes.set_ylabel(metric_words(result.edition.study.score.metric))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     chance = result.edition.study.base.data.chance
     colored = _by_value(fig, axes, result) if isinstance(result.edition.study.plan, Search) else None
     labelled = colored is None and len(rows) <= LABELLED
+    best = {row.trial.number for row in result.winners}
     chance_line(axes, chance, named=not labelled)
     for place, (row, curve) in enumerate(rows):
         color = colored(row) if colored else SERIES[place % len(SERIES)]
-        draw_line(axes, row, curve, color, best=row.trial.number == _best_number(result))
+        draw_line(axes, row, curve, color, best=row.trial.number in best)
     if labelled:
         label_ends(axes, rows, chance)
     return fig, _caption(result, colored is not None)
 
 
-def _curve(result: Findings, row: TrialResult) -> Curve:
+def _curve(result: StudyResult, row: TrialResult) -> Curve:
     """The validation score of each seed at each epoch; a diverged seed goes on at chance, a failed one is left out."""
     metric, chance = result.edition.study.score.metric, row.recipe.data.chance
     found: Curve = {}
@@ -80,7 +81,7 @@ def draw_line(axes: Axes, row: TrialResult, curve: Curve, color: Any, *, best: b
         axes.plot(epochs[-1:], means[-1:], marker=marker, markersize=5, color=color, zorder=4)
 
 
-def _by_value(fig: Figure, axes: Axes, result: Findings) -> Callable[[TrialResult], Any] | None:
+def _by_value(fig: Figure, axes: Axes, result: StudyResult) -> Callable[[TrialResult], Any] | None:
     """A color for each trial by the first searched number, with its scale at the right; None without such a number."""
     plan = result.edition.study.plan
     assert isinstance(plan, Search)
@@ -108,20 +109,18 @@ def _steps(low: float, high: float, count: int) -> list[float]:
 
 def label_ends(axes: Axes, rows: list[tuple[TrialResult, Curve]], chance: float) -> None:
     """Each line's name at its end, moved apart where ends meet."""
-    said = [(row.name, fmean(list(curve.values())[-1]), SERIES[n % len(SERIES)]) for n, (row, curve) in enumerate(rows)]
-    said.append(("chance", chance, MUTED))
+    labels = [
+        (row.name, fmean(list(curve.values())[-1]), SERIES[n % len(SERIES)]) for n, (row, curve) in enumerate(rows)
+    ]
+    labels.append(("chance", chance, MUTED))
     low, high = axes.get_ylim()
-    places = apart([end for _, end, _ in said], (high - low) * 0.055)
-    for (name, _, color), place in zip(said, places, strict=True):
+    places = apart([end for _, end, _ in labels], (high - low) * 0.055)
+    for (name, _, color), place in zip(labels, places, strict=True):
         axes.annotate(name, (1, place), xycoords=("axes fraction", "data"), xytext=(4, 0), va="center",
                       textcoords="offset points", color=color, fontsize=8.5, annotation_clip=False)  # fmt: skip
 
 
-def _best_number(result: Findings) -> int | None:
-    return result.best.trial.number if result.best else None
-
-
-def _caption(result: Findings, colored: bool) -> str:
-    chosen = " The heavy line is the best trial."
+def _caption(result: StudyResult, colored: bool) -> str:
+    chosen = " The heavy line is the best trial." if result.winners else ""
     colors = " Colored by the searched value; a triangle was stopped there, a cross diverged." if colored else ""
     return f"Learning curves: mean over seeds, with a band from the lowest seed to the highest.{chosen}{colors}"

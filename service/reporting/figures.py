@@ -17,13 +17,14 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from search_spaces.space import Above, Choice, Domain, Real, Subset
 from search_spaces.study import Published, Search
-from service.analysis.format import measure_name, number
+from service.analysis.format import metric_words, number
+from service.analysis.statistics import FEWEST
 from service.reporting.curves import learning_curves
-from service.reporting.image_sizes import side_curves
+from service.reporting.image_sizes import size_curves
 from service.reporting.svg import ACCENT, FAINT, INK, MUTED, PAPER, SERIES, STYLE, chance_line, figure, to_svg
 
 if TYPE_CHECKING:
-    from service.analysis.study_result import Findings
+    from service.analysis.study_result import StudyResult
     from service.analysis.trial_result import TrialResult
 
 
@@ -42,23 +43,23 @@ class Drawn:
     caption: str
 
 
-def figures(result: Findings) -> list[Drawn]:
+def figures(result: StudyResult) -> list[Drawn]:
     """Every figure that the numbers allow, the most telling first. Cost: about 0.3 s each."""
     with mpl.rc_context(STYLE):
         return [drawn for make in (_landscape, _dots, _sides, _curves) if (drawn := make(result)) is not None]
 
 
-def _curves(result: Findings) -> Drawn | None:
+def _curves(result: StudyResult) -> Drawn | None:
     drawn = learning_curves(result)
     return drawn and Drawn("curves", to_svg(drawn[0], "curves"), drawn[1])
 
 
-def _sides(result: Findings) -> Drawn | None:
-    drawn = side_curves(result)
+def _sides(result: StudyResult) -> Drawn | None:
+    drawn = size_curves(result)
     return drawn and Drawn("sides", to_svg(drawn[0], "sides"), drawn[1])
 
 
-def _landscape(result: Findings) -> Drawn | None:
+def _landscape(result: StudyResult) -> Drawn | None:
     plan = result.edition.study.plan
     rows = [row for row in result.of("trial") if row.validation.values]
     if not isinstance(plan, Search) or not rows:
@@ -69,12 +70,12 @@ def _landscape(result: Findings) -> Drawn | None:
     fig, panels = figure(3.1, min(len(paths), PANELS))
     for axes, (path, domain) in zip(panels, paths.items(), strict=False):
         _over(axes, result, path, domain)
-    panels[0].set_ylabel(measure_name(result.edition.study.score.metric))
+    panels[0].set_ylabel(metric_words(result.edition.study.score.metric))
     _key(fig, result)
     return Drawn("landscape", to_svg(fig, "landscape"), _landscape_caption(result, len(paths)))
 
 
-def _over(axes: Axes, result: Findings, path: str, domain: Domain) -> None:
+def _over(axes: Axes, result: StudyResult, path: str, domain: Domain) -> None:
     """The validation score of every trial over one path, marked by how the trial ended."""
     logarithmic = isinstance(domain, Above) or (isinstance(domain, Real) and domain.log)
     axes.set_xscale("log" if logarithmic else "linear")
@@ -87,7 +88,7 @@ def _over(axes: Axes, result: Findings, path: str, domain: Domain) -> None:
     for row in result.confirmed:
         value = row.value(path)
         if value is not None and row.validation.mean is not None:
-            _confirmed_mark(axes, str(value) if isinstance(domain, Choice) else value, row, row is result.best)
+            _confirmed_mark(axes, str(value) if isinstance(domain, Choice) else value, row, row in result.winners)
     if logarithmic:
         _log_ticks(axes, room=MOST_TICKS // len(axes.figure.axes))
 
@@ -126,12 +127,12 @@ def _confirmed_mark(axes: Axes, x: Any, row: TrialResult, best: bool) -> None:
     axes.plot([x], [row.validation.mean or 0.0], linestyle="", marker="o", markersize=10, markerfacecolor="none",
               markeredgecolor=ACCENT, markeredgewidth=1.6 if best else 0.9)  # fmt: skip
     if best:
-        axes.annotate(row.name, (x, row.validation.mean), xytext=(0, 9), textcoords="offset points", ha="center",
-                      color=ACCENT, fontweight="bold", annotation_clip=False)  # fmt: skip
+        axes.annotate(f"#{row.trial.number}", (x, row.validation.mean), xytext=(0, 9), ha="center",
+                      textcoords="offset points", color=ACCENT, fontweight="bold", annotation_clip=False)  # fmt: skip
 
 
-def _key(fig: Figure, result: Findings) -> None:
-    """One line over the panels that says what the marks mean; only marks that occur."""
+def _key(fig: Figure, result: StudyResult) -> None:
+    """A legend over the panels, with only the marks that occur."""
     axes = fig.axes[0]
     seen = dict.fromkeys(row.answer.status for row in result.of("trial") if row.validation.values)
     handles = [axes.plot([], [], linestyle="", markersize=5, markeredgewidth=1.2, **MARKS[status],
@@ -143,8 +144,8 @@ def _key(fig: Figure, result: Findings) -> None:
                fontsize=7.5, handletextpad=0.1, columnspacing=1.2, borderaxespad=0)  # fmt: skip
 
 
-def _landscape_caption(result: Findings, paths: int) -> str:
-    metric = measure_name(result.edition.study.score.metric)
+def _landscape_caption(result: StudyResult, paths: int) -> str:
+    metric = metric_words(result.edition.study.score.metric)
     return (
         f"The {metric} of every point: the mean over its seeds, with a line from the lowest seed to the highest. "
         "A stopped point shows its first seed where it stopped; a diverged one stands at chance. "
@@ -153,7 +154,7 @@ def _landscape_caption(result: Findings, paths: int) -> str:
     )
 
 
-def _dots(result: Findings) -> Drawn | None:
+def _dots(result: StudyResult) -> Drawn | None:
     named = [row for row in (result.confirmed or result.of("trial")) if row.test.mean is not None]
     if not named or (isinstance(result.edition.study.plan, Search) and not result.confirmed):
         return None
@@ -163,12 +164,12 @@ def _dots(result: Findings) -> Drawn | None:
     axes.grid(axis="x", color=FAINT, linewidth=0.6)
     axes.spines["left"].set_visible(False)
     for place, row in enumerate(rows):
-        _dot(axes, place, row, row is result.best)
-        for published in _published(result, row):
+        _dot(axes, place, row, row in result.winners)
+        for published in filter(result.comparable, result.published(row)):
             _published_mark(axes, place, published)
     axes.set_yticks(range(len(rows)), [_label(result, row) for row in rows], color=INK, fontsize=9)
     axes.set_ylim(-0.6, len(rows) - 0.4)
-    axes.set_xlabel(measure_name(result.edition.study.score.test))
+    axes.set_xlabel(metric_words(result.edition.study.score.test))
     if min(row.test.mean or 0.0 for row in rows) < (result.edition.study.base.data.chance + 1) / 2:
         chance_line(axes, result.edition.study.base.data.chance, vertical=True)
     return Drawn("trials", to_svg(fig, "trials"), _dots_caption(result))
@@ -180,7 +181,7 @@ def _dot(axes: Axes, place: int, row: TrialResult, best: bool) -> None:
     axes.plot(seeds, [place - 0.24] * len(seeds), linestyle="", marker="|", markersize=4, color=MUTED, alpha=0.8)
     fallen = [row.test.values[seed] for seed in row.test.diverged]
     axes.plot(fallen, [place - 0.24] * len(fallen), linestyle="", marker="x", markersize=4, color=MUTED)
-    if row.test.interval:
+    if row.test.interval and not row.test.split:
         axes.plot(row.test.interval, [place, place], color=color, linewidth=2, solid_capstyle="butt", alpha=0.55)
     face = color if row.test.complete else PAPER
     axes.plot([row.test.mean or 0.0], [place], marker="o", markersize=6, markerfacecolor=face, markeredgecolor=color)
@@ -196,20 +197,19 @@ def _published_mark(axes: Axes, place: int, published: Published) -> None:
     axes.plot([published.value], [place + 0.22], marker="D", markersize=4, markerfacecolor=PAPER, markeredgecolor=INK)
 
 
-def _published(result: Findings, row: TrialResult) -> list[Published]:
-    return [said for said in result.edition.study.published if result.named.get(said.who) is row]
-
-
-def _label(result: Findings, row: TrialResult) -> str:
+def _label(result: StudyResult, row: TrialResult) -> str:
     if row.trial.role != "confirmation":
         return row.name
     return f"{row.name} (tried first)" if result.named.get("first") is row else row.name
 
 
-def _dots_caption(result: Findings) -> str:
-    diamonds = " Diamonds: published, with their spread." if result.edition.study.published else ""
+def _dots_caption(result: StudyResult) -> str:
+    drawn = any(result.comparable(known) for row in result.named.values() for known in result.published(row))
     fresh = " on fresh seeds" if isinstance(result.edition.study.plan, Search) else ""
-    return (
-        f"The {measure_name(result.edition.study.score.test)} of each trial{fresh}: mean and 95 % interval; "
-        f"ticks are seeds, a cross is a diverged one at chance; a hollow dot lacks seeds.{diamonds}"
-    )
+    parts = [
+        f"The {metric_words(result.edition.study.score.test)} of each trial{fresh}: mean and 95 % interval "
+        f"(none for fewer than {FEWEST} seeds, or for seeds that split in two);",
+        "ticks are seeds, a cross is a diverged one at chance; a hollow dot lacks seeds.",
+        "Diamonds: published, with their spread." if drawn else "",
+    ]
+    return " ".join(filter(None, parts))

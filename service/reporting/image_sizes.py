@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
 
-from service.analysis.format import measure_name
+from service.analysis.format import metric_words
 from service.reporting.curves import LABELLED, draw_line, label_ends
 from service.reporting.svg import MUTED, SERIES, chance_line, figure
 
 if TYPE_CHECKING:
-    from service.analysis.study_result import Findings
+    from service.analysis.study_result import StudyResult
     from service.analysis.trial_result import TrialResult
 
 
-def side_curves(result: Findings) -> tuple[Figure, str] | None:
+def size_curves(result: StudyResult) -> tuple[Figure, str] | None:
     """The figure and its caption; None where no trial was tested at another side."""
     tested = [row for row in result.confirmed or result.of("trial") if any(at.values for at in row.test_sizes.values())]
     rows = [(row, _curve(row)) for row in tested]
@@ -23,7 +23,7 @@ def side_curves(result: Findings) -> tuple[Figure, str] | None:
         return None
     fig, (axes,) = figure(3.3)
     axes.set_xlabel("side of the test images in pixels")
-    axes.set_ylabel(measure_name(result.edition.study.score.test))
+    axes.set_ylabel(metric_words(result.edition.study.score.test))
     axes.set_xticks(sorted({side for _, curve in rows for side in curve}))
     for own in sorted({_own(row) for row in tested}):
         axes.axvline(own, color=MUTED, linewidth=0.8)
@@ -31,7 +31,7 @@ def side_curves(result: Findings) -> tuple[Figure, str] | None:
     chance = result.edition.study.base.data.chance
     chance_line(axes, chance, named=not labelled)
     for place, (row, curve) in enumerate(rows):
-        draw_line(axes, row, curve, SERIES[place % len(SERIES)], best=row is result.best)
+        draw_line(axes, row, curve, SERIES[place % len(SERIES)], best=row in result.winners)
     if labelled:
         label_ends(axes, rows, chance)
     return fig, _CAPTION

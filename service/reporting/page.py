@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,33 +13,33 @@ from typing import TYPE_CHECKING
 
 import jinja2
 
-from service.analysis.format import duration, plural
+from search_spaces.words import duration, listed, plural, quoted
+from service.analysis.tables import runs_table
 from service.reporting import sections
-from service.reporting.answer import answer
 from service.reporting.figures import Drawn, figures
-from service.reporting.provenance import adopted, stale, trained_s, wall_s
-from service.reporting.sections import Table
+from service.reporting.provenance import adopted, trained_s, wall_s
+from service.reporting.results_table import measured
 from service.reporting.svg import inline
-from service.reporting.tables import runs_table
+from service.reporting.table import Table
 from service.storage.whole_files import write_whole
 
 if TYPE_CHECKING:
-    from service.analysis.study_result import Findings
-    from service.analysis.verdicts import Verdict
+    from service.analysis.claims.verdicts import Verdict
+    from service.analysis.study_result import StudyResult
 
-SYMBOLS = {"SUPPORTED": "✓", "REFUTED": "✕", "INCONCLUSIVE": "?"}
-"""Words never stand by color alone."""
+SYMBOLS = {"SUPPORTED": "✓", "REFUTED": "✕", "INCONCLUSIVE": "?", "NOT JUDGED": "–"}
+"""A sign beside each word of a verdict, so that color is not needed to tell them apart."""
 
 
 @dataclass(frozen=True)
 class Page:
-    """Everything that a report says, as text and tables."""
+    """Everything that a report shows, as text and tables."""
 
     id: str
     question: str
     paper: str
     date: str
-    answer: str
+    headline: str
     expected: str
     verdicts: list[Verdict]
     measured: Table | None
@@ -48,14 +49,15 @@ class Page:
     varied: Table
     recipe: tuple[Table, Table]
     gaps: tuple[str, ...]
-    sources: list[str]
+    published: list[str]
+    own_sources: list[tuple[str, str]]
     surroundings: Table
     effort: str
     remarks: list[str]
 
 
-def write(result: Findings) -> Path:
-    """Writes the report of a result and gives the path of its page. Cost: 1-3 s, most of it figures."""
+def write(result: StudyResult) -> Path:
+    """Writes the report of a result and returns the path of its page. Cost: 1-3 s, most of it figures."""
     folder = result.home.study(result.edition.id).report
     page = _page(result)
     for drawn in page.figures:
@@ -66,47 +68,56 @@ def write(result: Findings) -> Path:
     return folder / "report.html"
 
 
-def _page(result: Findings) -> Page:
+def _page(result: StudyResult) -> Page:
     study = result.edition.study
     return Page(
         id=result.edition.id,
         question=study.question,
         paper=study.paper,
         date=datetime.fromtimestamp(result.history.last or 0.0, UTC).strftime("%-d %B %Y"),
-        answer=answer(result),
+        headline=result.headline,
         expected=study.expected,
         verdicts=result.claims,
-        measured=sections.measured(result),
+        measured=measured(result),
         points=sections.points(result),
         figures=figures(result),
         unfinished=sections.unfinished(result),
         varied=sections.varied(result),
         recipe=sections.recipe(result),
         gaps=study.gaps,
-        sources=[f"{said.who}: {said.source}" for said in study.published],
+        published=_published(result),
+        own_sources=sections.own_sources(result),
         surroundings=sections.surroundings(result),
         effort=_effort(result),
         remarks=_remarks(result),
     )
 
 
-def _effort(result: Findings) -> str:
+def _published(result: StudyResult) -> list[str]:
+    """Where each published number stands, one line a source."""
+    by_source: dict[str, list[str]] = {}
+    for known in result.edition.study.published:
+        by_source.setdefault(known.source, []).append(quoted(known.who))
+    return [f"{listed(names)}: {source}" for source, names in by_source.items()]
+
+
+def _effort(result: StudyResult) -> str:
     runs = [run for row in result.rows for run in row.runs.values()]
     trained = sum(run.epochs > 0 and not run.state.reused for run in runs)
     reused = sum(run.state.reused for run in runs)
-    said = f"{plural(trained, 'run')} trained here, {duration(trained_s(result))} of epochs"
-    said += f"; {plural(reused, 'answer')} reused" if reused else ""
-    return f"{said}; {duration(wall_s(result))} from first to last."
+    text = f"{plural(trained, 'run')} trained here, {duration(trained_s(result))} of epochs"
+    text += f"; {plural(reused, 'answer')} reused" if reused else ""
+    return f"{text}; {duration(wall_s(result))} from first to last."
 
 
-def _remarks(result: Findings) -> list[str]:
+def _remarks(result: StudyResult) -> list[str]:
     """What a careful reader must know before believing a number."""
-    said = []
+    remarks = []
     if adopted(result):
-        said.append(f"Adopted: {plural(adopted(result), 'run')} of other code.")
-    if stale(result):
-        said.append(f"Not counted: {plural(stale(result), 'answer')} of other code.")
-    return said
+        remarks.append(f"Adopted: {plural(adopted(result), 'run')} of other code.")
+    if result.stale:
+        remarks.append(f"Not counted: {plural(result.stale, 'answer')} of other code.")
+    return remarks
 
 
 def _render(name: str, page: Page) -> str:
@@ -118,5 +129,12 @@ def _render(name: str, page: Page) -> str:
         undefined=jinja2.StrictUndefined,
     )
     templates.filters["inline"] = inline
-    templates.filters["cell"] = lambda text: text.replace("|", "\\|")
+    templates.filters["fenced"] = _fenced
+    templates.filters["cell"] = lambda text: " ".join(text.split()).replace("|", "\\|")
     return templates.get_template(name).render(page=page, symbols=SYMBOLS)
+
+
+def _fenced(text: str) -> str:
+    """A block of Python in Markdown, with a fence that is longer than any in the text."""
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    return f"{fence}python\n{text.rstrip()}\n{fence}"

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from search_spaces.words import value_words
 from trainables.spec import Spec
 
 if TYPE_CHECKING:
-    from service.analysis.study_result import Findings
+    from service.analysis.study_result import StudyResult
     from service.analysis.trial_result import RunResult
 
 SHOWN = ("device", "host_cpu", "machine", "threads", "workers", "torch", "timm", "python", "commit")
@@ -42,19 +43,10 @@ def configuration(recipe: Spec, path: str = "", default: Any = None) -> Iterator
             for number, part in enumerate(value):
                 yield from configuration(part, f"{here}.{number}")
         else:
-            yield Setting(here, plain(value), None if value == usual or usual is None else plain(usual))
+            yield Setting(here, value_words(value), None if value == usual or usual is None else value_words(usual))
 
 
-def plain(value: Any) -> str:
-    """A recipe's value in a table."""
-    if isinstance(value, tuple | list):
-        return ", ".join(map(plain, value)) or "none"
-    if isinstance(value, bool) or value is None:
-        return {True: "yes", False: "no", None: "none"}[value]
-    return f"{value:g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def circumstances(result: Findings) -> dict[str, dict[str, int]]:
+def circumstances(result: StudyResult) -> dict[str, dict[str, int]]:
     """By name of a setting: each value that occurred, with the number of runs; several values are a mixture."""
     found: dict[str, Counter[str]] = {name: Counter() for name in SHOWN}
     for run in answered(result):
@@ -65,13 +57,13 @@ def circumstances(result: Findings) -> dict[str, dict[str, int]]:
     return {name: dict(counts.most_common()) for name, counts in found.items() if counts}
 
 
-def answered(result: Findings) -> list[RunResult]:
+def answered(result: StudyResult) -> list[RunResult]:
     """The runs that have an answer, each once, whatever number of trials share it."""
     runs = {run.run.key: run for row in result.rows for run in row.runs.values() if run.answered is not None}
     return list(runs.values())
 
 
-def codes(result: Findings) -> dict[str, list[str]]:
+def codes(result: StudyResult) -> dict[str, list[str]]:
     """By digest of the code that counts: the trials it trained."""
     found: dict[str, list[str]] = {}
     for row in result.rows:
@@ -80,25 +72,18 @@ def codes(result: Findings) -> dict[str, list[str]]:
     return found
 
 
-def adopted(result: Findings) -> int:
+def adopted(result: StudyResult) -> int:
     """How many runs count although other code trained them."""
     return sum(run.adopted for run in answered(result))
 
 
-def stale(result: Findings) -> int:
-    """How many of the study's answers do not count, for today's code is another."""
-    runs = {run.run.key: run.code for row in result.rows for run in row.runs.values()}
-    done = [known for known, state in result.history.states.items() if state.status in ("completed", "diverged")]
-    return sum(code != runs.get(key) for key, code in done)
-
-
-def trained_s(result: Findings) -> float:
+def trained_s(result: StudyResult) -> float:
     """The time that runs of this study trained, reused ones left out."""
     unique = {(run.run.key, run.code): run for row in result.rows for run in row.runs.values()}
     return sum(run.seconds for run in unique.values() if not run.state.reused)
 
 
-def wall_s(result: Findings) -> float:
+def wall_s(result: StudyResult) -> float:
     """The time from the first start to the last fact, pauses included; 0 where nothing was started."""
     begun = [state.begun for state in result.history.states.values() if state.begun is not None]
     return (result.history.last or 0.0) - min(begun) if begun else 0.0

@@ -1,4 +1,4 @@
-"""The look of every figure: quiet axes, colors that the color-blind can tell apart, SVG that a page can recolor."""
+"""The look of every figure: quiet axes, colors that color-blind readers distinguish, SVG that a page can recolor."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def figure(height_in: float, columns: int = 1) -> tuple[Figure, list[Axes]]:
 
 
 def quiet(axes: Axes) -> None:
-    """Takes away everything that carries no number."""
+    """Removes every line that shows no number."""
     axes.patch.set_alpha(0)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
@@ -99,7 +99,7 @@ def _end(cluster: list[int], wanted: Sequence[float], gap: float) -> float:
 
 
 def to_svg(fig: Figure, name: str) -> str:
-    """The figure as an SVG file's text; the same figure gives the same text."""
+    """The figure as an SVG file's text; equal figures become equal texts."""
     buffer = io.StringIO()
     with mpl.rc_context({**STYLE, "svg.hashsalt": name}):
         FigureCanvasSVG(fig).print_svg(buffer, metadata={"Date": None, "Creator": None})

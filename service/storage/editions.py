@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from search_spaces.study import Edition
+from search_spaces.words import value_words
 from service.storage.home import Home
 from service.storage.whole_files import write_whole
 from trainables.spec import LocusError
@@ -88,5 +89,5 @@ def _differences(before: Any, now: Any, path: str = "") -> Iterator[str]:
 
 
 def _short(value: Any) -> str:
-    text = "the default" if value is None else json.dumps(value)
+    text = "the default" if value is None else value_words(value)
     return text if len(text) <= 60 else text[:57] + "..."

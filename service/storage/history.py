@@ -234,8 +234,11 @@ class History:
         states = (self.state(run) for trial in self.trials for run in self.asked(trial))
         return sum(state.status == "failed" for state in states)
 
-    def best(self, count: int = 1) -> list[Trial]:
-        """The completed trials with the highest mean score, best first; earlier numbers win ties."""
+    def highest(self, count: int = 1) -> list[Trial]:
+        """The completed trials with the highest validation means, to be confirmed; earlier numbers win ties.
+
+        `service.analysis.best` says which trial is best.
+        """
         answers = [(trial, self.answer(trial)) for trial in self.of("trial")]
         complete = [
             (answer.mean or 0.0, -trial.number, trial) for trial, answer in answers if answer.status == "completed"

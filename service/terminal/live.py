@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from search_spaces.study import Edition, Search, Trial
-from service.analysis.trial_rows import TrialRow, rows
+from service.analysis.trial_summary import TrialSummary, summarize
 from service.planning.estimate import clock, unproposed
 from service.storage.history import History
 from service.storage.journal import Confirms, Ended, Fact, FailedWith, Measured, Planned, Started, StoppedAt
@@ -24,7 +24,7 @@ STYLES = {"done": "green", "running": "cyan", "stopped": "yellow", "diverged": "
 
 
 class Progress:
-    """Hears a study's facts and shows them. `say` prints one line where there is no terminal."""
+    """Shows a study while it runs. `add` every fact; `note` prints one line."""
 
     def __init__(self, edition: Edition, console: Console | None = None, quiet: bool = False) -> None:
         self.edition = edition
@@ -39,12 +39,12 @@ class Progress:
         self._searches = isinstance(edition.study.plan, Search)
 
     def note(self, line: str) -> None:
-        """Says one line, above the table where there is one."""
+        """Prints one line, above the table where there is one."""
         if not self.quiet:
             self.console.print(line, markup=False, soft_wrap=True)
 
     def begin(self, history: History) -> None:
-        """Starts to show; facts told before were history."""
+        """Starts to show; facts in the history so far are not counted as progress."""
         self.history = history
         self._fresh = self._count()[0]
         self.begun = time.monotonic()
@@ -52,7 +52,7 @@ class Progress:
             self.live = Live(self._view(), console=self.console, auto_refresh=False, transient=False)
             self.live.start()
 
-    def hear(self, fact: Fact) -> None:
+    def add(self, fact: Fact) -> None:
         """Shows a fact."""
         if self.history is None or self.quiet:
             return
@@ -106,7 +106,7 @@ class Progress:
 
     def _view(self) -> RenderableType:
         assert self.history is not None
-        found = rows(self.history)
+        found = summarize(self.history)
         title = Text(f"{self.edition.id}  {self.edition.study.question}", style="bold")
         return Group(title, table(found, self.edition), self._bar())
 
@@ -131,28 +131,42 @@ class Progress:
         return grid
 
 
-def table(found: list[TrialRow], edition: Edition) -> Table:
-    """The trials as a table for a terminal."""
+def table(found: list[TrialSummary], edition: Edition, *, every: bool = False) -> RenderableType:
+    """The trials as a table for a terminal, with a line that explains its signs. `every`: no row is left out."""
     view = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2))
     for name, justify in (("#", "right"), ("trial", "left"), ("seeds", "right"), ("epoch", "right")):
         view.add_column(name, justify=justify)  # type: ignore[arg-type]
     view.add_column(edition.study.score.metric, justify="left")
     view.add_column("state", overflow="fold")
-    for row in shown(found):
-        style = STYLES.get(row.state.split()[0].rstrip(":"), "")
+    rows = found if every else shown(found)
+    for row in rows:
+        style = "bold green" if row.best else STYLES.get(row.state.split()[0].rstrip(":"), "")
+        state = Text(f"{row.state}  {row.mark}".rstrip(), style=style)
         cells = (row.label, row.name, f"{row.done}/{row.asked}", f"{row.epoch}/{row.epochs}", row.score)
-        view.add_row(
-            *cells, Text(row.state + ("  best" if row.best else ""), style="bold green" if row.best else style)
-        )
-    return view
+        view.add_row(*map(Text, cells), state)
+    return Group(view, *(Text(line, style="dim") for line in legend(rows, len(found))))
 
 
-def shown(found: list[TrialRow]) -> list[TrialRow]:
-    """The rows worth a place: all, or the best, the unfinished and the newest."""
+def legend(rows: list[TrialSummary], count: int) -> list[str]:
+    """What the signs of a table mean, as far as they occur, and how many of its rows are not shown."""
+    parts = []
+    if any("+-" in row.score for row in rows):
+        parts.append("+-: standard deviation over seeds")
+    if confirmed := next((row for row in rows if row.label.startswith("c")), None):
+        parts.append(f"{confirmed.label}: point {confirmed.label[1:]} again, on fresh seeds")
+    if parent := next((row for row in rows if row.label.startswith("p")), None):
+        parts.append(f"{parent.label}: a run that others start from")
+    if len(rows) < count:
+        parts.append(f"{count - len(rows)} more (locus status NAME shows all)")
+    return ["; ".join(parts)] if parts else []
+
+
+def shown(found: list[TrialSummary]) -> list[TrialSummary]:
+    """The rows worth a place: all, or the best, the failed, the unfinished and the newest."""
     if len(found) <= ROWS:
         return found
     ranked = sorted((row for row in found if row.mean is not None), key=lambda row: -(row.mean or 0))[:5]
-    open_rows = [row for row in found if row.state in ("running", "waiting") or row.best]
-    newest = found[-(ROWS - 8) :]
-    keep = {id(row) for row in [*ranked, *open_rows, *newest]}
-    return [row for row in found if id(row) in keep][-ROWS:]
+    pressing = [row for row in found if row.best or row.state.startswith(("running", "waiting", "failed"))]
+    order = [*(row for row in pressing if row.best), *pressing, *ranked, *reversed(found)]
+    keep = set(list(dict.fromkeys(id(row) for row in order))[:ROWS])
+    return [row for row in found if id(row) in keep]

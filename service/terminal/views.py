@@ -1,35 +1,38 @@
-"""What the looking verbs print: lists, one study, where things stand, how a command ended."""
+"""What `studies`, `show`, `status`, `plan` and `verify` print, and what a run prints at its end."""
 
 from __future__ import annotations
 
 import json
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from search_spaces import library
 from search_spaces.study import Ablation, Study
+from search_spaces.words import plural, setting_words, value_words, without_sources
+from service.analysis.power import seeds_sentence
 from service.analysis.study_status import all_status, one_status
-from service.analysis.trial_rows import rows
+from service.analysis.trial_summary import summarize
 from service.planning.estimate import WorkEstimate, runs_in_words
 from service.storage import editions
-from service.storage.check import Check
 from service.storage.history import History
 from service.storage.home import Home
 from service.terminal.live import table
 from trainables.spec import SpecError
 
 if TYPE_CHECKING:
-    from service.analysis.study_result import Findings
+    from service.analysis.study_result import StudyResult
 
 WIDE = 200
-"""Columns where no terminal says how many it has."""
-COLORS = {"SUPPORTED": "bold green", "REFUTED": "bold red", "INCONCLUSIVE": "bold yellow"}
+"""Columns where the output is no terminal."""
+COLORS = {"SUPPORTED": "bold green", "REFUTED": "bold red", "INCONCLUSIVE": "bold yellow", "NOT JUDGED": "bold"}
+"""Of a verdict's word."""
 
 
 def console() -> Console:
@@ -40,9 +43,14 @@ def console() -> Console:
 
 def _table(*columns: str) -> Table:
     view = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2))
-    for column in columns:
-        view.add_column(column, overflow="fold")
+    for place, column in enumerate(columns):
+        view.add_column(column, overflow="fold", no_wrap=place == 0)  # a name that is typed must stand whole
     return view
+
+
+def _row(view: Table, *cells: str) -> None:
+    """Adds cells as they stand: rich would read brackets in a name as markup."""
+    view.add_row(*map(Text, cells))
 
 
 def _plain(value: Any) -> None:
@@ -63,7 +71,7 @@ def studies(as_json: bool) -> None:
     view = _table("study", "question", "paper", "plan", "runs at each budget")
     for one in found:
         sizes = ", ".join(f"{budget} {size}" for budget, size in _sizes(one).items())
-        view.add_row(one.name, one.question, one.paper.partition(",")[0], one.plan.kind, sizes)
+        _row(view, one.name, one.question, one.paper.partition(",")[0], one.plan.kind, sizes)
     console().print(view)
 
 
@@ -85,18 +93,19 @@ def show(name: str, as_json: bool) -> None:
         _plain(study.plain())
         return
     out = console()
-    out.print(f"[bold]{study.name}[/]  {study.question}")
+    out.print(_title(study.name, study.question), soft_wrap=True)
     for label, text in (("paper", study.paper), ("expected", study.expected), ("cost", study.cost)):
         if text:
-            out.print(f"  [dim]{label:10}[/]{text}", soft_wrap=True)
+            out.print(Text(f"  {label:10}", style="dim").append(text, style="not dim"), soft_wrap=True)
     plan = study.plan
     if isinstance(plan, Ablation):
         _section(out, "arms", [(arm, _said(values) or "the base") for arm, values in plan.arms.items()])
-        out.print(f"  baseline: {plan.baseline}")
+        out.print(Text(f"  baseline: {plan.baseline}"))
     else:
         spaces = [(path, _said(domain.plain())) for path, domain in plan.space.every()]
         _section(out, "space", spaces)
-        out.print(f"  first: {'; '.join(_said(point) for point in plan.first) or 'none'}; {plan.trials} trials")
+        first = "; ".join(_said(point) for point in plan.first) or "none"
+        out.print(Text(f"  first: {first}; {plan.trials} trials"))
     _section(out, "base recipe", list(_leaves(study.base.plain())))
     budgets = [(name, f"{_said(one.values) or 'as it is'}; {size}") for (name, size), one in _budgets(study)]
     _section(out, "budgets (trials x seeds)", budgets)
@@ -106,6 +115,10 @@ def show(name: str, as_json: bool) -> None:
     _section(out, "gaps to the paper", [("-", gap) for gap in study.gaps])
 
 
+def _title(name: str, question: str) -> Text:
+    return Text(name, style="bold").append(f"  {question}", style="not bold")
+
+
 def _budgets(study: Study) -> list[tuple[tuple[str, str], Any]]:
     return list(zip(_sizes(study).items(), study.budgets.values(), strict=False))
 
@@ -113,7 +126,7 @@ def _budgets(study: Study) -> list[tuple[tuple[str, str], Any]]:
 def _section(out: Console, title: str, lines: Sequence[tuple[str, str]]) -> None:
     if not lines:
         return
-    out.print(f"\n[bold]{title}[/]")
+    out.print(Text(f"\n{title}", style="bold"))
     width = max(len(name) for name, _ in lines)
     for name, text in lines:
         out.print(f"  {name:{width}}  {text}", markup=False, soft_wrap=True)
@@ -121,14 +134,14 @@ def _section(out: Console, title: str, lines: Sequence[tuple[str, str]]) -> None
 
 def _leaves(node: Any, path: str = "") -> Any:
     if isinstance(node, dict) and node:
-        for name, value in node.items():
+        for name, value in without_sources(node).items():
             yield from _leaves(value, f"{path}.{name}" if path else name)
     else:
-        yield path, json.dumps(node)
+        yield path, value_words(node)
 
 
 def _said(values: dict[str, Any]) -> str:
-    return ", ".join(f"{path}={json.dumps(value)}" for path, value in values.items())
+    return ", ".join(setting_words(values))
 
 
 def status(name: str | None, home: str | None, as_json: bool) -> None:
@@ -140,22 +153,22 @@ def status(name: str | None, home: str | None, as_json: bool) -> None:
         return
     out = console()
     if not some:
-        out.print(f"nothing was run in {found.root} yet; locus studies lists what could be", soft_wrap=True)
+        out.print(Text(f"nothing was run in {found.root} yet; locus studies lists what could be"), soft_wrap=True)
         return
     if name:
         _one(out, found, some[0].id)
         return
     view = _table("study", "state", "runs", "trials", "best so far", "last sign of life")
     for one in some:
-        view.add_row(one.id, one.state, f"{one.done}/{one.asked}", one.trials, one.best, _ago(one.last))
+        _row(view, one.id, one.state, f"{one.done}/{one.asked}", one.trials, one.best, _ago(one.last))
     out.print(view)
 
 
 def _one(out: Console, home: Home, id: str) -> None:
     found = one_status(home, id)
     edition = editions.stored(home, id)
-    out.print(f"[bold]{id}[/]  {found.question}")
-    out.print(table(found.rows, edition))
+    out.print(_title(id, found.question), soft_wrap=True)
+    out.print(table(found.rows, edition, every=True))
     out.print(f"{found.state}; {found.done} of {found.asked} runs; last sign of life {_ago(found.last)}")
 
 
@@ -165,8 +178,7 @@ def _ago(moment: float | None) -> str:
     seconds = max(time.time() - moment, 0)
     for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
         if seconds >= size:
-            count = int(seconds // size)
-            return f"{count} {unit}{'s' * (count > 1)} ago"
+            return f"{plural(int(seconds // size), unit)} ago"
     return f"{int(seconds)} s ago"
 
 
@@ -174,44 +186,48 @@ def plan(history: History, estimate: WorkEstimate) -> None:
     """What a command would run: the trials so far, and the estimate of the rest."""
     out = console()
     if history.trials:
-        out.print(table(rows(history, alive=False), history.edition))
+        out.print(table(summarize(history, alive=False), history.edition))
     for line in estimate.lines(history.edition.id):
-        out.print(line, soft_wrap=True)
+        out.print(Text(line), soft_wrap=True)
+    out.print(Text(seeds_sentence(history)), soft_wrap=True)
 
 
-def ending(result: Findings, answer: str, more: str) -> None:
-    """How a run ends: table, answer, verdicts, and what to do next; `more` is the command for more seeds."""
+def ending(result: StudyResult, more: str) -> None:
+    """How a run ends: the table, the verdicts, and what to do next; `more` is the command for more seeds."""
     out = console()
     edition = result.edition
     out.print()
     if not out.is_terminal:
-        out.print(table(rows(result.history, alive=False), edition))
-    out.print(answer, soft_wrap=True)
+        out.print(table(summarize(result.history, alive=False), edition))
+    out.print(Text(result.headline), soft_wrap=True)
     for verdict in result.claims:
-        out.print(
-            f"[{COLORS[verdict.word]}]{verdict.word}[/] {str(verdict).removeprefix(verdict.word).lstrip(': ')}",
-            soft_wrap=True,
-        )
+        label = Text(verdict.label, style=COLORS[verdict.word])
+        out.print(label.append(f" {verdict.claim}. {verdict.why}", style="not bold default"), soft_wrap=True)
     out.print()
     home = "" if result.home.root == Home.find().root else f" --home {result.home.root}"
-    out.print(f"report     {result.home.study(edition.id).report / 'report.html'}", soft_wrap=True)
-    out.print(f"MLflow     locus ui {edition.id}{home}", soft_wrap=True)
+    _labelled(out, "report", str(result.home.study(edition.id).report / "report.html"))
+    _labelled(out, "MLflow", f"locus ui {edition.id}{home}")
     if failed := result.history.failed:
-        said = f"{runs_in_words(failed)}; locus status {edition.id}{home} says why, the same command tries again"
-        out.print(f"[bold red]failed[/]     {said}", soft_wrap=True)
+        todo = f"{runs_in_words(failed)}; locus status {edition.id}{home} says why, the same command tries again"
+        _labelled(out, "failed", todo, "bold red")
     else:
-        out.print(f"next       {more}   (only the new seeds run)", soft_wrap=True)
-    budget = edition.study.budgets.get(edition.budget)
-    if budget and budget.gap:
-        out.print(f"note       {budget.gap}", soft_wrap=True)
+        _labelled(out, "next", f"{more}   (only the new seeds run)")
 
 
-def checks(found: list[Check]) -> None:
+def _labelled(out: Console, label: str, text: str, style: str = "") -> None:
+    out.print(Text(f"{label:11}", style=style).append(text, style="not bold default"), soft_wrap=True)
+
+
+def checks(found: Iterable[Check]) -> None:
     """A table of checks."""
     view = _table("", "check", "detail")
     for one in found:
-        view.add_row("[green]ok[/]" if one.ok else "[bold red]WRONG[/]", one.name, one.detail)
+        view.add_row(_mark(one.ok), Text(one.name), Text(one.detail))
     console().print(view)
+
+
+def _mark(ok: bool) -> Text:
+    return Text("ok", style="green") if ok else Text("WRONG", style="bold red")
 
 
 def versions(sender: str) -> None:

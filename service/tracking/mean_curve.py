@@ -1,4 +1,4 @@
-"""A trial's mean curve: what its seeds say together, epoch by epoch."""
+"""A trial's mean curve: the mean over its seeds, epoch by epoch."""
 
 from __future__ import annotations
 
@@ -18,9 +18,13 @@ class Point:
     time: float
     values: dict[str, float]
 
+    def without_tests(self) -> Point:
+        """The point without the scores of the test set."""
+        return Point(self.step, self.time, {k: v for k, v in self.values.items() if not k.startswith("test/")})
+
 
 def mean_curve(history: History, trial: Trial) -> list[Point]:
-    """Per epoch and measure, over the seeds that have that epoch: `val/accuracy_mean`, `_n`, and `_std` from two on.
+    """Per epoch and metric, over the seeds that have that epoch: `val/accuracy_mean`, `_n`, and `_std` from two on.
 
     A diverged seed counts as chance from its divergence on, so that the last point is the trial's answer.
     """
@@ -37,7 +41,7 @@ def mean_curve(history: History, trial: Trial) -> list[Point]:
 
 
 def _values(state: RunState, epoch: int, trial: Trial) -> dict[str, float]:
-    """What a seed says at an epoch."""
+    """The scores of a seed at an epoch."""
     if epoch in state.curve:
         values = state.curve[epoch].values
         return {name: value for name, value in values.items() if name.startswith(("val/", "test/"))}
@@ -50,7 +54,7 @@ def _values(state: RunState, epoch: int, trial: Trial) -> dict[str, float]:
 
 
 def _time(states: list[RunState], epoch: int) -> float:
-    """When the last seed came to an epoch."""
+    """When the last seed reached an epoch."""
     return max((state.curve[epoch].time if epoch in state.curve else state.last or 0.0) for state in states)
 
 

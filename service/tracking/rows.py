@@ -1,8 +1,8 @@
 """What MLflow should show of a study: rows at three levels, folded from its history.
 
-Pure, and knows no MLflow: a `Row` says what one MLflow run should look like, and `mirror_store` sends the difference to
-what is there. The study is the parent of its trials, a trial of its runs. A trial is a search's point, an arm, a
-confirmation (`c7`) or a parent (`p1`).
+Pure, without MLflow: a `Row` describes one MLflow run, and `store` sends what differs from what is there. The study is
+the parent of its trials, a trial of its runs. A trial is a search's point, an arm, a confirmation (`c7`) or a parent
+(`p1`).
 """
 
 from __future__ import annotations
@@ -10,47 +10,59 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from search_spaces.study import Ablation, Edition, Trial
+from search_spaces.words import listed, value_words
+from service.analysis.best import Best, find_best, ranked
 from service.storage.history import History, RunState
 from service.tracking.mean_curve import Point, mean_curve
-from trainables.encodings import EncodingSpec
 from trainables.recipe import Recipe, Run
 from trainables.recipe.cost import estimate_cost
-from trainables.spec import Spec, SpecError, digest
+from trainables.spec import SpecError, digest
 
-Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
-Place = tuple[str, str, int | None]
+MlflowStatus = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
+RunId = tuple[str, str, int | None]
 """How a row is known within its study: level, number label, seed."""
-STUDY: Place = ("study", "", None)
+STUDY: RunId = ("study", "", None)
 COLORS = (
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#882255", "#999933", "#332288", "#666666",
 )  # fmt: skip
-"""A trial's, in its turn; told apart also by the color-blind. Source: Okabe and Ito; Tol. Differs: no yellow."""
+"""Of trials, in turn; color-blind readers can distinguish them. Source: Okabe and Ito; Tol. Differs: no yellow."""
 
 
 @dataclass(frozen=True)
 class Row:
     """What one MLflow run should look like.
 
-    `fixed`: tags that tell which numbers its points are; points cannot be taken back, so where they differ the MLflow
-    run is replaced. `only_changes`: a point that says nothing new is not sent. Units: times in seconds of the day.
+    `fixed`: tags that identify the numbers of its points; points cannot be deleted, so where they differ the MLflow run
+    is replaced. `only_changes`: a value that equals the last one is not sent. Units: times in seconds since 1970.
     """
 
-    place: Place
+    id: RunId
     name: str
-    status: Status
+    status: MlflowStatus
     params: dict[str, str]
     tags: dict[str, str]
     points: list[Point]
     begun: float
     last: float
-    parent: Place | None = STUDY
+    parent: RunId | None = STUDY
     fixed: tuple[str, ...] = ()
     recipe: Recipe | None = None
     files: dict[str, str] = field(default_factory=dict)
     only_changes: bool = False
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """What a study found, in words, once it has ended: its headline, and a line for each claim."""
+
+    headline: str = ""
+    claims: tuple[str, ...] = ()
+
+
+NO_CONCLUSION = Conclusion()
 
 
 def title(edition: Edition, trial: Trial) -> str:
@@ -60,13 +72,22 @@ def title(edition: Edition, trial: Trial) -> str:
     return f"{trial.label} {trial.name}"
 
 
+def role(edition: Edition, trial: Trial) -> str:
+    """What a trial is for: an arm, a point of a search, a confirmation on fresh seeds, or a parent of other runs."""
+    if trial.role == "trial":
+        return "arm" if isinstance(edition.study.plan, Ablation) else "point"
+    return trial.role
+
+
 def begun(history: History, runs: dict[int, Run]) -> dict[int, Run]:
-    """The runs that were given to a worker, or found among the outcomes."""
+    """The runs that were started, or whose answer was found among the outcomes."""
     return {seed: run for seed, run in runs.items() if history.state(run).status != "missing"}
 
 
-def study_row(history: History, runs: Iterable[Run], told: int, ended: Status) -> Row:
-    """The study itself: the best trial's numbers, and how far it is. A point's step is the count of facts told."""
+def study_row(
+    history: History, runs: Iterable[Run], ended: MlflowStatus, conclusion: Conclusion = NO_CONCLUSION
+) -> Row:
+    """The study itself: how far it is, and the best trial's numbers, against the count of runs that have an answer."""
     edition, last = history.edition, history.last or 0.0
     began = min((state.begun for state in history.states.values() if state.begun), default=last)
     answered = {run.key for run in runs if history.state(run).answered}
@@ -74,21 +95,40 @@ def study_row(history: History, runs: Iterable[Run], told: int, ended: Status) -
     tags = _tags(history, "study") | {
         "locus.seeds": str(history.seeds),
         "locus.trials": str(history.trial_count or len(history.of("trial"))),
-        "mlflow.note.content": _note(edition),
+        "mlflow.note.content": _note(edition, conclusion),
     }
-    best = _best(history)
-    if best is not None:
-        tags["locus.best"] = title(edition, best)
-        curve = mean_curve(history, best)
-        values |= {f"best/{name}": value for name, value in (curve[-1].values if curve else {}).items()}
+    tags |= {"locus.headline": conclusion.headline} if conclusion.headline else {}
+    tags |= {"locus.claims": "; ".join(conclusion.claims)} if conclusion.claims else {}
+    best = find_best(history)
+    if best.trials:
+        tie = "tie: " if best.tied else ""
+        tags["locus.best"] = tie + listed([title(edition, trial) for trial in best.trials])
+        values |= _best_values(history, best)
     return Row(
-        STUDY, edition.id, ended, {"budget": edition.budget}, tags, [Point(told, last, values)], began, last,
+        STUDY, edition.id, ended, {"budget": edition.budget}, tags, [Point(len(answered), last, values)], began, last,
         parent=None, only_changes=True,
     )  # fmt: skip
 
 
-def trial_row(history: History, trial: Trial, runs: dict[int, Run], ended: Status = "RUNNING") -> Row:
-    """A trial with its mean curve, once its asked seeds have ended. `ended`: how the study ended, RUNNING before."""
+def _best_values(history: History, best: Best) -> dict[str, float]:
+    """The best trial's last means; without test scores before the confirmation, for search points are not tested."""
+    curve = mean_curve(history, best.trials[0])
+    if not curve:
+        return {}
+    last = curve[-1].without_tests() if role(history.edition, best.trials[0]) == "point" else curve[-1]
+    return {f"best/{name}": value for name, value in last.values.items()}
+
+
+def places(history: History) -> dict[str, str]:
+    """By a trial's label: its place, the best first, as a tag that MLflow can sort by. Cost: folds every trial."""
+    return {trial.label: f"{place:04d}" for place, trial in enumerate(ranked(history), start=1)}
+
+
+def trial_row(history: History, trial: Trial, runs: dict[int, Run], place: str, ended: MlflowStatus = "RUNNING") -> Row:
+    """A trial with its mean curve, once its asked seeds have ended.
+
+    `place`: of `places`; `ended`: how the study ended, RUNNING before.
+    """
     states = [history.state(run) for run in begun(history, runs).values()]
     answer = history.answer(trial)
     whole = answer.status != "open" or ended == "FINISHED"
@@ -96,9 +136,12 @@ def trial_row(history: History, trial: Trial, runs: dict[int, Run], ended: Statu
         "locus.outcome": answer.status if whole else _unfinished(ended),
         "locus.seeds": str(answer.asked),
         "locus.code": history.code(next(iter(runs.values()))),
+        "locus.rank": place,
     }
     reason = next(filter(None, map(_reason, states)), "")
     points = mean_curve(history, trial) if whole else []
+    if role(history.edition, trial) == "point":  # the test set is looked at for the answer, not for the search
+        points = [point.without_tests() for point in points]
     if points:
         tags["locus.curve"] = digest([[point.step, point.values] for point in points])
     return Row(
@@ -116,7 +159,7 @@ def trial_row(history: History, trial: Trial, runs: dict[int, Run], ended: Statu
     )
 
 
-def run_row(history: History, trial: Trial, run: Run, ended: Status = "RUNNING") -> Row:
+def run_row(history: History, trial: Trial, run: Run, ended: MlflowStatus = "RUNNING") -> Row:
     """One training, with its curve as it came."""
     state = history.state(run)
     flying = state.status == "running"
@@ -145,35 +188,26 @@ def run_row(history: History, trial: Trial, run: Run, ended: Status = "RUNNING")
     )
 
 
-def rows(history: History, told: int, ended: Status) -> Iterator[Row]:
+def rows(history: History, ended: MlflowStatus) -> Iterator[Row]:
     """Every row of a study, parents first."""
     of = [(trial, history.runs(trial)) for trial in history.trials]
-    yield study_row(history, (run for _, runs in of for run in runs.values()), told, ended)
+    yield study_row(history, (run for _, runs in of for run in runs.values()), ended)
+    rank = places(history)
     for trial, runs in of:
         if here := begun(history, runs):
-            yield trial_row(history, trial, runs, ended)
+            yield trial_row(history, trial, runs, rank[trial.label], ended)
             yield from (run_row(history, trial, run, ended) for run in here.values())
-
-
-def _best(history: History) -> Trial | None:
-    """What validation puts first: of the trials confirmed on fresh seeds, else of all."""
-    confirmed = [trial for trial in history.of("confirmation") if trial.number in history.confirms]
-    answers = {trial.label: history.answer(trial) for trial in confirmed}
-    complete = [trial for trial in confirmed if answers[trial.label].status == "completed"]
-    if complete:
-        return max(complete, key=lambda trial: (answers[trial.label].mean or 0.0, -trial.number))
-    return next(iter(history.best()), None)
 
 
 def _answered_trials(history: History) -> int:
     return sum(history.answer(trial).status in ("completed", "stopped", "diverged") for trial in history.of("trial"))
 
 
-def _halted(ended: Status) -> Status:
+def _halted(ended: MlflowStatus) -> MlflowStatus:
     return "RUNNING" if ended == "RUNNING" else "KILLED"
 
 
-def _unfinished(ended: Status) -> str:
+def _unfinished(ended: MlflowStatus) -> str:
     return "running" if ended == "RUNNING" else "interrupted"
 
 
@@ -192,17 +226,25 @@ def _reason(state: RunState) -> str:
 def _tags(history: History, level: str, trial: Trial | None = None) -> dict[str, str]:
     tags = {"locus.study": history.edition.id, "locus.level": level}
     if trial is not None:
-        tags |= {"locus.number": trial.label, "mlflow.runColor": COLORS[trial.number % len(COLORS)]}
+        tags |= {
+            "locus.number": trial.label,
+            "locus.role": role(history.edition, trial),
+            "mlflow.runColor": COLORS[trial.number % len(COLORS)],
+        }
     return tags
 
 
 def _params(edition: Edition, trial: Trial) -> dict[str, str]:
-    """What tells this trial from the others; nothing that may grow."""
+    """In what this trial differs from the others; nothing that changes later, for params cannot."""
     recipe = trial.recipe
-    found = {"trial": title(edition, trial), "data.task": getattr(recipe.data, "task", recipe.data.kind)}
+    found = {
+        "trial": title(edition, trial),
+        "role": role(edition, trial),
+        "data.task": getattr(recipe.data, "task", recipe.data.kind),
+    }
     for path in edition.study.paths():
         try:
-            found[path] = _text(recipe.get(path))
+            found[path] = value_words(recipe.get(path))
         except SpecError:  # a path of another kind's: this recipe has no such number
             continue
     weight = estimate_cost(recipe)
@@ -210,15 +252,10 @@ def _params(edition: Edition, trial: Trial) -> dict[str, str]:
     return found | {"encoding.kind": recipe.encoding.label} | counts
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, EncodingSpec):
-        return value.label
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return value if isinstance(value, str) else json.dumps(value, default=Spec.plain)
-
-
-def _note(edition: Edition) -> str:
+def _note(edition: Edition, conclusion: Conclusion) -> str:
+    """The description of the study's MLflow run, in Markdown."""
     study = edition.study
     expected = f"Expected: {study.expected}" if study.expected else ""
-    return "\n\n".join(filter(None, (study.question, study.paper, expected)))
+    headline = f"**{conclusion.headline}**" if conclusion.headline else ""
+    claims = "\n".join(f"- {claim}" for claim in conclusion.claims)
+    return "\n\n".join(filter(None, (study.question, headline, claims, study.paper, expected)))

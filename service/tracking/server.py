@@ -1,7 +1,7 @@
-"""Opens MLflow on this machine and says where to look.
+"""Starts MLflow on this machine and prints the links of studies.
 
-The server is bound to the loopback address and ends with the command. Where studies are shown on a server already, only
-the links are printed.
+The server is bound to the loopback address and ends with the command. For studies on a tracking server, only the links
+are printed.
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ def serve(
     edition: Edition | None,
     port: int = 5000,
     tracking: str | None = None,
-    say: Callable[[str], None] = print,
+    note: Callable[[str], None] = print,
 ) -> None:
-    """Starts MLflow on loopback, says the links of a study (of all without one), and waits for Ctrl-C.
+    """Starts MLflow on loopback, prints the links of a study (without one, of all), and waits for Ctrl-C.
 
     Raises: UiError where nothing was run yet or the server does not start.
     """
     check(home, tracking)
     if tracking and served(tracking):
-        _say_links(home, edition, tracking, tracking, say)
+        _note_links(home, edition, tracking, tracking, note)
         return
     with server(home, port, tracking) as address:
-        _say_links(home, edition, tracking, address, say)
-        say("Ctrl-C ends MLflow.")
+        _note_links(home, edition, tracking, address, note)
+        note("Ctrl-C ends MLflow.")
         try:
             signal.pause()
         except KeyboardInterrupt:
-            say("MLflow ended.")
+            note("MLflow ended.")
 
 
 @contextmanager
 def server(home: Home, port: int, tracking: str | None = None) -> Iterator[str]:
-    """An MLflow server of a home's store while the block lasts; gives its address. Cost: 9 s to start."""
+    """An MLflow server of a home's store while the block lasts; yields its address. Cost: 9 s to start."""
     store = tracking or home.tracking
     if tracking is None and not (home.root / "mlflow.db").exists():
         raise UiError(f"{home.root} has no MLflow runs yet; locus run makes some")
@@ -98,25 +98,25 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def find_links(home: Home, edition: Edition, address: str, tracking: str | None = None) -> Links | None:
-    """The three addresses of a study at a server; None where it is not shown there."""
+    """The three addresses of a study at a server; None where the server does not have it."""
     store = look_up(home, edition, tracking)
     return links(store, address) if store else None
 
 
-def _say_links(
-    home: Home, edition: Edition | None, tracking: str | None, address: str, say: Callable[[str], None]
+def _note_links(
+    home: Home, edition: Edition | None, tracking: str | None, address: str, note: Callable[[str], None]
 ) -> None:
     editions = [edition] if edition else [_edition(home, id) for id in home.ids()]
-    say(f"MLflow: {address}")
+    note(f"MLflow: {address}")
     for one in editions:
         found = find_links(home, one, address, tracking)
         if found is None:
-            say(f"{one.id}: nothing shown yet")
+            note(f"{one.id}: nothing shown yet")
             continue
-        say(f"{one.id}")
-        say(f"  trials, best first       {found.trials}")
-        say(f"  runs, grouped by trial   {found.runs}")
-        say(f"  the study, with report   {found.parent}")
+        note(f"{one.id}")
+        note(f"  trials, best first       {found.trials}")
+        note(f"  runs, grouped by trial   {found.runs}")
+        note(f"  the study, with report   {found.parent}")
 
 
 def _edition(home: Home, id: str) -> Edition:

@@ -1,8 +1,8 @@
 """The MLflow runs of one study: found once, then brought from what they show to what they should show.
 
-Known by the tags `locus.study`, `locus.level`, `locus.number` and `locus.seed`, so a second call finds the same runs.
-MLflow only appends: params cannot change and points cannot be taken back, so a run whose points are no longer right is
-replaced, and its children get the new parent.
+Runs are found by the tags `locus.study`, `locus.level`, `locus.number` and `locus.seed`, so a second call finds the
+same ones. MLflow only appends: params cannot change and points cannot be deleted, so a run whose points are no longer
+right is replaced, and its children get the new parent.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ from mlflow.tracking import MlflowClient
 from search_spaces.study import Edition
 from service.storage.home import Home
 from service.tracking.mean_curve import Point
-from service.tracking.rows import STUDY, Place, Row, Status
+from service.tracking.rows import STUDY, MlflowStatus, Row, RunId
 from trainables.recipe import Recipe
 from trainables.spec import digest
 
 PARENT = "mlflow.parentRunId"
-PASSING = {"locus.reason", "locus.reused", "locus.best"}
+PASSING = {"locus.reason", "locus.reused", "locus.best", "locus.headline", "locus.claims"}
 """Tags that a row may lose again."""
 MOST_METRICS = 900
-"""Metrics a call; MLflow takes 1,000 entities."""
+"""Metrics in a call; MLflow accepts 1,000 entities."""
 
 
 @dataclass
-class Shown:
+class TrackedRun:
     """What MLflow has of one row. `step`: the last one with points. `latest`: every metric's last value."""
 
     id: str
-    status: Status
+    status: MlflowStatus
     params: dict[str, str]
     tags: dict[str, str]
     latest: dict[str, float]
     step: int
 
     @classmethod
-    def of(cls, run: Any) -> Shown:
-        """As MLflow's own entity says it."""
+    def of(cls, run: Any) -> TrackedRun:
+        """From MLflow's own entity."""
         step = max((metric.step for metric in run.data._metric_objs), default=-1)
         return cls(run.info.run_id, run.info.status, run.data.params, run.data.tags, run.data.metrics, step)
 
     @property
-    def place(self) -> Place:
+    def row_id(self) -> RunId:
         """The row it shows."""
         seed = self.tags.get("locus.seed")
         return self.tags["locus.level"], self.tags.get("locus.number", ""), None if seed is None else int(seed)
@@ -63,8 +63,8 @@ class Store:
         self.study = study
         self.family = family
         self.experiment: str | None = None
-        self.shown: dict[Place, Shown] = {}
-        self.doubles: list[Shown] = []
+        self.shown: dict[RunId, TrackedRun] = {}
+        self.doubles: list[TrackedRun] = []
 
     def find(self) -> bool:
         """Looks everything up, once. False where nothing was ever shown of this family of studies."""
@@ -72,8 +72,8 @@ class Store:
         if experiment is None:
             return False
         self.experiment = experiment.experiment_id
-        for shown in map(Shown.of, self._search()):
-            if self.shown.setdefault(shown.place, shown) is not shown:
+        for shown in map(TrackedRun.of, self._search()):
+            if self.shown.setdefault(shown.row_id, shown) is not shown:
                 self.doubles.append(shown)
         return True
 
@@ -110,24 +110,24 @@ class Store:
 
     def put(self, row: Row) -> None:
         """Makes MLflow show a row. Its parent is put before it."""
-        shown = self.shown.get(row.place)
+        shown = self.shown.get(row.id)
         if shown is None:
-            shown = self.shown[row.place] = self._create(row)
+            shown = self.shown[row.id] = self._create(row)
         elif shown.latest and any(shown.tags.get(name) != row.tags[name] for name in row.fixed):
             shown = self._replace(row, shown)
         self._complete(row, shown)
 
-    def log_folder(self, place: Place, folder: Path, name: str) -> None:
+    def log_folder(self, place: RunId, folder: Path, name: str) -> None:
         """Copies a folder to the artifacts of a row, under a name."""
         self.client.log_artifacts(self.shown[place].id, str(folder), name)
 
-    def _create(self, row: Row) -> Shown:
+    def _create(self, row: Row) -> TrackedRun:
         tags = {name: value for name, value in self._tags(row).items() if name not in row.fixed or not row.points}
         run = self.client.create_run(self.experiment, round(row.begun * 1000), tags, row.name)
-        return Shown.of(run)
+        return TrackedRun.of(run)
 
-    def _replace(self, row: Row, old: Shown) -> Shown:
-        new = self.shown[row.place] = self._create(row)
+    def _replace(self, row: Row, old: TrackedRun) -> TrackedRun:
+        new = self.shown[row.id] = self._create(row)
         for child in self.shown.values():
             if child.tags.get(PARENT) == old.id:
                 self.client.set_tag(child.id, PARENT, new.id)
@@ -138,15 +138,13 @@ class Store:
     def _tags(self, row: Row) -> dict[str, str]:
         return row.tags | ({PARENT: self.shown[row.parent].id} if row.parent else {})
 
-    def _complete(self, row: Row, shown: Shown) -> None:
+    def _complete(self, row: Row, shown: TrackedRun) -> None:
         """Sends what is missing, each thing once."""
         params = {name: value for name, value in row.params.items() if name not in shown.params}
         if params:
             self._introduce(row, shown)
         tags = {name: value for name, value in self._tags(row).items() if shown.tags.get(name) != value}
-        points = [point for point in row.points if point.step > shown.step]
-        if row.only_changes:
-            points = [point for point in points if not point.values.items() <= shown.latest.items()]
+        points = _changes(row, shown) if row.only_changes else [one for one in row.points if one.step > shown.step]
         if params or tags or points:
             self._log(shown, points, params, tags)
         for name in PASSING & shown.tags.keys() - row.tags.keys():
@@ -154,14 +152,14 @@ class Store:
             del shown.tags[name]
         self._settle(row, shown)
 
-    def _introduce(self, row: Row, shown: Shown) -> None:
+    def _introduce(self, row: Row, shown: TrackedRun) -> None:
         """The files and the data set of a new run; params come after, as the sign that these are there."""
         for name, text in row.files.items():
             self.client.log_text(shown.id, text, name)
         if row.recipe is not None:
             self.client.log_inputs(shown.id, [_data(row.recipe)])
 
-    def _log(self, shown: Shown, points: list[Point], params: dict[str, str], tags: dict[str, str]) -> None:
+    def _log(self, shown: TrackedRun, points: list[Point], params: dict[str, str], tags: dict[str, str]) -> None:
         """Params first, tags last: a tag that names the points is there only where the points are."""
         chunks = list(_chunks(points)) or [[]]
         for number, chunk in enumerate(chunks, start=1):
@@ -177,7 +175,7 @@ class Store:
         shown.params |= params
         shown.tags |= tags
 
-    def _settle(self, row: Row, shown: Shown) -> None:
+    def _settle(self, row: Row, shown: TrackedRun) -> None:
         if row.status == shown.status:
             return
         if row.status == "RUNNING":
@@ -208,6 +206,17 @@ def look_up(home: Home, edition: Edition, tracking: str | None = None) -> Store 
         return None
     store = Store(tracking or home.tracking, edition.id, edition.study.family)
     return store if store.find() and STUDY in store.shown else None
+
+
+def _changes(row: Row, shown: TrackedRun) -> list[Point]:
+    """A row's points with only the values that differ from the last ones sent."""
+    news = [
+        Point(
+            one.step, one.time, {name: value for name, value in one.values.items() if shown.latest.get(name) != value}
+        )
+        for one in row.points
+    ]
+    return [one for one in news if one.values]
 
 
 def _chunks(points: Iterable[Point]) -> Iterator[list[Point]]:

@@ -1,8 +1,8 @@
-"""MLflow as a shop window: what a study's journal says, shown by one thread that may lag and never blocks.
+"""Copies a study's journal to MLflow in a background thread: it may lag, and it never blocks the training.
 
-The driver tells every fact it writes. The thread folds them into a history of its own, so it shares no state with the
-driver, and brings MLflow to show that history. All of it may be told again at any time: what is there already is not
-sent twice. Trouble with MLflow never reaches the study: it is kept, tried again, and said at the end.
+The driver passes on every fact that it writes. The thread folds the facts into a history of its own, and brings MLflow
+to show that history. Facts may be passed on again at any time: what MLflow has is not sent twice. Trouble with MLflow
+never reaches the study: it is kept, tried again, and reported at the end.
 """
 
 from __future__ import annotations
@@ -22,7 +22,17 @@ from search_spaces.study import Edition, Trial
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import Adopted, Confirms, Counts, Exhausted, Fact, Planned
-from service.tracking.rows import STUDY, Status, begun, run_row, study_row, trial_row
+from service.tracking.rows import (
+    NO_CONCLUSION,
+    STUDY,
+    Conclusion,
+    MlflowStatus,
+    begun,
+    places,
+    run_row,
+    study_row,
+    trial_row,
+)
 from service.tracking.store import Store, make_database
 from service.tracking.views import Links, links, views
 from trainables.recipe import Recipe, Run
@@ -31,22 +41,23 @@ from trainables.spec import LocusError
 ANSWER_S = 5
 """How long a server may take to answer."""
 PAUSE_S = 0.5
-"""How long facts are gathered before they are shown together."""
+"""How long facts are collected before they are sent together."""
 TRIES = 3
-"""How often the end of a study tries to be shown: two drivers may stand in each other's way."""
+"""How often the end of a study is sent: two drivers may block each other."""
 CLOSE_S = 60
 """How long the end of a study waits for MLflow."""
 SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql")
 
 
-class MirrorError(LocusError):
+class MlflowError(LocusError):
     """An MLflow that cannot be used."""
 
 
 @dataclass(frozen=True)
 class _Close:
-    ended: Status
+    ended: MlflowStatus
     report: Path | None
+    conclusion: Conclusion
 
 
 def served(tracking: str | None) -> bool:
@@ -55,30 +66,30 @@ def served(tracking: str | None) -> bool:
 
 
 def check(home: Home, tracking: str | None) -> None:
-    """Raises: MirrorError where the server does not answer, or the address names nothing that MLflow can use."""
+    """Raises: MlflowError where the server does not answer, or the address names nothing that MLflow can use."""
     if tracking is None:
         return
     if tracking.partition(":")[0].partition("+")[0] not in SCHEMES:
         known = ", ".join(f"{scheme}:" for scheme in SCHEMES)
-        raise MirrorError(f"MLFLOW_TRACKING_URI must begin with one of {known} got {tracking!r}")
+        raise MlflowError(f"MLFLOW_TRACKING_URI must begin with one of {known} got {tracking!r}")
     if served(tracking) and not answers(tracking):
         default = home.tracking.removeprefix("sqlite:///").replace(str(Path.home()), "~", 1)
-        raise MirrorError(
+        raise MlflowError(
             f"MLflow at {tracking} does not answer ({ANSWER_S} s); "
             f"start it, or unset MLFLOW_TRACKING_URI to use {default}"
         )
 
 
 def answers(tracking: str) -> bool:
-    """True where a server says that it is well."""
+    """True where a server reports that it is healthy."""
     try:
         return requests.get(f"{tracking.rstrip('/')}/health", timeout=ANSWER_S).ok
     except requests.RequestException:
         return False
 
 
-class Mirror:
-    """One study in MLflow, while it runs: `check`, `open`, `tell` every fact of its journal, old and new, `close`."""
+class MlflowSync:
+    """One study in MLflow, while it runs: `check`, `open`, `add` every fact of its journal, old and new, `close`."""
 
     def __init__(
         self, edition: Edition, home: Home, codes: Callable[[Recipe], str], tracking: str | None = None
@@ -88,29 +99,31 @@ class Mirror:
         self.tracking = tracking
         self._codes = codes
         self._queue: queue.SimpleQueue[Fact | _Close] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name="mirror", daemon=True)
+        self._thread = threading.Thread(target=self._work, name="mlflow", daemon=True)
         self._made = threading.Event()
         self._store: Store | None = None
         self._trouble: Exception | None = None
 
     def check(self) -> None:
-        """Raises: MirrorError where MLflow cannot be used. Writes nothing."""
+        """Raises: MlflowError where MLflow cannot be used. Writes nothing."""
         check(self.home, self.tracking)
 
     def open(self) -> None:
-        """Starts the thread. Tell it the journal so far next, then each fact as it is written."""
+        """Starts the thread. Add the journal so far next, then each fact as it is written."""
         self._thread.start()
 
-    def tell(self, fact: Fact) -> None:
-        """Hands over a fact; returns at once."""
+    def add(self, fact: Fact) -> None:
+        """Passes on a fact, without waiting."""
         self._queue.put(fact)
 
-    def close(self, ended: Status, report: Path | None = None) -> str | None:
-        """Shows what is left, ends what is open, keeps the report. Returns a warning where MLflow lacks something."""
-        self._queue.put(_Close(ended, report))
+    def close(
+        self, ended: MlflowStatus, report: Path | None = None, conclusion: Conclusion = NO_CONCLUSION
+    ) -> str | None:
+        """Sends what is left, ends what is open, stores the report. Returns a warning where MLflow lacks something."""
+        self._queue.put(_Close(ended, report, conclusion))
         self._thread.join(CLOSE_S)
         if self._thread.is_alive():
-            return f"MLflow did not take everything within {CLOSE_S} s; run the study again to send the rest"
+            return f"MLflow did not store everything within {CLOSE_S} s; run the study again to send the rest"
         if self._trouble is not None:
             return f"MLflow lacks a part ({_line(self._trouble)}); run the study again to send the rest"
         return None
@@ -135,53 +148,53 @@ class Mirror:
             self._trouble = error
 
     def _serve(self) -> None:
-        """The thread: gathers facts, folds them, shows them, until it is closed. What failed to show is tried again."""
-        window = _Window(History(self.edition, self._codes))
+        """The thread: collects facts, folds them, sends them, until it is closed. What failed is tried again."""
+        state = SyncState(History(self.edition, self._codes))
         while True:
-            close = self._gather(window)
+            close = self._gather(state)
             for _ in range(TRIES if close else 1):
-                if self._shown(window, close):
+                if self._shown(state, close):
                     break
             if close is not None:
                 return
 
-    def _shown(self, window: _Window, close: _Close | None) -> bool:
-        """Whether MLflow took the news; if not, they are kept, and so is the trouble."""
+    def _shown(self, state: SyncState, close: _Close | None) -> bool:
+        """Whether MLflow stored the news; if not, they are kept, and so is the error."""
         try:
-            self._show(window, close)
+            self._show(state, close)
         except Exception as error:
             self._trouble = error
             return False
         self._trouble = None
         return True
 
-    def _gather(self, window: _Window) -> _Close | None:
-        """Waits for a fact, then hears what comes within a pause, or until the end is told."""
+    def _gather(self, state: SyncState) -> _Close | None:
+        """Waits for a fact, then collects what comes within a pause, or until `close`."""
         item = self._queue.get()
         until = time.monotonic() + PAUSE_S
         while not isinstance(item, _Close):
-            window.hear(item)
+            state.add(item)
             try:
                 item = self._queue.get(timeout=max(0.0, until - time.monotonic()))
             except queue.Empty:
                 return None
         return item
 
-    def _show(self, window: _Window, close: _Close | None) -> None:
+    def _show(self, state: SyncState, close: _Close | None) -> None:
         if self._trouble is not None and served(self.tracking):
             check(self.home, self.tracking)  # else MLflow would try for minutes
         store = self._store or self._open_store()
-        window.show(store, close.ended if close else "RUNNING")
+        state.show(store, close.ended if close else "RUNNING", close.conclusion if close else NO_CONCLUSION)
         self._made.set()
         if close and close.report and close.report.is_dir():
             store.log_folder(STUDY, close.report, "report")
 
     def _open_store(self) -> Store:
-        for name in ("mlflow.store", "alembic"):  # what they have to say comes to us as an exception
+        for name in ("mlflow.store", "alembic"):  # their errors reach us as exceptions
             logging.getLogger(name).setLevel(logging.CRITICAL)
         study = self.edition.study
         self.home.root.mkdir(parents=True, exist_ok=True)
-        with FileLock(self.home.root / "mlflow.lock"):  # two drivers may both want to make the database
+        with FileLock(self.home.root / "mlflow.lock"):  # two drivers may both try to create the database
             if self.tracking is None:
                 make_database(self.home)
             store = Store(self.tracking or self.home.tracking, self.edition.id, study.family)
@@ -191,27 +204,25 @@ class Mirror:
         return store
 
 
-class _Window:
-    """What the thread knows: its history, and which runs have news."""
+class SyncState:
+    """What the thread has seen: its history, and which runs have news."""
 
     def __init__(self, history: History) -> None:
         self.history = history
-        self.told = 0
         self._news: set[str] = set()
         self._grown = True
         self._runs: list[tuple[Trial, dict[int, Run]]] = []
 
-    def hear(self, fact: Fact) -> None:
-        """Folds one fact."""
+    def add(self, fact: Fact) -> None:
+        """Adds one fact."""
         self.history.add(fact)
-        self.told += 1
         match fact:
             case Planned() | Counts() | Confirms() | Exhausted() | Adopted():
                 self._grown = True
             case _:
                 self._news.add(fact.run)
 
-    def show(self, store: Store, ended: Status) -> None:
+    def show(self, store: Store, ended: MlflowStatus, conclusion: Conclusion) -> None:
         """Puts the rows with news (at the end, all), parents first; the study's own end comes last.
 
         News are kept where this fails.
@@ -220,19 +231,20 @@ class _Window:
             self._runs = [(trial, self.history.runs(trial)) for trial in self.history.trials]
             self._grown = False
         every_run = [run for _, runs in self._runs for run in runs.values()]
-        store.put(study_row(self.history, every_run, self.told, "RUNNING"))
+        store.put(study_row(self.history, every_run, "RUNNING"))
+        rank = places(self.history)
         for trial, runs in self._runs:
             here = begun(self.history, runs)
             news = [run for run in here.values() if ended != "RUNNING" or run.key in self._news]
             if news:
-                row = trial_row(self.history, trial, runs, ended)
-                if row.place not in store.shown:
+                row = trial_row(self.history, trial, runs, rank[trial.label], ended)
+                if row.id not in store.shown:
                     store.put(row)
                 for run in news:
                     store.put(run_row(self.history, trial, run, ended))
                 store.put(row)
         if ended != "RUNNING":
-            store.put(study_row(self.history, every_run, self.told, ended))
+            store.put(study_row(self.history, every_run, ended, conclusion))
         self._news = set()
 
 

@@ -21,7 +21,7 @@ PREFIX = "mlflow.sharedViewState."
 TRAINING = "workflowType=machine_learning"
 """Asks MLflow's pages for the side bar of trainings."""
 SECTION = "locus"
-WIDTHS = {"params.": 130, "_mean`": 155, "_std`": 125, "_n`": 105, "outcome`": 110, "reason`": 300}
+WIDTHS = {"params.`role": 110, "params.": 130, "_mean`": 155, "_std`": 125, "_n`": 105, "outcome`": 110, "reason`": 300}
 """Of columns by a part of their names, in pixels."""
 
 
@@ -62,10 +62,15 @@ def _trials(id: str, study: Study) -> dict[str, Any]:
     score, test = study.score.metric, study.score.test
     metrics = [f"{score}_mean", f"{score}_std", f"{score}_n", f"{test}_mean"]
     metrics += [f"{at_image_size(test, side)}_mean" for side in study.base.test_sizes]
-    columns = [*_varied(study), *(_column("metrics", metric) for metric in metrics), *_ends()]
+    columns = [
+        _column("params", "role"),
+        *_varied(study),
+        *(_column("metrics", metric) for metric in metrics),
+        *_ends(),
+    ]
     charts = [_chart(0, "LINE", f"{score}_mean"), _chart(1, "BAR", f"{test}_mean")]
     section = {"uuid": SECTION, "name": "mean over seeds", "display": True, "isReordered": False}
-    view = _view(id, "trial", columns, _column("metrics", f"{score}_mean"))
+    view = _view(id, "trial", columns, _column("tags", "locus.rank"), ascending=True)
     unsmoothed = {"xAxisKey": "step", "lineSmoothness": 0, "selectedXAxisMetricKey": ""}
     return view | {"compareRunCharts": charts, "compareRunSections": [section], "globalLineChartConfig": unsmoothed}
 
@@ -112,12 +117,14 @@ def _chart(number: int, kind: str, metric: str) -> dict[str, Any]:
     }
 
 
-def _view(id: str, level: str, columns: list[str], order: str) -> dict[str, Any]:
+def _view(id: str, level: str, columns: list[str], order: str, *, ascending: bool = False) -> dict[str, Any]:
     return {
         "searchFilter": f"tags.`locus.study` = '{id}' AND tags.`locus.level` = '{level}'",
         "orderByKey": order,
-        "orderByAsc": False,
+        "orderByAsc": ascending,
         "selectedColumns": columns,
         "columnOrder": columns,
-        "columnWidths": {column: width for column in columns for end, width in WIDTHS.items() if column.endswith(end)},
+        "columnWidths": {
+            column: width for column in columns for end, width in reversed(WIDTHS.items()) if end in column
+        },
     }

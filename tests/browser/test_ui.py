@@ -13,7 +13,7 @@ from service.results import Result
 from service.storage.home import Home
 from service.storage.journal import read
 from service.tracking.server import find_links, serve, server
-from service.tracking.sync import Mirror
+from service.tracking.sync import MlflowSync
 from service.tracking.views import Links
 from tests.browser.chromium import Chromium
 from tests.rooms.by_hand import ablated, searched
@@ -26,10 +26,10 @@ def show(home: Home, id: str, tracking: str | None = None) -> tuple[Edition, Lin
     edition = Edition.read(json.loads(home.study(id).study.read_text()))
     report = Result.open(home, id).report().parent
     codes = CodeDigests()
-    shown = Mirror(edition, home, lambda recipe: codes(recipe).digest, tracking)
+    shown = MlflowSync(edition, home, lambda recipe: codes(recipe).digest, tracking)
     shown.open()
     for fact in read(home.study(id).journal)[0]:
-        shown.tell(fact)
+        shown.add(fact)
     links = shown.links(30) if tracking else None
     assert shown.close("FINISHED", report) is None
     return edition, links
@@ -62,9 +62,10 @@ def order(text: str, names: list[str]) -> list[str]:
 def test_trials_best_first_with_the_path_that_varies(window):
     browser, pictures, links, _ = window
     text = browser.look(links.trials, has("#02 gamma=31.2"), pictures / "mlflow-trials.png")
-    ranked = ["#03 gamma=1.74", "#09 gamma=2.31", "#00 gamma=2.5", "#06 gamma=4.1", "#08 gamma=0.8", "#05 gamma=8.4"]
+    ranked = ["c0 gamma=2.5", "c3 gamma=1.74", "c9 gamma=2.31"]  # the confirmed answers, then the points
+    ranked += ["#03 gamma=1.74", "#09 gamma=2.31", "#00 gamma=2.5", "#08 gamma=0.8", "#06 gamma=4.1", "#05 gamma=8.4"]
     assert order(text, ranked) == ranked
-    for column in ("encoding.gamma", "val/accuracy_mean", "val/accuracy_std", "val/accuracy_n"):
+    for column in ("role", "confirmation", "encoding.gamma", "val/accuracy_mean", "val/accuracy_std", "val/accuracy_n"):
         assert column in text
     assert "reach@base" not in text.replace("'reach@base'", ""), "the parent is no row of this table"
     assert "13 matching runs" in re.sub(r"\s+", " ", text)

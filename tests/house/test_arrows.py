@@ -48,7 +48,16 @@ ORDER = {
 }
 """The rooms and single files of a package, those that others may import first; one row imports nothing of its own."""
 
-LIGHT_SERVICE = ("storage", "planning", "analysis/study_status", "analysis/trial_rows", "analysis/format", "terminal")
+LIGHT_SERVICE = (
+    "storage",
+    "planning",
+    "analysis/study_status",
+    "analysis/trial_summary",
+    "analysis/best",
+    "analysis/statistics",
+    "analysis/power",
+    "terminal",
+)
 LIGHT_FILES = [
     file
     for file in FILES

@@ -45,7 +45,7 @@ def test_it_runs_to_its_report(mine):
     assert (done.code, done.err) == (0, "")
     assert "plan: mine@base: 4 runs to train, 0 done, 0 reused; unknown until the first epoch" in done.lines
     assert len([line for line in done.lines if line.endswith("completed")]) == 4
-    assert "REFUTED" in done.out
+    assert "INCONCLUSIVE “wave” reaches at least 0.999. “wave” has 2 seeds: " in done.out
     report = re.search(r"^report +(.*)$", done.out, re.MULTILINE)[1]
     assert "spiral" in Path(report).read_text()
     assert "next       locus run ./mine.py --seeds 4" in done.out
@@ -92,10 +92,10 @@ def test_typed_again_nothing_runs_and_neither_ray_nor_torch_is_imported(mine):
     assert again.out.split("\n\n")[1:] == mine.first.out.split("\n\n")[1:]
 
 
-def test_verify_is_green_and_check_exits_1_where_a_claim_is_refuted(mine):
+def test_verify_is_green_and_two_seeds_refute_nothing(mine):
     assert mine.type("verify", "mine").code == 0
     assert mine.type("report", "mine").code == 0
-    assert mine.type("report", "mine", "--check").code == 1
+    assert mine.type("report", "mine", "--check").code == 0
 
 
 def test_rerun_is_equal_bit_for_bit(mine):
@@ -117,6 +117,7 @@ def test_more_seeds_run_only_what_is_missing_and_less_runs_nothing(mine):
     more = mine.type(*RUN, "--seeds", "3")
     assert "plan: mine@base: 2 runs to train, 4 done, 0 reused" in more.out
     assert [fact.seed for fact in started(mine)[len(before) :]] == [2, 2]
+    assert mine.type("report", "mine", "--check").code == 1, "three seeds refute that so short a training is enough"
     less = mine.type(*RUN, "--seeds", "1")
     assert less.code == 0
     assert len(started(mine)) == len(before) + 2

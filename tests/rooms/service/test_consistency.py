@@ -14,7 +14,7 @@ from service.consistency import Check, verify
 from service.storage.home import Home
 from service.storage.journal import Ended, read
 from service.storage.outcomes import Outcomes
-from service.tracking.sync import Mirror
+from service.tracking.sync import MlflowSync
 from tests.rooms.by_hand import searched
 from trainables.recipe.code_digest import CodeDigests
 from trainables.spec import LocusError
@@ -35,10 +35,10 @@ def sound(tmp_path_factory) -> tuple[Path, str]:
 
 def show(home: Home, id: str) -> None:
     codes = CodeDigests()
-    shown = Mirror(edition_of(home, id), home, lambda recipe: codes(recipe).digest)
+    shown = MlflowSync(edition_of(home, id), home, lambda recipe: codes(recipe).digest)
     shown.open()
     for fact in read(home.study(id).journal)[0]:
-        shown.tell(fact)
+        shown.add(fact)
     assert shown.close("FINISHED") is None
 
 

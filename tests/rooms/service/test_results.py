@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from service.analysis.claims.verdicts import judge
 from service.results import Result
 from service.storage.home import Home
 from tests.rooms.by_hand import ARMS, ablated, ablation, at_sides, searched
@@ -64,17 +65,20 @@ def test_differences_are_to_the_baseline_by_seed(ablated_result):
         for name in ARMS
     }
     gaps = (by_arm["fourier"] - by_arm["none"]).tolist()
-    gap, p = ablated_result.differences["fourier"]
-    assert (gap.n, gap.mean) == (5, pytest.approx(statistics.fmean(gaps)))
-    assert gap.p() < p <= 5 * gap.p() * (1 + 1e-9)
-    assert ablated_result.differences["relative bias"][0].n == 4
+    gap = ablated_result.differences["fourier"]
+    alone = gap.estimate.p()
+    assert (gap.estimate.n, gap.mean) == (5, pytest.approx(statistics.fmean(gaps)))
+    assert alone < gap.p <= 5 * alone * (1 + 1e-9)
+    assert ablated_result.differences["relative bias"].estimate.n == 4
     assert "none" not in ablated_result.differences
 
 
 def test_verdicts_of_an_ablation(ablated_result):
     words = [verdict.word for verdict in ablated_result.claims]
-    assert words == ["SUPPORTED", "INCONCLUSIVE", "SUPPORTED", "REFUTED", "INCONCLUSIVE"]
-    assert "only 4 of 5 seeds" in ablated_result.claims[-1].why
+    assert words == ["SUPPORTED", "INCONCLUSIVE", "INCONCLUSIVE", "REFUTED", "INCONCLUSIVE"]
+    alone = judge([ablated_result.edition.study.claims[2]], ablated_result.scores_at)
+    assert alone[0].word == "SUPPORTED", "the level is shared by five claims"
+    assert "Only 4 of 5 seeds" in ablated_result.claims[-1].why
     assert "1 diverged and counted at chance" in ablated_result.claims[1].why
 
 
@@ -87,9 +91,11 @@ def test_a_diverged_seed_stands_at_chance_and_is_named(ablated_result):
 
 def test_it_reads_well(ablated_result, searched_result):
     assert repr(ablated_result).splitlines()[0] == "encodings@base: Which position encodings tell left from right?"
-    assert "the arm “fourier” comes out best: test accuracy 0.99" in ablated_result.answer
-    assert "Not finished: 1 trial with failed runs." in ablated_result.answer
-    assert "cannot be told from it" in searched_result.answer
+    assert "the arm “fourier” comes out best: test accuracy 0.99" in ablated_result.headline
+    assert "Not finished: 1 trial with failed runs." in ablated_result.headline
+    assert "Cannot be told from it: “peg”, 0.00" in ablated_result.headline
+    assert "5 seeds can tell 0.0116 or more apart" in ablated_result.headline
+    assert "#0 (gamma=2.5), #3 (gamma=1.74) and #9 (gamma=2.31) tie with validation" in searched_result.headline
     assert "<table" in ablated_result._repr_html_()
     assert searched_result.mlflow_url == "http://127.0.0.1:5000"
 
@@ -100,7 +106,7 @@ def test_before_anything_ran_there_is_no_answer(tmp_path):
     folder.root.mkdir(parents=True)
     folder.study.write_text(edition.model_dump_json())
     result = Result.open(Home(tmp_path), edition.id)
-    assert (result.best, result.answer) == (None, "No answer yet: 6 trials not begun.")
+    assert (result.best, result.headline) == (None, "No answer yet: 6 trials not begun.")
     assert {verdict.word for verdict in result.claims} == {"INCONCLUSIVE"}
 
 
@@ -168,7 +174,7 @@ def test_a_claim_is_judged_at_its_side(sides_result):
     better, reaches, unknown = sides_result.claims
     assert (better.word, reaches.word, unknown.word) == ("SUPPORTED", "SUPPORTED", "INCONCLUSIVE")
     assert better.measured == pytest.approx(0.952 - (0.6 + 0.5 + 0.604) / 3)
-    assert unknown.why == "none has no test score at 48 px yet."
+    assert unknown.why == "“none” has no test score at 48 px yet."
 
 
 def test_the_report_draws_sides_where_there_are_some(sides_result):

@@ -10,7 +10,7 @@ from rich.console import Console
 from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Edition, Halving, Search, Study
 from service.analysis.study_status import all_status, driven, one_status
-from service.analysis.trial_rows import rows
+from service.analysis.trial_summary import summarize
 from service.storage.home import Home
 from service.storage.journal import read
 from service.terminal.live import ROWS, Progress, shown
@@ -49,7 +49,8 @@ def test_a_searchs_rows(tmp_path: Path) -> None:
     assert (found["6"].done, found["6"].asked) == (2, 3)
     best = [row for row in found.values() if row.best]
     highest = max(found[label].mean for label in ("c9", "c3", "c0"))
-    assert [row.label for row in best] == [label for label in ("c0", "c3", "c9") if found[label].mean == highest][:1]
+    assert {row.label for row in best} == {label for label in ("c0", "c3", "c9") if found[label].mean == highest}
+    assert {row.mark for row in best} == {"best (tie)"}
     assert best[0].score == f"{best[0].mean:.4f} +- {best[0].std:.4f}"
 
 
@@ -114,7 +115,7 @@ def spoken(edition: Edition, home: Home, terminal: bool = False, **toy) -> str:
     out = io.StringIO()
     progress = Progress(edition, Console(file=out, force_terminal=terminal, width=120, highlight=False))
     with driving(home, edition) as driver:
-        driver.listeners.append(progress.hear)
+        driver.listeners.append(progress.add)
         progress.begin(driver.history)
         Toy(driver, random.Random(0), **toy).drive()
         progress.end()
@@ -168,4 +169,4 @@ def test_a_long_table_keeps_the_best_the_unfinished_and_the_newest(home: Home) -
 def test_rows_follow_the_trials(home: Home) -> None:
     with driving(home, arms()) as driver:
         Toy(driver, random.Random(0)).drive()
-        assert [row.name for row in rows(driver.history)] == ["near", "none"]
+        assert [row.name for row in summarize(driver.history)] == ["near", "none"]

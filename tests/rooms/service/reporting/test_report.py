@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Search, Study
-from service.analysis.format import duration, number, p_text, signed
-from service.reporting import sections
-from service.reporting.provenance import circumstances, configuration, stale
+from search_spaces.words import duration
+from service.analysis.format import number, p_text, signed
+from service.reporting.provenance import circumstances, configuration
+from service.reporting.results_table import measured, sizes
 from service.reporting.svg import apart
 from service.results import Result
 from service.storage.home import Home
@@ -66,7 +67,7 @@ def test_a_page_says_what_was_found(ablation):
         "0.9964 ± 0.0032",
         "CUDA error: out of memory",
         "diverged in epoch 5",
-        "only 4 of 5 seeds of relative bias have an answer.",
+        "Only 4 of 5 seeds of “relative bias” have an answer.",
         "one block here, as in the thesis",
         "mixed: 1 (",
         "4/5",
@@ -103,7 +104,7 @@ def _outcomes(result):
 def test_the_markdown_shows_the_same_with_its_figures_beside(search):
     result, page = search
     text = (page.parent / "report.md").read_text()
-    assert result.answer in text
+    assert result.headline in text
     for name in re.findall(r"\]\((\S+\.svg)\)", text):
         assert (page.parent / name).exists()
     rows = [line for line in text.splitlines() if line.startswith("|")]
@@ -167,8 +168,8 @@ def test_answers_of_other_code_are_said_not_to_count(tmp_path):
     today = opened.named["none"].runs[0].code
     journal.write_text(journal.read_text().replace(today, "0123456789ab"))
     result = Result.open(Home(tmp_path), id)
-    assert (stale(opened), stale(result)) == (0, 5)
-    assert "5 answers of other code that do not count" in result.answer
+    assert (opened.stale, result.stale) == (0, 5)
+    assert "5 answers of other code that do not count" in result.headline
     assert "Not counted: 5 answers of other code." in result.report().read_text()
 
 
@@ -199,7 +200,7 @@ def test_a_report_can_be_written_at_any_moment(make, tmp_path):
         journal.write_text("".join(lines[:count]))
         result = Result.open(Home(tmp_path), id)
         page = html.unescape(result.report().read_text())
-        assert result.answer in page
+        assert result.headline in page
         assert not re.search(r"\bnan\b", page, flags=re.IGNORECASE)
 
 
@@ -214,7 +215,7 @@ def test_two_searched_paths_stand_side_by_side(tmp_path):
     landscape = (result.report().parent / "landscape.svg").read_text()
     for text in ("encoding.kind", "optimizer.lr", "encoding.gamma", "fourier", "peg"):
         assert f">{text}</text>" in landscape
-    assert "not confirmed on fresh seeds" in result.answer
+    assert "not confirmed on fresh seeds" in result.headline
 
 
 POINTS = (
@@ -234,8 +235,8 @@ def searched_two() -> Study:
 def test_parameters_stand_where_arms_differ_in_them(ablation):
     result, _ = ablation
     weights = {row.name: estimate_cost(row.recipe) for row in result.of("trial")}
-    table = sections.measured(result)
+    table = measured(result)
     assert table.head[:3] == ("arm", "parameters", "seeds"), "all of them learn"
     assert [row[1] for row in table.rows] == [f"{weight.parameters:,}" for weight in weights.values()]
     rows = [SimpleNamespace(recipe=Recipe(encoding=Fourier(), trainable=learns)) for learns in ("all", "position")]
-    assert sections._sizes(rows) == {"learnt": ["57,698", "4,256"]}, "the models are as large as each other"
+    assert sizes(rows) == {"learnt": ["57,698", "4,256"]}, "the models are as large as each other"

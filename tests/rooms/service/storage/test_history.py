@@ -131,7 +131,7 @@ def test_the_answer_of_a_searchs_trial(facts, status: str, values: dict) -> None
         found.add(fact)
     answer = found.answer(trial)
     assert (answer.status, answer.values) == (status, values)
-    assert found.best() == []
+    assert found.highest() == []
 
 
 def test_an_ablations_arm_goes_on_after_a_diverged_first_seed() -> None:
@@ -161,7 +161,7 @@ def test_the_best_come_first_and_earlier_numbers_win_ties() -> None:
         run = found.runs(found.trials[-1])[0]
         found.add(measured(run, 5, value))
         found.add(ended(run))
-    assert [trial.number for trial in found.best(3)] == [1, 2, 3]
+    assert [trial.number for trial in found.highest(3)] == [1, 2, 3]
 
 
 def test_counts_grow_and_never_shrink() -> None:

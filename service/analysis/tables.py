@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from search_spaces.words import value_words
 from trainables.recipe.outcome import at_image_size
 
 if TYPE_CHECKING:
     from service.analysis.statistics import Scores
-    from service.analysis.study_result import Findings
+    from service.analysis.study_result import StudyResult
     from service.analysis.trial_result import RunResult, TrialResult
 
 
-def runs_table(result: Findings) -> pd.DataFrame:
+def runs_table(result: StudyResult) -> pd.DataFrame:
     """A row a run, in the order the trials came to be; without the seeds that a stopped trial is spared."""
     decided = ("stopped", "diverged")
     asked = ((row, run) for row in result.rows for run in row.runs.values())
@@ -22,17 +23,25 @@ def runs_table(result: Findings) -> pd.DataFrame:
     return pd.DataFrame([_run(result, row, run) for row, run in rows])
 
 
-def trials_table(result: Findings) -> pd.DataFrame:
-    """A row a trial. `low` and `high` are 95 % intervals; `difference` is to the baseline, on the test set."""
+def trials_table(result: StudyResult) -> pd.DataFrame:
+    """A row a trial. `low` and `high` are 95 % intervals; `difference` is to the baseline, on the test set.
+
+    `difference_low` and `difference_high` are at the level of Holm's test, as `p_holm` is.
+    """
     return pd.DataFrame([_trial(result, row) for row in result.rows])
 
 
-def varied(result: Findings, row: TrialResult) -> dict[str, Any]:
+def varied(result: StudyResult, row: TrialResult) -> dict[str, Any]:
     """What a trial has at the paths in which the trials of its study differ."""
-    return {path: row.value(path) for path in result.edition.study.paths()}
+    return {path: _cell(row.value(path)) for path in result.edition.study.paths()}
 
 
-def _run(result: Findings, row: TrialResult, run: RunResult) -> dict[str, Any]:
+def _cell(value: Any) -> Any:
+    """A number or a word as it is; a list or a node of a recipe in words."""
+    return value if value is None or isinstance(value, bool | int | float | str) else value_words(value)
+
+
+def _run(result: StudyResult, row: TrialResult, run: RunResult) -> dict[str, Any]:
     score = result.edition.study.score
     completed = run.state.status == "completed"
     tests = [score.test, *(at_image_size(score.test, side) for side in row.test_sizes)]
@@ -55,7 +64,7 @@ def _run(result: Findings, row: TrialResult, run: RunResult) -> dict[str, Any]:
     }
 
 
-def _trial(result: Findings, row: TrialResult) -> dict[str, Any]:
+def _trial(result: StudyResult, row: TrialResult) -> dict[str, Any]:
     return {
         "trial": row.trial.label,
         "name": row.name,
@@ -82,9 +91,9 @@ def _scores(prefix: str, scores: Scores) -> dict[str, float | None]:
     return {f"{prefix}mean": scores.mean, f"{prefix}std": scores.std, f"{prefix}low": low, f"{prefix}high": high}
 
 
-def _difference(result: Findings, row: TrialResult) -> dict[str, float | None]:
+def _difference(result: StudyResult, row: TrialResult) -> dict[str, float | None]:
     names = ("difference", "difference_low", "difference_high", "p", "p_holm")
     if row.trial.role != "trial" or row.name not in result.differences:
         return dict.fromkeys(names)
-    gap, p = result.differences[row.name]
-    return dict(zip(names, (gap.mean, *(gap.interval() or (None, None)), gap.p(), p), strict=True))
+    gap = result.differences[row.name]
+    return dict(zip(names, (gap.mean, *(gap.interval or (None, None)), gap.estimate.p(), gap.p), strict=True))

@@ -1,4 +1,4 @@
-"""A study's trials as rows for a terminal: the live table, `status` and `--json` all show these."""
+"""A study's trials in a line each: the live table, `status` and `--json` all show these."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ from dataclasses import dataclass
 from statistics import stdev
 
 from search_spaces.study import Trial
+from search_spaces.words import without_sources
+from service.analysis.best import find_best
 from service.storage.history import History, TrialAnswer
 
 
 @dataclass(frozen=True)
-class TrialRow:
-    """One trial in words and numbers. `values`: its varied paths; `state`: where it stands, with the reason."""
+class TrialSummary:
+    """One trial in words and numbers.
+
+    `values`: its varied paths; `state`: where it stands, with the reason; `mark`: "best", "best (tie)" or nothing.
+    """
 
     label: str
     name: str
@@ -23,7 +28,12 @@ class TrialRow:
     mean: float | None
     std: float | None
     state: str
-    best: bool
+    mark: str = ""
+
+    @property
+    def best(self) -> bool:
+        """True for the best trial, and for each of several that tie."""
+        return bool(self.mark)
 
     @property
     def score(self) -> str:
@@ -33,34 +43,25 @@ class TrialRow:
         return f"{self.mean:.4f}" + (f" +- {self.std:.4f}" if self.std is not None else "")
 
 
-def rows(history: History, *, alive: bool = True) -> list[TrialRow]:
-    """A row a trial, in order. `alive`: a driver is at work, so what was begun is running and not interrupted."""
-    top = history.best(1)
-    confirmed = _confirmed_best(history)
-    best = confirmed or (top[0] if top else None)
-    return [_row(history, trial, trial is best, alive) for trial in history.trials]
+def summarize(history: History, *, alive: bool = True) -> list[TrialSummary]:
+    """One summary a trial, in order. `alive`: a driver is at work, so an unfinished run is running, not interrupted."""
+    best = find_best(history)
+    mark = "best (tie)" if best.tied else "best"
+    winners = {trial.label for trial in best.trials}
+    return [_summary(history, trial, mark if trial.label in winners else "", alive) for trial in history.trials]
 
 
-def _confirmed_best(history: History) -> Trial | None:
-    trials = [trial for trial in history.of("confirmation") if trial.number in history.confirms]
-    answers = {trial.number: history.answer(trial) for trial in trials}
-    complete = [trial for trial in trials if answers[trial.number].status == "completed"]
-    if not complete or any(answer.status == "open" for answer in answers.values()):
-        return None
-    return max(complete, key=lambda trial: (answers[trial.number].mean or 0.0, -trial.number))
-
-
-def _row(history: History, trial: Trial, best: bool, alive: bool) -> TrialRow:
+def _summary(history: History, trial: Trial, mark: str, alive: bool) -> TrialSummary:
     answer = history.answer(trial)
     states = [history.state(run) for run in history.runs(trial).values()]
     done = sum(state.answered for state in states)
     running = [state for state in states if state.status == "running"]
     metric = trial.score.metric
     values = list(answer.values.values()) or [value for state in running if (value := state.value(metric)) is not None]
-    return TrialRow(
+    return TrialSummary(
         label=trial.label,
         name=trial.name,
-        values=trial.values if trial.role != "parent" else {},
+        values=without_sources(trial.values) if trial.role != "parent" else {},
         done=done,
         asked=len(states),
         epoch=max((state.epoch for state in running), default=answer.epoch),
@@ -68,7 +69,7 @@ def _row(history: History, trial: Trial, best: bool, alive: bool) -> TrialRow:
         mean=sum(values) / len(values) if values else None,
         std=stdev(values) if len(values) > 1 else None,
         state=_state(answer, bool(running), alive),
-        best=best,
+        mark=mark,
     )
 
 

@@ -1,0 +1,93 @@
+"""How names, counts, durations and values of recipes are written in sentences, tables and MLflow.
+
+One function for each, so that a value reads the same wherever it is shown. The source of a user's own encoding is never
+shown as a value: `mine.py:Spiral turns=3` stands for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from trainables.encodings import is_own
+from trainables.spec import Spec
+
+
+def quoted(name: str) -> str:
+    """A name in a sentence: names of arms may hold commas and blanks."""
+    return f"“{name}”"
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 seed`, `3 seeds`, `2 counts of seeds`."""
+    first, space, rest = noun.partition(" of ")
+    return f"{count:,} {first}{'' if count == 1 else 's'}{space}{rest}"
+
+
+def listed(words: list[str]) -> str:
+    """`a, b and c`."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def duration(seconds: float) -> str:
+    """`3 h 05 min`, `4 min 10 s`, `12 s`, `3.2 s`."""
+    whole = round(seconds)
+    if whole >= 3600:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    if whole >= 60:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
+
+
+def value_words(value: Any, *, digits: int = 6, between: str = ", ") -> str:
+    """A value of a recipe in words: a number in few digits, a list joined, a node by its kind and its values.
+
+    `digits`: of a float. `between`: what joins the entries of a list.
+    """
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return f"{value:.{digits}g}"
+    if isinstance(value, Spec):
+        value = value.identity()
+    if isinstance(value, Mapping):
+        return _node(value, digits)
+    if isinstance(value, tuple | list):
+        return between.join(value_words(item, digits=digits) for item in value) or "none"
+    return str(value)
+
+
+def without_sources(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Plain values, or `{path: value}`, without the text of own encodings' files."""
+    own = {path.removesuffix("kind") + "source" for path, value in values.items() if _names_own(path, value)}
+    return {path: _cleaned(value) for path, value in values.items() if path not in own}
+
+
+def setting_words(values: Mapping[str, Any]) -> list[str]:
+    """`{path: value}` as `path = value`, one string a path."""
+    return [f"{path} = {value_words(value)}" for path, value in without_sources(values).items()]
+
+
+def _names_own(path: str, value: Any) -> bool:
+    return path.rpartition(".")[2] == "kind" and is_own(value)
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, Spec):
+        return value.identity()
+    if isinstance(value, Mapping):
+        return without_sources(value)
+    return [_cleaned(item) for item in value] if isinstance(value, tuple | list) else value
+
+
+def _node(values: Mapping[str, Any], digits: int) -> str:
+    shown = without_sources(values)
+    kind = [str(shown.pop("kind"))] if "kind" in shown else []
+    return " ".join([*kind, *(f"{name}={_inner(value, digits)}" for name, value in shown.items())])
+
+
+def _inner(value: Any, digits: int) -> str:
+    text = value_words(value, digits=digits)
+    return f"({text})" if isinstance(value, Mapping | list) and text != "none" else text

@@ -1,0 +1,1 @@
+"""Claims of papers, judged by what was measured. Computes only."""

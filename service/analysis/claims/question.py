@@ -1,0 +1,36 @@
+"""Whether an edition still asks its study's question, so that claims and published numbers apply to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from search_spaces.study import Edition
+from search_spaces.words import listed
+
+
+@dataclass(frozen=True)
+class Departure:
+    """Why a study's claims are not judged at an edition. `where`: "at smoke"; `why`: a clause."""
+
+    where: str
+    why: str
+
+    @property
+    def sentence(self) -> str:
+        """`why` as a sentence; a path keeps its small letter."""
+        first = self.why.partition(" ")[0]
+        start = self.why[:1] if "." in first else self.why[:1].upper()
+        return f"{start}{self.why[1:]}."
+
+
+def departure(edition: Edition) -> Departure | None:
+    """How an edition leaves its study's question; None where it does not.
+
+    A budget with a `gap` leaves it, as the gap says. An edition with values of the user's own leaves it, too: any value
+    may change the question, and no study lists values that do not.
+    """
+    own = [path for path in edition.own_paths if not path.endswith(".source")]
+    if own:
+        return Departure("with own values", f"{listed(own)} {'was' if len(own) == 1 else 'were'} set to own values")
+    budget = edition.study.budgets.get(edition.budget)
+    return Departure(f"at {edition.budget}", budget.gap) if budget and budget.gap else None

@@ -1,0 +1,44 @@
+"""Paired differences between trials, tested together: each with an interval that agrees with its adjusted p."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from service.analysis.statistics import Adjusted, Estimate, Interval, Scores, difference, holm
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A paired difference of test scores, with its p adjusted for all differences of its table (Holm)."""
+
+    estimate: Estimate
+    adjusted: Adjusted | None
+
+    @property
+    def mean(self) -> float:
+        """The mean difference."""
+        return self.estimate.mean
+
+    @property
+    def p(self) -> float | None:
+        """The adjusted two-sided p; None for too few pairs."""
+        return self.adjusted.p if self.adjusted else None
+
+    @property
+    def interval(self) -> Interval | None:
+        """The interval at the level of Holm's test: it leaves out 0 exactly where `p` is below ALPHA."""
+        return self.estimate.interval(self.confidence) if self.adjusted else None
+
+    @property
+    def confidence(self) -> float:
+        """Of `interval`."""
+        return 1 - self.adjusted.level if self.adjusted else 0.0
+
+
+def compare(one: Scores, others: Mapping[str, Scores], *, to: bool) -> dict[str, Difference]:
+    """Paired differences between one trial and others: others minus one, or (`to`) one minus others."""
+    pairs = {name: difference(one, other) if to else difference(other, one) for name, other in others.items()}
+    gaps = {name: gap for name, gap in pairs.items() if gap is not None}
+    adjusted = holm({name: p for name, gap in gaps.items() if (p := gap.p()) is not None})
+    return {name: Difference(gap, adjusted.get(name)) for name, gap in gaps.items()}

@@ -1,0 +1,158 @@
+"""A study's question, answered in one or two sentences of plain words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from search_spaces.study import Ablation
+from search_spaces.words import listed, plural, quoted
+from service.analysis.claims.evidence import spread_words
+from service.analysis.differences import Difference, compare
+from service.analysis.format import between, metric_words, number, p_text, percent
+from service.analysis.power import smallest_difference
+from service.analysis.statistics import ALPHA, FEWEST, Scores
+
+if TYPE_CHECKING:
+    from service.analysis.study_result import StudyResult
+    from service.analysis.trial_result import TrialResult
+
+
+def headline(result: StudyResult) -> str:
+    """What was found, how sure it is, and what is still missing."""
+    missing = _missing(result)
+    if not result.ranking.highest:
+        return f"No answer yet: {missing or 'no trial has all its seeds'}."
+    if not result.winners:
+        found = _at_chance(result, finished=not missing)
+    elif len(result.winners) > 1:
+        found = _tie(result)
+    else:
+        found = _arm(result) if isinstance(result.edition.study.plan, Ablation) else _point(result)
+    return f"{found} Not finished: {missing}." if missing else found
+
+
+def trial_words(result: StudyResult, row: TrialResult) -> str:
+    """A trial in a sentence: an arm as “name”, a point as `#7 (gamma=2.31)`."""
+    ablation = isinstance(result.edition.study.plan, Ablation)
+    return quoted(row.name) if ablation else f"#{row.trial.number} ({row.name})"
+
+
+def _at_chance(result: StudyResult, *, finished: bool) -> str:
+    """No winner: nothing was learnt, or only by some seeds."""
+    noun = "arm" if isinstance(result.edition.study.plan, Ablation) else "point"
+    chance = number(result.edition.study.base.data.chance)
+    epochs = plural(result.edition.study.base.optimizer.epochs, "epoch")
+    if not result.ranking.learnt:
+        end = f"nothing was learnt in {epochs}" if finished else "nothing was learnt so far"
+        return f"No {noun} is above chance ({chance}): {end}."
+    rows = [row for row in (result.confirmed or result.of("trial")) if row.validation.any_above_chance]
+    parts = listed([f"{trial_words(result, row)} has {_metric(result)} {_score(row.validation)}" for row in rows[:3]])
+    return f"No {noun} is above chance ({chance}) over its seeds: {parts}."
+
+
+def _metric(result: StudyResult) -> str:
+    """The name of the validation score."""
+    return metric_words(result.edition.study.score.metric)
+
+
+def _tie(result: StudyResult) -> str:
+    score = result.edition.study.score
+    confirmed = "on fresh seeds" if result.ranking.confirmed else "by validation"
+    names = listed([trial_words(result, row) for row in result.winners])
+    value = number(result.winners[0].validation.mean or 0.0)
+    tests = "; ".join(f"{trial_words(result, row)} {_score(row.test)}" for row in result.winners)
+    tested = f"; {metric_words(score.test)}: {tests}" if _tested(result) else ""
+    return f"Chosen {confirmed}, {names} tie with {_metric(result)} {value}{tested}."
+
+
+def _tested(result: StudyResult) -> bool:
+    """Whether test scores may be shown: those of a search's points are not looked at before the confirmation."""
+    return result.ranking.confirmed or isinstance(result.edition.study.plan, Ablation)
+
+
+def _point(result: StudyResult) -> str:
+    (best,) = result.winners
+    of = plural(len(result.of("trial")), "point")
+    score = result.edition.study.score
+    if not result.ranking.confirmed:
+        return (
+            f"Of {of}, {trial_words(result, best)} scores highest so far: {_metric(result)} {_score(best.validation)}; "
+            "not confirmed on fresh seeds."
+        )
+    found = f"Of {of}, {trial_words(result, best)} comes out best: "
+    found += f"{metric_words(score.test)} {_score(best.test)} on fresh seeds"
+    first = result.named.get("first")
+    if first is best:
+        found += "; it was tried first"
+    elif first is not None:
+        found += f"; the point tried first, {trial_words(result, first)}, has {_score(first.test)}"
+    return f"{found}.{_not_told_apart(result, best, result.confirmed)}"
+
+
+def _arm(result: StudyResult) -> str:
+    (best,) = result.winners
+    study = result.edition.study
+    assert isinstance(study.plan, Ablation)
+    arm = f"the arm {quoted(best.name)} comes out best"
+    found = f"Chosen by validation, {arm}: {metric_words(study.score.test)} {_score(best.test)}"
+    if best.name == study.plan.baseline:
+        found += "; it is the baseline"
+    elif best.name in result.differences:
+        gap = result.differences[best.name]
+        side = "above" if gap.mean >= 0 else "below"
+        found += f", {number(abs(gap.mean))} {side} {quoted(study.plan.baseline)}{_sureness(gap, result)}"
+    return f"{found}.{_not_told_apart(result, best, result.of('trial'))}"
+
+
+def _sureness(gap: Difference, result: StudyResult) -> str:
+    if gap.p is None:
+        return ""
+    interval = f"{percent(gap.confidence)} interval {between(gap.interval)}"
+    return f" ({interval}, p {p_text(gap.p)}; Holm over {plural(len(result.differences), 'difference')})"
+
+
+def _not_told_apart(result: StudyResult, best: TrialResult, rows: list[TrialResult]) -> str:
+    """The trials whose difference to the best is not significant, with what could have been told."""
+    others = {row.trial.label: row for row in rows if row is not best and _sound(row) and _sound(best)}
+    if others and best.test.n < FEWEST:
+        return f" With {plural(best.test.n, 'seed')} no difference can be tested."
+    gaps = compare(best.test, {label: row.test for label, row in others.items()}, to=True)
+    level = [
+        _gap_words(result, others[label], gap) for label, gap in gaps.items() if gap.p is not None and gap.p >= ALPHA
+    ]
+    return f" Cannot be told from it: {'; '.join(level)}." if level else ""
+
+
+def _gap_words(result: StudyResult, row: TrialResult, gap: Difference) -> str:
+    """`“peg”, 0.0021 below it (5 seeds can tell 0.0060 or more apart)`."""
+    least = smallest_difference(gap.estimate.n, (gap.estimate.error or 0.0) * gap.estimate.n**0.5)
+    side = "below" if gap.mean >= 0 else "above"
+    told = f" ({plural(gap.estimate.n, 'seed')} can tell {number(least)} or more apart)" if least is not None else ""
+    return f"{trial_words(result, row)}, {number(abs(gap.mean))} {side} it{told}"
+
+
+def _sound(row: TrialResult) -> bool:
+    return row.test.complete and bool(row.test.values) and not row.test.diverged
+
+
+def _score(scores: Scores) -> str:
+    if scores.mean is None:
+        return "unknown"
+    return f"{number(scores.mean)} ({spread_words(scores)})"
+
+
+def _missing(result: StudyResult) -> str:
+    """What has no answer yet, in words; empty where the study is done."""
+    rows = result.of("trial") + result.confirmed
+    opened = [row for row in rows if row.answer.status == "open"]
+    broken = [row for row in rows if row.answer.status == "incomplete"]
+    plan = result.edition.study.plan
+    asked = len(plan.arms) if isinstance(plan, Ablation) else result.history.trial_count
+    wanted = max(asked - len(result.of("trial")), 0)
+    parts = [
+        f"{plural(wanted, 'trial')} not begun" if wanted else "",
+        f"{plural(len(opened), 'trial')} under way" if opened else "",
+        f"{plural(len(broken), 'trial')} with failed runs" if broken else "",
+        f"{plural(result.stale, 'answer')} of other code that do not count" if rows and result.stale and opened else "",
+    ]
+    return listed([words for words in parts if words])

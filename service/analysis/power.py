@@ -1,0 +1,69 @@
+"""What a number of seeds can tell apart: the smallest difference that a paired test is likely to find."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from search_spaces.words import plural
+from service.analysis.format import number
+from service.analysis.statistics import ALPHA, FEWEST, Scores, difference
+from service.analysis.student import quantile
+from service.analysis.trial_scores import validation_scores
+from service.storage.history import History
+
+POWER = 0.8
+"""The probability with which the smallest difference is found."""
+GUESS = 0.02
+"""The standard deviation of a paired difference of accuracies, where no trial has shown one yet."""
+
+
+def smallest_difference(pairs: int, std: float, *, alpha: float = ALPHA, power: float = POWER) -> float | None:
+    """The smallest true difference that a two-sided paired t-test finds with probability `power`; None below 3 pairs.
+
+    `std`: the standard deviation of the paired differences. Source: Cohen 1988, chapter 2, with the noncentral t
+    distribution. Differs: the test that rejects on the wrong side is left out; it adds less than 0.1 % of power.
+    """
+    from scipy.special import nctdtr  # here, for `locus status` must start without scipy
+
+    if pairs < FEWEST:
+        return None
+    df, critical = pairs - 1, quantile(1 - alpha / 2, pairs - 1)
+    low, high = 0.0, 1.0
+    while 1 - nctdtr(df, high, critical) < power:
+        high *= 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if 1 - nctdtr(df, middle, critical) < power else (low, middle)
+    return high * std / math.sqrt(pairs)
+
+
+def paired_spread(trials: Iterable[Scores]) -> float | None:
+    """The standard deviation of paired differences so far, pooled over the trials beside the first; None before any."""
+    known = [scores for scores in trials if scores.n > 1]
+    gaps = [gap for other in known[1:] if (gap := difference(other, known[0])) is not None]
+    found = [(gap.n - 1, gap.error * math.sqrt(gap.n)) for gap in gaps if gap.error is not None]
+    if found:
+        return math.sqrt(sum(df * std**2 for df, std in found) / sum(df for df, _ in found))
+    alone = known[0].estimate if known else None
+    return math.sqrt(2 * alone.n) * alone.error if alone and alone.error is not None else None
+
+
+def power_sentence(pairs: int, spread: float | None = None) -> str:
+    """What a study's seeds can tell apart, in one sentence. `spread`: `paired_spread` of the scores so far."""
+    if pairs < FEWEST:
+        return f"{plural(pairs, 'seed')} can tell nothing apart: a test needs {FEWEST} or more."
+    std = GUESS if spread is None else spread
+    source = "a guess" if spread is None else "as measured"
+    least = smallest_difference(pairs, std)
+    assert least is not None
+    return (
+        f"{plural(pairs, 'seed')} can tell two trials apart that differ by {number(least)} or more "
+        f"(power {POWER:.0%}, level {ALPHA:g}, standard deviation of differences {number(std)}, {source})."
+    )
+
+
+def seeds_sentence(history: History) -> str:
+    """What the seeds asked for can tell apart, from the validation scores so far: a line of `locus plan`."""
+    trials = [validation_scores(history, trial) for trial in history.of("trial")]
+    return power_sentence(history.seeds, paired_spread(trials))

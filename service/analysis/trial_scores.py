@@ -1,0 +1,27 @@
+"""The scores of a trial by seed, with the scale that its data give them."""
+
+from __future__ import annotations
+
+from search_spaces.study import Trial
+from service.analysis.statistics import Scale, Scores
+from service.storage.history import History, TrialAnswer
+from trainables.data import Data
+
+
+def score_scale(data: Data, images: int) -> Scale:
+    """What a score on some images can be: accuracy comes in steps of one image, R² has no lower end."""
+    if data.metric == "accuracy":
+        return Scale(data.chance, 0.0, 1.0, 1 / images)
+    return Scale(data.chance, high=1.0)
+
+
+def diverged_seeds(history: History, trial: Trial) -> frozenset[int]:
+    """The seeds of a trial that diverged."""
+    return frozenset(seed for seed, run in history.runs(trial).items() if history.state(run).status == "diverged")
+
+
+def validation_scores(history: History, trial: Trial, answer: TrialAnswer | None = None) -> Scores:
+    """The validation scores of a trial's answered seeds, a diverged one at chance."""
+    found = answer or history.answer(trial)
+    scale = score_scale(trial.recipe.data, trial.recipe.data.val_size)
+    return Scores(dict(found.values), found.asked, scale, diverged_seeds(history, trial))

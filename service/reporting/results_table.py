@@ -1,0 +1,140 @@
+"""The table of results: arms, or confirmed points, on the test set, beside what was published."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from search_spaces.study import Ablation
+from search_spaces.words import plural
+from service.analysis.format import between, fixed, metric_words, p_text, signed, spread
+from service.analysis.power import paired_spread, power_sentence
+from service.analysis.statistics import FEWEST, Scores
+from service.reporting.table import Table
+from trainables.recipe.cost import estimate_cost
+
+if TYPE_CHECKING:
+    from service.analysis.study_result import StudyResult
+    from service.analysis.trial_result import TrialResult
+
+
+def measured(result: StudyResult) -> Table | None:
+    """The table, or None before any test score."""
+    ablation = isinstance(result.edition.study.plan, Ablation)
+    rows = result.of("trial") if ablation else result.confirmed
+    if not any(row.test.values for row in rows):
+        return None
+    columns = {
+        "arm" if ablation else "point": [row_name(result, row) for row in rows],
+        **sizes(rows),
+        "seeds": [seeds(row) for row in rows],
+        metric_words(result.edition.study.score.test): [spread(row.test.mean, row.test.std) for row in rows],
+        "95 % interval": [_interval(row.test) for row in rows],
+        **_published(result, rows),
+        **_differences(result, rows),
+        "validation": [fixed(row.validation.mean) for row in rows],
+    }
+    strong = frozenset(place for place, row in enumerate(rows) if row in result.winners)
+    body = list(zip(*columns.values(), strict=True))
+    return Table(tuple(columns), body, strong=strong, note=_note(result, rows, columns), wide=True)
+
+
+def sizes(rows: Sequence[TrialResult]) -> dict[str, list[str]]:
+    """How many parameters each row's model has, and how many learn, where rows differ in that."""
+    weights = [estimate_cost(row.recipe) for row in rows]
+    counts = {"parameters": [weight.parameters for weight in weights]}
+    learnt = [weight.learnt for weight in weights]
+    if learnt != counts["parameters"]:
+        counts["learnt"] = learnt
+    return {name: [f"{count:,}" for count in some] for name, some in counts.items() if len({*some}) > 1}
+
+
+def seeds(row: TrialResult) -> str:
+    """How many seeds have an answer, of how many where some lack one, and how many diverged."""
+    fallen = len(row.test.diverged)
+    count = f"{row.validation.n}" if row.validation.complete else f"{row.validation.n}/{row.validation.asked}"
+    return f"{count}, {fallen} diverged" if fallen else count
+
+
+def row_name(result: StudyResult, row: TrialResult) -> str:
+    """A trial's name in the first column, with what is special about it."""
+    plan = result.edition.study.plan
+    if isinstance(plan, Ablation):
+        return f"{row.name} (baseline)" if row.name == plan.baseline else row.name
+    own = " (tried first)" if result.named.get("first") is row else ""
+    return f"#{row.trial.number} {row.name}{own}"
+
+
+def _interval(scores: Scores) -> str:
+    """The interval of the mean; the seeds themselves where they are too few, or split in two."""
+    values = ", ".join(fixed(value) for value in sorted(scores.values.values()))
+    if scores.split:
+        return f"split: {values}"
+    return between(scores.interval) if scores.interval else values if scores.n > 1 else ""
+
+
+def _published(result: StudyResult, rows: Sequence[TrialResult]) -> dict[str, list[str]]:
+    """The published numbers; a star where they are of other data, or of another question."""
+    cells = []
+    for row in rows:
+        known = result.published(row)
+        cells.append(
+            ", ".join(spread(one.value, one.spread) + ("" if result.comparable(one) else "*") for one in known)
+        )
+    return {"published": cells} if any(cells) else {}
+
+
+def _differences(result: StudyResult, rows: Sequence[TrialResult]) -> dict[str, list[str]]:
+    found = [result.differences.get(row.name) for row in rows]
+    if not result.differences:
+        return {}
+    columns = {"to baseline": [signed(gap.mean) if gap else "" for gap in found]}
+    if _tested(result):
+        columns["its interval (Holm)"] = [between(gap.interval) if gap else "" for gap in found]
+        columns["p (Holm)"] = [p_text(gap.p).removeprefix("= ") if gap else "" for gap in found]
+    published = [published_difference(result, row) for row in rows]
+    return columns | ({"published to baseline": published} if any(published) else {})
+
+
+def _tested(result: StudyResult) -> bool:
+    """Whether any difference has enough pairs for a test."""
+    return any(gap.p is not None for gap in result.differences.values())
+
+
+def published_difference(result: StudyResult, row: TrialResult) -> str:
+    """A paper's own difference between an arm and the baseline: it may stand beside ours though the data differ."""
+    plan = result.edition.study.plan
+    assert isinstance(plan, Ablation)
+    known = {one.who: one.value for one in result.edition.study.published}
+    if row.name == plan.baseline or not {row.name, plan.baseline} <= known.keys():
+        return ""
+    return signed(known[row.name] - known[plan.baseline])
+
+
+def _note(result: StudyResult, rows: Sequence[TrialResult], columns: dict[str, list[str]]) -> str:
+    parts = ["Mean ± standard deviation over seeds, with Student's t-interval. A diverged seed counts at chance."]
+    parts += ["Intervals are over seeds for one fixed draw of images; another draw would move all scores together."]
+    if any(1 < row.test.n < FEWEST for row in rows):
+        parts += [f"With fewer than {FEWEST} seeds the scores of the seeds are shown in place of an interval."]
+    if any(row.test.split for row in rows):
+        parts += ["Split: the seeds lie in two groups far apart, and their mean describes neither."]
+    if _tested(result):
+        tests = plural(len(result.differences), "difference")
+        parts += [
+            "Differences are paired by seed; p is two-sided and adjusted for "
+            f"{tests} (Holm); each interval is at the level of its test, so it leaves out 0 where p is below 0.05."
+        ]
+    parts += _power(rows)
+    if "published" in columns and any(cell.endswith("*") for cell in columns["published"]):
+        parts += [f"*Published on other data or for another question{_why(result)}: do not compare with our scores."]
+    return " ".join(parts)
+
+
+def _why(result: StudyResult) -> str:
+    return f" (ours is {result.departure.where}: {result.departure.why})" if result.departure else ""
+
+
+def _power(rows: Sequence[TrialResult]) -> list[str]:
+    """What the study's seeds can tell apart."""
+    count = max(row.test.asked for row in rows)
+    return [power_sentence(count, paired_spread(row.test for row in rows))] if len(rows) > 1 else []

@@ -1,0 +1,139 @@
+"""One rule says which trial is best: terminal, MLflow, report and Python name the same one at every moment."""
+
+from pathlib import Path
+
+import pytest
+
+from search_spaces.claim import AtLeast
+from search_spaces.space import Real, Space
+from search_spaces.study import Ablation, Edition, Search, Study
+from service.analysis.best import find_best
+from service.analysis.study_status import one_status
+from service.results import Result
+from service.storage.home import Home
+from service.storage.journal import Confirms, Counts
+from service.tracking.rows import STUDY, rows
+from tests.rooms.by_hand import ByHand, base
+
+
+def search(trials: int = 3) -> Edition:
+    space = Space({"encoding.gamma": Real(low=0.1, high=40, log=True)})
+    plan = Search(space=space, trials=trials, first=({"encoding.gamma": 1.0},))
+    return Study(name="reach", question="How far?", base=base(), plan=plan, seeds=3).at()
+
+
+def arms(*names: str) -> Edition:
+    plan = Ablation({name: {"encoding.gamma": 1.0 + place} for place, name in enumerate(names)}, names[0])
+    claims = (AtLeast(names[0], 0.9),)
+    return Study(name="arms", question="Which?", base=base(), plan=plan, seeds=3, claims=claims).at()
+
+
+def ablated(root: Path, scores: dict[str, tuple[float, ...]]) -> Result:
+    """An ablation whose arms have these scores, on validation and on test."""
+    edition = arms(*scores)
+    hand = ByHand(root, edition)
+    with hand.journal:
+        hand.journal.write(Counts(seeds=3))
+        for number, (name, values) in enumerate(scores.items()):
+            trial = hand.plan("trial", number, {"encoding.gamma": 1.0 + number}, name)
+            for seed, value in enumerate(values):
+                hand.complete(trial, seed, value, value)
+    return Result.open(Home(root), edition.id)
+
+
+def named(root: Path, id: str) -> dict[str, list[str]]:
+    """The labels of the best trials, as each view names them."""
+    result = Result.open(Home(root), id)
+    status = one_status(Home(root), id)
+    study = next(row for row in rows(result.history, "RUNNING") if row.id == STUDY)
+    titles = {row.name: row.id[1] for row in rows(result.history, "RUNNING") if row.id[0] == "trial"}
+    tag = study.tags.get("locus.best", "").removeprefix("tie: ")
+    return {
+        "python": [row.trial.label for row in result.winners],
+        "terminal": [row.label for row in status.rows if row.best],
+        "mlflow": [label for title, label in titles.items() if title in tag],
+        "rule": [trial.label for trial in find_best(result.history).trials],
+    }
+
+
+def test_while_a_confirmation_is_under_way_all_views_name_the_same_trial(tmp_path: Path) -> None:
+    edition = search()
+    hand = ByHand(tmp_path, edition)
+    seen = []
+    with hand.journal:
+        hand.journal.write(Counts(seeds=3, trials=3))
+        points = [hand.plan("trial", n, {"encoding.gamma": gamma}) for n, gamma in enumerate((1.0, 2.0, 3.0))]
+        for score, point in zip((0.7, 0.95, 0.9), points, strict=True):
+            for seed in range(3):
+                hand.complete(point, seed, score, score)
+        hand.journal.write(Confirms(numbers=(1, 2)))
+        seen.append(named(tmp_path, edition.id))
+        again = [hand.plan("confirmation", n, {"encoding.gamma": gamma}) for n, gamma in ((1, 2.0), (2, 3.0))]
+        for trial, score in zip(again, (0.8, 0.88), strict=True):
+            for seed in trial.seeds(3):
+                hand.complete(trial, seed, score, score)
+            seen.append(named(tmp_path, edition.id))
+    assert [one["rule"] for one in seen] == [["1"], ["1"], ["c2"]], "the confirmed compete once all have ended"
+    for one in seen:
+        assert len({tuple(labels) for labels in one.values()}) == 1, one
+
+
+def test_a_tie_is_said_and_not_decided_by_the_order(tmp_path: Path) -> None:
+    result = ablated(tmp_path, {"low": (0.7, 0.7, 0.7), "b, c": (0.9, 0.95, 0.94), "d": (0.94, 0.9, 0.95)})
+    assert [row.name for row in result.winners] == ["b, c", "d"]
+    assert result.headline.startswith("Chosen by validation, “b, c” and “d” tie with validation accuracy 0.93; test")
+    status = one_status(Home(tmp_path), result.edition.id)
+    assert [row.mark for row in status.rows] == ["", "best (tie)", "best (tie)"]
+    assert "(tie with 1 other)" in status.best
+    assert named(tmp_path, result.edition.id)["mlflow"] == ["1", "2"]
+
+
+def test_a_trial_that_lacks_a_seed_cannot_win(tmp_path: Path) -> None:
+    result = ablated(tmp_path, {"whole": (0.8, 0.8, 0.81), "part": (0.99, 0.99)})
+    assert [row.name for row in result.winners] == ["whole"]
+
+
+@pytest.mark.parametrize(
+    ("scores", "said"),
+    [
+        ((0.5, 0.5, 0.5), "No arm is above chance (0.50): nothing was learnt in 8 epochs."),
+        ((0.507, 0.507, 0.507), "No arm is above chance (0.50): nothing was learnt in 8 epochs."),
+        ((0.5, 0.5, 0.98), "No arm is above chance (0.50) over its seeds: “b” has validation accuracy 0.66 ("),
+    ],
+)
+def test_with_all_arms_at_chance_nothing_is_best(tmp_path: Path, scores, said) -> None:
+    result = ablated(tmp_path, {"a": (0.5, 0.5, 0.5), "b": scores})
+    assert (result.best, result.winners) == (None, [])
+    assert result.headline.startswith(said)
+    assert not any(row.best for row in one_status(Home(tmp_path), result.edition.id).rows)
+    study = next(row for row in rows(result.history, "FINISHED") if row.id == STUDY)
+    assert "locus.best" not in study.tags
+    assert not [name for name in study.points[0].values if name.startswith("best/")]
+    page = result.report().read_text()
+    assert 'class="strong"' not in page
+    assert result.claims[0].word == "REFUTED", "claims are judged all the same"
+
+
+def test_seeds_that_split_are_said_beside_the_mean(tmp_path: Path) -> None:
+    result = ablated(tmp_path, {"a": (0.5, 0.5, 0.5), "b": (0.5, 0.5, 0.98)})
+    assert "3 seeds split in two: 0.50, 0.50, 0.98" in result.headline
+    assert "split: 0.5000, 0.5000, 0.9800" in result.report().read_text()
+
+
+def test_two_seeds_show_their_values_and_no_interval(tmp_path: Path) -> None:
+    result = ablated(tmp_path, {"a": (0.6, 0.61), "b": (0.9, 0.95)})
+    edition = Edition(budget="base", study=Study(**{**dict(result.edition.study), "seeds": 2}))
+    result.history.edition, result.history.seeds = edition, 2
+    again = Result(result.home, edition, result.history, _outcomes(result))
+    assert "“b” comes out best: test accuracy 0.9250 (2 seeds: 0.90, 0.95), 0.32 above “a”. With" in again.headline
+    assert again.headline.endswith("With 2 seeds no difference can be tested.")
+    assert again.claims[0].word == "INCONCLUSIVE"
+    table = again.trials().set_index("name")
+    assert table.loc["b", ["low", "high", "p_holm"]].isna().all()
+    assert "0.9000, 0.9500" in again.report().read_text()
+
+
+def _outcomes(result: Result):
+    from service.storage.outcomes import Outcomes
+
+    return Outcomes(result.home)

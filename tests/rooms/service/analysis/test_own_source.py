@@ -1,0 +1,85 @@
+"""The source of a user's own encoding is a part of a study and never a value that is shown."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from search_spaces.study import Ablation, Study, short
+from search_spaces.words import setting_words, value_words, without_sources
+from service.analysis.study_status import one_status
+from service.results import Result
+from service.storage.home import Home
+from service.storage.journal import Counts
+from service.terminal import views
+from service.tracking.rows import rows
+from tests.rooms.by_hand import ByHand, base
+from trainables.encodings import Fourier
+
+SOURCE = '''from typing import ClassVar
+
+from pydantic import Field
+
+from trainables.encodings import EncodingSpec
+
+
+class Spiral(EncodingSpec):
+    """SECRET TEXT | of the file `` ``` ``."""
+
+    kind: str = "mine.py:Spiral"
+    turns: int = Field(default=2, description="a number")
+'''
+AS_NODE = {"encoding": {"kind": "mine.py:Spiral", "turns": 3, "source": SOURCE}}
+AS_PATHS = {"encoding.kind": "mine.py:Spiral", "encoding.turns": 3, "encoding.source": SOURCE}
+
+
+@pytest.fixture(params=[AS_NODE, AS_PATHS], ids=["node", "paths"])
+def result(request, tmp_path) -> Result:
+    arms = {"near": {}, "spiral": request.param}
+    edition = Study(name="own", question="Which?", base=base(), plan=Ablation(arms, "near"), seeds=3).at()
+    hand = ByHand(tmp_path, edition)
+    with hand.journal:
+        hand.journal.write(Counts(seeds=3))
+        for number, (name, values) in enumerate(edition.study.plan.arms.items()):
+            trial = hand.plan("trial", number, values, name)
+            for seed in range(3):
+                hand.complete(trial, seed, 0.8, 0.8)
+    return Result.open(Home(tmp_path), edition.id)
+
+
+def test_it_is_in_no_table_and_no_param(result, capsys, tmp_path):
+    page = result.report()
+    assert "SECRET TEXT" not in (page.parent / "results.csv").read_text()
+    for row in rows(result.history, "FINISHED"):
+        assert "SECRET TEXT" not in str(row.params) + str(row.tags) + row.name
+    assert "SECRET TEXT" not in json.dumps(one_status(result.home, result.edition.id).plain())
+    assert "encoding.source" not in result.edition.study.paths()
+    file = tmp_path / "study.json"
+    file.write_text(json.dumps(result.edition.study.plain()))
+    views.show(str(file), as_json=False)
+    shown = capsys.readouterr().out
+    assert "mine.py:Spiral" in shown
+    assert "SECRET TEXT" not in shown
+
+
+def test_it_stands_once_folded_at_the_end_of_the_report(result):
+    page = result.report()
+    for file in ("report.html", "report.md"):
+        text = (page.parent / file).read_text()
+        assert text.count("SECRET TEXT") == 1
+        assert text.index("Source of mine.py") > text.index("How it was run")
+        assert "mine.py:Spiral" in text[: text.index("How it was run")]
+    markdown = (page.parent / "report.md").read_text()
+    assert "\n````python\n" in markdown, "a fence longer than any in the file"
+
+
+def test_values_read_the_same_everywhere():
+    assert setting_words(AS_NODE) == ["encoding = mine.py:Spiral turns=3"]
+    assert setting_words(AS_PATHS) == ["encoding.kind = mine.py:Spiral", "encoding.turns = 3"]
+    assert short(AS_NODE) == "encoding=mine.py:Spiral turns=3"
+    nested = {"init": {"kind": "from_trial", "values": AS_PATHS, "part": "encoding"}}
+    assert "SECRET" not in value_words(nested) + json.dumps(without_sources(nested))
+    assert [value_words(one) for one in (None, True, 0.1 + 0.2, 2000, (), (1, 2), "a", Fourier(gamma=2.0))] == [
+        "none", "true", "0.3", "2000", "none", "1, 2", "a", "fourier gamma=2",
+    ]  # fmt: skip
+    assert Path("mine.py").exists() is False

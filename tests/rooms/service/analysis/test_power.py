@@ -1,0 +1,42 @@
+"""What seeds can tell apart, against a simulation of the very test that the tables use."""
+
+import numpy as np
+import pytest
+
+from service.analysis.power import GUESS, paired_spread, power_sentence, smallest_difference
+from service.analysis.statistics import Scores, difference
+
+
+@pytest.mark.parametrize("pairs", [3, 5, 10])
+def test_the_smallest_difference_is_found_four_times_in_five(pairs):
+    least = smallest_difference(pairs, 0.02)
+    random = np.random.default_rng(0)
+    found = 0
+    for gaps in random.normal(least, 0.02, (4000, pairs)):
+        one = Scores(dict(enumerate(0.5 + gaps)), pairs)
+        other = Scores(dict.fromkeys(range(pairs), 0.5), pairs)
+        found += difference(one, other).p() < 0.05
+    assert found / 4000 == pytest.approx(0.8, abs=0.02)
+
+
+def test_it_is_the_published_formula():
+    # the effect sizes (difference / std) of a two-sided paired test, from G*Power's tables: n = 34 pairs for 0.5
+    assert smallest_difference(34, 1.0) == pytest.approx(0.4950, rel=0.02)
+    assert smallest_difference(5, 0.04) == pytest.approx(2 * smallest_difference(5, 0.02))
+    assert smallest_difference(3, 0.02) > smallest_difference(4, 0.02) > smallest_difference(10, 0.02)
+    assert smallest_difference(2, 0.02) is None
+
+
+def test_the_spread_is_that_of_paired_differences():
+    first = Scores({0: 0.5, 1: 0.7, 2: 0.9}, 3)
+    alike = Scores({0: 0.51, 1: 0.70, 2: 0.92}, 3)
+    assert paired_spread([first, alike]) == pytest.approx(0.01)
+    assert paired_spread([first]) == pytest.approx(2**0.5 * 0.2), "as if the other trial were independent"
+    assert paired_spread([]) is paired_spread([Scores({0: 0.5}, 3)]) is None
+
+
+def test_the_sentence_names_its_numbers_and_where_they_are_from():
+    assert power_sentence(2) == "2 seeds can tell nothing apart: a test needs 3 or more."
+    assert power_sentence(3).endswith(f"standard deviation of differences {GUESS:.2f}, a guess).")
+    assert "5 seeds can tell two trials apart that differ by 0.0168 or more" in power_sentence(5, 0.01)
+    assert power_sentence(5, 0.01).endswith("0.01, as measured).")

@@ -1,0 +1,125 @@
+"""What a report may set beside a paper: claims and published numbers only where they apply."""
+
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from search_spaces.claim import Better
+from search_spaces.library import find, names
+from search_spaces.study import Ablation, Budget, Edition, Published, Study
+from service.analysis.claims.question import departure
+from service.cli import app
+from service.results import Result
+from service.storage.home import Home
+from service.storage.journal import Counts
+from tests.rooms.by_hand import ByHand, base
+
+GAP = "smoke trains too little for the paper's score"
+ARMS = {"pvt": {"encoding.gamma": 1.0}, "pvt, peg": {"encoding.gamma": 2.0}}
+
+
+def study(**given) -> Study:
+    published = (Published("pvt", 0.759, None, "table 13"), Published("pvt, peg", 0.781, None, "table 13"))
+    return Study(
+        **{
+            "name": "papers",
+            "question": "Does it help?",
+            "base": base(),
+            "plan": Ablation(ARMS, "pvt"),
+            "published": published,
+            "claims": (Better("pvt, peg", "pvt", source="table 13"),),
+            "budgets": {"smoke": Budget(gap=GAP), "full": Budget()},
+            **given,
+        }
+    )
+
+
+def run(root, edition: Edition) -> Result:
+    hand = ByHand(root, edition)
+    with hand.journal:
+        hand.journal.write(Counts(seeds=3))
+        for number, (name, values) in enumerate(ARMS.items()):
+            trial = hand.plan("trial", number, values, name)
+            for seed in range(3):
+                score = 0.9 - 0.2 * number + 0.01 * seed  # the claim is clearly wrong here
+                hand.complete(trial, seed, score, score)
+    return Result.open(Home(root), edition.id)
+
+
+def said(result: Result) -> dict[str, str]:
+    """Every view's text about the claims."""
+    page = result.report()
+    return {"python": repr(result), "html": page.read_text(), "markdown": (page.parent / "report.md").read_text()}
+
+
+def test_a_budget_with_a_gap_judges_nothing(tmp_path):
+    result = run(tmp_path, study().at("smoke"))
+    for text in said(result).values():
+        assert re.search(r"not judged at smoke", text, flags=re.IGNORECASE)
+        assert "moke trains too little for the paper" in text
+        assert "refuted" not in re.sub(r"<style>.*</style>", "", text, flags=re.DOTALL).lower()
+    done = CliRunner().invoke(app, ["report", result.edition.id, "--check", "--home", str(tmp_path)])
+    assert (done.exit_code, "NOT JUDGED at smoke: “pvt, peg” is better than “pvt”" in done.output) == (0, True)
+
+
+def test_an_edition_with_own_values_judges_nothing(tmp_path):
+    result = run(tmp_path, study().at("full", set={"optimizer.lr": 0.002}))
+    assert [verdict.label for verdict in result.claims] == ["NOT JUDGED with own values"]
+    assert result.claims[0].why.startswith("optimizer.lr was set to own values. Here “pvt, peg” scores 0.71 (")
+    assert departure(result.edition.fresh(2)).where == "with own values"
+
+
+def test_a_name_alone_leaves_no_question():
+    assert departure(study().at("full", name="tuesday", seeds=5)) is None
+
+
+def test_a_whole_budget_judges(tmp_path):
+    result = run(tmp_path, study().at("full"))
+    assert [verdict.word for verdict in result.claims] == ["REFUTED"]
+    done = CliRunner().invoke(app, ["report", result.edition.id, "--check", "--home", str(tmp_path)])
+    assert done.exit_code == 1
+
+
+def markers(result: Result) -> int:
+    """How many diamonds the figure of the trials draws."""
+    page = result.report()
+    caption = "Diamonds: published" in page.read_text()
+    return caption * len(re.findall(r"stroke-linejoin: miter", (page.parent / "trials.svg").read_text()))
+
+
+def test_published_numbers_of_other_data_are_in_the_table_and_never_on_the_axis(tmp_path):
+    other = run(tmp_path / "other", study().at("full"))
+    published = tuple(Published(**{**dict(one), "same_data": True}) for one in study().published)
+    same = run(tmp_path / "same", study(published=published).at("full"))
+    small = run(tmp_path / "small", study(published=published).at("smoke"))
+    assert markers(other) == markers(small) == 0
+    assert markers(same) > 0
+    for result in (other, small):
+        text = said(result)["markdown"]
+        assert "0.7590*" in text
+        assert "*Published on other data or for another question" in text
+        assert "+0.0220" in text, "the paper's own difference may stand beside ours"
+    assert "0.7590*" not in said(same)["markdown"]
+
+
+def test_no_name_with_a_comma_stands_unquoted(tmp_path):
+    result = run(tmp_path, study().at("full"))
+    (verdict,) = result.claims
+    assert "“pvt, peg” minus “pvt” is −0.2000" in verdict.why
+    assert "0.2000" not in result.headline or "“pvt" in result.headline
+
+
+def test_the_report_says_what_intervals_cover_and_what_seeds_can_tell(tmp_path):
+    text = said(run(tmp_path, study().at("full")))["markdown"]
+    assert "Intervals are over seeds for one fixed draw of images" in text
+    assert "3 seeds can tell two trials apart that differ by" in text
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_smoke_budget_of_a_study_with_claims_says_what_it_cannot_judge(name):
+    found = find(name)
+    if found.claims and "smoke" in found.budgets:
+        assert found.budgets["smoke"].gap
+    same = {one.same_data for one in found.published}
+    assert not found.published or same == {found.family == "thesis"}, "only the thesis' own images share our axis"

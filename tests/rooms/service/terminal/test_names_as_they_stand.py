@@ -1,0 +1,73 @@
+"""Names with brackets print as they stand: rich would read `[q]` as markup, and fail at `[/v]`."""
+
+import io
+import json
+import random
+
+import pytest
+from rich.console import Console
+
+from search_spaces.study import Ablation, Study
+from service.consistency import Check
+from service.results import Result
+from service.storage.home import Home
+from service.terminal import views
+from service.terminal.live import Progress
+from tests.rooms.toy import Toy, conduct, driving
+from trainables.encodings import Fourier
+from trainables.recipe import Recipe
+
+NAMES = ("gabor [q]", "[/v]", "[bold]k[/]")
+ARMS = {name: {"encoding.gamma": 1.0 + place} for place, name in enumerate(NAMES)}
+BASE = Recipe(encoding=Fourier(gamma=2.5)).put({"optimizer.epochs": 3})
+STUDY = Study(name="odd", question="Does a [spiral] help?", base=BASE, plan=Ablation(ARMS, NAMES[0]), seeds=3)
+
+
+@pytest.fixture
+def home(tmp_path) -> Home:
+    return Home(tmp_path)
+
+
+def all_there(text: str) -> None:
+    for name in (*NAMES, "Does a [spiral] help?"):
+        assert name in text
+
+
+def test_in_the_live_table(home):
+    out = io.StringIO()
+    progress = Progress(STUDY.at(), Console(file=out, force_terminal=True, width=120, highlight=False))
+    with driving(home, STUDY.at()) as driver:
+        driver.listeners.append(progress.add)
+        progress.begin(driver.history)
+        Toy(driver, random.Random(0)).drive()
+        progress.end()
+    all_there(out.getvalue())
+
+
+def test_in_status_show_and_the_end_of_a_run(home, tmp_path, capsys):
+    conduct(home, STUDY.at())
+    views.status("odd", str(home.root), as_json=False)
+    all_there(capsys.readouterr().out)
+    views.status(None, str(home.root), as_json=False)
+    assert "odd@base" in capsys.readouterr().out
+    (tmp_path / "odd.json").write_text(json.dumps(STUDY.plain()))
+    views.show(str(tmp_path / "odd.json"), as_json=False)
+    all_there(capsys.readouterr().out)
+    result = Result.open(home, "odd@base")
+    views.ending(result, "locus run [odd]")
+    text = capsys.readouterr().out
+    assert all(name in text for name in NAMES)
+    assert "locus run [odd]" in text
+
+
+def test_in_checks(capsys):
+    views.checks([Check("MLflow", False, "[/v] seed 1 is RUNNING"), Check("a [q]", True, "3 looked at")])
+    text = capsys.readouterr().out
+    assert "[/v] seed 1 is RUNNING" in text
+    assert "a [q]" in text
+
+
+def test_signs_of_the_table_are_explained_under_it(home, capsys):
+    conduct(home, STUDY.at())
+    views.status("odd", str(home.root), as_json=False)
+    assert "+-: standard deviation over seeds" in capsys.readouterr().out

@@ -1,0 +1,98 @@
+"""A journal in memory, and what MLflow shows of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+from mlflow.entities import ViewType
+from mlflow.tracking import MlflowClient
+
+from search_spaces.space import Real, Space
+from search_spaces.study import Edition, Halving, Search, Study, Trial
+from service.storage.home import Home
+from service.storage.journal import Ended, Measured, Planned, Started
+from service.tracking.sync import MlflowSync
+from trainables.encodings import Fourier
+from trainables.recipe import Recipe, Run
+from trainables.recipe.outcome import at_image_size
+
+EPOCHS = 3
+BASE = Recipe(encoding=Fourier(gamma=2.5)).put({"optimizer.epochs": EPOCHS, "test_sizes": [48]})
+
+
+@dataclass
+class Facts:
+    """A journal in memory, written in the order in which a driver would."""
+
+    edition: Edition
+    facts: list = field(default_factory=list)
+    clock: count = field(default_factory=lambda: count(1_700_000_000))
+    code: str = "c0de"
+
+    def add(self, fact) -> None:
+        self.facts.append(fact.model_copy(update={"time": next(self.clock) + 0.25}))
+
+    def plan(self, number: int, role: str = "trial", **values) -> Trial:
+        values = {path.replace("__", "."): value for path, value in values.items()}
+        trial = self.edition.trial(number, values)
+        self.add(Planned(role=role, number=number, name=trial.name, values=values))
+        return Trial(**{**dict(trial), "role": role})
+
+    def start(self, trial: Trial, seed: int, attempt: int = 1) -> dict:
+        known = {"run": Run(recipe=trial.recipe, seed=seed).key, "code": self.code}
+        self.add(Started(**known, attempt=attempt, seed=seed, label=trial.label))
+        return known
+
+    def measure(self, known: dict, *values: float) -> None:
+        for epoch, value in enumerate(values, start=1):
+            said = {"train/loss": 1 - value, "val/accuracy": value}
+            tests = {"test/accuracy": value - 0.125, at_image_size("test/accuracy", 48): value - 0.25}
+            said |= tests if epoch == EPOCHS else {}
+            self.add(Measured(**known, epoch=epoch, values=said))
+
+    def complete(self, trial: Trial, seed: int, final: float) -> None:
+        known = self.start(trial, seed)
+        self.measure(known, 0.25, 0.5, final)
+        self.add(Ended(**known, outcome="completed", epoch=EPOCHS))
+
+
+def search(seeds: int = 2) -> Edition:
+    plan = Search(space=Space({"encoding.gamma": Real(low=0.1, high=40, log=True)}), trials=4, stop=Halving())
+    return Study(name="reach", question="How far?", base=BASE, plan=plan, seeds=seeds, family="thesis").at()
+
+
+def show(home: Home, facts: Facts, ended: str = "FINISHED", report: Path | None = None) -> None:
+    shown = MlflowSync(facts.edition, home, lambda recipe: facts.code)
+    shown.check()
+    shown.open()
+    for fact in facts.facts:
+        shown.add(fact)
+    assert shown.close(ended, report) is None
+
+
+def runs(home: Home, view: int = ViewType.ACTIVE_ONLY) -> dict:
+    client = MlflowClient(home.tracking)
+    found = client.search_runs([e.experiment_id for e in client.search_experiments()], "", view)
+    by_name = {run.info.run_name: run for run in found}
+    assert view != ViewType.ACTIVE_ONLY or len(by_name) == len(found), "no doubles"
+    return by_name
+
+
+def points(home: Home, run, metric: str) -> list[tuple[int, float]]:
+    return [
+        (point.step, point.value) for point in MlflowClient(home.tracking).get_metric_history(run.info.run_id, metric)
+    ]
+
+
+def everything(home: Home) -> dict:
+    return {
+        run.info.run_id: (
+            run.info.status,
+            run.data.params,
+            run.data.tags,
+            {m: points(home, run, m) for m in run.data.metrics},
+        )
+        for run in runs(home).values()
+    }

@@ -1,0 +1,93 @@
+"""MLflow tells the answer from the points of a search: by role, by rank, and by the study's own run."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+from mlflow.tracking import MlflowClient
+
+from service.storage.home import Home
+from service.storage.journal import Confirms
+from service.tracking import sync
+from service.tracking.rows import Conclusion
+from service.tracking.sync import MlflowSync
+from service.tracking.views import views
+from tests.rooms.service.tracking.facts import Facts, points, runs, search, show
+
+
+def confirmed(until: int = 2) -> Facts:
+    """Two points of two seeds; the second is higher, and `until` of both confirmations are complete."""
+    facts = Facts(search())
+    low, high = (facts.plan(number, encoding__gamma=gamma) for number, gamma in enumerate((2.5, 31.0)))
+    for trial, final in ((low, 0.75), (high, 1.0)):
+        for seed in range(2):
+            facts.complete(trial, seed, final)
+    facts.add(Confirms(numbers=(1, 0)))
+    again = [facts.plan(n, "confirmation", encoding__gamma=gamma) for n, gamma in ((1, 31.0), (0, 2.5))]
+    for trial, final in list(zip(again, (0.8125, 0.875), strict=True))[:until]:
+        for seed in trial.seeds(2):
+            facts.complete(trial, seed, final)
+    return facts
+
+
+def test_confirmed_answers_are_told_from_points_and_come_first(home: Home) -> None:
+    show(home, confirmed())
+    shown = {name: run for name, run in runs(home).items() if run.data.tags["locus.level"] == "trial"}
+    points_, again = {"#00 gamma=2.5": "point", "#01 gamma=31": "point"}, ("c0 gamma=2.5", "c1 gamma=31")
+    assert {name: run.data.params["role"] for name, run in shown.items()} == points_ | dict.fromkeys(
+        again, "confirmation"
+    )
+    ranked = sorted(shown, key=lambda name: shown[name].data.tags["locus.rank"])
+    assert ranked == ["c0 gamma=2.5", "c1 gamma=31", "#01 gamma=31", "#00 gamma=2.5"]
+    view = next(value for name, value in views("reach@base", search().study).items() if name.endswith(".trials"))
+    assert '"orderByKey": "tags.`locus.rank`", "orderByAsc": true' in view
+
+
+def test_test_scores_are_those_of_the_answer(home: Home) -> None:
+    show(home, confirmed())
+    shown = runs(home)
+    assert "test/accuracy_mean" not in shown["#01 gamma=31"].data.metrics
+    assert shown["c0 gamma=2.5"].data.metrics["test/accuracy_mean"] == 0.75
+    assert shown["reach@base"].data.metrics["best/test/accuracy_mean"] == 0.75
+
+
+def test_the_best_curve_counts_finished_runs_and_has_a_point_a_change(home: Home, monkeypatch) -> None:
+    monkeypatch.setattr(sync, "PAUSE_S", 0.0)
+    facts = confirmed()
+    mlflow = MlflowSync(facts.edition, home, lambda recipe: facts.code)
+    mlflow.open()
+    for fact in facts.facts:
+        mlflow.add(fact)
+        while not mlflow._queue.empty():
+            pass
+    assert mlflow.close("FINISHED") is None
+    study = runs(home)["reach@base"]
+    curve = points(home, study, "best/val/accuracy_mean")
+    values = [value for _, value in curve]
+    assert values[-1] == 0.875
+    assert [a for a, b in pairwise(values) if a == b] == [], "once a change"
+    steps = [step for step, _ in curve]
+    assert steps == sorted(steps)
+    assert steps[-1] == 8, "eight runs have ended"
+    assert study.data.tags["locus.best"] == "c0 gamma=2.5"
+
+
+def test_while_it_is_confirmed_the_best_is_a_point(home: Home) -> None:
+    show(home, confirmed(until=1), "KILLED")
+    assert runs(home)["reach@base"].data.tags["locus.best"] == "#01 gamma=31"
+    assert "best/test/accuracy_mean" not in runs(home)["reach@base"].data.metrics
+
+
+def test_the_study_says_its_answer_and_its_verdicts(home: Home, tmp_path: Path) -> None:
+    facts = confirmed()
+    mlflow = MlflowSync(facts.edition, home, lambda recipe: facts.code)
+    mlflow.open()
+    for fact in facts.facts:
+        mlflow.add(fact)
+    said = Conclusion("#0 comes out best.", ("NOT JUDGED at smoke: “best” reaches at least 0.99.",))
+    assert mlflow.close("FINISHED", None, said) is None
+    tags = MlflowClient(home.tracking).get_run(runs(home)["reach@base"].info.run_id).data.tags
+    assert tags["locus.headline"] == "#0 comes out best."
+    assert tags["locus.claims"] == "NOT JUDGED at smoke: “best” reaches at least 0.99."
+    assert "**#0 comes out best.**\n\n- NOT JUDGED at smoke" in tags["mlflow.note.content"]
