@@ -21,6 +21,7 @@ from service.analysis.study_status import all_status, one_status
 from service.analysis.trial_summary import summarize
 from service.planning.estimate import WorkEstimate, runs_in_words
 from service.storage import editions
+from service.storage.check import Check
 from service.storage.history import History
 from service.storage.home import Home
 from service.terminal.live import table
