@@ -26,7 +26,7 @@ from trainables.encodings import (  # fmt: skip
     RelativeBias,
 )
 from trainables.encodings.irpe import Cross
-from trainables.encodings.relative import Clipped
+from trainables.encodings.relative import ClippedOffsets
 from trainables.recipe import AdamW, Recipe
 from trainables.recipe.cost import weigh
 from trainables.recipe.model_torch import build_model
@@ -40,7 +40,7 @@ ENCODINGS += [
     LearnableSinusoidal(injection=Extend(channels=4, shared=False)),
     Learnable(injection=Add(places=("common", "key"), blocks=2, shared=False)),
     Gabor(form="edge", injection=Parts(parts=(1, 2), shared=False)),
-    Relative(offsets=Clipped(reach=2), value=True),
+    Relative(offsets=ClippedOffsets(reach=2), value=True),
     Relative(shared=True),
     IRPE(mapping=Cross(), on=("q", "k", "v"), shared_heads=False),
     IRPE(mode="bias", on=("q", "k"), shared=True),
