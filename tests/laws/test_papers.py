@@ -1,4 +1,4 @@
-"""The compositions that the papers name: they build, hear of position, learn, and travel as JSON."""
+"""The compositions that the papers name: they build, depend on position, learn, and equal their own JSON."""
 
 import pytest
 import torch
