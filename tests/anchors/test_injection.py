@@ -1,4 +1,4 @@
-"""The ways in which codes enter, against loops over pairs of tokens, forward and backward, in float64."""
+"""How codes are injected, against loops over pairs of tokens, forward and backward, in float64."""
 
 import itertools
 
@@ -228,7 +228,7 @@ def recipe(encoding, **model):
      r"injection\.channels must be such that a code's channels \(3\) are divisible by 2, got 1"),
     (Learnable(injection=Add(places=("query",), blocks=3)),
      r"injection\.blocks must be at most the 2 blocks of the model, got 3"),
-    (Composed(parts=(Learnable(injection=Concat()), Learnable(injection=Concat()), Learnable(injection=Concat(split=0.75)))),
+    (Composed(parts=tuple(Learnable(injection=Concat(split=split)) for split in (0.5, 0.5, 0.75))),
      r"nearest"),
     (Composed(parts=tuple(Learnable(injection=Concat(places=("key",))) for _ in range(2))),
      r"such that the content keeps some channels"),
@@ -266,6 +266,6 @@ def test_any_whole_share_is_legal(channels):
                 recipe(encoding)
 
 
-def test_what_takes_channels_comes_first():
+def test_parts_that_reserve_channels_come_first():
     with pytest.raises(SpecError, match="parts that reserve channels come first, got relative_bias before"):
         build(Composed(parts=(RelativeBias(), Gabor(injection=Concat(places=("key",))))), WIDTHS, GRIDS[0], 2)

@@ -9,7 +9,7 @@ from trainables.encodings import IRPE, Relative, RelativeBias, Widths
 from trainables.encodings.build_torch import build
 from trainables.encodings.encoding_torch import Grid, Heads
 from trainables.encodings.irpe import Cross
-from trainables.encodings.relative import Clipped, Split
+from trainables.encodings.relative import ClippedOffsets, SplitOffsets
 from trainables.encodings.relative_torch import clipped_index, line_index
 
 
@@ -33,7 +33,7 @@ def vector(tables, table, i, j, grid, reach):
 @pytest.mark.parametrize("value", [True, False])
 @pytest.mark.parametrize("shared", [True, False])
 def test_relative(grid, reach, value, shared):
-    offsets = Split() if reach is None else Clipped(reach=reach)
+    offsets = SplitOffsets() if reach is None else ClippedOffsets(reach=reach)
     made = module(Relative(offsets=offsets, value=value, shared=shared), grid)
     tables = made.relative
     table = 0 if shared else 1
@@ -74,7 +74,7 @@ def test_numbers_of_offsets_are_key_minus_query():
 @pytest.mark.parametrize(("spec", "count"), [
     (Relative(), 12 * (27 + 27) * 32),
     (Relative(value=True, shared=True), 2 * (27 + 27) * 32),
-    (Relative(offsets=Clipped()), 12 * 17**2 * 64),
+    (Relative(offsets=ClippedOffsets()), 12 * 17**2 * 64),
 ], ids=["split", "with values", "clipped"])  # fmt: skip
 def test_sizes_of_the_tables(spec, count):
     made = build(spec, Widths(192, 3, 64), Grid(14, 14, prefix=1), 12)
@@ -96,7 +96,7 @@ class Largest(TorchDispatchMode):
 
 @pytest.mark.parametrize("spec", [
     IRPE(on=("q", "k", "v")), IRPE(mapping=Cross()),
-    Relative(value=True), Relative(offsets=Clipped(reach=3), value=True),
+    Relative(value=True), Relative(offsets=ClippedOffsets(reach=3), value=True),
 ], ids=["irpe", "irpe cross", "split", "clipped"])  # fmt: skip
 def test_pairs_have_numbers_and_never_vectors(spec):
     """Forward and backward build nothing as large as a vector for each pair."""

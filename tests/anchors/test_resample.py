@@ -134,7 +134,7 @@ def test_rows_stay_rows():
     (RelativeBias(), {"table": "offsets"}),
     (RelativeBias(shared=True), {"table": "offsets"}),
     (Relative(value=True), {"keys.rows": 2, "values.columns": 7}),
-    (Relative(offsets=relative.Clipped(reach=2)), {"keys.vectors": "same"}),
+    (Relative(offsets=relative.ClippedOffsets(reach=2)), {"keys.vectors": "same"}),
 ], ids=["table", "bias", "bias shared", "split", "clipped"])  # fmt: skip
 def test_an_encodings_own_tables(spec, names):
     old, new = Grid(4, 3, prefix=1), Grid(2, 7, prefix=1)

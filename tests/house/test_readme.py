@@ -17,7 +17,8 @@ from trainables.training.loop import train
 
 ROOT = Path(__file__).parents[2]
 SECTION = (ROOT / "README.md").read_text().split("## Your own encoding")[1].split("\n## ")[0]
-MINE, FILE, IMPORT, LINE = re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL)
+MINE, FILE, IMPORT = re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL)
+(LINE,) = re.findall(r"```text\n(.*?)```", SECTION, re.DOTALL)
 SMALL = {"data.train_size": 40, "data.val_size": 20, "data.test_size": 20, "data.image_size": 16, "optimizer.epochs": 1}
 SETS = [word for path, value in SMALL.items() for word in ("--set", f"{path}={value}")]
 

@@ -74,7 +74,7 @@ EXAMPLES: dict[str, tuple[EncodingSpec, ...]] = DEFAULTS | {
     "relative": (
         encodings.Relative(),
         encodings.Relative(value=True, shared=True),
-        encodings.Relative(offsets=relative.Clipped(reach=2), value=True),
+        encodings.Relative(offsets=relative.ClippedOffsets(reach=2), value=True),
     ),
     "irpe": (
         encodings.IRPE(),

@@ -80,14 +80,14 @@ class Toy(PositionEncoding):
         self.reserved, self.modifies_qk, self.reads_qk = reserved, modifies_qk, reads_qk
 
 
-def test_edits_of_q_and_k_come_before_terms_that_read_them():
+def test_parts_that_modify_q_and_k_come_before_those_that_read_them():
     modifies_qk, reads_qk = Toy(modifies_qk=True), Toy(reads_qk=True)
     Composition({"turn": modifies_qk, "term": reads_qk})
     with pytest.raises(SpecError, match=r"q and k change before they are read, got term before turn"):
         Composition({"term": reads_qk, "turn": modifies_qk})
 
 
-def test_what_takes_channels_of_the_tokens_comes_first():
+def test_parts_that_reserve_channels_of_the_tokens_come_first():
     reserved, whole = Toy(reserved=ReservedChannels(tokens=3)), Toy()
     assert Composition({"concat": reserved, "other": reserved, "add": whole}).reserved == ReservedChannels(tokens=6)
     with pytest.raises(SpecError, match="got add before concat"):

@@ -1,4 +1,4 @@
-"""What holds for every encoding of the catalog, and for a user's own."""
+"""What must be true of every listed encoding, and of a user's own."""
 
 import pytest
 import torch
@@ -63,7 +63,7 @@ def test_shuffled_patches_are_told_apart_only_with_position(encoding, make, imag
     assert apart < 1e-12 if encoding.is_noop else apart > 1e-4
 
 
-def test_the_class_token_hears_of_position(encoding, make, images):
+def test_the_class_token_depends_on_position(encoding, make, images):
     model = make(encoding, "token", spread=True)
     with torch.no_grad():
         apart = (model(images) - model(shuffled(images))).abs().amax()
@@ -115,7 +115,7 @@ def test_two_models_of_one_spec_share_nothing(encoding, make, images):
     assert not {*tensors[0]} & {*tensors[1]}
 
 
-def test_idle_parts_are_dropped(encoding, make):
+def test_noop_parts_are_dropped(encoding, make):
     padded = Composed(parts=(NoEncoding(), encoding, PEG(places=())))
     assert canonical(padded) == canonical(encoding)
     assert [*make(padded).state_dict()] == [*make(encoding).state_dict()]
@@ -143,10 +143,10 @@ def test_fresh_values_do_not_depend_on_the_global_generator(encoding, make):
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
 
 
-def test_a_spec_says_what_its_module_edits_and_reads(encoding, make):
+def test_a_spec_declares_what_its_module_modifies_and_reads(encoding, make):
     """So that an order that cannot work is refused before anything is built."""
     if encoding.kind.startswith("toys.py:"):
-        pytest.skip("one of one's own need not say; its module is asked")
+        pytest.skip("an own spec need not declare it; its module does")
     module = make(encoding).encoding
     parts = encoding.parts if isinstance(encoding, Composed) else (encoding,)
     assert module.modifies_qk == any(part.modifies_qk for part in parts)

@@ -35,7 +35,7 @@ def shared(one: nn.Module, other: nn.Module) -> Iterator[tuple[str, torch.Tensor
             yield name, value, right[name]
 
 
-def test_arms_of_one_seed_share_the_trunk(encoding):
+def test_arms_of_one_seed_share_the_backbone(encoding):
     one = arm(encoding)
     for other in map(arm, ARMS):
         pairs = {name: torch.equal(left, right) for name, left, right in shared(one, other) if "encoding." not in name}
@@ -108,7 +108,7 @@ class Silent(PositionEncoding):
         self.angle = nn.Parameter(torch.zeros(3))
 
 
-def test_a_parameter_that_nobody_starts_is_an_error():
+def test_a_parameter_without_initial_values_is_an_error():
     with pytest.raises(SpecError, match=r"Silent\.init_parameter must set the initial value of parameter 'angle'"):
         init_weights(Silent(), 0)
 

@@ -21,7 +21,7 @@ from trainables.encodings import (  # fmt: skip
     Sinusoidal,
 )
 from trainables.encodings.irpe import Cross, Piecewise, Product
-from trainables.encodings.relative import Clipped
+from trainables.encodings.relative import ClippedOffsets
 from trainables.recipe import Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
 from trainables.spec import SpecError
@@ -52,7 +52,7 @@ def test_a_nested_default_goes_unsaid():
     assert Learnable(injection=Add()).identity() == {"kind": "learnable"}
     assert IRPE(mapping=Product(), index=Piecewise()).identity() == {"kind": "irpe"}
     assert Learnable(injection=Concat()).identity() == {"kind": "learnable", "injection": {"kind": "concat"}}
-    said = Relative(offsets=Clipped(reach=4), value=True).identity()
+    said = Relative(offsets=ClippedOffsets(reach=4), value=True).identity()
     assert said == {"kind": "relative", "offsets": {"kind": "clipped", "reach": 4}, "value": True}
 
 

@@ -1,4 +1,4 @@
-"""The compositions that the papers name: they build, hear of position, learn, and travel as JSON."""
+"""The compositions that the papers name: they build, depend on position, learn, and equal their own JSON."""
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ from trainables.encodings import (
     Relative,
     RelativeBias,
 )
-from trainables.encodings.relative import Clipped
+from trainables.encodings.relative import ClippedOffsets
 from trainables.recipe import Recipe
 from trainables.recipe.model_torch import build_model
 
@@ -28,7 +28,7 @@ EDGE_IN_VALUE = Gabor(form="edge", injection=Add(places=("value",), shared=False
 COMPOSITIONS = {
     "LE + PEG": Composed(parts=(Learnable(), PEG(places=(0,)))),
     "LE + RPE, shared": Composed(parts=(Learnable(), RelativeBias(shared=True))),
-    "LE + RPE, Shaw": Composed(parts=(Learnable(), Relative(offsets=Clipped(reach=8)))),
+    "LE + RPE, Shaw": Composed(parts=(Learnable(), Relative(offsets=ClippedOffsets(reach=8)))),
     "4 PEG + LE": Composed(parts=(Learnable(), PEG(places=(0, 1, 2, 3)))),
     "separable PEGs": PEG(places=(0, 1, 2, 3, 4), form="separable"),
     "LE at six places": Learnable(injection=Add(blocks=6, shared=False)),

@@ -1,4 +1,4 @@
-"""Encodings that take channels of the content, append channels to the heads, or act after the softmax."""
+"""Encodings that reserve channels of the content, append channels to the heads, or act after the softmax."""
 
 import pytest
 import torch
@@ -82,17 +82,17 @@ def test_outputs_see_the_weights(toy, make, images):
     ({"q": 8}, "fewer than the 8 channels of q a head, got 8"),
     ({"v": 9}, "fewer than the 8 channels of v a head, got 9"),
 ])  # fmt: skip
-def test_taking_too_many_channels_is_an_error(toy, make, knobs, complaint):
+def test_reserving_too_many_channels_is_an_error(toy, make, knobs, complaint):
     with pytest.raises(SpecError, match=f"encoding must reserve {complaint}"):
         make(toy("Beside", **knobs))
 
 
-def test_parts_together_may_take_too_many(toy, make):
+def test_parts_together_may_reserve_too_many(toy, make):
     with pytest.raises(SpecError, match="got 18"):
         make(Composed(parts=(toy("Beside", tokens=9), toy("Beside", tokens=9))))
 
 
-def test_two_that_take_leave_room_for_each_other(toy, make, images):
+def test_two_parts_reserve_channels_beside_each_other(toy, make, images):
     model = make(Composed(parts=(toy("Beside", tokens=4), toy("Beside", tokens=2), Learnable())))
     assert model.patch_embed.proj.weight.shape[0] == 10
     assert [*model.encoding.parts] == ["Beside", "Beside_2", "learnable"]

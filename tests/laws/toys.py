@@ -36,7 +36,7 @@ class SpiralCode(Code):
 
 
 class Tide(CodeSpec):
-    """A code that rises from patch to patch, as far as each channel learns; it enters as the house's codes do."""
+    """A code that rises from patch to patch, times a learned slope of each channel; injected as listed codes are."""
 
     kind: str = "toys.py:Tide"
     height: float = 1.0

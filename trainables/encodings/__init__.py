@@ -1,8 +1,8 @@
 """The list of position encodings: each is one file of this folder, its import here, and one line of `LISTED`.
 
-A spec says which encoding, with which numbers. Its methods compute it (`CodeSpec`, `HeadsSpec`), or a class of the same
-name in `x_torch.py` beside its file `x.py`. Grids are R rows by C columns of patches, tokens in row-major order, and
-blocks count from 0.
+A spec holds the kind and the numbers of an encoding. Its methods compute it (`CodeSpec`, `HeadsSpec`), or a class of
+the same name does in `x_torch.py` beside its file `x.py`. Grids are R rows by C columns of patches, tokens in
+row-major order, and blocks count from 0.
 """
 
 from __future__ import annotations

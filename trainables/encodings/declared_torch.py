@@ -126,13 +126,13 @@ class Declared(PositionEncoding):
         xy, last = (self.get_buffer(name).to(self.dtype) for name in ("xy", "last"))
         return Parameters(self, self.dtype), Positions(self.grid, self.widths, xy, last)
 
-    def keep(self, *fixed: Tensor) -> None:
-        """Keeps tensors that depend on no parameter, in float64 until the model moves to another type."""
-        for number, tensor in enumerate(fixed):
+    def register_fixed(self, *tensors: Tensor) -> None:
+        """Registers tensors that depend on no parameter, in float64 until the model is cast to another type."""
+        for number, tensor in enumerate(tensors):
             self.register_buffer(f"fixed_{number}", tensor.double(), persistent=False)
 
-    def kept(self) -> tuple[Tensor, ...]:
-        """The tensors that `keep` was given, in the type that the declared methods compute in."""
+    def fixed(self) -> tuple[Tensor, ...]:
+        """The registered tensors, in the type that the declared methods compute in."""
         buffers = self.named_buffers(recurse=False)
         return tuple(value.to(self.dtype) for name, value in buffers if name.startswith("fixed_"))
 
@@ -172,10 +172,10 @@ class DeclaredCode(Declared, Code):
         super().__init__(spec.params(widths.dim, grid), widths, grid)
         self.spec = spec
         if not self.params:
-            self.keep(spec.code(Parameters(self, torch.float64), Positions.of(grid, widths)))
+            self.register_fixed(spec.code(Parameters(self, torch.float64), Positions.of(grid, widths)))
 
     def code(self) -> CodeND:
-        return self.spec.code(*self.tensors()) if self.params else self.kept()[0]
+        return self.spec.code(*self.tensors()) if self.params else self.fixed()[0]
 
 
 class DeclaredHeads(Declared):
@@ -185,10 +185,10 @@ class DeclaredHeads(Declared):
         super().__init__(spec.params(widths, grid, depth), widths, grid)
         self.spec, self.modifies_qk, self.reads_qk = spec, spec.modifies_qk, spec.reads_qk
         if not self.params:
-            self.keep(*spec.terms(Parameters(self, torch.float64), Positions.of(grid, widths)))
+            self.register_fixed(*spec.terms(Parameters(self, torch.float64), Positions.of(grid, widths)))
 
     def heads(self, h: Heads, block: int) -> Heads:
         if id(self) not in h.cache:
             with full_precision(h.q):
-                h.cache[id(self)] = self.spec.terms(*self.tensors()) if self.params else self.kept()
+                h.cache[id(self)] = self.spec.terms(*self.tensors()) if self.params else self.fixed()
         return self.spec.heads(h, h.cache[id(self)], block)

@@ -147,7 +147,7 @@ class AddedFirst(Injector):
 
 
 class Code(PositionEncoding):
-    """A code of every token's place, which its `injector` injects: added before the first block, unless told otherwise.
+    """A code of every token's place, which its `injector` injects: by default added before the first block.
 
     It is computed once in a forward pass, with autocast switched off, however many places and blocks it is injected in.
     """

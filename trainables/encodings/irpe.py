@@ -1,6 +1,6 @@
 """Image relative position encoding: offsets between two patches fall into buckets, and each bucket has a learned term.
 
-Offsets are whole patches; alpha, beta and gamma are lengths in patches (squared or ranked ones under `quantization`).
+Offsets are whole patches. Alpha, beta and gamma are lengths in patches (squares or ranks of them in `quantization`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Euclidean(Spec):
 class Quantization(Spec):
     """The squared distance, or its rank among all distinct ones on the grid: undirected.
 
-    Source: iRPE, section 3.2; its published code. Differs: the paper ranks, the code takes the square: both are here.
+    Source: iRPE, section 3.2; its published code. Differs: the paper uses the rank, the code the square; both are here.
     """
 
     kind: Literal["quantization"] = Field(default="quantization", init=False)
@@ -46,7 +46,7 @@ Mapping = Annotated[Euclidean | Quantization | Cross | Product, Field(discrimina
 
 
 class Piecewise(Spec):
-    """Offsets up to alpha as they are, beyond it on a logarithm that reaches beta at gamma."""
+    """Offsets up to alpha are kept; beyond it they follow a logarithm that reaches beta at gamma."""
 
     kind: Literal["piecewise"] = Field(default="piecewise", init=False)
     alpha: float = Field(default=1.9, gt=0, description="a positive length in patches")
@@ -68,17 +68,17 @@ class PiecewiseRatio(Spec):
 
     @property
     def alpha(self) -> float:
-        """Up to where offsets stay as they are."""
+        """Offsets up to this one are kept as they are."""
         return self.ratio
 
     @property
     def beta(self) -> float:
-        """The largest number, before it is cut to a whole one."""
+        """The largest number, before truncation."""
         return 2 * self.ratio
 
     @property
     def gamma(self) -> float:
-        """The offset at which beta is reached."""
+        """The offset at which the logarithm reaches beta."""
         return 8 * self.ratio
 
 
@@ -90,14 +90,14 @@ class Clip(Spec):
 
 
 class ClipRatio(Spec):
-    """As `clip`, with beta at 2 times the ratio to which the published code ties it."""
+    """As `clip`, with beta at 2 times the ratio, as published."""
 
     kind: Literal["clip_ratio"] = Field(default="clip_ratio", init=False)
     ratio: float = Field(default=1.9, gt=0, description="a positive length in patches")
 
     @property
     def beta(self) -> float:
-        """The largest number, before it is cut to a whole one."""
+        """The largest number, before truncation."""
         return 2 * self.ratio
 
 
@@ -105,12 +105,12 @@ Index = Annotated[Piecewise | PiecewiseRatio | Clip | ClipRatio, Field(discrimin
 
 
 def tables(mapping: Mapping) -> int:
-    """How many tables a mapping looks in."""
+    """The number of tables of a mapping."""
     return 2 if isinstance(mapping, Cross) else 1
 
 
 def buckets(mapping: Mapping, index: Index, prefix: int) -> int:
-    """The rows of a table: one a number from -trunc(beta) to trunc(beta), or a pair of them, and one for all prefixes.
+    """The number of rows of a table: one for each number within trunc(beta), or pair of them, and one for all prefixes.
 
     Source: iRPE's published code (product at ratio 1.9 with a class token: 50). Differs: nothing.
     """
@@ -126,7 +126,7 @@ class IRPE(PairSpec):
 
     `contextual` terms are products with queries (on k), keys (on q) or attention weights (on v), `bias` terms scalars.
     Units: alpha, beta, gamma in patches. Source: iRPE; its published code. Differs: as the code where paper and code
-    differ (beta is cut after rounding, biases are not scaled, quantization takes the square by default).
+    differ (beta is cut after rounding, biases are not scaled, quantization uses the square by default).
     """
 
     kind: Literal["irpe"] = Field(default="irpe", init=False)
@@ -140,7 +140,7 @@ class IRPE(PairSpec):
     shared: bool = Field(default=False, description=_SHARED)
 
     @model_validator(mode="after")
-    def _on_what(self) -> IRPE:
+    def _check_on(self) -> IRPE:
         legal = self.mode == "contextual" or "v" not in self.on
         require(legal, "on", "of q and k where mode is bias", list(self.on))
         return self

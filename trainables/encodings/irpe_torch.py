@@ -18,10 +18,10 @@ BucketsMNN = Int[Tensor, "M N N"]
 
 
 def piecewise_index(offsets: Tensor, alpha: float, beta: float, gamma: float) -> Tensor:
-    """Offsets up to alpha as they are; beyond it their logarithm, which is cut at beta after rounding, then truncated.
+    """Offsets up to alpha are kept; beyond it their logarithm is rounded, cut at beta and truncated.
 
     Rounds halves to even. Shapes: any, of whole numbers; int64 of the same shape.
-    Source: iRPE eq. 18 and its published code. Differs: in float64, so that no bucket hangs on float32's rounding.
+    Source: iRPE eq. 18 and its published code. Differs: in float64, so that no bucket depends on float32's rounding.
     """
     offsets = offsets.double()
     far = offsets.abs().clamp(min=alpha) / alpha
@@ -37,7 +37,7 @@ def numbered(offsets: Tensor, index: irpe.Index) -> Tensor:
 
 
 def bucket_ids(mapping: irpe.Mapping, index: irpe.Index, grid: Grid) -> BucketsMNN:
-    """The bucket of every pair (query, key) in each of a mapping's tables; pairs with a prefix token have the last one.
+    """The bucket of every pair (query, key) in each table of a mapping; pairs with a prefix token have the last one.
 
     Shapes: (1, N, N), or (2, N, N) under `cross`: rows, then columns.
     Source: iRPE, section 3.2; its published code. Differs: `rank` is the paper's, `squared` the code's.
@@ -66,7 +66,7 @@ class IRPE(PositionEncoding):
     Shapes: tables.q and tables.k (depth or 1, M, H or 1, E, buckets), tables.v (depth or 1, M, H or 1, buckets, E);
     under `bias` (depth or 1, M, H or 1, buckets). M is 2 under `cross`, else 1.
     Source: iRPE eqs. 14-20; its published code. Differs: as the code where they differ: biases are not scaled.
-    Cost: contextual terms take B H N buckets products, then a lookup of N^2 numbers a head; never N x N vectors.
+    Cost: contextual terms need B H N buckets products, then a lookup of N^2 numbers per head; never N x N vectors.
     """
 
     def __init__(self, spec: irpe.IRPE, widths: Widths, grid: Grid, depth: int) -> None:

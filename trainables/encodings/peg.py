@@ -1,4 +1,4 @@
-"""Position from the image's border: convolutions over the token map between blocks."""
+"""Conditional position encoding: convolutions over the token map, whose zero padding shows the border."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class PEG(EncodingSpec):
     """A convolution over the token map, with a residual: conditional position encoding.
 
     `form`: one convolution, depth-wise, dense or separable (depth-wise, then 1 x 1), or a stack of four with
-    normalisation and ReLU. `padding`: zeros, circular (no border to be seen), or valid (none: the map shrinks, and
-    there is no residual). `into`: all tokens, or what queries and keys of the next block are made of.
+    normalization and ReLU. `padding`: zeros, circular (which hides the border), or valid (none: the map shrinks, and
+    there is no residual). `into`: all tokens, or only the input of the next block's queries and keys.
     Units: place -1 is before the first block, i after block i. Source: CPVT algorithm 1, tables 5, 11, 12, 14; an
     author's answer on `valid`. Differs: the default place is -1, the only one that every depth has; CPVT prefers 0.
     """
@@ -61,7 +61,7 @@ class PEG(EncodingSpec):
 
     @property
     def layers(self) -> int:
-        """How many spatial convolutions stand at one place."""
+        """The number of spatial convolutions at one place."""
         return 4 if self.form.endswith("stack") else 1
 
     def check(self, shape: Shape) -> None:

@@ -17,10 +17,10 @@ from trainables.encodings.encoding_torch import Grid, PositionEncoding, Tokens
 class PEG(PositionEncoding):
     """Patches plus a convolution of their map; prefix tokens stay as they are.
 
-    Without padding the map shrinks, and the convolution takes the place of the patches.
+    Without padding the map shrinks, and the convolution replaces the patches.
     Shapes: conv.<place>.weight (D, 1, k, k) and bias (D); conv.<place>.<layer>.… where there are several.
     Units: place -1 is before the first block, i after block i. Source: CPVT algorithm 1, tables 5, 11, 14.
-    Differs: does not decay, as in its authors' Twins; one residual around a stack, no biases before its normalisation;
+    Differs: no weight decay, as in its authors' Twins; one residual around a stack, no biases before its normalization;
     queries and keys of the next block from LN(x + PEG(x)), values from LN(x): the paper does not say.
     """
 

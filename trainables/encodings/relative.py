@@ -10,7 +10,7 @@ from trainables.encodings.encoding import PairSpec, Shape
 from trainables.spec import Spec, require
 
 
-class Split(Spec):
+class SplitOffsets(Spec):
     """A table of row offsets and one of column offsets, each for half of a head's channels.
 
     Source: Ramachandran et al. 2019, section 3.1; thesis eq. 2. Differs: nothing.
@@ -19,7 +19,7 @@ class Split(Spec):
     kind: Literal["split"] = Field(default="split", init=False)
 
 
-class Clipped(Spec):
+class ClippedOffsets(Spec):
     """One table over pairs of row and column offsets, both clipped to `reach`.
 
     Source: Shaw et al. 2018, section 3.2; CPVT's comparison (reach 8). Differs: pairs, as an image needs.
@@ -29,7 +29,7 @@ class Clipped(Spec):
     reach: int = Field(default=8, gt=0, description="a positive number of patches")
 
 
-Offsets = Annotated[Split | Clipped, Field(discriminator="kind")]
+Offsets = Annotated[SplitOffsets | ClippedOffsets, Field(discriminator="kind")]
 
 
 _SHARED = "true (one table for all blocks) or false (own tables a block)"
@@ -43,7 +43,7 @@ class Relative(PairSpec):
     """
 
     kind: Literal["relative"] = Field(default="relative", init=False)
-    offsets: Offsets = Field(default=Split(), description="split or clipped")
+    offsets: Offsets = Field(default=SplitOffsets(), description="split or clipped")
     value: bool = Field(default=False, description="true (values too) or false (keys alone)")
     shared: bool = Field(default=False, description=_SHARED)
 
@@ -56,11 +56,11 @@ class Relative(PairSpec):
         return 2 + self.value
 
     def check(self, shape: Shape) -> None:
-        even = isinstance(self.offsets, Clipped) or shape.widths.head_dim % 2 == 0
+        even = isinstance(self.offsets, ClippedOffsets) or shape.widths.head_dim % 2 == 0
         require(even, "model.embed_dim", "such that a head has an even number of channels", shape.widths.head_dim)
 
     def parameters(self, shape: Shape) -> int:
-        if isinstance(self.offsets, Clipped):
+        if isinstance(self.offsets, ClippedOffsets):
             table = (2 * self.offsets.reach + 1) ** 2 * shape.widths.head_dim
         else:
             table = (shape.rows + shape.columns - 1) * shape.widths.head_dim

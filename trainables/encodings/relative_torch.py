@@ -38,11 +38,11 @@ def line_index(length: int) -> IndexLL:
 
 
 class RelativeBias(PositionEncoding):
-    """One scalar a head for each offset, starting at zero; own tables a block, or one for all.
+    """One scalar per head and offset, zero at the start; one table for each block, or one for all.
 
     Shapes: table (depth or 1, H, (2R - 1)(2C - 1)). Source: CPVT's LE + RPE row (shared); timm's RelPosBias.
     Differs: pairs with a prefix token get zero (timm has three rows for them).
-    Cost: the learned term turns off the fastest attention kernels; a lookup of P^2 numbers a head and block.
+    Cost: the learned term turns flash attention off; a lookup of P^2 numbers per head and block.
     """
 
     def __init__(self, spec: relative.RelativeBias, widths: Widths, grid: Grid, depth: int) -> None:
@@ -68,7 +68,7 @@ class SplitTables(nn.Module):
 
     Shapes: rows (tables, 2R - 1, E / 2), columns (tables, 2C - 1, E / 2).
     Source: Ramachandran et al. 2019, section 3.1; thesis eq. 2. Differs: nothing.
-    Cost: products with R + C vectors a patch; rows and columns meet by addition of numbers.
+    Cost: products with R + C vectors per patch; the terms of rows and columns are added as scalars.
     """
 
     def __init__(self, tables: int, head_dim: int, grid: Grid) -> None:
@@ -108,7 +108,7 @@ class ClippedTables(nn.Module):
     """A vector for each pair of row and column offsets, both clipped to a reach.
 
     Shapes: vectors (tables, (2K + 1)^2, E). Source: Shaw et al. 2018, section 3.2. Differs: pairs of offsets.
-    Cost: products with (2K + 1)^2 vectors a patch, then a lookup of P^2 numbers.
+    Cost: products with (2K + 1)^2 vectors per patch, then a lookup of P^2 numbers.
     """
 
     def __init__(self, tables: int, head_dim: int, grid: Grid, reach: int) -> None:
@@ -129,7 +129,7 @@ class ClippedTables(nn.Module):
 class Relative(PositionEncoding):
     """A vector for each offset key minus query: times the query in the logit; with `value` another beside the value.
 
-    Shapes: keys.* and values.*, a table a block or one for all, shared by heads. Pairs with a prefix token get zero.
+    Shapes: keys.* and values.*, a table for each block or one for all, shared by heads. Pairs with a prefix get zero.
     Source: Shaw et al. 2018, eqs. 3-5; Ramachandran et al. 2019; thesis eq. 2. Differs: the whole logit is divided by
     the root of E (the thesis' eq. 2 has no scale), tables start with deviation 0.02 (the originals at 1).
     Cost: values need the attention weights, and so explicit attention.
@@ -142,13 +142,13 @@ class Relative(PositionEncoding):
         self.shared, self.width, self.reads_weights = spec.shared, widths.head_dim, spec.value
         tables = 1 if spec.shared else depth
 
-        def made() -> SplitTables | ClippedTables:
-            if isinstance(spec.offsets, relative.Clipped):
+        def table() -> SplitTables | ClippedTables:
+            if isinstance(spec.offsets, relative.ClippedOffsets):
                 return ClippedTables(tables, widths.head_dim, grid, spec.offsets.reach)
             return SplitTables(tables, widths.head_dim, grid)
 
-        self.keys = made()
-        self.values = made() if spec.value else None
+        self.keys = table()
+        self.values = table() if spec.value else None
 
     def heads(self, h: Heads, block: int) -> Heads:
         prefix = h.grid.prefix

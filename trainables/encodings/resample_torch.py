@@ -1,4 +1,4 @@
-"""Tables of one grid as tables of another: bicubic, on patches or on their offsets."""
+"""Resamples tables for another grid, bicubically: tables of patches or of their offsets."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 if TYPE_CHECKING:
-    from trainables.encodings.encoding_torch import Grid
+    from trainables.encodings.encoding import Grid
 
 
 def resampled_table(table: Tensor, old: Grid, new: Grid) -> Tensor:
-    """A row a token, for the patches of another grid; prefix rows stay.
+    """A table with a row for each token, for another grid; prefix rows stay.
 
     Shapes: (prefix + P, D) to (prefix + P', D). Source: DeiT's evaluation at other sizes, and so CPVT tables 1, 2, 8.
-    Differs: in float64; not antialiased when it shrinks either (timm's default is).
+    Differs: in float64; without antialiasing also where the grid shrinks (timm antialiases by default).
     """
     prefix, patches = table[: old.prefix], table[old.prefix :]
     maps = _bicubic(patches.T.reshape(-1, old.rows, old.columns), new.rows, new.columns)
@@ -24,7 +24,7 @@ def resampled_table(table: Tensor, old: Grid, new: Grid) -> Tensor:
 
 
 def resampled_offsets(table: Tensor, old: Grid, new: Grid) -> Tensor:
-    """A number for each offset between two patches, for the offsets of another grid; the offset 0 stays.
+    """A table with a number for each offset of two patches, for another grid; the value of offset 0 stays.
 
     Shapes: (..., (2R - 1)(2C - 1)) to (..., (2R' - 1)(2C' - 1)), row offsets first.
     Source: timm's `resize_rel_pos_bias_table_simple`. Differs: in float64; grids need not be square.
@@ -34,9 +34,10 @@ def resampled_offsets(table: Tensor, old: Grid, new: Grid) -> Tensor:
 
 
 def resampled_line(table: Tensor, length: int) -> Tensor:
-    """A vector for each offset along one side, for a side of another length; the offset 0 stays.
+    """A table with a vector for each offset along one side, for a side of another length; that of offset 0 stays.
 
-    Shapes: (..., 2L - 1, E) to (..., 2 length - 1, E). Source: as `resampled_offsets`, in one dimension. Differs: that.
+    Shapes: (..., 2L - 1, E) to (..., 2 length - 1, E). Source: as `resampled_offsets`.
+    Differs: one dimension.
     """
     return _bicubic(table.mT[..., None], 2 * length - 1, 1)[..., 0].mT
 

@@ -1,4 +1,4 @@
-"""A code of one's own says how it enters, and is read, changed and known as the house's codes are."""
+"""An own code declares how it is injected, and is read, changed and identified as the listed codes are."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ TIDE = OwnEncoding(kind="toys.py:Tide", source=TOYS, height=2.0)
 PLAIN = Recipe(encoding=TIDE)
 
 
-def test_paths_lead_into_how_it_enters():
+def test_paths_lead_into_its_injection():
     beside = PLAIN.put({"encoding.injection.kind": "concat"})
     assert beside.encoding.injection == Concat()
     assert beside.get("encoding.injection.split") == 0.5
@@ -27,21 +27,21 @@ def test_paths_lead_into_how_it_enters():
         beside.put({"encoding.injection.split": 0.3})
 
 
-def test_the_way_it_enters_is_part_of_the_key():
+def test_its_injection_is_part_of_the_key():
     beside = PLAIN.put({"encoding.injection": Concat()})
     assert TIDE.identity() == {"kind": "toys.py:Tide", "height": 2.0}
     assert PLAIN.put({"encoding.injection": Add()}) == PLAIN
     assert Run(recipe=PLAIN, seed=0).key != Run(recipe=beside, seed=0).key
 
 
-def test_it_takes_channels_and_stands_among_others():
+def test_it_reserves_channels_and_composes():
     recipe = PLAIN.put({"encoding": Composed(parts=(TIDE, Fourier())), "encoding.parts.0.injection.kind": "concat"})
     model = build_model(recipe)
     assert model.encoding.reserved == ReservedChannels(tokens=32)
     assert model.encoding.part("Tide").slopes.shape == (32,)
 
 
-def test_one_that_enters_nowhere_is_none():
+def test_one_without_places_is_none():
     assert PLAIN.put({"encoding.injection.places": []}) == Recipe()
 
 

@@ -28,7 +28,7 @@ from trainables.encodings import (  # fmt: skip
     RelativeBias,
 )
 from trainables.encodings.irpe import Cross
-from trainables.encodings.relative import Clipped
+from trainables.encodings.relative import ClippedOffsets
 from trainables.recipe import AdamW, DRLoc, FromTrial, Recipe, Run
 from trainables.recipe.cost import check_workers, estimate_cost, head_parameters, normalizes_batches
 from trainables.recipe.evaluation import EVAL_BYTES, eval_batch, eval_bytes
@@ -46,7 +46,7 @@ ENCODINGS += [
     LearnableSinusoidal(injection=Extend(channels=4, shared=False)),
     Learnable(injection=Add(places=("common", "key"), blocks=2, shared=False)),
     Gabor(form="edge", injection=Parts(parts=(1, 2), shared=False)),
-    Relative(offsets=Clipped(reach=2), value=True),
+    Relative(offsets=ClippedOffsets(reach=2), value=True),
     Relative(shared=True),
     IRPE(mapping=Cross(), on=("q", "k", "v"), shared_heads=False),
     IRPE(mode="bias", on=("q", "k"), shared=True),
