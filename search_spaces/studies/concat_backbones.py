@@ -38,7 +38,7 @@ study = Study(
     paper="Zhou et al. 2024, Rethinking Position Embedding Methods in the Transformer Architecture, table 1",
     cost="smoke 2 minutes, cpu 8 on 2 cores",
     expected="alike; the paper's gains are far below what a few seeds can tell apart",
-    base=Recipe(data=RedGreen(task="absolute", image_size=16), encoding=Learnable(std=0.5)),
+    base=Recipe(data=RedGreen(task="absolute", image_size=16, train_size=2000), encoding=Learnable(std=0.5)),
     plan=Ablation(arms=arms(), baseline="vit"),
     score=Score("val/accuracy"),
     budgets={

@@ -116,9 +116,9 @@ def estimate_work(history: History, outcomes: Outcomes, placement: Placement, *,
 
 def _pixels(recipe: Recipe) -> str:
     """How pixels are normalized, where the recipe does not say so itself."""
-    if recipe.data.normalize != "auto" or not isinstance(recipe.normalize, FromTimm):
+    if recipe.data.normalize.kind != "auto" or not isinstance(recipe.normalize, FromTimm):
         return ""
-    return f"pixels are normalized by timm's mean and std of {recipe.normalize.name} (data.normalize=none: not)"
+    return f"pixels are normalized by timm's mean and std of {recipe.normalize.name} (data.normalize.kind)"
 
 
 def _known(history: History) -> list[Run]:

@@ -11,7 +11,7 @@ from trainables.encodings import PEG, Learnable, NoEncoding
 from trainables.recipe import Recipe
 from trainables.recipe.model_torch import build_model
 from trainables.training.loop import build_model_with_weights
-from trainables.training.parameters import no_decay, set_trainable, to_learning
+from trainables.training.parameters import no_decay, set_trainable, train_mode
 from trainables.weights.transfer import at_size
 
 KINDS = [*HOSTS]
@@ -32,12 +32,12 @@ def test_statistics_of_what_does_not_learn_stay():
     before = {name: value.clone() for name, value in model.named_buffers() if "running" in name}
     assert before
     set_trainable(model, "position")
-    to_learning(model)
+    train_mode(model)
     assert model.training
     model(torch.randn(3, *size("volo")))
     assert all(torch.equal(value, before[name]) for name, value in model.named_buffers() if name in before)
     set_trainable(model, "all")
-    to_learning(model)
+    train_mode(model)
     model(torch.randn(3, *size("volo")))
     assert not any(torch.equal(value, before[name]) for name, value in model.named_buffers() if name in before)
 

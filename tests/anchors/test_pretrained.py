@@ -218,7 +218,9 @@ def test_a_pretrained_model_sees_pixels_as_timm_normalizes_them(monkeypatch, tmp
     spec = spec.put({"data.val_size": 20, "data.test_size": 20, "test_sizes": [32]})
     name = "test/r2" if side is None else "test/r2_at_32"
     found = {
-        how: list(train(Run(recipe=spec.put({"data.normalize": how}), seed=0), made(tmp_path / how)))[-1].values[name]
+        how: list(train(Run(recipe=spec.put({"data.normalize.kind": how}), seed=0), made(tmp_path / how)))[-1].values[
+            name
+        ]
         for how in ("auto", "timm", "none")
     }
     assert found["auto"] == found["timm"] != found["none"]

@@ -12,31 +12,43 @@ Metric = Literal["accuracy", "r2"]
 Positive = Annotated[float, Field(gt=0)]
 
 
+class Auto(Spec):
+    """As timm does where the weights of the backbone come from timm, else not at all."""
+
+    kind: Literal["auto"] = Field(default="auto", init=False)
+
+
+class Unnormalized(Spec):
+    """Pixels from 0 (black) to 1 (white)."""
+
+    kind: Literal["none"] = Field(default="none", init=False)
+
+
+class AsTimm(Spec):
+    """With the mean and std that timm names for the weights of `init`."""
+
+    kind: Literal["timm"] = Field(default="timm", init=False)
+
+
 class MeanStd(Spec):
     """Each channel of an image minus its mean, divided by its standard deviation.
 
     Units: of pixels from 0 (black) to 1 (white); a number for each channel.
     """
 
+    kind: Literal["mean_std"] = Field(default="mean_std", init=False)
     mean: tuple[float, ...] = Field(strict=False, min_length=1, description="a number for each channel, of pixels 0-1")
     std: tuple[Positive, ...] = Field(strict=False, min_length=1, description="a positive number for each channel")
 
 
-Normalize = Literal["auto", "none", "timm"] | MeanStd
-"""What a model sees of pixels from 0 to 1; `Recipe.normalize` says what `auto` is."""
+Normalize = Annotated[Auto | Unnormalized | AsTimm | MeanStd, Field(discriminator="kind")]
 
 
 class DatasetSpec(Spec):
-    """What every data set's spec must say.
-
-    `normalize`: `none` leaves pixels from 0 to 1, `timm` takes the mean and std that timm names for the weights of
-    `init`, or a mean and a std. `auto` is `timm` where the weights come from timm, and `none` elsewhere.
-    """
+    """What every data set's spec must say. `normalize`: how pixels from 0 to 1 are normalized (`Recipe.normalize`)."""
 
     kind: str
-    normalize: Normalize = Field(
-        default="auto", description="auto, none, timm, or a mean and a std for each channel", kw_only=True
-    )
+    normalize: Normalize = Field(default=Auto(), kw_only=True)
 
     @model_validator(mode="after")
     def _a_number_for_each_channel(self) -> DatasetSpec:

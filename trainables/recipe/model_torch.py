@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def build_model(recipe: Recipe, size: Size | None = None) -> Host:
-    """The model of a recipe; `trainables.training.init.draw(model, seed)` gives it its initial weights.
+    """The model of a recipe; `trainables.training.init.init_weights(model, seed)` gives it its initial weights.
 
     `size`: for images of another size than the recipe's own.
     """
     spec = type(recipe.model)
     make = getattr(import_module(f"{spec.__module__}_torch"), f"Positioned{spec.__name__}")
-    with torch.random.fork_rng(devices=[]):  # timm draws from the global generator, which is not ours to move
+    with torch.random.fork_rng(devices=[]):  # timm draws from the global generator, which must not change
         model: Host = make(recipe.model, size or recipe.data.size, recipe.data.outputs, recipe.encoding)
     return model

@@ -1,4 +1,4 @@
-"""What a run measures, and how it ends: a closed union, matched and never raised."""
+"""The measurements of a run, and how it ended: a closed union of values, which is matched and never raised."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trainables.spec import Spec, require
 
 
 class Measurement(Spec):
-    """What one epoch showed: named finite floats. Epochs count from 1.
+    """The measurements of one epoch: named finite floats. Epochs count from 1.
 
     Names: `train/loss`, `val/accuracy` or `val/r2`, `time/epoch_s`; with the last epoch `test/...`, and
     `test/accuracy_at_48` at another side of images (`at_image_size`).
@@ -46,7 +46,7 @@ class Completed(Spec):
 
 
 class Diverged(Spec):
-    """NaN or infinity at an epoch; the curve holds the good epochs before it. `reason` says where it began."""
+    """NaN or infinity at an epoch; the curve holds the finite epochs before it. `reason` names what was not finite first."""
 
     kind: Literal["diverged"] = Field(default="diverged", init=False)
     epoch: int = Field(ge=0)
@@ -55,7 +55,7 @@ class Diverged(Spec):
 
 
 class Stopped(Spec):
-    """A study's own decision at a rung: this run was not worth going on."""
+    """A study stopped the run at a rung, because others were better."""
 
     kind: Literal["stopped"] = Field(default="stopped", init=False)
     epoch: int = Field(ge=0)
@@ -63,7 +63,7 @@ class Stopped(Spec):
 
 
 class Failed(Spec):
-    """An error that was not the recipe's: a lost process, a full disk, a bug."""
+    """An error that is no property of the recipe: a lost process, a full disk, a bug."""
 
     kind: Literal["failed"] = Field(default="failed", init=False)
     reason: str
@@ -71,4 +71,4 @@ class Failed(Spec):
 
 Outcome = Annotated[Completed | Diverged | Stopped | Failed, Field(discriminator="kind")]
 Answer = Annotated[Completed | Diverged, Field(discriminator="kind")]
-"""The outcomes that hold for every study: Completed and Diverged."""
+"""The outcomes that are valid in every study: Completed and Diverged."""

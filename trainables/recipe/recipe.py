@@ -1,7 +1,7 @@
-"""What is trained: a recipe, and a run of it at one seed, known by its key.
+"""What is trained: a recipe, and a run of it at one seed, identified by its key.
 
-`recipe.put({path: value})` is the one way to change a recipe. A key names the question (recipe and seed); the answer
-carries the code that computed it (`trainables.recipe.code_digest`).
+`recipe.put({path: value})` is the one way to change a recipe. A key names the question (recipe and seed); the outcome
+records the code that computed it (`trainables.recipe.code_digest`).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Recipe(Spec):
         self.model.check(self.data.size)
         self.model.check_encoding(self.encoding, self.data.size)
         self.data.fit_patch(self.data.size[1] // self.shapes[0].rows)
-        own = any(isinstance(part, OwnEncoding) for part in parts_of(self.encoding))  # which may not count what learns
+        own = any(isinstance(part, OwnEncoding) for part in parts_of(self.encoding))  # which need not count
         counted = any(self.encoding.trainable_parameters(shape) for shape in self.shapes)
         learnt = self.trainable == "all" or own or counted
         require(
@@ -76,9 +76,9 @@ class Recipe(Spec):
 
     @model_validator(mode="after")
     def _check_normalize(self) -> Recipe:
-        if self.data.normalize == "timm":
-            must = "auto, none, or a mean and a std where the weights of the backbone do not come from timm"
-            require(self.normalize is not None, "data.normalize", must, "timm")
+        if self.data.normalize.kind == "timm":
+            must = "auto, none or mean_std where the weights of the backbone do not come from timm"
+            require(self.normalize is not None, "data.normalize.kind", must, "timm")
         return self
 
     @model_validator(mode="after")
@@ -125,9 +125,9 @@ class Recipe(Spec):
             self.model.check(size)
             self.model.check_encoding(self.encoding, size)
         except PydanticCustomError as error:
-            said = error.context or {}
-            must = f"such that at {side} px {said['path']} is {said['must']}"
-            raise SpecError(f"test_sizes must be {must}, got {said['got']}") from None
+            found = error.context or {}
+            must = f"such that at {side} px {found['path']} is {found['must']}"
+            raise SpecError(f"test_sizes must be {must}, got {found['got']}") from None
         return size
 
     @property
@@ -154,7 +154,7 @@ class Recipe(Spec):
         return self._other("teacher", {**plain, **self.teacher.values})
 
     def _other(self, use: Use, values: dict[str, Any]) -> Recipe:
-        """A recipe that this one needs. Raises: SpecError that says for what."""
+        """Another recipe that this one needs. Raises: SpecError that names the use."""
         try:
             return self.put(values)
         except SpecError as error:
@@ -181,7 +181,7 @@ class Recipe(Spec):
         given = self.data.normalize
         if isinstance(given, MeanStd):
             return given
-        if given == "none" or isinstance(self.init, Fresh | FromFile) or self.init.part == "encoding":
+        if given.kind == "none" or isinstance(self.init, Fresh | FromFile) or self.init.part == "encoding":
             return None
         if isinstance(self.init, FromTimm):
             return self.init
@@ -189,26 +189,26 @@ class Recipe(Spec):
 
     def identity(self) -> Any:
         """As every spec's; a parent is what it resolves to, however its values were written; so is `normalize`."""
-        said = super().identity()
-        said["data"].pop("normalize", None)
+        found = super().identity()
+        found["data"].pop("normalize", None)
         if self.normalize is not None:
-            said["data"]["normalize"] = self.normalize.identity()
+            found["data"]["normalize"] = self.normalize.identity()
         for name in (
             "teacher",
             "auxiliary",
         ):  # left out where there is none, as before there were any, so that keys stay
-            if said[name] == {"kind": "none"}:
-                del said[name]
+            if found[name] == {"kind": "none"}:
+                del found[name]
         if self.parent is not None:
-            said["init"]["values"] = self.parent.identity()
+            found["init"]["values"] = self.parent.identity()
         if self.teacher_recipe is not None:
             taught = self.teacher_recipe.identity()
             trained = isinstance(
                 self.teacher, TaughtByTrial
             )  # of a file's weights it does not matter how they were trained
             shaping = {"data", "model", "encoding"}
-            said["teacher"]["values"] = {name: taught[name] for name in taught if trained or name in shaping}
-        return said
+            found["teacher"]["values"] = {name: taught[name] for name in taught if trained or name in shaping}
+        return found
 
 
 def _classes(data: Data) -> str:
@@ -227,8 +227,8 @@ class Run(Spec):
 
         A new field with a default changes no key.
         """
-        said = [self.recipe.identity(), self.seed, self.recipe.data.fingerprint]
-        return digest([*said, *(parent.key for parent in self.needs())])
+        found = [self.recipe.identity(), self.seed, self.recipe.data.fingerprint]
+        return digest([*found, *(parent.key for parent in self.needs())])
 
     @property
     def parents(self) -> dict[Use, Run]:

@@ -26,7 +26,7 @@ class Localisation(nn.Module):
         super().__init__()
         self.spec, self.seed = spec, seed
         widths = (2 * dim, spec.hidden, spec.hidden, 2)
-        with torch.random.fork_rng(devices=[]):  # torch draws from the global generator, which is not ours to move
+        with torch.random.fork_rng(devices=[]):  # torch draws from the global generator, which must not change
             first, second, last = (nn.Linear(*pair) for pair in pairwise(widths))
         self.mlp = nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), last)
         init_weights(nn.ModuleDict({"drloc": self}), seed)  # its parameters have qualified names of their own

@@ -42,6 +42,6 @@ def pixel_statistics(recipe: Recipe) -> MeanStd | None:
         raise SpecError(f"init.name must be a model that timm knows, got {how.name!r}")
     channels = recipe.data.size[0]
     if len(known.mean) != channels:
-        must = f"a mean and a std for each of the {channels} channels, for timm has {len(known.mean)}"
-        raise SpecError(f"data.normalize must be {must}, got {recipe.data.normalize!r}")
+        must = f"none or mean_std for images of {channels} channels, because timm has {len(known.mean)}"
+        raise SpecError(f"data.normalize.kind must be {must}, got {recipe.data.normalize.kind!r}")
     return MeanStd(tuple(known.mean), tuple(known.std))

@@ -19,7 +19,7 @@ def adamw(model: nn.Module, spec: AdamW, no_decay: Collection[str]) -> torch.opt
 
     Source: Loshchilov and Hutter, Decoupled weight decay regularization, algorithm 2 (as torch has it).
     Differs: norms, biases, the class token and position parameters do not decay, as is usual for ViTs: decay would
-    shrink the frequencies of Fourier features to nought.
+    shrink the frequencies of Fourier features to zero.
     """
     learning = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     decaying = [parameter for name, parameter in learning.items() if name not in no_decay]
@@ -46,10 +46,10 @@ def rate(spec: AdamW, step: int, steps: int) -> float:
         return spec.lr
     if spec.schedule == "cosine":
         return _cosine(spec, step, steps)
-    peak = spec.warmup * steps - 1
-    if step < peak:
-        return _along_cosine(spec.lr / 25, spec.lr, step / peak)
-    return _along_cosine(spec.lr, spec.lr / 250_000, (step - peak) / (steps - 1 - peak))
+    highest = spec.warmup * steps - 1
+    if step < highest:
+        return _along_cosine(spec.lr / 25, spec.lr, step / highest)
+    return _along_cosine(spec.lr, spec.lr / 250_000, (step - highest) / (steps - 1 - highest))
 
 
 def _cosine(spec: AdamW, step: int, steps: int) -> float:

@@ -1,1 +1,1 @@
-"""Weights that were learnt before: from files and from timm, resampled to other grids, tested at other sizes."""
+"""Pretrained weights: read from files and from timm, resampled to other grids, tested at other sizes of images."""

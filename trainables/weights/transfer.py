@@ -1,6 +1,6 @@
 """A trained model on images of another size, without fine-tuning.
 
-Tables are resampled, functions of the coordinates computed anew, everything else stays.
+Tables are resampled, functions of the coordinates are computed for the new grid, everything else stays.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def at_size(model: Host, recipe: Recipe, side: int) -> Host:
 def transferred(model: Host, other: Host, old: Sequence[Shape], new: Sequence[Shape]) -> dict[str, Tensor]:
     """The weights and statistics of a model as those of another one, whose stages have other grids.
 
-    Each tensor of the encoding becomes what the innermost encoding around it says (`PositionEncoding.resampled`).
-    Raises: SpecError where a tensor has another shape there and nobody says how it gets it.
+    Each tensor of the encoding is resampled by the innermost encoding around it (`PositionEncoding.resampled`).
+    Raises: SpecError where a tensor has another shape there and no encoding resamples it.
     """
     state = {name: model.resampled(name, value, other) for name, value in model.state_dict().items()}
     for (place, stage), before, after in zip(_stages(model), old, new, strict=True):
@@ -49,7 +49,7 @@ def transferred(model: Host, other: Host, old: Sequence[Shape], new: Sequence[Sh
 
 
 def resized(images: Tensor, side: int) -> Tensor:
-    """Images of another side, antialiased as a loader's are, cut to [0, 1] as bytes are, but not rounded to bytes.
+    """Images of another side, antialiased, and cut to [0, 1] as an image file would be, but not rounded to bytes.
 
     Shapes: (B, channels, height, width) to (B, channels, side, side). Source: torchvision's bicubic `Resize`.
     Differs: floats, which are not rounded.
@@ -65,7 +65,7 @@ def _stages(model: Host) -> list[tuple[str, torch.nn.Module]]:
 
 
 def _resampled(stage: torch.nn.Module, old: Grid, new: Grid) -> Iterator[tuple[str, Tensor]]:
-    """What a stage's parameters and statistics become on another grid, by name."""
+    """A stage's parameters and statistics on another grid, by name."""
     owners = {name: module for name, module in stage.named_modules() if isinstance(module, PositionEncoding)}
     for name, value in stage.state_dict().items():
         owner = max((prefix for prefix in owners if not prefix or name.startswith(f"{prefix}.")), key=len)

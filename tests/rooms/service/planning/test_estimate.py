@@ -59,9 +59,19 @@ def test_what_learns_is_said_where_something_does_not(home: Home) -> None:
     assert next(iter(some.lines("x"))).endswith("; 25,010 parameters, 10,752 of them learn, 2.0 GiB in all")
 
 
+def test_the_plan_says_where_pixels_are_normalized(home: Home) -> None:
+    timm = {"init": {"kind": "from_timm", "name": "deit_tiny_patch16_224.fb_in1k", "part": "backbone"}}
+    edition = Study(name="timm", question="?", base=BASE.put(timm), plan=arms().study.plan).at()
+    lines = list(planned(home, edition).lines("x"))
+    assert (
+        "pixels are normalized by timm's mean and std of deit_tiny_patch16_224.fb_in1k (data.normalize.kind)" in lines
+    )
+    assert not [line for line in planned(home, arms()).lines("x") if line.startswith("pixels")]
+
+
 def test_parents_are_counted_once(home: Home) -> None:
     start = FromTrial(values={"data.task": "absolute"}).plain()
-    assert planned(home, arms(child={"init": start}, other={"init": start, "trainable": "position"})).missing == 8 + 4
+    assert planned(home, arms(child={"init": start}, other={"init": start, "trainable": "position"})).missing == 8 + 2
 
 
 def test_what_other_studies_answered_is_reused(home: Home) -> None:

@@ -64,7 +64,7 @@ def test_a_launchers_variables_do_not_reach_a_run(tmp_path, monkeypatch):
     launcher["MASTER_PORT"] = "29511"
     for name, value in launcher.items():
         monkeypatch.setenv(name, value)
-    worker = multiprocessing.get_context("spawn").Process(target=alone, args=(tmp_path / "a",))
+    worker = multiprocessing.get_context("spawn").Process(target=alone, args=(tmp_path / "a",), daemon=True)
     worker.start()
     worker.join(100)
     assert worker.exitcode == 0, "it waits"

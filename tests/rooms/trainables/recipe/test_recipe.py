@@ -126,14 +126,15 @@ QUERY = {"kind": "add", "places": ["query"]}
             "trainable must be 'all' or 'position+head' where init gives no weights of the backbone, got 'position'",
         ),
         (
-            {"data.normalize": {"mean": [0.5], "std": [0.5]}},
+            {"data.normalize": {"kind": "mean_std", "mean": [0.5], "std": [0.5]}},
             "data.normalize.mean must be 3 numbers, got [0.5]",
         ),
         (
-            {"data.normalize": "timm"},
-            "data.normalize must be auto, none, or a mean and a std where the weights of the backbone do not come from "
-            "timm, got 'timm'",
+            {"data.normalize.kind": "timm"},
+            "data.normalize.kind must be auto, none or mean_std where the weights of the backbone do not come from timm, "
+            "got 'timm'",
         ),
+        ({"data.normalize.kind": "x"}, "data.normalize.kind must be one of auto, none, timm, mean_std, got 'x'"),
         ({"test_sizes": [0]}, "test_sizes must be positive sides in pixels, got [0]"),
         (
             {"model.mlp_ratio": 0.01},
@@ -212,13 +213,13 @@ def test_keys_are_equal_where_recipes_are(one: Recipe, two: Recipe) -> None:
 
 
 TIMM = {"init": {"kind": "from_timm", "name": "deit_tiny_patch16_224.fb_in1k"}}
-HALF = {"mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]}
+HALF = {"kind": "mean_std", "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]}
 
 
 def test_pixels_of_timms_weights_are_normalized_as_timm_does() -> None:
     recipe = Recipe().put(TIMM)
     assert recipe.normalize == recipe.init
-    assert recipe.put({"data.normalize": "none"}).normalize is None
+    assert recipe.put({"data.normalize.kind": "none"}).normalize is None
     assert recipe.put({"data.normalize": HALF}).normalize.plain() == HALF
     assert recipe.put({"init.part": "encoding"}).normalize is None, "a backbone drawn at random"
     child = Recipe().put({"init": FromTrial(values=TIMM)})
@@ -228,8 +229,8 @@ def test_pixels_of_timms_weights_are_normalized_as_timm_does() -> None:
 
 
 def test_what_is_done_to_pixels_is_part_of_the_key() -> None:
-    same = [TIMM, {**TIMM, "data.normalize": "timm"}], [{}, {"data.normalize": "none"}]
-    others = [{**TIMM, "data.normalize": "none"}, {**TIMM, "data.normalize": HALF}, {"data.normalize": HALF}]
+    same = [TIMM, {**TIMM, "data.normalize.kind": "timm"}], [{}, {"data.normalize.kind": "none"}]
+    others = [{**TIMM, "data.normalize.kind": "none"}, {**TIMM, "data.normalize": HALF}, {"data.normalize": HALF}]
     keys = [{Run(Recipe().put(values), 0).key for values in group} for group in (*same, *([one] for one in others))]
     assert [len(group) for group in keys] == [1] * 5
     assert len(set.union(*keys)) == 5

@@ -1,0 +1,32 @@
+"""What a study refuses before it writes anything."""
+
+from pathlib import Path
+
+import pytest
+
+from search_spaces.space import Choice, Space
+from search_spaces.study import Ablation, Search, Study
+from service import run_study
+from service.planning.placement import Machine
+from service.planning.run_options import Orders
+from service.terminal.live import Progress
+from trainables.recipe import Recipe
+from trainables.spec import SpecError
+
+STACK = {"encoding.kind": "peg", "encoding.form": "dense_stack"}
+PLANS = [
+    Ablation(arms={"none": {}, "stack": STACK}, baseline="none"),
+    Search(space=Space({"encoding.kernel": Choice((1, 3))}), first=({"encoding.kernel": 3},), trials=2),
+]
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=["ablation", "search"])
+def test_workers_that_would_change_numbers_are_refused_before_anything_is_written(
+    plan, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr(run_study, "machine", lambda orders: Machine(cores=4))
+    base = Recipe() if isinstance(plan, Ablation) else Recipe().put(STACK)
+    edition = Study(name="norms", question="?", base=base, plan=plan).at()
+    with pytest.raises(SpecError, match="workers must be 0 or 1 on CPUs where a model has batch norms"):
+        run_study.conduct(edition, Orders(home=str(tmp_path / "home"), workers=2), Progress(edition))
+    assert list(tmp_path.iterdir()) == []
