@@ -88,7 +88,7 @@ def _place(path: Path) -> str:
     return "/".join(path.parts[-3:])
 
 
-def _mirror(store: Store | None, history: History, told: int, alive: bool) -> Iterator[Check]:
+def _mirror(store: Store | None, history: History, n_facts: int, alive: bool) -> Iterator[Check]:
     if store is None:
         yield Check("MLflow", False, "does not know this study; run it again to send it")
         return
@@ -98,7 +98,7 @@ def _mirror(store: Store | None, history: History, told: int, alive: bool) -> It
         return
     running = [_name(shown) for shown in store.shown.values() if shown.status == "RUNNING"]
     yield _checked("MLflow at rest", len(store.shown), "runs, none RUNNING", [f"{name} is RUNNING" for name in running])
-    expected = {row.place: row for row in rows(history, told, _ended(store))}
+    expected = {row.place: row for row in rows(history, n_facts, _ended(store))}
     yield _places(store, history, set(expected))
     both = [(row, store.shown[place]) for place, row in expected.items() if place in store.shown]
     states = [
