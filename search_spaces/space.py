@@ -153,10 +153,12 @@ class Space(Spec):
                 require(case in options, f"given.{path}", f"one of {', '.join(options)}", case)
         searched = {path for path, _ in self.every()}
         self._require_paths_once()
+        before: list[str] = []
         for path, domain, earlier in self._reached():
             if path.endswith(".kind"):
-                inside = [other for other in earlier if other.startswith(path.removesuffix("kind"))]
+                inside = [other for other in before if other.startswith(path.removesuffix("kind"))]
                 require(not inside, path, f"named before the paths inside its node ({', '.join(inside)})", path)
+            before.append(path)
             if isinstance(domain, Above):
                 known = domain.other in earlier or domain.other not in searched
                 require(known, f"{path}.other", "a path that is open before it", domain.other)

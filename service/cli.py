@@ -41,7 +41,7 @@ Trials = Annotated[int | None, typer.Option(help="points of a search; may grow l
 As = Annotated[str, typer.Option("--as", help="names this edition: NAME@BUDGET~WORD")]
 HomeOption = Annotated[str | None, typer.Option("--home", help="where studies lie; $LOCUS_HOME, else ~/.locus")]
 Tracking = Annotated[str | None, typer.Option(help="MLflow's URI; $MLFLOW_TRACKING_URI, else a store in the home")]
-AtOnce = Annotated[int | None, typer.Option(help="runs at once; as many as there are cores")]
+MaxConcurrent = Annotated[int | None, typer.Option(help="concurrent runs; by default as many as there are cores")]
 Threads = Annotated[int, typer.Option(help="threads a run")]
 Workers = Annotated[int, typer.Option(help="workers a run; 0 trains in one process, n in a Ray Train group")]
 Hours = Annotated[float | None, typer.Option(help="stop after so many hours; the same command goes on")]
@@ -86,7 +86,7 @@ def plan(
     trials: Trials = None,
     edition: As = "",
     home: HomeOption = None,
-    max_concurrent: AtOnce = None,
+    max_concurrent: MaxConcurrent = None,
     threads: Threads = 1,
     workers: Workers = 0,
     fresh: Fresh = False,
@@ -109,7 +109,7 @@ def run(
     edition: As = "",
     home: HomeOption = None,
     tracking: Tracking = None,
-    max_concurrent: AtOnce = None,
+    max_concurrent: MaxConcurrent = None,
     threads: Threads = 1,
     workers: Workers = 0,
     hours: Hours = None,
@@ -230,7 +230,7 @@ def submit(
     trials: Trials = None,
     edition: As = "",
     tracking: Tracking = None,
-    max_concurrent: AtOnce = None,
+    max_concurrent: MaxConcurrent = None,
     threads: Threads = 1,
     workers: Workers = 0,
     hours: Hours = None,

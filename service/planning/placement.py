@@ -34,9 +34,8 @@ class Placement(Spec):
 
     def __str__(self) -> str:
         group = f", {self.workers} workers a run" if self.workers else ""
-        return (
-            f"{_count(self.max_concurrent, 'run')} at once, {_count(self.threads, 'thread')} each{group}, {self.device}"
-        )
+        runs, threads = _count(self.max_concurrent, "concurrent run"), _count(self.threads, "thread")
+        return f"{runs}, {threads} each{group}, {self.device}"
 
 
 def place(machine: Machine, *, max_concurrent: int | None = None, threads: int = 1, workers: int = 0) -> Placement:

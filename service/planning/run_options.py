@@ -23,7 +23,7 @@ class RunOptions(Spec):
     tracking: str | None = None
     address: str = "local"
     hours: float | None = Field(default=None, gt=0, description="a positive number of hours")
-    max_concurrent: int | None = Field(default=None, gt=0, description="a positive number of runs at once")
+    max_concurrent: int | None = Field(default=None, gt=0, description="a positive number of concurrent runs")
     threads: int = Field(default=1, gt=0, description="a positive number of threads a run")
     workers: int = Field(default=0, ge=0, description="a number of workers a run, 0 or more")
     adopt: bool = False

@@ -47,7 +47,7 @@ class Answered(Spec):
         return same and not compare(before.outcome.curve, self.outcome.curve)
 
     def same_environment(self, before: Answered) -> bool:
-        """Whether both were trained alike. The commit does not matter: the code's digest says what counts of it."""
+        """Whether both were trained alike. The commit does not matter, because the digest of the code does."""
         mine, other = ({**one.environment, "commit": ""} for one in (self, before))
         return mine == other
 

@@ -10,10 +10,10 @@ import pytest
 import service
 from search_spaces.library import find
 from search_spaces.study import Edition
-from service.execution.jobs import STUDY
 from service.storage import editions
 from service.storage.home import Home
 from service.storage.journal import read
+from service.tracking.rows import STUDY
 from service.tracking.store import look_up
 from tests.journeys.cluster import Cluster
 from tests.journeys.files import ENCODINGS
@@ -61,7 +61,7 @@ def test_it_is_submitted_stopped_and_goes_on(cluster, laptop):
     assert first.code == 0, first.out + first.err
     assert any(line.startswith("versions: python") for line in first.lines)
     assert f"plan: {ID}: 3 runs to train" in first.out
-    assert "2 runs at once" in first.out
+    assert "2 concurrent runs" in first.out
     assert f"locus stop {ID} {' '.join(at)}" in first.out
 
     again = laptop.type(*send)

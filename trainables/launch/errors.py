@@ -42,7 +42,7 @@ def sentence(error: Exception) -> str:
 
 def death(text: str) -> str | None:
     """The sentence for a dead process that a message of Ray's reports; None where it reports none."""
-    return next((said for told, said in DEATHS.items() if told in text), None)
+    return next((sentence for words, sentence in DEATHS.items() if words in text), None)
 
 
 def reason(text: str) -> str:

@@ -233,6 +233,9 @@ def test_a_kind_stands_before_what_lies_in_its_node() -> None:
     depth, kind = Integer(low=1, high=3), Choice(options=("vit", "cait"))
     with pytest.raises(SpecError, match=r"model\.kind must be named before the paths inside its node \(model\.depth\)"):
         Space({"model.depth": depth, "model.kind": kind})
+    wide = Choice(options=("none", "peg"))
+    with pytest.raises(SpecError, match=r"model\.kind must be named before"):
+        Space({"encoding.kind": wide, "model.kind": kind}, {"encoding.kind": {"peg": {"model.depth": depth}}})
     space = Space({"model.kind": kind, "model.depth": depth})
     point = {"model.kind": "cait", "model.depth": 2}
     assert list(space.coordinates(Recipe(), point)) == ["model.kind", "model.cait.depth"]

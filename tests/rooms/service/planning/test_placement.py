@@ -1,4 +1,4 @@
-"""Runs at once, threads, devices: what fits, and what is refused."""
+"""Concurrent runs, threads, devices: what fits, and what is refused."""
 
 import pytest
 
@@ -42,7 +42,7 @@ def test_what_does_not_fit_is_refused(machine: Machine, options: dict, said: str
 
 
 def test_a_placement_reads_as_words() -> None:
-    assert str(place(Machine(cores=2))) == "2 runs at once, 1 thread each, cpu"
+    assert str(place(Machine(cores=2))) == "2 concurrent runs, 1 thread each, cpu"
     assert str(place(Machine(cores=8), threads=2, workers=2, max_concurrent=1)) == (
-        "1 run at once, 2 threads each, 2 workers a run, cpu"
+        "1 concurrent run, 2 threads each, 2 workers a run, cpu"
     )
