@@ -1,4 +1,4 @@
-"""The other backbones in a training: what does not decay, what stays where only position learns, other sides of images."""
+"""The other backbones in a training: what does not decay, what stays where position alone learns, other image sizes."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The other backbones are timm's own, to the bit: with a learned table where timm has one, with none where it has none."""
+"""The other backbones equal timm's bit for bit: with a learned table where timm has one, else with none."""
 
 import pytest
 import torch

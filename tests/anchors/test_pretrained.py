@@ -93,7 +93,7 @@ def test_without_a_place_for_the_table_it_is_dropped(tmp_path, part):
 
 
 def test_position_learns_on_a_frozen_trunk(tmp_path):
-    """The Gabor paper's setting: bitwise the backbone of the file after training, and every number of position moved."""
+    """The Gabor paper's setting: after training the backbone is the file's bit for bit, and position moved."""
     model = theirs()
     spec = recipe(Gabor(injection=Add(places=("query", "key"))), saved(model, tmp_path).put({"part": "backbone"}))
     data = RedGreen(image_size=16, train_size=60, val_size=20, test_size=20)

@@ -59,7 +59,10 @@ study = Study(
     plan=Ablation(
         arms={"none": {"encoding": NoEncoding()}, "wave": {}, "sine": {"encoding": Sinusoidal()}}, baseline="none"
     ),
-    budgets={"small": Budget(values={}), "long": Budget(values={"data.train_size": 400, "optimizer.epochs": 40}, seeds=1)},
+    budgets={
+        "small": Budget(values={}),
+        "long": Budget(values={"data.train_size": 400, "optimizer.epochs": 40}, seeds=1),
+    },
     seeds=2,
 )
 """

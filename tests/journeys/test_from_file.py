@@ -1,4 +1,4 @@
-"""Weights of timm's in a file, given by a relative path: position learns on a frozen backbone, through the real engine."""
+"""Weights of timm's in a file, given by a relative path: position learns on a frozen backbone, in the real engine."""
 
 import hashlib
 import re

@@ -1,6 +1,6 @@
 """What the backbones with one grid of tokens beside the ViT share: CaiT, ConViT, VOLO and TNT.
 
-In each a code enters where timm adds the backbone's own table, which is left out: `encoding` is the only code of tokens.
+In each a code enters where timm adds the backbone's own table. That table is left out: `encoding` is the only code.
 All are read out at their class token; nothing is dropped out.
 """
 

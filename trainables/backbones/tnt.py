@@ -16,8 +16,8 @@ from trainables.spec import require
 class TNT(Patches):
     """A transformer for the pixels of each patch inside one for patches.
 
-    `first_stride`: how many pixels of the image a side make one of the patch's; pixels keep their learned table, which says
-    where in its patch a pixel is, however `encoding` is set.
+    `first_stride`: how many pixels of the image, along a side, make one pixel of a patch. Pixels keep their learned
+    table, which says where a pixel is in its patch, whatever `encoding` is.
     Source: Han et al. 2021, Transformer in transformer, section 2. Differs: as timm's newer weights (norms around the
     projection of pixels).
     """

@@ -132,14 +132,14 @@ class Recipe(Spec):
 
     @property
     def parent(self) -> Recipe | None:
-        """The recipe whose weights this one starts from, or None. All of it learns, unless `init.values` says otherwise."""
+        """The recipe whose weights this one starts from, or None. All of it learns unless `init.values` differ."""
         if not isinstance(self.init, FromTrial):
             return None
         return self._other("init", {"init": Fresh(), "trainable": "all", "test_sizes": [], **self.init.values})
 
     @property
     def teacher_recipe(self) -> Recipe | None:
-        """The recipe of the teacher, or None: this one with its class token as pool, trained whole and by its labels."""
+        """The recipe of the teacher, or None: this one, pooled at its class token, trained whole by its labels."""
         if isinstance(self.teacher, NoTeacher):
             return None
         plain = {
@@ -223,7 +223,7 @@ class Run(Spec):
 
     @cached_property
     def key(self) -> str:
-        """16 hex digits that name the question: of the recipe's identity, the seed, the data's fingerprint, the parents.
+        """16 hex digits that name the question: of the recipe's identity, seed, data version and parents.
 
         A new field with a default changes no key.
         """

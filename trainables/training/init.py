@@ -24,9 +24,9 @@ class InitializesParameters(Protocol):
 
 
 def init_weights(model: nn.Module, seed: int) -> None:
-    """Fills every parameter of a model from the streams of a seed. The innermost module with an `init_parameter` decides how.
+    """Fills every parameter of a model from the streams of a seed; the innermost `init_parameter` decides how.
 
-    Values are drawn in float64 and rounded to the parameter's type, so models of different types have the same initial values.
+    Values are drawn in float64 and rounded to the parameter's type, so models of all types start equal.
     """
     initializers = {name: module for name, module in model.named_modules() if isinstance(module, InitializesParameters)}
     for name, parameter in model.named_parameters():

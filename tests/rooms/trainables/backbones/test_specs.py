@@ -148,7 +148,8 @@ def test_what_an_image_keeps_is_told_within_a_half(kind, image):
     assert 1 / 1.5 < recipe.model.saved_activations(recipe.data.size, 0) / counted < 1.5
 
 
-PAIRS = (IRPE(), RelativeBias(), Learnable(injection=Add(places=("query",))), Learnable(injection=Concat(places=("value",))),
+PAIRS = (IRPE(), RelativeBias(), Learnable(injection=Add(places=("query",))),
+         Learnable(injection=Concat(places=("value",))),
          PEG(into="query_key"), PEG(padding="valid"), Composed(parts=(PEG(padding="valid"), Learnable())),
          Composed(parts=(Learnable(), IRPE())))  # fmt: skip
 LATER = (PEG(places=(0,)), Learnable(injection=Add(blocks=2)))
@@ -183,11 +184,13 @@ def test_a_refusal_is_one_sentence():
     ("volo", {"layers": [3]}, r"model\.layers must be two or more numbers of blocks, got \[3\]"),
     ("tnt", {"num_heads_inner": 3}, r"model\.inner_dim must be a multiple of num_heads_inner \(3\), got 16"),
     ("pvt_v2", {"embed_dims": [8]}, r"model\.embed_dims must be as many numbers as depths \(2\), got \[8\]"),
-    ("pvt_v2", {"num_heads": [1, 3]}, r"model\.num_heads must be divisors of the stages' channels \(32, 64\), got \[1, 3\]"),
+    ("pvt_v2", {"num_heads": [1, 3]},
+     r"model\.num_heads must be divisors of the stages' channels \(32, 64\), got \[1, 3\]"),
     ("twins", {"patch_size": 32}, r"model\.depths must be such that images of \(32, 32\) pixels can be cut and halved "
                             r"\(sides: multiples of 64\), got \[2, 2\]"),
     ("twins", {"sr_ratios": [3, 1]}, r"model\.sr_ratios must be divisors of the stages' sides, here \(8, 8\), got"),
-    ("swin", {"window_size": 3}, r"model\.window_size must be a divisor of the stages' sides, or larger, here \(8, 8\), got 3"),
+    ("swin", {"window_size": 3},
+     r"model\.window_size must be a divisor of the stages' sides, or larger, here \(8, 8\), got 3"),
     ("bit", {}, r"model\.kind must be one of vit, cait, convit, volo, tnt, pvt_v2, swin, twins, got 'bit'"),
 ])  # fmt: skip
 def test_mistakes_are_told_in_one_sentence(kind, knobs, sentence):

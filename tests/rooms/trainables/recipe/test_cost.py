@@ -131,7 +131,8 @@ import json, resource, sys, tempfile
 from pathlib import Path
 from trainables.recipe import Recipe, Run
 from trainables.training.loop import train
-values = {"optimizer.epochs": 1, "optimizer.batch_size": 200, "data.train_size": 400, "model.embed_dim": 128, "model.depth": 4}
+values = {"optimizer.epochs": 1, "optimizer.batch_size": 200, "data.train_size": 400}
+values |= {"model.embed_dim": 128, "model.depth": 4}
 recipe = Recipe().put({**values, **json.loads(sys.argv[1])})
 with tempfile.TemporaryDirectory() as folder:
     list(train(Run(recipe=recipe, seed=0), Path(folder)))

@@ -131,7 +131,8 @@ QUERY = {"kind": "add", "places": ["query"]}
         ),
         (
             {"data.normalize.kind": "timm"},
-            "data.normalize.kind must be auto, none or mean_std where the weights of the backbone do not come from timm, "
+            "data.normalize.kind must be auto, none or mean_std where the weights of the backbone do not come from "
+            "timm, "
             "got 'timm'",
         ),
         ({"data.normalize.kind": "x"}, "data.normalize.kind must be one of auto, none, timm, mean_std, got 'x'"),
@@ -142,7 +143,8 @@ QUERY = {"kind": "add", "places": ["query"]}
         ),
         (
             {"encoding": {"kind": "composed", "parts": [{"kind": "irpe"}, {"kind": "fourier", "injection": QUERY}]}},
-            "encoding.parts must be in an order in which q and k change before they are read, got 'irpe before fourier'",
+            "encoding.parts must be in an order in which q and k change before they are read, "
+            "got 'irpe before fourier'",
         ),
         (
             {"init": {"kind": "from_trial", "values": {"bad": 1}}},
