@@ -62,7 +62,7 @@ class DRLoc(Spec):
 
     `pairs` of patches are drawn for each image; the L1 error of their absolute offsets joins the loss, times `weight`.
     Units: `offsets` in `unit`s of the grid's sides, or in `patches`.
-    Source: Liu et al. 2021, which the thesis compares with (table 7). Differs: nothing; the published code leaves offsets
+    Source: Liu et al. 2021, which the thesis compares with (table 7). Differs: nothing; the published code has offsets
     in patches, and lets the weight warm up and fade.
     """
 

@@ -224,7 +224,7 @@ class Run(Spec):
 
     @cached_property
     def key(self) -> str:
-        """16 hex digits of the recipe's identity, the seed, the data's fingerprint and the parents: they name the question.
+        """16 hex digits that name the question: recipe, seed, fingerprint of the data, parents.
 
         A new field with a default changes no key.
         """

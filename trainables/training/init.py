@@ -26,7 +26,7 @@ class Starts(Protocol):
 def init_weights(model: nn.Module, seed: int) -> None:
     """Fills every parameter of a model from the streams of a seed. The innermost module with a `start` decides how.
 
-    Values are drawn in float64 and rounded to the parameter's type, so models of all types have the same initial values.
+    Values are drawn in float64 and rounded to the parameter's type, so all types have the same initial values.
     """
     starters = {name: module for name, module in model.named_modules() if isinstance(module, Starts)}
     for name, parameter in model.named_parameters():
