@@ -21,8 +21,8 @@ class NoTeacher(Spec):
 class TaughtByTrial(Spec):
     """Hard distillation from another recipe's run at the same seed: its most likely class is a second label.
 
-    `values` names only what the teacher differs in. They are put on the student's recipe with `pool=token`, all
-    parameters trainable, and no init, teacher, auxiliary loss or test sizes.
+    `values` names only what the teacher differs in, and is put on the student's own recipe: with its class token as
+    pool, all of it learning, without init, teacher, auxiliary loss and test sizes.
     Source: DeiT 3 (hard distillation); CPVT 4.5. Differs: the teacher sees the images without augmentation.
     """
 
@@ -62,8 +62,8 @@ class DRLoc(Spec):
 
     `pairs` of patches are drawn for each image; the L1 error of their absolute offsets joins the loss, times `weight`.
     Units: `offsets` in `unit`s of the grid's sides, or in `patches`.
-    Source: Liu et al. 2021, which the thesis compares with (table 7). Differs: nothing; the published
-    code leaves offsets in patches, and lets the weight warm up and fade.
+    Source: Liu et al. 2021, which the thesis compares with (table 7). Differs: nothing; the published code has offsets
+    in patches, and lets the weight warm up and fade.
     """
 
     kind: Literal["drloc"] = Field(default="drloc", init=False)

@@ -46,7 +46,7 @@ class Completed(Spec):
 
 
 class Diverged(Spec):
-    """NaN or infinity at an epoch; the curve holds the finite epochs before it. `reason` names what was not finite."""
+    """NaN or infinity at an epoch; the curve holds the epochs before it. `reason` names what was not finite first."""
 
     kind: Literal["diverged"] = Field(default="diverged", init=False)
     epoch: int = Field(ge=0)

@@ -77,7 +77,7 @@ class Recipe(Spec):
     @model_validator(mode="after")
     def _check_normalize(self) -> Recipe:
         if self.data.normalize.kind == "timm":
-            must = "auto, none or mean_std where the weights of the backbone do not come from timm"
+            must = "auto, none or mean_std where init.kind is not from_timm"
             require(self.normalize is not None, "data.normalize.kind", must, "timm")
         return self
 
@@ -132,14 +132,14 @@ class Recipe(Spec):
 
     @property
     def parent(self) -> Recipe | None:
-        """The recipe whose weights this one starts from, or None. All of it learns unless `init.values` differ."""
+        """The recipe whose weights this one starts from, or None. All of it learns unless `init.values` differs."""
         if not isinstance(self.init, FromTrial):
             return None
         return self._other("init", {"init": Fresh(), "trainable": "all", "test_sizes": [], **self.init.values})
 
     @property
     def teacher_recipe(self) -> Recipe | None:
-        """The recipe of the teacher, or None: this one, pooled at its class token, trained whole by its labels."""
+        """The recipe of the teacher, or None: this one pooled by its class token, trained whole and by its labels."""
         if isinstance(self.teacher, NoTeacher):
             return None
         plain = {
@@ -223,7 +223,7 @@ class Run(Spec):
 
     @cached_property
     def key(self) -> str:
-        """16 hex digits that name the question: of the recipe's identity, seed, data version and parents.
+        """16 hex digits that name the question: recipe, seed, fingerprint of the data, parents.
 
         A new field with a default changes no key.
         """

@@ -29,7 +29,7 @@ class DataParallel:
     wrap: Callable[[nn.Module], nn.Module] = _unwrapped
 
     def shard(self, chosen: Tensor) -> Tensor:
-        """One worker's share of a batch of all workers; it may be empty at the end of an epoch."""
+        """The share of this worker in a batch of all workers; it may be empty at the end of an epoch."""
         return chosen[self.rank :: self.world_size]
 
     def broadcast_buffers(self, model: nn.Module) -> None:

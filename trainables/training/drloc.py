@@ -32,7 +32,7 @@ class Localisation(nn.Module):
         init_weights(nn.ModuleDict({"drloc": self}), seed)  # its parameters have qualified names of their own
 
     def places(self, images: int, step: int) -> Tensor:
-        """The pairs of patches of a step's images, as shares of the number of patches, so that they fit any grid.
+        """The pairs of patches of a step's images, as shares of the number of patches, for grids of any size.
 
         Shapes: (B, pairs, 2) float64. Units: 0 <= share < 1; each is uniform, so a pair may be one patch twice.
         """

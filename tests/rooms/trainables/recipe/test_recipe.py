@@ -131,9 +131,7 @@ QUERY = {"kind": "add", "places": ["query"]}
         ),
         (
             {"data.normalize.kind": "timm"},
-            "data.normalize.kind must be auto, none or mean_std where the weights of the backbone do not come from "
-            "timm, "
-            "got 'timm'",
+            "data.normalize.kind must be auto, none or mean_std where init.kind is not from_timm, got 'timm'",
         ),
         ({"data.normalize.kind": "x"}, "data.normalize.kind must be one of auto, none, timm, mean_std, got 'x'"),
         ({"test_sizes": [0]}, "test_sizes must be positive sides in pixels, got [0]"),
