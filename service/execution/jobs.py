@@ -131,7 +131,7 @@ def _pack(folder: Path, edition: Edition, options: RunOptions, *, fresh: bool) -
     """Writes what the job carries into a folder."""
     root = Path(__file__).resolve().parents[2]
     for package in PACKAGES:
-        shutil.copytree(root / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(root / package, folder / package, ignore=shutil.ignore_patterns("__pycache__", "*.md"))
     sent = {
         "edition": edition.plain(),
         "options": options.plain(),

@@ -10,7 +10,7 @@ from timm.models.vision_transformer import VisionTransformer
 from torch.nn.functional import cross_entropy
 
 from trainables.data import RedGreen
-from trainables.data.red_green_torch import red_green
+from trainables.data.red_green_torch import arrays
 from trainables.recipe import AdamW, Recipe, Run
 from trainables.training.loop import train
 
@@ -27,7 +27,7 @@ def _one_thread():
 
 def plain_loop():
     """Images a second of each epoch of the loop that one would write by hand for the same step."""
-    images, labels = (torch.from_numpy(part) for part in red_green(RedGreen(train_size=IMAGES), "train"))
+    images, labels = (torch.from_numpy(part) for part in arrays(RedGreen(train_size=IMAGES))["train"])
     model = VisionTransformer(
         img_size=32, patch_size=4, embed_dim=64, depth=1, num_heads=4, num_classes=2, pos_embed="none"
     )

@@ -22,18 +22,18 @@ from trainables.recipe import Recipe
 
 base = Recipe().put({
     "data.image_size": 16, "data.train_size": 400, "data.val_size": 40, "data.test_size": 40, "model.embed_dim": 16,
-    "model.num_heads": 2, "optimizer.epochs": 40, "optimizer.batch_size": 40, "encoding.kind": "fourier",
+    "model.num_heads": 2, "optimizer.epochs": 40, "optimizer.batch_size": 40, "encoding.kind": "peg",
 })
 study = Study(
     name="edited", question="Which?", base=base, seeds=1,
-    plan=Ablation(arms={"none": {"encoding.kind": "none"}, "fourier": {}}, baseline="none"),
+    plan=Ablation(arms={"none": {"encoding.kind": "none"}, "peg": {}}, baseline="none"),
 )
 """
 RUN = ("run", "./study.py", "--max-concurrent", "1")
 ID = "edited@base"
 EDITS = {
-    "the spec": ("fourier.py", "default=2.5", "default=25.0"),
-    "the half that computes": ("fourier_torch.py", ".cos()", ".sin()"),
+    "the spec": ("peg.py", "default=3,", "default=5,"),
+    "the half that computes": ("peg_torch.py", "patches + positions", "patches - positions"),
 }
 """The spec is imported before the edit, its torch half after it."""
 

@@ -23,12 +23,14 @@ import json, sys, tempfile
 from pathlib import Path
 from trainables.recipe import Run
 from trainables.training.loop import train
+from trainables.training.runtime import runtime
 runs = [Run.read(run) for run in json.loads(sys.argv[1])]
 loaded = []
 for run in runs:
     before = set(sys.modules)
     with tempfile.TemporaryDirectory() as folder:
-        list(train(run, Path(folder)))
+        with runtime(1, run.recipe.optimizer.precision):
+            list(train(run, Path(folder)))
     loaded.append(sorted(name for name in sys.modules if name.split(".")[0] == "trainables"))
 print(json.dumps(loaded))
 """

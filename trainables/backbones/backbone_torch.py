@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from trainables.encodings import EncodingSpec, ReservedChannels, Shape
 from trainables.encodings.build_torch import build
-from trainables.encodings.encoding_torch import Cache, Composition, Grid, PositionEncoding, Tokens
+from trainables.encodings.encoding_torch import Cache, Composition, Grid, PositionEncoding, Tokens, full_precision
 from trainables.spec import LocusError, SpecError
 
 
@@ -45,7 +45,7 @@ class Host(nn.Module):
 
     def predictions(self, t: Tokens) -> tuple[Tensor, ...]:
         """The output of each head, computed in float32 or float64 also under autocast. Shapes: (B, outputs) each."""
-        with torch.autocast(t.x.device.type, enabled=False):
+        with full_precision(t.x):
             return self.answers(replace(t, x=residual(t.x)))
 
     def forward(self, images: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from trainables.backbones.backbone_torch import Host, positions, residual
 from trainables.backbones.initial_torch import pyramid_init
 from trainables.backbones.twins import Twins
 from trainables.encodings import EncodingSpec
-from trainables.encodings.encoding_torch import Grid, Tokens
+from trainables.encodings.encoding_torch import Grid, Tokens, full_precision
 
 
 class PositionedTwins(Host, timm_twins.Twins):  # type: ignore[misc]
@@ -51,7 +51,7 @@ class PositionedTwins(Host, timm_twins.Twins):  # type: ignore[misc]
                 t = self.encoding[stage].tokens(t, number)
                 t = replace(t, x=block(residual(t.x), side))
                 if number == 0 and self.pos_block:
-                    with torch.autocast(t.x.device.type, enabled=False):  # it adds the tokens in its own precision
+                    with full_precision(t.x):  # it adds the tokens in its own precision
                         t = replace(t, x=self.pos_block[stage](t.x, side))
             x = t.x.reshape(len(t.x), *side, -1).permute(0, 3, 1, 2).contiguous()
         return replace(t, x=self.norm(t.x))

@@ -19,8 +19,8 @@ from trainables.recipe.recipe import Recipe
 from trainables.source import fingerprint, parse
 from trainables.spec import Spec, digest
 
-LOOP = "training/loop.py"
-"""Where every training begins. Paths are relative to `trainables/`."""
+LOOP = ("training/loop.py", "training/runtime.py")
+"""Where every training begins, and what sets threads and precision for it. Paths are relative to `trainables/`."""
 
 NEVER = (
     "__init__.py", "backbones/__init__.py", "backbones/counts.py", "data/__init__.py", "encodings/__init__.py",
@@ -113,7 +113,7 @@ class CodeDigests:
 
 def _roots(recipe: Recipe) -> Iterator[str]:
     """The files where the computation of a recipe's numbers begins, its parents left out."""
-    yield LOOP
+    yield from LOOP
     for spec in (recipe.model, recipe.data, *parts_of(recipe.encoding)):
         if not isinstance(spec, OwnEncoding):
             yield from _pair(type(spec))

@@ -8,7 +8,7 @@ from search_spaces.space import Choice, Space
 from search_spaces.study import Ablation, Search, Study
 from service import run_study
 from service.planning.placement import Machine
-from service.planning.run_options import Orders
+from service.planning.run_options import RunOptions
 from service.terminal.live import Progress
 from trainables.recipe import Recipe
 from trainables.spec import SpecError
@@ -24,9 +24,9 @@ PLANS = [
 def test_workers_that_would_change_numbers_are_refused_before_anything_is_written(
     plan, tmp_path: Path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(run_study, "machine", lambda orders: Machine(cores=4))
+    monkeypatch.setattr(run_study, "machine", lambda options: Machine(cores=4))
     base = Recipe() if isinstance(plan, Ablation) else Recipe().put(STACK)
     edition = Study(name="norms", question="?", base=base, plan=plan).at()
     with pytest.raises(SpecError, match="workers must be 0 or 1 on CPUs where a model has batch norms"):
-        run_study.conduct(edition, Orders(home=str(tmp_path / "home"), workers=2), Progress(edition))
+        run_study.run_study(edition, RunOptions(home=str(tmp_path / "home"), workers=2), Progress(edition))
     assert list(tmp_path.iterdir()) == []

@@ -33,9 +33,9 @@ def tried(planned):
     except CodeChangedError as error:
         return str(error)
 
-fourier, none = Recipe().put({"encoding.kind": "fourier"}), Recipe()
+peg, none = Recipe().put({"encoding.kind": "peg"}), Recipe()
 """
-SPEC, HALF = "fourier.py", "fourier_torch.py"
+SPEC, HALF = "peg.py", "peg_torch.py"
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def said(tree: Path, code: str) -> list[str]:
 
 
 def test_code_that_nobody_edits_is_loaded_and_known(tree: Path) -> None:
-    assert said(tree, "planned = CodeDigests()(fourier)\nprint(tried(planned))\nprint(tried(planned))") == [
+    assert said(tree, "planned = CodeDigests()(peg)\nprint(tried(planned))\nprint(tried(planned))") == [
         "loaded True",
         "loaded True",
     ]
@@ -74,11 +74,11 @@ def test_a_file_that_was_edited_before_its_import_is_refused_by_name(tree: Path)
     """The other runs of the process go on, and the code of after the edit is refused nowhere."""
     code = f"""
 imported_code()
-planned, plain = CodeDigests()(fourier), CodeDigests()(none)
+planned, plain = CodeDigests()(peg), CodeDigests()(none)
 edit({HALF!r})
 print(tried(planned))
 print(tried(plain))
-print(tried(CodeDigests()(fourier)))
+print(tried(CodeDigests()(peg)))
 """
     (refused, *others) = said(tree, code)
     assert refused == f"trainables/encodings/{HALF} {CHANGED}"
@@ -88,22 +88,22 @@ print(tried(CodeDigests()(fourier)))
 
 def test_a_process_trains_what_it_imported_whatever_stands_in_the_file_now(tree: Path) -> None:
     code = f"""
-planned = CodeDigests()(fourier)
+planned = CodeDigests()(peg)
 imported_code()
 edit({SPEC!r})
 print(tried(planned))
-print(tried(CodeDigests()(fourier)))
+print(tried(CodeDigests()(peg)))
 """
     assert said(tree, code) == ["loaded True", f"trainables/encodings/{SPEC} {CHANGED}"]
 
 
 def test_a_file_that_was_imported_edited_is_refused_also_when_the_edit_is_undone(tree: Path) -> None:
-    """The fourier file is imported with the list of encodings, and remembered though the first run does not use it."""
+    """PEG's file is imported with the list of encodings, and remembered though the first run does not use it."""
     (tree / "trainables" / "encodings" / SPEC).open("a").write("\nSPARE = 1\n")
     code = f"""
 print(tried(CodeDigests()(none)))
 undo({SPEC!r})
-print(tried(CodeDigests()(fourier)))
+print(tried(CodeDigests()(peg)))
 """
     assert said(tree, code) == ["loaded True", f"trainables/encodings/{SPEC} {CHANGED}"]
 
@@ -116,8 +116,8 @@ def test_an_edit_during_the_import_is_never_trained(tree: Path) -> None:
         + "\n_file = __import__('pathlib').Path(__file__)\n_file.write_text(_file.read_text() + '\\nSPARE = 2\\n')\n"
     )
     code = """
-print(tried(CodeDigests()(fourier)))
-print(tried(CodeDigests()(fourier)))
+print(tried(CodeDigests()(peg)))
+print(tried(CodeDigests()(peg)))
 """
     refused = f"trainables/encodings/{HALF} {CHANGED}"
     assert said(tree, code) == [refused, refused]
@@ -126,7 +126,7 @@ print(tried(CodeDigests()(fourier)))
 def test_a_file_that_cannot_be_read_is_one_that_changed(tree: Path) -> None:
     code = f"""
 imported_code()
-planned = CodeDigests()(fourier)
+planned = CodeDigests()(peg)
 (FOLDER / "encodings" / {HALF!r}).write_text("def half(")
 print(tried(planned))
 """
