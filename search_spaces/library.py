@@ -21,18 +21,27 @@ def names() -> list[str]:
 def find(name: str) -> Study:
     """The study of a name, or of a file that defines `study` (`./mine.py`), or of a study's JSON.
 
-    Raises: SpecError for an unknown name, SourceError for a file that does not run.
+    Raises: SpecError for an unknown name or a file that holds no study, SourceError for a file that does not run.
     """
     if name.endswith(".py"):
         return _of_file(Path(name))
     if name.endswith(".json"):
-        return Study.read(json.loads(Path(name).read_text()))
+        return _of_json(Path(name))
     if name not in names():
         near = difflib.get_close_matches(name, names(), n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise SpecError(f"no study {name!r}{hint} (locus studies lists all)")
     module = importlib.import_module(f"search_spaces.studies.{name.replace('-', '_')}")
     return module.study  # type: ignore[no-any-return]
+
+
+def _of_json(path: Path) -> Study:
+    if not path.is_file():
+        raise SpecError(f"no file {path}")
+    try:
+        return Study.read(json.loads(path.read_text()))
+    except ValueError as error:
+        raise SpecError(f"{path} must hold a study as JSON, got {error}") from None
 
 
 def _of_file(path: Path) -> Study:

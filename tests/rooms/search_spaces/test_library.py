@@ -87,3 +87,12 @@ def test_files_that_are_no_study_say_so(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("x = 1\nraise RuntimeError('no')\n")
     with pytest.raises(SourceError, match=r"broken.py does not run: line 2: RuntimeError: no"):
         library.find(str(tmp_path / "broken.py"))
+
+
+@pytest.mark.parametrize("text", [None, "{no", "[1]", "{}"])
+def test_a_json_file_that_holds_no_study_is_refused_in_a_sentence(tmp_path: Path, text: str | None) -> None:
+    file = tmp_path / "study.json"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(SpecError, match=r"study\.json|must be given|Study must be"):
+        library.find(str(file))
