@@ -69,9 +69,30 @@ def fingerprint(source: str, file: str = "<source>") -> str:
     Comments, docstrings, layout, descriptions of fields and a `study = ...` change nothing.
     Raises: SourceError with the file and the line where the text is no Python.
     """
+    return hashlib.sha256(_shape(without_study(source, file)).encode()).hexdigest()[:16]
+
+
+def without_study(source: str, file: str) -> ast.Module:
+    """The syntax tree of a file's text without its `study = ...`. Raises: SourceError as `parse` does."""
     tree = parse(source, file)
     tree.body = [node for node in tree.body if not _names_study(node)]
-    return hashlib.sha256(_shape(tree).encode()).hexdigest()[:16]
+    return tree
+
+
+def used_imports(tree: ast.Module) -> set[tuple[str, str]]:
+    """What a file imports and uses, anywhere in it: (module, name) pairs.
+
+    `import a.b.c` is the pair ("a.b", "c").
+    """
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} | {"*"}
+    found: set[tuple[str, str]] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            found |= {(node.module or "", alias.name) for alias in node.names if (alias.asname or alias.name) in used}
+        elif isinstance(node, ast.Import):
+            names = (alias for alias in node.names if (alias.asname or alias.name.partition(".")[0]) in used)
+            found |= {(alias.name.rpartition(".")[0], alias.name.rpartition(".")[2]) for alias in names}
+    return found
 
 
 def _names_study(node: ast.stmt) -> bool:

@@ -1,8 +1,9 @@
 """The code that computed an answer, as digests of syntax trees.
 
 An answer counts only where the code that computes its numbers is today's. The files follow from the recipe: the
-training loop, and for each kind in use its spec, its torch half, and all files that they import. The files of `NEVER`
-are left out: their content is in the key, or changes no number.
+training loop, and for each kind in use its spec, its torch half, and all files that they import. A user's own file counts
+by its text, and by the files of this package that it imports and uses outside its `study`. The files of `NEVER` are left
+out: their content is in the key, or changes no number.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from trainables.encodings import EncodingSpec, OwnEncoding, parts_of
 from trainables.recipe.init_from import FromFile, FromTimm
 from trainables.recipe.losses import DRLoc, NoTeacher, TaughtByFile
 from trainables.recipe.recipe import Recipe
-from trainables.source import fingerprint, parse
+from trainables.source import fingerprint, parse, used_imports, without_study
 from trainables.spec import Spec, digest
 
 LOOP = ("training/loop.py", "training/runtime.py")
@@ -69,7 +70,10 @@ class CodeDigests:
     def files(self, recipe: Recipe) -> list[str]:
         """The files of the house that compute a recipe's numbers, relative to `trainables/`."""
         found: set[str] = set()
-        todo = {file for node in _with_parents(recipe) for file in _roots(node)}
+        todo: set[str] = set()
+        for node in _with_parents(recipe):
+            todo |= {*_roots(node)} | {file for name, text in _sources(node.encoding) for file in self._own(name, text)}
+        todo -= {*NEVER}
         while todo:
             found |= todo
             todo = {imported for file in todo for imported in self._imports(file)} - found - {*NEVER}
@@ -93,6 +97,14 @@ class CodeDigests:
                 found |= {self._file(module, alias.name) for alias in node.names}
         return frozenset(found)
 
+    def _own(self, file: str, source: str) -> Iterator[str]:
+        """The files of `trainables/` that a user's own file uses; the torch half of a spec's file counts with it."""
+        for module, name in used_imports(without_study(source, file)):
+            if module.partition(".")[0] == "trainables":
+                found = self._file(module, name)
+                half = found.replace(".py", "_torch.py")
+                yield from (path for path in (found, half) if (self._folder / path).is_file())
+
     def _file(self, module: str, name: str) -> str:
         """The file in which a name that is imported from a module is defined; a package's own list for its own names.
 
@@ -105,6 +117,8 @@ class CodeDigests:
             if (self._folder / path.lstrip("/")).is_file():
                 return path.lstrip("/")
         init = f"{inside}/__init__.py".lstrip("/")
+        if not (self._folder / init).is_file():  # imported by a function of a user's file that nothing has called
+            return init
         for node in parse((self._folder / init).read_text(), init).body:
             if isinstance(node, ast.ImportFrom) and name in {alias.name for alias in node.names}:
                 return self._file(node.module or "", name)

@@ -68,6 +68,36 @@ def test_own_code_is_in_by_its_syntax_tree() -> None:
     assert code(OWN).digest != code(OWN + "\nONE = 1\n").digest
 
 
+LEANING = """from trainables.data import Digits
+from trainables.encodings import Fourier, HeadsSpec
+from trainables.encodings.rotary import rotated
+from trainables.recipe import Recipe
+
+class Turned(HeadsSpec):
+    kind: str = "mine.py:Turned"
+
+    def build(self, widths, grid, depth):
+        import trainables.encodings.relative_torch as pairs
+        from trainables.encodings import PEG
+
+study = (Recipe, Digits, Fourier)
+"""
+
+
+@pytest.mark.parametrize(("used", "named"), [
+    ("", set()),
+    ("rotated", {"encodings/rotary"}),
+    ("rotated, PEG", {"encodings/rotary", *PEG}),
+    ("pairs", {"encodings/pair_lookup_torch", *pair("encodings/relative")}),
+    ("Recipe, Digits", pair("data/digits")),
+])  # fmt: skip
+def test_what_an_own_file_uses_of_the_package_counts(used: str, named: set[str]) -> None:
+    """Imports at its top or inside its methods count; those that its `study` alone uses do not."""
+    text = f"{LEANING}\ndef uses():\n    return [{used}]\n"
+    own = {"encoding": {"kind": "mine.py:Turned", "source": text}}
+    assert files(own) == named
+
+
 def test_every_version_of_an_own_file_counts() -> None:
     """A parent's encoding may be of another text than the child's."""
     other, kind = OWN + "\nONE = 1\n", "mine.py:Spiral"
