@@ -165,7 +165,7 @@ class Space(Spec):
         return self
 
     def _require_paths_once(self) -> None:
-        """Complains of a path that is open in two ways, for the sampler would see one name with two ranges."""
+        """Refuses a path that is open in two ways, because the sampler would see one name with two ranges."""
         for path, cases in self.given.items():
             others = {*self.domains, *(p for other in self.given if other != path for p in self._inner(other))}
             for case, domains in cases.items():
@@ -247,7 +247,7 @@ class Space(Spec):
         return values | {path.removesuffix("kind") + "source": self.sources[kind] for path, kind in own.items()}
 
     def require_point(self, base: Recipe, values: dict[str, Any], where: str) -> None:
-        """Complains with `require` where values are no point of this space: a path is missing, unknown, or outside."""
+        """Checks with `require` that values are a point of this space: no path is missing, unknown, or out of range."""
         paths = [path for path, _ in self._open(values)]
         require(set(values) == set(paths), where, f"points with {', '.join(paths)}", sorted(values))
         for path, domain in self._open(values):

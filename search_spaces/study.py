@@ -187,7 +187,7 @@ class Study(Spec):
         return self
 
     def _require_same_score(self, recipe: Recipe) -> None:
-        """Complains of a recipe whose score cannot be compared with the base's."""
+        """Refuses a recipe whose score cannot be compared with the base's."""
         data, base = recipe.data, self.base.data
         if (data.metric, data.chance) != (base.metric, base.chance):
             raise SpecError(

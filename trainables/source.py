@@ -17,7 +17,7 @@ from trainables.spec import LocusError
 
 
 class SourceError(LocusError):
-    """A user's file that does not run."""
+    """A user's file that fails when it runs."""
 
 
 def load(file: str, source: str) -> types.ModuleType:

@@ -20,20 +20,20 @@ from pydantic_core import PydanticCustomError
 
 
 class LocusError(Exception):
-    """A mistake that a user can mend: one line, exit code 2."""
+    """A mistake that a user can correct: one line, exit code 2."""
 
 
 class SpecError(LocusError):
-    """A value that no study can use. Says the path, what is legal, and what was given.
+    """A value that no study can use. Its text names the path, what is legal, and what was given.
 
     Not a ValueError: pydantic would wrap it and lose the path.
     """
 
 
 def require(holds: bool, path: str, must: str, got: object) -> None:
-    """Complains from inside a validator that `path must be <must>, got <got>`.
+    """Refuses a value inside a validator: `path must be <must>, got <got>`.
 
-    Raises: an error that pydantic collects with the path of the node it stands in.
+    Raises: an error to which pydantic adds the path of the node.
     """
     if not holds:
         context = {"path": path, "must": must, "got": _short(got)}
@@ -41,7 +41,7 @@ def require(holds: bool, path: str, must: str, got: object) -> None:
 
 
 def in_order(values: tuple[Any, ...], *, by: Callable[[Any], int] | None = None) -> tuple[Any, ...]:
-    """The values of a list in order, so that one list is written in one way; complains, as `require`, of doubles."""
+    """The sorted values of a list, so that equal lists are written in one way. Raises as `require` for doubles."""
     require(len(set(values)) == len(values), "", "without doubles", list(values))
     return tuple(sorted(values, key=by))
 
@@ -137,7 +137,7 @@ class Spec(BaseModel, metaclass=_SpecMeta):
 
 
 WHERE = "where"
-"""Marks a field that says where something lies, not what it is: `Annotated[str, WHERE]`."""
+"""Marks a field that holds the place of something, not its content: `Annotated[str, WHERE]`."""
 
 
 def _identity(value: Any) -> Any:
@@ -180,7 +180,7 @@ def _set(tree: Any, path: str, value: Any) -> None:
 
 
 def _begin(cls: Any, tree: Any, path: list[str]) -> None:
-    """Gives a node whose kind was set the nested nodes that its kind begins with, so that paths lead into them."""
+    """Adds to a node whose kind was set the nested nodes of that kind's defaults, so that paths lead into them."""
     node, member = tree, cls
     for part in path:
         if isinstance(node, list):

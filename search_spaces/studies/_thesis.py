@@ -17,9 +17,9 @@ ARMS: dict[str, dict[str, Any]] = {
 """Section 3, by the thesis' names. One block read by its class token is blind to `relative`: so both read-outs."""
 
 GAPS = (
-    "the thesis leaves image, patch and square sizes, width, heads, optimizer and read-out open: ours are ours",
+    "the thesis leaves image, patch and square sizes, width, heads, optimizer and read-out open: we chose ours",
     "10 seeds there, 3 here unless --seeds says otherwise",
-    "its read-out is not said: relative stands with the class token and with mean pooling",
+    "it does not name its read-out: relative is tried with the class token and with mean pooling",
 )
 
 BUDGETS = {

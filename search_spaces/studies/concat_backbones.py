@@ -66,7 +66,7 @@ study = Study(
     claims=tuple(Equivalent(f"{name}, concat", name, 0.05, "table 1") for name in BACKBONES),
     gaps=(
         "ImageNet there, red-green images here: only the differences of two arms of one backbone can be compared",
-        "grids of 4 x 4 patches (VOLO: 2 x 2) and two blocks; papers' sizes: trainables/backbones/",
+        "grids of 4 x 4 patches (VOLO: 2 x 2) and two blocks; the papers' sizes: trainables/backbones/",
         "tables start with deviation 0.5 here, 0.02 there, where they have 300 epochs to grow",
         "VOLO without token labelling; the paper also has PVT and LocalViT, which timm lacks",
     ),

@@ -1,7 +1,7 @@
 """Does a teacher help a ViT, and does it help conditional positions as much as absolute ones?
 
 Source: CPVT 4.5 (hard distillation as DeiT 3 has it). Cost: smoke 1 minute, cpu 3 on 2 cores.
-Expected: little, for on so small a set the teacher says what the labels say, or errs. On ImageNet the paper has
+Expected: little: on so small a set the teacher repeats the labels, or is wrong. On ImageNet the paper has
 72.2 -> 74.5 for DeiT-tiny and 73.4 -> 75.9 for CPVT-Ti.
 """
 
@@ -12,7 +12,7 @@ from trainables.encodings import Learnable
 from trainables.recipe import AdamW, Recipe, TaughtByTrial
 
 TEACHER = {"model.depth": 6, "model.pool": "gap", "encoding.kind": "peg"}
-"""One for both pupils: three times as deep, conditional positions, read out at its patches."""
+"""One for both students: three times as deep, conditional positions, read out at its patches."""
 
 TAUGHT = {"model.pool": "distilled", "teacher": TaughtByTrial(values=TEACHER).plain()}
 
@@ -22,7 +22,7 @@ study = Study(
     family="cpvt",
     paper="Chu et al. 2021, Conditional Positional Encodings for Vision Transformers, 4.5",
     cost="smoke 1 minute, cpu 3 on 2 cores",
-    expected="little, for on so small a set the teacher says what the labels say, or errs",
+    expected="little: on so small a set the teacher repeats the labels, or is wrong",
     base=Recipe(
         data=Digits(),
         model=ViT(patch_size=2, depth=2),
@@ -42,6 +42,6 @@ study = Study(
     budgets={"smoke": Budget(values={"optimizer.epochs": 3}, seeds=2), "cpu": Budget(values={"optimizer.epochs": 15})},
     gaps=(
         "the paper distils DeiT-tiny and CPVT-Ti from a RegNetY-160 on ImageNet; digits, sizes and teacher are ours",
-        "no augmentation, so the teacher is asked once an image; theirs is asked of every augmented one",
+        "no augmentation, so the teacher labels each image once; theirs labels every augmented image",
     ),
 )

@@ -58,7 +58,7 @@ study = Study(
     gaps=(
         "ImageNet there, red-green images here: only the differences of two arms of one backbone can be compared",
         "PVT v1 is Twins-PCPVT without its PEG, read out at the mean of its patches; timm has no PVT v1",
-        "two stages of two blocks; papers' sizes: trainables/backbones/staged.py",
+        "two stages of two blocks; the papers' sizes: trainables/backbones/",
         "Swin keeps its relative biases, PVT v2 the zero padding of its convolutions: `none` knows positions there",
         "COCO and ADE20K are left out",
     ),

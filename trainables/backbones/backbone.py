@@ -1,4 +1,4 @@
-"""The backbone that a position encoding stands in, as numbers: its shape, what it can hold, how heavy it is."""
+"""A backbone with a place for a position encoding, as numbers: its shape, its size, which encodings it supports."""
 
 from __future__ import annotations
 
@@ -55,5 +55,5 @@ class ModelSpec(Spec):
 
 
 def check_ratio(dim: int, ratio: float, field: str = "mlp_ratio") -> None:
-    """Complains of an MLP without any hidden channel, which timm would make as wide as its input."""
+    """Refuses an MLP without a hidden channel, which timm would make as wide as its input."""
     require(hidden(dim, ratio) > 0, field, f"such that an MLP of {dim} channels has a hidden one", ratio)

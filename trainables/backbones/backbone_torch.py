@@ -1,4 +1,4 @@
-"""What every backbone with an encoding in it can do: tokens from images, answers from tokens; and what learns in it."""
+"""What every backbone with an encoding does: it computes tokens from images, and predictions from tokens."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trainables.spec import LocusError, SpecError
 class Host(nn.Module):
     """A backbone whose position comes from `encoding`: a composition, or a list of them, one a stage.
 
-    `undecayed`: what the names of the backbone's own position parameters have in them, which do not decay.
+    `no_decay`: parts of the names of the backbone's own position parameters, to which weight decay does not apply.
     """
 
     encoding: nn.Module
@@ -28,11 +28,11 @@ class Host(nn.Module):
         def __getattr__(self, name: str) -> Any: ...
 
     def has_place(self, name: str) -> bool:
-        """Whether a parameter is a prefix token or a position of the backbone's own."""
+        """Whether a parameter is a prefix token or belongs to the backbone's own positions."""
         return name.endswith("_token") or any(part in name for part in self.no_decay)
 
     def resampled(self, name: str, value: Tensor, other: Host) -> Tensor:
-        """What a parameter of the backbone is in another one, which is built for images of another size."""
+        """The value of a backbone's parameter in another backbone, which is built for images of another size."""
         return value
 
     def features(self, images: Tensor) -> Tokens:
@@ -40,7 +40,7 @@ class Host(nn.Module):
         raise NotImplementedError
 
     def answers(self, t: Tokens) -> tuple[Tensor, ...]:
-        """What each head says of the tokens; where there is one, timm's. Shapes: (B, outputs) each."""
+        """The output of each head; by default there is one, timm's. Shapes: (B, outputs) each."""
         return (self.forward_head(t.x),)
 
     def predictions(self, t: Tokens) -> tuple[Tensor, ...]:
@@ -78,7 +78,7 @@ def position(encoding: EncodingSpec, shape: Shape) -> Composition:
 def positions(encoding: EncodingSpec, shapes: tuple[Shape, ...]) -> nn.ModuleList:
     """The modules of an encoding, one composition a stage.
 
-    Raises: SpecError where they take channels, which stages do not give up.
+    Raises: SpecError where they reserve channels, which stages do not support.
     """
     stages = [position(encoding, shape) for shape in shapes]
     if any(stage.reserved != ReservedChannels() for stage in stages):

@@ -13,7 +13,7 @@ from trainables.encodings.encoding import ReservedChannels
 
 
 class CaiT(Patches):
-    """Blocks whose heads talk to each other, then blocks in which a class token, which enters there, looks at the rest.
+    """Blocks with talking heads (attention that mixes heads), then blocks in which a class token attends to patches.
 
     `init_values`: what each residual is multiplied with at the start.
     Source: Touvron et al. 2021, Going deeper with image transformers, sections 2 and 3; 0.1 up to 18 blocks.
@@ -43,6 +43,5 @@ class CaiT(Patches):
 
 
 CAIT_XXS36 = CaiT(embed_dim=192, depth=36, num_heads=4, patch_size=16, init_values=1e-5)
-
-
 CAIT_XS36 = CaiT(embed_dim=288, depth=36, num_heads=6, patch_size=16, init_values=1e-5)
+"""The sizes of the concat paper's table 1. Differs: the scale of residuals is timm's, also for XS36."""

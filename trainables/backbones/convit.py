@@ -60,6 +60,5 @@ class ConViT(Patches):
 
 
 CONVIT_SMALL = ConViT(embed_dim=432, depth=12, num_heads=9, patch_size=16, local_up_to_layer=10)
-
-
 CONVIT_BASE = ConViT(embed_dim=768, depth=12, num_heads=16, patch_size=16, local_up_to_layer=10)
+"""The sizes of the concat paper's table 1."""

@@ -1,4 +1,4 @@
-"""How the parameters of timm's models start: as timm starts them, but from streams of their own."""
+"""Initial values of the parameters of timm's models: timm's distributions, drawn from given random streams."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def trunc_normal(value: Tensor, stream: torch.Generator) -> None:
 
 
 def pyramid_init(module: nn.Module, name: str, value: Tensor, stream: torch.Generator) -> None:
-    """Starts a parameter of a pyramid as PVT does: convolutions normal by their fan out, the rest as `timm_start`.
+    """Fills a parameter of a pyramid as PVT does: convolutions normal by their fan out, the rest as `timm_init`.
 
-    Source: timm's `_init_weights` of PVT v2 and Twins. Differs: as `torch_start`.
+    Source: timm's `_init_weights` of PVT v2 and Twins. Differs: drawn from the given stream.
     """
     path, _, leaf = name.rpartition(".")
     layer = module.get_submodule(path)
@@ -32,11 +32,11 @@ def pyramid_init(module: nn.Module, name: str, value: Tensor, stream: torch.Gene
 
 
 def timm_init(module: nn.Module, name: str, value: Tensor, stream: torch.Generator) -> None:
-    """Starts a parameter of timm's ViT as timm does: linear weights and the distillation token truncated
-    normal, the class token near zero.
+    """Fills a parameter of timm's ViT as timm does: linear weights and the distillation token truncated normal, the
+    class token near zero.
 
-    Source: timm's `init_weights_vit_timm`, `deit.py` for the distillation token; the patch embedding keeps torch's
-    start. Differs: as `torch_start`.
+    Source: timm's `init_weights_vit_timm`, `deit.py` for the distillation token; the patch embedding keeps
+    torch's values. Differs: drawn from the given stream.
     """
     path, _, leaf = name.rpartition(".")
     if name == "cls_token":

@@ -1,7 +1,7 @@
 """What the backbones with one grid of tokens beside the ViT share: CaiT, ConViT, VOLO and TNT.
 
-In each a code enters where timm adds the backbone's own table. That table is left out: `encoding` is the only code.
-All are read out at their class token; nothing is dropped out.
+In each, a code is injected where timm adds the backbone's own table. That table is left out: `encoding` is the only
+code. All are read out at their class token, without dropout.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def reason(kind: str, why: str) -> str:
 
 
 class OneGrid(ModelSpec):
-    """What these backbones say alike: position enters with the tokens before the first block that sees it."""
+    """What these backbones have in common: position is injected into the tokens before the first block that sees it."""
 
     supported_points: ClassVar[frozenset[InjectionPoint]] = frozenset({"first"})
 
@@ -44,7 +44,10 @@ class OneGrid(ModelSpec):
 
 
 class Patches(OneGrid):
-    """What those of them say alike that cut an image as a ViT does. `prefix`: tokens that have come before position."""
+    """What CaiT, ConViT and TNT have in common: they cut an image as a ViT does.
+
+    `prefix`: how many prefix tokens there are where position is injected.
+    """
 
     prefix: ClassVar[int] = 0
 

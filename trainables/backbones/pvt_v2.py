@@ -13,7 +13,7 @@ from trainables.encodings.encoding import ReservedChannels
 
 
 class PVTv2(Pyramid):
-    """PVT with overlapping patches and a depth-wise convolution in each MLP, whose zero padding tells of position.
+    """PVT with overlapping patches and a depth-wise convolution in each MLP, whose zero padding shows positions.
 
     Source: Wang et al. 2022, PVT v2, section 3. Differs: the linear attention of B2-Li is left out.
     """

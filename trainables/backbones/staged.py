@@ -1,6 +1,6 @@
 """The backbones of several stages, as numbers: PVT v2, Twins-PCPVT and Swin. Each stage has an encoding of its own.
 
-Position stays however `encoding` is set, unless a switch says otherwise. All average their patches; nothing is dropped.
+Each knows positions whatever `encoding` is, unless a switch removes them. All average their patches, without dropout.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _EACH = "for each stage"
 
 
 class Staged(ModelSpec):
-    """What backbones of several stages say alike: each stage halves the grid of the one before it."""
+    """What backbones of several stages have in common: each stage halves the grid of the one before it."""
 
     supported_points: ClassVar[frozenset[InjectionPoint]] = frozenset({"first", "between"})
     supports_concat: ClassVar[bool] = False
@@ -69,7 +69,7 @@ class Staged(ModelSpec):
 
 
 class Pyramid(Staged):
-    """What both pyramids of PVT say alike: keys and values are those of the map, reduced along both sides.
+    """What both pyramids of PVT have in common: keys and values are those of the map, reduced along both sides.
 
     `mlp_steps`: how many maps of its hidden width an MLP keeps for the gradient.
     """

@@ -17,7 +17,7 @@ from trainables.spec import require
 class Swin(Staged):
     """Attention in windows, shifted in every second block; each stage has twice the channels of the one before it.
 
-    Windows and their shifts tell of position however `encoding` is set. `relative_bias`: false leaves out the learned
+    Windows and their shifts show positions whatever `encoding` is. `relative_bias`: false leaves out the learned
     tables for the offsets within a window. Source: Liu et al. 2021, Swin transformer, section 3. Differs: nothing.
     """
 
@@ -74,4 +74,4 @@ class Swin(Staged):
 
 
 SWIN_TINY = Swin(depths=(2, 2, 6, 2), num_heads=(3, 6, 12, 24), embed_dim=96, window_size=7)
-"""The sizes of the papers."""
+"""The size of the paper."""

@@ -59,7 +59,5 @@ class TNT(Patches):
 
 
 TNT_SMALL = TNT(embed_dim=384, depth=12, num_heads=6, patch_size=16, inner_dim=24, first_stride=4)
-
-
 TNT_BASE = TNT(embed_dim=640, depth=12, num_heads=10, patch_size=16, inner_dim=40, first_stride=4)
-"""The sizes of the papers. Source: the concat paper's table 1. Differs: CaiT's scale is timm's, also for XS36."""
+"""The sizes of the concat paper's table 1."""

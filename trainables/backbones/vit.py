@@ -17,7 +17,7 @@ class ViT(ModelSpec):
 
     Units: `patch_size` in pixels. `pool`: the class token; the class and a distillation token with a head each, whose
     mean is the answer (`distilled`, which needs a teacher); or, without such tokens, the patches: `avg` averages, then
-    normalises, as timm does; `gap` normalises, then averages, as CPVT does.
+    normalizes, as timm does; `gap` normalizes, then averages, as CPVT does.
     Source: thesis 4.1 (one block); DeiT 3 (`distilled`); CPVT 3.3 (GAP). Differs: nothing.
     """
 

@@ -1,7 +1,7 @@
-"""timm's VisionTransformer with the verbs of a position encoding in it, and nothing else.
+"""timm's VisionTransformer, which calls a position encoding; nothing else is changed.
 
-Built on timm's own seams: its blocks and attention with other `forward`s, its position table left out. All of timm's
-state-dict keys stay; the encoding's parameters are named `encoding.<kind>.…`.
+timm's blocks and attention have another `forward` here, and timm's position table is left out. All of timm's state-dict
+keys stay; the encoding's parameters are named `encoding.<kind>.…`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Attention(timm_vit.Attention):  # type: ignore[misc]
         return torch.softmax(logits if h.bias is None else logits + h.bias, dim=3)
 
     def _projected(self, t: Tokens) -> tuple[Tensor, ...]:
-        """Queries, keys and values; the first two from what the tokens have aside, where they have something."""
+        """Queries, keys and values; the first two from `qk_input` where the tokens have it."""
         if t.qk_input is None:
             return self.qkv(t.x).split(self._widths(), dim=2)  # type: ignore[no-any-return]
         *asking, values = self._widths()
@@ -84,7 +84,7 @@ class Block(timm_vit.Block):  # type: ignore[misc]
 class PositionedViT(Host, timm_vit.VisionTransformer):  # type: ignore[misc]
     """A ViT whose only source of position is `encoding`.
 
-    Raises: SpecError where the encoding takes too many channels, or its parts are in an order that cannot work.
+    Raises: SpecError where the encoding reserves too many channels, or its parts are in an order that cannot work.
     """
 
     encoding: Composition
@@ -154,7 +154,7 @@ class PositionedViT(Host, timm_vit.VisionTransformer):  # type: ignore[misc]
         return replace(t, x=self.norm(t.x))
 
     def answers(self, t: Tokens) -> tuple[Tensor, ...]:
-        """What the head says of the pooled tokens, and the distillation token's of that one."""
+        """The head's output for the pooled tokens, and the distillation head's for the distillation token."""
         first = self.forward_head(t.x)
         return (first,) if self.head_dist is None else (first, self.head_dist(t.x[:, 1]))
 

@@ -80,6 +80,5 @@ class VOLO(OneGrid):
 
 
 VOLO_D1 = VOLO(embed_dims=(192, 384), layers=(4, 4, 8, 2), num_heads=(6, 12), patch_size=8, stem_hidden_dim=64)
-
-
 VOLO_D2 = VOLO(embed_dims=(256, 512), layers=(6, 4, 10, 4), num_heads=(8, 16), patch_size=8, stem_hidden_dim=64)
+"""The sizes of the concat paper's table 1."""

@@ -1,4 +1,4 @@
-"""What every data set says about its images, without making or reading them."""
+"""What every data set declares about its images, without making or reading them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Normalize = Annotated[Auto | Unnormalized | AsTimm | MeanStd, Field(discriminato
 
 
 class DatasetSpec(Spec):
-    """What every data set's spec must say. `normalize`: how pixels from 0 to 1 are normalized (`Recipe.normalize`)."""
+    """What every data set's spec declares. `normalize`: how pixels from 0 to 1 are normalized (`Recipe.normalize`)."""
 
     kind: str
     normalize: Normalize = Field(default=Auto(), kw_only=True)
@@ -89,4 +89,4 @@ class DatasetSpec(Spec):
         raise NotImplementedError
 
     def fit_patch(self, side: int) -> None:
-        """Complains with `require` where patches of this side answer the task's question. Units: pixels."""
+        """Checks with `require` that one patch of this side cannot answer the task's question. Units: pixels."""

@@ -47,7 +47,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Splits:
-    """The images that a run learns from, those that choose between runs, and those that are looked at once."""
+    """The images that a run learns from, those by which runs are chosen, and those that are used once, at the end."""
 
     train: Split
     validation: Split

@@ -43,7 +43,9 @@ class RedGreen(DatasetSpec):
         for name in ("val_size", "test_size"):
             size = getattr(self, name)
             require(self.task != "direction" or size % 2 == 0, name, "even: images come in mirrored pairs", size)
-            require(self.task != "distance" or size > 1, name, "2 or more, for R^2 of one image does not exist", size)
+            require(
+                self.task != "distance" or size > 1, name, "2 or more, because R^2 of one image is not defined", size
+            )
         return self
 
     @model_validator(mode="after")

@@ -119,7 +119,7 @@ def carry_source(value: Any) -> Any:
 
 
 def source_of(kind: str) -> str:
-    """The text of a kind's file: that being loaded, else that in the working folder, else that loaded last."""
+    """The text of a kind's file: the one being loaded, else the one in the working folder, else the one loaded last."""
     file = kind.partition(":")[0]
     modules = [getattr(module, "__dict__", {}) for module in list(sys.modules.values())]
     loaded = [names for names in modules if "__source__" in names and names["__file__"] == file]

@@ -85,8 +85,8 @@ def linear(name: str, inputs: int, outputs: int) -> dict[str, Param]:
 class HeadsSpec(PairSpec):
     """An encoding inside attention that declares its parameters.
 
-    `terms` is computed once a forward, in float32 whatever precision the backbone has; `heads` applies it in each
-    block. A subclass declares `modifies_qk` where `heads` changes queries or keys, `reads_qk` where it reads them.
+    `terms` is computed once in a forward pass, in float32 whatever precision the backbone has; `heads` applies it in
+    each block. A subclass declares `modifies_qk` where `heads` changes queries or keys, `reads_qk` where it reads them.
     """
 
     def params(self, widths: Widths, grid: Grid, depth: int) -> Params:

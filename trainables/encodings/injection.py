@@ -30,7 +30,7 @@ HEADS: tuple[tuple[Place, str], ...] = (("query", "q"), ("key", "k"), ("value", 
 
 _ORDER = ("common", "query", "key", "value").index
 Places = Annotated[tuple[Place, ...], AfterValidator(partial(in_order, by=_ORDER))]
-_SHARED = "true (one code for all places and blocks) or false (a code of its own for each)"
+_SHARED = "true (one code for all places and blocks) or false (a separate code for each)"
 _PLACES = "any of common, query, key, value, without doubles"
 _BLOCKS = "a positive number of first blocks, or null"
 

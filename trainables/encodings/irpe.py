@@ -118,7 +118,7 @@ def buckets(mapping: Mapping, index: Index, prefix: int) -> int:
     return (numbers**2 if isinstance(mapping, Product) else numbers) + bool(prefix)
 
 
-_SHARED = "true (one table for all blocks) or false (own tables a block)"
+_SHARED = "true (one table for all blocks) or false (separate tables for each block)"
 
 
 class IRPE(PairSpec):

@@ -32,7 +32,7 @@ class ClippedOffsets(Spec):
 Offsets = Annotated[SplitOffsets | ClippedOffsets, Field(discriminator="kind")]
 
 
-_SHARED = "true (one table for all blocks) or false (own tables a block)"
+_SHARED = "true (one table for all blocks) or false (separate tables for each block)"
 
 
 class Relative(PairSpec):

@@ -21,7 +21,7 @@ DEATHS = {
     "node was terminated": LOST,
     "node was preempted": LOST,
     "node it was running on is dead": LOST,
-    "running low on memory": "its process was killed, for its node ran out of memory",
+    "running low on memory": "its process was killed, because its node ran out of memory",
     "worker process has died": KILLED,
 }
 """Words of Ray's messages about dead processes, and the sentence for each. The first that fits counts."""
@@ -69,5 +69,5 @@ def lost(reason: str) -> bool:
 
 
 def changed(reason: str) -> bool:
-    """Whether a run failed because its code was edited, which a second attempt cannot mend."""
+    """Whether a run failed because its code was edited, which a second attempt cannot correct."""
     return reason.endswith(CHANGED)

@@ -20,7 +20,7 @@ class Job(Spec):
     folder: str
     """The only folder the worker writes; it may hold an earlier attempt's checkpoint."""
     parents: dict[Use, str] = Field(default_factory=dict)
-    """The files of the parents' weights, by what for."""
+    """The files of the parents' weights, by their use."""
     device: str = "cpu"
     threads: int = 1
     workers: int = 0

@@ -67,7 +67,7 @@ LAUNCHER = (
 
 @contextmanager
 def without_launcher() -> Iterator[None]:
-    """Takes the variables of a launcher out of the environment, and restores them.
+    """Removes the variables of a launcher from the environment, and restores them.
 
     Otherwise a run in this process would wait for workers that never come.
     """
@@ -135,7 +135,7 @@ def _trainer(job: Job, bridge: Any) -> TorchTrainer:
 
 
 def _member(job: Job, bridge: Any) -> None:
-    """One worker's part. Rank 0 reports for all, and all get the verdict."""
+    """One worker's part. Rank 0 reports for all workers, and all receive the answer: to go on or to end."""
     imported_code()
     import torch
     from torch.nn.parallel import DistributedDataParallel

@@ -1,9 +1,9 @@
 """The code that computed an answer, as digests of syntax trees.
 
 An answer counts only where the code that computes its numbers is today's. The files follow from the recipe: the
-training loop, and for each kind in use its spec, its torch half, and all files that they import. A user's own file counts
-by its text, and by the files of this package that it imports and uses outside its `study`. The files of `NEVER` are left
-out: their content is in the key, or changes no number.
+training loop, and for each kind in use its spec, its torch half, and all files that they import. A user's own file
+counts by its text, and by the files of this package that it imports and uses outside its `study`. The files of `NEVER`
+are left out: their content is in the key, or changes no number.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NEVER = (
     "recipe/init_from.py", "recipe/losses.py", "recipe/optimizer.py", "recipe/outcome.py", "recipe/recipe.py",
     "source.py", "spec.py", "training/__init__.py", "weights/__init__.py",
 )  # fmt: skip
-"""Files whose content is in the key, or changes no number: lists of kinds, recipes, counts, what Ray gets."""
+"""Files whose content is in the key, or changes no number: lists of kinds, recipes, counts, messages to Ray."""
 
 FOLDER = Path(__file__).parents[1]
 
@@ -68,7 +68,7 @@ class CodeDigests:
         return CodeDigest(files=files | {name: _one(found) for name, found in sorted(own.items())})
 
     def files(self, recipe: Recipe) -> list[str]:
-        """The files of the house that compute a recipe's numbers, relative to `trainables/`."""
+        """The files of `trainables/` that compute a recipe's numbers, relative to `trainables/`."""
         found: set[str] = set()
         todo: set[str] = set()
         for node in _with_parents(recipe):
@@ -84,7 +84,7 @@ class CodeDigests:
         return fingerprint(path.read_text(), str(path))
 
     def _imports_of(self, name: str) -> frozenset[str]:
-        """The files of the house that a file imports when it is imported itself.
+        """The files of `trainables/` that a file imports when it is imported itself.
 
         A name that a package's list imports (`from trainables.encodings import PEG`) is looked up where it is defined.
         """

@@ -27,7 +27,7 @@ class Cost:
 
 
 def estimate_cost(recipe: Recipe) -> Cost:
-    """The cost of a recipe's run. An encoding of one's own that does not count its parameters counts as zero.
+    """The cost of a recipe's run. A user's own encoding that does not count its parameters counts as zero.
 
     Memory: the process, the data as bytes, each parameter four times (value, gradient, two moments), and the
     activations of one batch: those that training keeps for the gradient, or those of an evaluation, at the images' own
@@ -62,7 +62,7 @@ def position_parameters(recipe: Recipe) -> int:
 
 
 def backbone_parameters(recipe: Recipe) -> int:
-    """The parameters of the backbone without its encoding, and without the channels that position takes."""
+    """The parameters of the backbone without its encoding, and without the channels reserved for position."""
     return recipe.model.parameters(recipe.data.size, recipe.data.outputs, _takes(recipe))
 
 

@@ -62,7 +62,7 @@ class Recipe(Spec):
 
     @model_validator(mode="after")
     def _check_frozen(self) -> Recipe:
-        """What does not learn must come from somewhere: a backbone or a head drawn at random stays at chance."""
+        """Frozen weights must have been trained: a frozen backbone or head with random weights stays at chance."""
         if self.trainable == "position":
             loaded = not isinstance(self.init, Fresh) and self.init.part != "encoding"
             must = "'all' or 'position+head' where init gives no weights of the backbone"
@@ -94,7 +94,7 @@ class Recipe(Spec):
 
     @model_validator(mode="after")
     def _check_test_sizes(self) -> Recipe:
-        """The model must be able to stand on the grids of the test sizes."""
+        """The model must work on the grids of the test sizes."""
         for side in self.test_sizes:
             others = f"sides other than the training's own {self.data.size[1:]}"
             require(self.size_at(side) != self.data.size, "test_sizes", others, side)
@@ -119,7 +119,7 @@ class Recipe(Spec):
         return self.model.shapes(self.data.size)
 
     def size_at(self, side: int) -> Size:
-        """The size of a square image of another side. Raises: SpecError where model or encoding cannot stand in it."""
+        """The size of a square image of another side. Raises: SpecError where model or encoding cannot have it."""
         size = (self.data.size[0], side, side)
         try:
             self.model.check(size)
@@ -139,7 +139,7 @@ class Recipe(Spec):
 
     @property
     def teacher_recipe(self) -> Recipe | None:
-        """The recipe of the teacher, or None: this one pooled by its class token, trained whole and by its labels."""
+        """The recipe of the teacher, or None: this one with the class token as pool, all trained, on the labels."""
         if isinstance(self.teacher, NoTeacher):
             return None
         plain = {
@@ -158,7 +158,7 @@ class Recipe(Spec):
         try:
             return self.put(values)
         except SpecError as error:
-            raise SpecError(f"{use}.values must give a recipe that can be: {error}") from None
+            raise SpecError(f"{use}.values must give a valid recipe: {error}") from None
 
     @property
     def parents(self) -> dict[Use, Recipe]:
@@ -188,25 +188,20 @@ class Recipe(Spec):
         return None if self.parent is None else self.parent.normalize
 
     def identity(self) -> Any:
-        """As every spec's; a parent is what it resolves to, however its values were written; so is `normalize`."""
+        """As every spec's. A parent and `normalize` are what they resolve to, however their values were written."""
         found = super().identity()
         found["data"].pop("normalize", None)
         if self.normalize is not None:
             found["data"]["normalize"] = self.normalize.identity()
-        for name in (
-            "teacher",
-            "auxiliary",
-        ):  # left out where there is none, as before there were any, so that keys stay
+        for name in ("teacher", "auxiliary"):  # recipes without them keep the keys of before these fields were added
             if found[name] == {"kind": "none"}:
                 del found[name]
         if self.parent is not None:
             found["init"]["values"] = self.parent.identity()
         if self.teacher_recipe is not None:
             taught = self.teacher_recipe.identity()
-            trained = isinstance(
-                self.teacher, TaughtByTrial
-            )  # of a file's weights it does not matter how they were trained
-            shaping = {"data", "model", "encoding"}
+            trained = isinstance(self.teacher, TaughtByTrial)
+            shaping = {"data", "model", "encoding"}  # how the weights of a file were trained does not matter
             found["teacher"]["values"] = {name: taught[name] for name in taught if trained or name in shaping}
         return found
 

@@ -40,7 +40,7 @@ def read(path: Path, device: torch.device | str = "cpu") -> Any:
 
 
 def record_sources(folder: Path, sources: Mapping[str, Any]) -> None:
-    """Writes where weights from elsewhere came from, where there is something to say."""
+    """Writes where weights from elsewhere came from, where there are any."""
     if sources:
         (folder / SOURCES).write_text(json.dumps(sources))
 

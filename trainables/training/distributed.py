@@ -33,7 +33,7 @@ class DataParallel:
         return chosen[self.rank :: self.world_size]
 
     def broadcast_buffers(self, model: nn.Module) -> None:
-        """Gives all workers the statistics of rank 0, because rank 0 saves its own."""
+        """Copies the statistics of rank 0 to all workers, because rank 0 saves its own."""
         if self.world_size > 1:
             for value in model.buffers():
                 torch.distributed.broadcast(value, 0)

@@ -1,8 +1,8 @@
 """The training loop: `train(run, folder)` yields a measurement an epoch, and goes on from the folder's checkpoint.
 
-Nothing here is random but what the run's seed decides: initial values come from streams by parameter name, and the
-order of an epoch's images is a function of (seed, epoch). So a resumed run needs no generator's state, and on a CPU it
-equals the undisturbed one bit for bit. The global generators are left as they were.
+The run's seed decides all that is random: initial values come from streams by parameter name, and the order of an
+epoch's images is a function of (seed, epoch). So a resumed run needs no generator's state, and on a CPU it equals the
+undisturbed one bit for bit. The global generators are left as they were.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def train(
 
     Where the folder has a checkpoint, training goes on from it, after the measurements before it have been yielded
     again. Checkpoints are written 20 s apart, when the iterator is closed, before the tests of the last epoch, and at
-    the end, after the weights. `parents`: the files of the weights of the runs that this one needs, by what for
+    the end, after the weights. `parents`: the files of the weights of the runs that this one needs, by their use
     (`Run.parents`).
 
     Raises: SpecError where a parent's weights do not fit, or nothing learns.
@@ -124,7 +124,7 @@ class Training:
         return {"train/loss": loss, "train/images_per_s": images_per_s, "time/epoch_s": seconds}
 
     def evaluate(self, number: int, learned: Mapping[str, float]) -> dict[str, float]:
-        """What an epoch learned, with the metrics after it: of validation, and with the last epoch of the tests."""
+        """What `learn` returned for an epoch, with the validation metric; for the last epoch the test metrics too."""
         begun = time.perf_counter()
         values = {**learned, f"val/{self.metric}": self.evaluation(self.model, self.splits.validation)}
         if number == self.spec.epochs:
@@ -171,7 +171,7 @@ class Training:
         return loss.detach()
 
     def first_nonfinite(self, values: Mapping[str, float]) -> str | None:
-        """What is not finite, where it began: the loss, the weights, a metric; None where all is finite."""
+        """The first that is not finite of the loss, the weights and the metrics; None where all are finite."""
         if not math.isfinite(values["train/loss"]):
             return "train/loss"
         if not all(bool(parameter.isfinite().all()) for parameter in self.learning):
@@ -186,7 +186,7 @@ class Training:
     def save(self, folder: Path, curve: list[Measurement], learned: Mapping[str, float] = {}) -> None:
         """Writes the checkpoint, and after the last epoch first the weights; rank 0 alone.
 
-        `learned`: what `learn` gave for an epoch that is not evaluated yet.
+        `learned`: what `learn` returned for an epoch that is not evaluated yet.
         """
         if self.team.rank > 0:
             return
@@ -218,8 +218,8 @@ def build_model_with_weights(
 ) -> Host:
     """The model before its first step: drawn from the seed, then with the weights of its `init`.
 
-    `sources` is given what a run's environment records of weights from elsewhere.
-    Raises: SpecError where weights do not fit, or a head would neither be loaded nor learn.
+    `sources`: where weights from elsewhere come from is added here; a run's environment records it.
+    Raises: SpecError where weights do not fit, or a head would be neither loaded nor trained.
     """
     model = build_model(recipe)
     init_weights(model, seed)

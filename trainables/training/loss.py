@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Objective(nn.Module):
-    """A model with its training loss; called, it gives the summed loss of a batch.
+    """A model with its training loss; a call returns the summed loss of a batch.
 
     `teacher_labels`: the teacher's label of every training image, where there is a teacher. Parameters of the loss
     serve the training only: the model is evaluated without them, and a run's weights are the model's.
@@ -68,7 +68,7 @@ class Objective(nn.Module):
         return {} if self.drloc is None else self.drloc.state_dict()
 
     def load_extra_state(self, state: dict[str, Tensor]) -> None:
-        """Loads what `extra_state` gave."""
+        """Loads what `extra_state` returned."""
         if self.drloc is not None:
             self.drloc.load_state_dict(state)
 

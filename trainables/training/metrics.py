@@ -1,7 +1,7 @@
 """The metrics of predictions: accuracy, and R^2.
 
-Both are computed from sums over images, so that each worker can add up its own share: `metric_sums` gives the sums of a
-share, `compute_metric` the metric of the sums over all shares.
+Both are computed from sums over images, so that each worker can add up its own share: `metric_sums` returns the sums of
+a share, `compute_metric` the metric of the sums over all shares.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def metric_sums(metric: Metric, outputs: Tensor, targets: Tensor) -> Tensor:
 def compute_metric(metric: Metric, sums: Tensor, targets: Tensor) -> float:
     """The accuracy, or R^2 averaged over the targets, of all images together.
 
-    Shapes: sums as `metric_sums` gives them, added over all shares; targets of all images.
+    Shapes: sums as `metric_sums` returns them, added over all shares; targets of all images.
     """
     if metric == "accuracy":
         return float(sums) / len(targets)

@@ -29,7 +29,7 @@ def adamw(model: nn.Module, spec: AdamW, no_decay: Collection[str]) -> torch.opt
 
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """Gives every group this learning rate."""
+    """Sets the learning rate of every group."""
     for group in optimizer.param_groups:
         group["lr"] = rate
 

@@ -59,9 +59,9 @@ def environment(device: str) -> dict[str, Any]:
 
 
 def release_memory() -> None:
-    """Gives freed memory back to the machine, so that a process that trains many runs does not grow.
+    """Returns freed memory to the machine, so that a process that trains many runs does not grow.
 
-    glibc and torch's CUDA allocator keep what was freed; on other C libraries only the latter is asked.
+    glibc and torch's CUDA allocator keep what was freed. With another C library only the latter is emptied.
     """
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

@@ -41,8 +41,8 @@ def load_pretrained(
 ) -> list[str]:
     """Loads the weights that a recipe's `init` names; the names that were loaded.
 
-    `sources` is given the checksum of what timm fetched, and the mean and std of the pixels that go with it.
-    Raises: SpecError where the weights do not fit; LocusError where they cannot be had, or are others than before.
+    `sources`: the checksum of what timm fetched is added here, and the mean and std of the pixels that go with it.
+    Raises: SpecError where the weights do not fit; LocusError where they cannot be read, or have another checksum.
     """
     if isinstance(init, FromFile):
         weights, context = read_weights(init.path, init.sha256), "init.path must name a file"
@@ -118,9 +118,9 @@ def _own_table(model: Host, recipe: Recipe) -> str | None:
     if not isinstance(model.encoding, Composition):
         return None
     for name, part in zip(model.encoding.parts, parts_of(recipe.encoding), strict=False):
-        enters = part.injection if isinstance(part, Learnable) else None
-        if isinstance(enters, Add) and enters.codes(recipe.shapes[0].depth) == (("common", 0),):
-            return f"encoding.{name}.table" if enters.shared else f"encoding.{name}.common_0.table"
+        injection = part.injection if isinstance(part, Learnable) else None
+        if isinstance(injection, Add) and injection.codes(recipe.shapes[0].depth) == (("common", 0),):
+            return f"encoding.{name}.table" if injection.shared else f"encoding.{name}.common_0.table"
     return None
 
 

@@ -43,7 +43,7 @@ def transferred(model: Host, other: Host, old: Sequence[Shape], new: Sequence[Sh
     for name, value in other.state_dict().items():
         if value.shape != state[name].shape:
             must = f"of shape {tuple(value.shape)} there, got {tuple(state[name].shape)}"
-            how = "say so in a method resampled, or register a buffer that is computed anew with persistent=False"
+            how = "write a method resampled, or register a buffer that is computed for each grid with persistent=False"
             raise SpecError(f"test_sizes change the grid: {name} must be {must}; {how}")
     return state
 

@@ -168,7 +168,9 @@ def test_every_image_of_a_class_can_be_used():
 
 def test_r2_needs_images_whose_offsets_differ():
     for name in ("val_size", "test_size"):
-        with pytest.raises(SpecError, match=f"^{name} must be 2 or more, for R.2 of one image does not exist, got 1$"):
+        with pytest.raises(
+            SpecError, match=f"^{name} must be 2 or more, because R.2 of one image is not defined, got 1$"
+        ):
             RedGreen(task="distance", **{name: 1})
     said = r"^data\.(val|test)_size must be so large that the offsets of its images differ, got 2$"
     refused = 0

@@ -199,7 +199,7 @@ DISTILLED = {"model.pool": "distilled", "teacher": TEACHER}
         ),
         (
             {**DISTILLED, "teacher": {**TEACHER, "values": {"model.patch_size": 5}}},
-            "teacher.values must give a recipe that can be: ",
+            "teacher.values must give a valid recipe: ",
         ),
         (
             {**DISTILLED, "teacher": {**TEACHER, "values": {"data.task": "absolute"}}},
