@@ -242,7 +242,7 @@ class Space(Spec):
         return found
 
     def carried(self, values: dict[str, Any]) -> dict[str, Any]:
-        """A point's values, with the source beside each kind of the user's own, as a recipe takes them."""
+        """A point's values, with the source beside each kind of the user's own, as a recipe needs them."""
         own = {path: value for path, value in values.items() if path.endswith("kind") and is_own(value)}
         return values | {path.removesuffix("kind") + "source": self.sources[kind] for path, kind in own.items()}
 

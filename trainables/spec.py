@@ -1,4 +1,4 @@
-"""Frozen, strict values that know their paths and complain in one sentence.
+"""Frozen, strict values; an error in one of them is one sentence with a path.
 
 Everything a user writes (recipes, spaces, studies, claims) is a `Spec`: a pydantic model that cannot change, takes no
 unknown field and equals its own JSON. A field's description says what is legal ("a positive length in patches");

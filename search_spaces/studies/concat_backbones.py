@@ -23,7 +23,7 @@ BACKBONES: dict[str, dict[str, Any]] = {
 
 
 def arms() -> dict[str, dict[str, Any]]:
-    """Every backbone twice: `cait` adds, `cait, concat` gives half of its channels to position."""
+    """Every backbone twice: `cait` adds, `cait, concat` uses half of its channels for position."""
     both: dict[str, dict[str, Any]] = {}
     for name, values in BACKBONES.items():
         both[name] = values

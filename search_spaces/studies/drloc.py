@@ -1,4 +1,4 @@
-"""Do Fourier features or a learnable sinusoid make up for dense relative localisation on a small set?
+"""Do Fourier features or a learnable sinusoid make up for dense relative localization on a small set?
 
 Source: thesis 6.2, table 7. Cost: smoke 2 minutes, cpu 7 on 2 cores.
 Expected: all three a little above absolute positions, within the noise of a few seeds. On CIFAR-10 the thesis has
@@ -15,7 +15,7 @@ from trainables.recipe import AdamW, DRLoc, FromTrial, Recipe
 
 study = Study(
     name="drloc",
-    question="Do Fourier features or a learnable sinusoid make up for dense relative localisation on a small set?",
+    question="Do Fourier features or a learnable sinusoid make up for dense relative localization on a small set?",
     family="thesis",
     paper=f"{PAPER}, 6.2, table 7",
     cost="smoke 2 minutes, cpu 7 on 2 cores",

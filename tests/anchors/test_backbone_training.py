@@ -43,7 +43,7 @@ def test_statistics_of_what_does_not_learn_stay():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_trunk_is_tested_at_other_sides(kind, monkeypatch):
+def test_every_backbone_is_tested_at_other_sides(kind, monkeypatch):
     """Without an encoding nothing is lost: the model of the other size with the same weights."""
     code = Learnable() if kind in TABLES else PEG()
     for encoding in (NoEncoding(), code):

@@ -56,7 +56,7 @@ def images(rows=16, columns=16):
     ({"global_pool": "avg", "class_token": False, "fc_norm": True}, "avg"),
     ({"global_pool": "avg", "class_token": False, "fc_norm": False}, "gap"),
 ])  # fmt: skip
-def test_a_table_and_its_trunk_compute_what_they_did(tmp_path, knobs, pool):
+def test_a_table_and_its_backbone_compute_what_they_did(tmp_path, knobs, pool):
     model = theirs(**knobs)
     for encoding in (Learnable(), Composed(parts=(PEG(places=()), Learnable(injection=Add(blocks=1))))):
         ours = build_model_with_weights(recipe(encoding, saved(model, tmp_path), pool), 0).eval()
@@ -92,7 +92,7 @@ def test_without_a_place_for_the_table_it_is_dropped(tmp_path, part):
         assert torch.equal(value, expected[name]), name
 
 
-def test_position_learns_on_a_frozen_trunk(tmp_path):
+def test_position_learns_on_a_frozen_backbone(tmp_path):
     """The Gabor paper's setting: after training the backbone is the file's bit for bit, and position moved."""
     model = theirs()
     spec = recipe(Gabor(injection=Add(places=("query", "key"))), saved(model, tmp_path).put({"part": "backbone"}))
@@ -255,7 +255,7 @@ def test_without_a_network_timm_says_what_to_do(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", SPECS)
-def test_every_trunk_takes_timms_weights(kind, tmp_path, monkeypatch):
+def test_every_backbone_takes_timms_weights(kind, tmp_path, monkeypatch):
     """Its table becomes our code's, where it has one."""
     monkeypatch.setattr(RedGreen, "size", property(lambda self: size(kind)))
     monkeypatch.setattr(RedGreen, "outputs", property(lambda self: 7))

@@ -18,7 +18,7 @@ from trainables.encodings.encoding_torch import Composition, Grid, Tokens
 class PositionedCaiT(Host, Cait):  # type: ignore[misc]
     """A CaiT whose only source of position is `encoding`. The class token comes in after the blocks, without a place.
 
-    Raises: SpecError where the encoding takes too many channels.
+    Raises: SpecError where the encoding reserves too many channels.
     """
 
     encoding: Composition
@@ -53,7 +53,7 @@ class PositionedCaiT(Host, Cait):  # type: ignore[misc]
         return Tokens(self.norm(torch.cat([token, x], dim=1)), Grid(rows, columns, 1))
 
     def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
-        """Starts the backbone's parameters as timm does, residuals at their scale."""
+        """Initializes the backbone's parameters as timm does, residuals at their scale."""
         if name == "cls_token":
             trunc_normal(value, stream)
         elif name.endswith((".gamma_1", ".gamma_2")):

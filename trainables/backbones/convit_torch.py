@@ -18,9 +18,9 @@ from trainables.encodings.encoding_torch import Composition, Grid, Tokens
 
 
 class PositionedConViT(Host, ConVit):  # type: ignore[misc]
-    """A ConViT with `encoding` for its tokens; the gated attention of its first blocks knows offsets all the same.
+    """A ConViT with `encoding` for its tokens; the gated attention of its first blocks uses offsets as well.
 
-    Raises: SpecError where the encoding takes too many channels.
+    Raises: SpecError where the encoding reserves too many channels.
     """
 
     encoding: Composition
@@ -56,7 +56,7 @@ class PositionedConViT(Host, ConVit):  # type: ignore[misc]
         return Tokens(self.norm(x), Grid(rows, columns, 1))
 
     def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
-        """Starts the backbone's parameters as timm does: gated attention looks at one neighbour a head.
+        """Initializes the backbone's parameters as timm does: gated attention looks at one neighbor in each head.
 
         Source: ConViT eqs. 7, 8; timm's `local_init`. Differs: heads beyond a square number of them start at random.
         """
@@ -68,15 +68,15 @@ class PositionedConViT(Host, ConVit):  # type: ignore[misc]
             value.copy_(torch.eye(len(value), dtype=value.dtype))
         elif name.endswith(".pos_proj.weight"):
             trunc_normal(value, stream)
-            near = neighbours(self.heads).to(value)
+            near = neighbors(self.heads).to(value)
             value[: len(near)] = near
             value.mul_(self.locality_strength)
         else:
             timm_init(self, name, value, stream)
 
 
-def neighbours(heads: int) -> Tensor:
-    """What heads weigh (dx, dy, squared distance) with so that each looks at one neighbour. Shapes: (k^2, 3)."""
+def neighbors(heads: int) -> Tensor:
+    """The weights of (dx, dy, squared distance) in each head, by which each looks at one neighbor. Shapes: (k^2, 3)."""
     side = math.isqrt(heads)
     offsets = 2 * torch.arange(side) - (side - 1)
     rows, columns = torch.meshgrid(offsets, offsets, indexing="ij")

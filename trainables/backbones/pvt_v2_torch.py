@@ -18,7 +18,7 @@ from trainables.encodings.encoding_torch import Grid, Tokens
 
 
 class PositionedPVTv2(Host, PyramidVisionTransformerV2):  # type: ignore[misc]
-    """A PVT v2 with an `encoding` a stage; the zero padding of its convolutions tells of the border all the same."""
+    """A PVT v2 with an `encoding` for each stage; the zero padding of its convolutions shows the border as well."""
 
     encoding: Any  # a list of compositions, one a stage
 
@@ -52,10 +52,10 @@ class PositionedPVTv2(Host, PyramidVisionTransformerV2):  # type: ignore[misc]
         return t
 
     def answers(self, t: Tokens) -> tuple[Tensor, ...]:
-        """What the head says of the mean of the patches."""
+        """The head's output for the mean of the patches."""
         image = t.x.reshape(len(t.x), t.grid.rows, t.grid.columns, -1)
         return (self.forward_head(image.permute(0, 3, 1, 2).contiguous()),)
 
     def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
-        """Starts the backbone's parameters as timm does."""
+        """Initializes the backbone's parameters as timm does."""
         pyramid_init(self, name, value, stream)

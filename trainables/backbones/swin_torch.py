@@ -20,7 +20,7 @@ TABLE = "relative_position_bias_table"
 
 
 class PositionedSwin(Host, SwinTransformer):  # type: ignore[misc]
-    """A Swin with an `encoding` a stage; its tables stay unless the spec says `relative_bias=False`."""
+    """A Swin with an `encoding` for each stage; its tables stay unless the spec has `relative_bias=False`."""
 
     encoding: Any  # a list of compositions, one a stage
     no_decay = (TABLE,)
@@ -45,7 +45,7 @@ class PositionedSwin(Host, SwinTransformer):  # type: ignore[misc]
         self.encoding = found
 
     def _forget_offsets(self) -> None:
-        """Puts zeros that never learn in the place of all tables of offsets."""
+        """Replaces all tables of offsets by zeros that are not trained."""
         for stage in self.layers:
             for block in stage.blocks:
                 zeros = torch.zeros_like(getattr(block.attn, TABLE))
@@ -68,11 +68,11 @@ class PositionedSwin(Host, SwinTransformer):  # type: ignore[misc]
         return Tokens(self.norm(x).flatten(1, 2), Grid(x.shape[1], x.shape[2]))
 
     def answers(self, t: Tokens) -> tuple[Tensor, ...]:
-        """What the head says of the mean of the patches."""
+        """The head's output for the mean of the patches."""
         return (self.head(t.x.reshape(len(t.x), t.grid.rows, t.grid.columns, -1)),)
 
     def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
-        """Starts the backbone's parameters as timm does."""
+        """Initializes the backbone's parameters as timm does."""
         if name.endswith(TABLE):
             trunc_normal(value, stream)
         else:

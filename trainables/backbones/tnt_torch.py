@@ -15,9 +15,9 @@ from trainables.encodings.encoding_torch import Composition, Grid, Tokens
 
 
 class PositionedTNT(Host, timm_tnt.TNT):  # type: ignore[misc]
-    """A TNT whose patches know their place by `encoding` alone; their pixels know theirs within the patch.
+    """A TNT in which `encoding` alone gives the positions of patches; a table gives those of the pixels in a patch.
 
-    Raises: SpecError where the encoding takes too many channels.
+    Raises: SpecError where the encoding reserves too many channels.
     """
 
     encoding: Composition
@@ -60,7 +60,7 @@ class PositionedTNT(Host, timm_tnt.TNT):  # type: ignore[misc]
         return Tokens(self.norm(x), t.grid)
 
     def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
-        """Starts the backbone's parameters as timm does."""
+        """Initializes the backbone's parameters as timm does."""
         if name in ("cls_token", "pixel_pos"):
             trunc_normal(value, stream)
         else:

@@ -18,7 +18,7 @@ from trainables.encodings.encoding_torch import Grid, Tokens, full_precision
 
 
 class PositionedTwins(Host, timm_twins.Twins):  # type: ignore[misc]
-    """A Twins-PCPVT with an `encoding` a stage; its own PEG stays unless the spec says `peg=False`."""
+    """A Twins-PCPVT with an `encoding` for each stage; its own PEG stays unless the spec has `peg=False`."""
 
     encoding: Any  # a list of compositions, one a stage
     no_decay = ("pos_block.",)
@@ -57,5 +57,5 @@ class PositionedTwins(Host, timm_twins.Twins):  # type: ignore[misc]
         return replace(t, x=self.norm(t.x))
 
     def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
-        """Starts the backbone's parameters as timm does."""
+        """Initializes the backbone's parameters as timm does."""
         pyramid_init(self, name, value, stream)

@@ -159,5 +159,5 @@ class PositionedViT(Host, timm_vit.VisionTransformer):  # type: ignore[misc]
         return (first,) if self.head_dist is None else (first, self.head_dist(t.x[:, 1]))
 
     def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
-        """Starts the backbone's parameters as timm does (`trainables.training.init.init_weights`)."""
+        """Initializes the backbone's parameters as timm does (`trainables.training.init.init_weights`)."""
         timm_init(self, name, value, stream)

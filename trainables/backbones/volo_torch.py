@@ -15,9 +15,9 @@ from trainables.encodings.encoding_torch import Composition, Grid, Tokens
 
 
 class PositionedVOLO(Host, timm_volo.VOLO):  # type: ignore[misc]
-    """A VOLO with `encoding` for its tokens; stem and outlookers see the border all the same.
+    """A VOLO with `encoding` for its tokens; stem and outlookers see the border as well.
 
-    Raises: SpecError where the encoding takes too many channels.
+    Raises: SpecError where the encoding reserves too many channels.
     """
 
     encoding: Composition
@@ -55,7 +55,7 @@ class PositionedVOLO(Host, timm_volo.VOLO):  # type: ignore[misc]
         return Tokens(self.norm(self.forward_cls(x.flatten(1, 2))), Grid(x.shape[1], x.shape[2], 1))
 
     def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
-        """Starts the backbone's parameters as timm does."""
+        """Initializes the backbone's parameters as timm does."""
         if name == "cls_token":
             trunc_normal(value, stream)
         else:

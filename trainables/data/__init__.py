@@ -1,7 +1,7 @@
 """The list of data sets: a data set is one pair of files of this folder and one line here.
 
 `x.py` holds the spec, a `DatasetSpec`: which images, which task, how large the splits are. `x_torch.py` beside it makes
-or reads the images: `arrays(spec)` gives the images and targets of each split, `MAX_VALUE` is the value of white.
+or reads the images: `arrays(spec)` returns the images and targets of each split, `MAX_VALUE` is the value of white.
 """
 
 from __future__ import annotations

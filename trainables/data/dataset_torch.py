@@ -1,4 +1,4 @@
-"""Loads any data set: `load(spec)` gives its three splits as tensors.
+"""Loads any data set: `load(spec)` returns its three splits as tensors.
 
 Images stay bytes, which need a quarter of the memory of floats; only a batch becomes floats, when it is used.
 """

@@ -146,7 +146,7 @@ def paint(spec: RedGreen, scene: Scene) -> Images:
 
 
 def _draw(spec: RedGreen, rng: np.random.Generator, count: int) -> Scene:
-    """Legal scenes, uniform among all legal ones: scenes that are not legal are thrown away."""
+    """Legal scenes, uniform among all legal ones: the others are dropped."""
     green, red = np.empty((0, 2), np.int64), np.empty((0, 2), np.int64)
     while len(green) < count:
         candidates = _candidates(spec, rng, 2 * count + 8)

@@ -19,7 +19,7 @@ from trainables.spec import LocusError
 
 PACKAGE = f"{FOLDER.name}/"
 UNKNOWN = "changed while it was imported"
-"""Stands for the fingerprint of a file of which nobody can know what was imported. It equals no fingerprint."""
+"""Replaces the fingerprint of a file that changed during its import. It equals no fingerprint."""
 SHOWN = 3
 """How many changed files an error names."""
 

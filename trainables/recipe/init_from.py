@@ -27,7 +27,7 @@ FilePath = Annotated[str, AfterValidator(_absolute), WHERE]
 
 
 def known_by_content(value: Any) -> Any:
-    """Refuses a file without its checksum; the message says the checksum."""
+    """Refuses a file without its checksum; the message contains the checksum."""
     if isinstance(value, dict) and "sha256" not in value and os.path.isfile(_absolute(str(value.get("path")))):
         with open(_absolute(value["path"]), "rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def build_model(recipe: Recipe, size: Size | None = None) -> Host:
-    """The model of a recipe; `trainables.training.init.init_weights(model, seed)` gives it its initial weights.
+    """The model of a recipe; `trainables.training.init.init_weights(model, seed)` sets its initial weights.
 
     `size`: for images of another size than the recipe's own.
     """

@@ -14,7 +14,7 @@ from trainables.rng_torch import torch_stream
 from trainables.training.init import init_weights
 
 
-class Localisation(nn.Module):
+class Localization(nn.Module):
     """An MLP that predicts the absolute offset of two patches from their last tokens, and its error.
 
     Source: Liu et al. 2021, Efficient training of visual transformers with small datasets, section 4.

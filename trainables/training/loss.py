@@ -13,7 +13,7 @@ from trainables.data.dataset import Metric
 from trainables.recipe import DRLoc, Run
 
 if TYPE_CHECKING:
-    from trainables.training.drloc import Localisation
+    from trainables.training.drloc import Localization
 
 
 class Objective(nn.Module):
@@ -23,16 +23,16 @@ class Objective(nn.Module):
     serve the training only: the model is evaluated without them, and a run's weights are the model's.
     """
 
-    drloc: Localisation | None
+    drloc: Localization | None
 
     def __init__(self, run: Run, model: Host, teacher_labels: Tensor | None = None) -> None:
         super().__init__()
         self.model, self.teacher_labels, self.drloc = model, teacher_labels, None
         self.metric = run.recipe.data.metric
         if isinstance(run.recipe.auxiliary, DRLoc):
-            from trainables.training.drloc import Localisation
+            from trainables.training.drloc import Localization
 
-            self.drloc = Localisation(run.recipe.auxiliary, run.recipe.shapes[-1].widths.dim, run.seed)
+            self.drloc = Localization(run.recipe.auxiliary, run.recipe.shapes[-1].widths.dim, run.seed)
 
     def loss_inputs(self, chosen: Tensor, step: int) -> dict[str, Tensor]:
         """What `forward` needs for a step's images beside their pixels and targets, one row an image."""
@@ -58,7 +58,7 @@ class Objective(nn.Module):
             (second,) = others
             loss = (loss + summed_loss(self.metric, second, taught)) / 2
         if self.drloc is not None:
-            assert places is not None, "localisation needs places: see loss_inputs"
+            assert places is not None, "localization needs places: see loss_inputs"
             with torch.autocast(images.device.type, enabled=False):
                 loss = loss + self.drloc(t, places).to(loss.dtype)
         return loss

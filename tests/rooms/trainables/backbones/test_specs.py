@@ -108,7 +108,7 @@ def test_concatenation_saves_what_the_paper_says():
     assert counts == [27_777_322, 27_568_882]
 
 
-def test_a_trunk_can_be_searched():
+def test_a_backbone_can_be_searched():
     space = Space(
         domains={"model.kind": Choice(KINDS), "encoding.kind": Choice(["none", "peg"])},
         given={"model.kind": {"swin": {"model.window_size": Choice([2, 4])}}},
@@ -158,7 +158,7 @@ TAKING = (Learnable(injection=Concat()), Composed(parts=(Learnable(injection=Con
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("encoding", [*PAIRS, *LATER, *TAKING])
-def test_what_a_trunk_has_no_place_for_is_refused(kind, encoding):
+def test_what_a_backbone_has_no_place_for_is_refused(kind, encoding):
     if encoding in (LATER if kind in STAGED else TAKING):
         assert put(kind, encoding).model.kind == kind
         return
@@ -205,7 +205,7 @@ def test_volo_and_convit_say_which_images_they_take():
         convit.ConViT().check((3, 16, 24))
 
 
-def test_a_kind_starts_a_trunk_from_its_defaults_and_is_in_the_key():
+def test_a_kind_starts_a_backbone_from_its_defaults_and_is_in_the_key():
     recipe = Recipe().put({"model.embed_dim": 32, "model.kind": "cait", "model.depth": 3})
     assert recipe.model == cait.CaiT(embed_dim=32, depth=3)
     assert Recipe.read(recipe.plain()) == recipe
@@ -219,7 +219,7 @@ def test_every_field_says_what_is_legal(kind):
     assert all(info.description for name, info in fields.items() if name != "kind")
 
 
-def test_looking_at_trunks_needs_no_torch():
+def test_looking_at_backbones_needs_no_torch():
     code = (
         "import sys; from trainables.recipe import Recipe; from trainables.recipe.cost import estimate_cost\n"
         f"for kind in {KINDS}: estimate_cost(Recipe().put({{'model.kind': kind}}))\n"
@@ -242,7 +242,7 @@ HALVES = RedGreen(task="absolute", image_size=16, train_size=400, val_size=100, 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_trunk_learns_which_half(kind, tmp_path):
+def test_each_backbone_learns_which_half(kind, tmp_path):
     """A little training beats chance, and taken up again it says the same."""
     values = {"encoding.kind": "learnable", "encoding.std": 0.5, "optimizer.epochs": 3, "optimizer.batch_size": 20,
               "optimizer.lr": 0.002}  # fmt: skip

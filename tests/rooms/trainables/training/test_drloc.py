@@ -1,4 +1,4 @@
-"""Dense relative localisation against loops in float64, on grids that are not square and that shrink."""
+"""Dense relative localization against loops in float64, on grids that are not square and that shrink."""
 
 import math
 
@@ -11,7 +11,7 @@ from trainables.backbones.vit_torch import PositionedViT
 from trainables.encodings import PEG, Learnable
 from trainables.encodings.encoding_torch import Grid, Tokens
 from trainables.recipe import DRLoc
-from trainables.training.drloc import Localisation
+from trainables.training.drloc import Localization
 from trainables.training.init import init_weights
 
 SPEC = DRLoc(pairs=7, hidden=9, weight=0.3)
@@ -22,7 +22,7 @@ def tokens(grid: Grid, images: int = 4, dim: int = 6) -> Tokens:
     return Tokens(x, grid)
 
 
-def by_hand(head: Localisation, t: Tokens, places: torch.Tensor) -> torch.Tensor:
+def by_hand(head: Localization, t: Tokens, places: torch.Tensor) -> torch.Tensor:
     """The loss, a pair at a time."""
     first, _, second, _, last = head.mlp
     grid, total = t.grid, torch.zeros((), dtype=torch.float64)
@@ -42,7 +42,7 @@ def by_hand(head: Localisation, t: Tokens, places: torch.Tensor) -> torch.Tensor
 @pytest.mark.parametrize("offsets", ["unit", "patches"])
 @pytest.mark.parametrize("grid", [Grid(3, 5), Grid(4, 2, prefix=1), Grid(2, 7, prefix=2)], ids=str)
 def test_loss_and_gradients_are_those_of_a_loop(grid, offsets):
-    head, t = Localisation(SPEC.put({"offsets": offsets}), 6, seed=1).double(), tokens(grid)
+    head, t = Localization(SPEC.put({"offsets": offsets}), 6, seed=1).double(), tokens(grid)
     learnt = [t.x, *head.parameters()]
     places = head.places(4, step=2)
     losses = head(t, places), by_hand(head, t, places)
@@ -60,12 +60,12 @@ def test_the_grid_that_a_peg_has_shrunk_is_the_one_that_counts():
     init_weights(model, 0)
     t = model.features(torch.rand(4, 3, 8, 14, dtype=torch.float64))
     assert (t.grid.rows, t.grid.columns, t.grid.prefix) == (2, 5, 1)
-    head = Localisation(SPEC, 6, seed=1).double()
+    head = Localization(SPEC, 6, seed=1).double()
     assert torch.allclose(head(t, head.places(4, 0)), by_hand(head, t, head.places(4, 0)), rtol=1e-12)
 
 
 def test_patches_are_drawn_evenly_and_anew_each_step():
-    head, grid = Localisation(DRLoc(pairs=500), 6, seed=1), Grid(3, 5)
+    head, grid = Localization(DRLoc(pairs=500), 6, seed=1), Grid(3, 5)
     places = head.places(60, step=4)
     counts = torch.bincount((places * grid.patches).long().flatten(), minlength=grid.patches)
     assert len(counts) == 15
@@ -74,11 +74,11 @@ def test_patches_are_drawn_evenly_and_anew_each_step():
     assert (chosen[..., 0] == chosen[..., 1]).double().mean() == pytest.approx(1 / 15, abs=0.01)
     assert torch.equal(places, head.places(60, step=4))
     assert not torch.equal(places, head.places(60, step=5))
-    assert not torch.equal(places, Localisation(DRLoc(pairs=500), 6, seed=2).places(60, step=4))
+    assert not torch.equal(places, Localization(DRLoc(pairs=500), 6, seed=2).places(60, step=4))
 
 
 def test_units_are_shares_of_the_grids_sides():
-    head, grid = Localisation(SPEC, 6, seed=1), Grid(3, 5)
+    head, grid = Localization(SPEC, 6, seed=1), Grid(3, 5)
     corners = torch.tensor([[[0, 14], [4, 0], [7, 7]]])
     assert head.offsets(corners, grid).tolist() == [[[4 / 5, 2 / 3], [4 / 5, 0], [0, 0]]]
 
@@ -86,7 +86,7 @@ def test_units_are_shares_of_the_grids_sides():
 def test_the_head_begins_as_torchs_layers_do_by_streams_of_its_own():
     torch.manual_seed(0)
     before = torch.get_rng_state()
-    one, other = (Localisation(DRLoc(), dim, seed=3) for dim in (6, 8))
+    one, other = (Localization(DRLoc(), dim, seed=3) for dim in (6, 8))
     assert torch.equal(before, torch.get_rng_state())
     assert [tuple(layer.weight.shape) for layer in one.mlp[::2]] == [(512, 12), (512, 512), (2, 512)]
     assert torch.equal(one.mlp[2].weight, other.mlp[2].weight)
@@ -100,7 +100,7 @@ def test_the_head_begins_as_torchs_layers_do_by_streams_of_its_own():
 def test_bfloat16_is_finite_and_near(pool):
     model = PositionedViT(ViT(embed_dim=8, num_heads=2, pool=pool), (3, 8, 12), 2, Learnable())
     init_weights(model, 0)
-    head, images = Localisation(SPEC, 8, seed=1), torch.rand(4, 3, 8, 12)
+    head, images = Localization(SPEC, 8, seed=1), torch.rand(4, 3, 8, 12)
     exact = head(model.features(images), head.places(4, 0)).item()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         rough = head(model.features(images), head.places(4, 0)).item()

@@ -72,7 +72,7 @@ def test_the_heads_gradients_of_a_pupil_are_the_formulas():
 
 
 @pytest.mark.parametrize("values", [{}, {"model__pool": "avg"}, {"data__task": "distance"}])
-def test_localisation_is_added_to_any_task_and_read_out(values):
+def test_localization_is_added_to_any_task_and_read_out(values):
     run = small(auxiliary=LOCALISES, **values)
     model = build_model_with_weights(run.recipe, 0).double()
     objective, (images, targets) = Objective(run, model).double(), batch(run)
@@ -84,7 +84,7 @@ def test_localisation_is_added_to_any_task_and_read_out(values):
     assert set(objective.extra_state()) == {f"mlp.{layer}.{name}" for layer in (0, 2, 4) for name in ("weight", "bias")}
 
 
-def test_localisation_goes_down_and_its_head_decays_as_linear_layers_do(tmp_path):
+def test_localization_goes_down_and_its_head_decays_as_linear_layers_do(tmp_path):
     run = small(auxiliary=DRLoc(pairs=5, hidden=12, weight=10.0), optimizer__epochs=12)
     losses = [measured.values["train/loss"] for measured in train(run, tmp_path)]
     assert losses[-1] < 0.9 * losses[0]
