@@ -17,7 +17,7 @@ from torch.nn.functional import cross_entropy
 
 from trainables.backbones import ViT
 from trainables.data import Digits, RedGreen
-from trainables.data.dataset_torch import load
+from trainables.data.splits_torch import load
 from trainables.encodings import PEG, Composed, Fourier, Learnable, RelativeBias
 from trainables.recipe import AdamW, DRLoc, FromFile, FromTrial, Recipe, Run, TaughtByFile, TaughtByTrial, evaluation
 from trainables.recipe.evaluation import eval_batch, eval_bytes
