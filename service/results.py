@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import html
 from pathlib import PosixPath
+from typing import TYPE_CHECKING
 
+from service.analysis.headline import headline
 from service.analysis.study_result import StudyResult
 from service.execution.submission import Submission
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 class ReportPath(PosixPath):
@@ -22,7 +27,24 @@ class ReportPath(PosixPath):
 
 
 class Result(StudyResult):
-    """A study's result that can write its report, and that a notebook shows."""
+    """A study's result with its tables and its report, as Python and notebooks show it."""
+
+    @property
+    def headline(self) -> str:
+        """The study's question, answered in a sentence or two."""
+        return headline(self)
+
+    def table(self) -> DataFrame:
+        """A row a run."""
+        from service.analysis.tables import runs_table
+
+        return runs_table(self)
+
+    def trials(self) -> DataFrame:
+        """A row a trial: n, mean, spread, interval, difference to the baseline."""
+        from service.analysis.tables import trials_table
+
+        return trials_table(self)
 
     def report(self) -> ReportPath:
         """Writes the report (HTML, Markdown, figures, CSV) and returns the path of its page. Cost: 1-3 s."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from search_spaces.words import plural
 from service.analysis.format import number
 from service.analysis.statistics import ALPHA, FEWEST, Scores, difference
-from service.analysis.student import quantile
+from service.analysis.t_distribution import quantile
 from service.analysis.trial_scores import validation_scores
 from service.storage.history import History
 

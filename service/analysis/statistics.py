@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, stdev
 
-from service.analysis.student import cdf, quantile
+from service.analysis.t_distribution import cdf, quantile
 
 ALPHA = 0.05
 """The level of every test: the share of true null hypotheses that may be rejected."""

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from search_spaces.study import Ablation, Edition, Published, Search
 from service.analysis.best import Best, find_best
 from service.analysis.claims.question import Departure, departure
 from service.analysis.claims.verdicts import Verdict, judge
 from service.analysis.differences import Difference, compare
-from service.analysis.headline import headline
 from service.analysis.statistics import Scores
 from service.analysis.trial_result import TrialResult, collect
 from service.storage.editions import stored
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.outcomes import Outcomes
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 
 class StudyResult:
@@ -124,20 +120,3 @@ class StudyResult:
         runs = {run.run.key: run.code for row in self.rows for run in row.runs.values()}
         done = [known for known, state in self.history.states.items() if state.status in ("completed", "diverged")]
         return sum(code != runs.get(key) for key, code in done)
-
-    @property
-    def headline(self) -> str:
-        """The study's question, answered in a sentence or two."""
-        return headline(self)
-
-    def table(self) -> DataFrame:
-        """A row a run."""
-        from service.analysis.tables import runs_table
-
-        return runs_table(self)
-
-    def trials(self) -> DataFrame:
-        """A row a trial: n, mean, spread, interval, difference to the baseline."""
-        from service.analysis.tables import trials_table
-
-        return trials_table(self)

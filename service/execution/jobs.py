@@ -1,22 +1,17 @@
 """Submits studies to a Ray cluster: the only door to Ray Jobs.
 
-A job carries the three packages and study.json. Its entrypoint is one fixed string, so a shell never runs what a user
-typed. Its environment and its metadata hold no secret, because everyone with the token can read both.
+`job_contents` holds what a job carries. Its metadata hold no secret, because everyone with the token can read them.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import os
-import platform
 import re
-import shutil
 import tempfile
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import requests
@@ -25,17 +20,13 @@ from ray.job_submission import JobSubmissionClient
 
 from search_spaces.study import Edition
 from service.execution import ray_token as token
+from service.execution.job_contents import ENTRYPOINT, job_environment, write_contents
 from service.execution.submission import ENDED, Submission
 from service.planning.run_options import RunOptions
-from service.storage.commit import commit
 from trainables.spec import LocusError
 
-ENTRYPOINT = "python -m service job study.json"
-PACKAGES = ("service", "search_spaces", "trainables")
 ANSWER_S = 5
 """How long a cluster may take to answer."""
-STOP_S = 120
-"""How long a stopped job may take to end its epochs."""
 STUDY, HOME = "locus.study", "locus.home"
 
 
@@ -63,11 +54,11 @@ def submit(
         say(f"{edition.id} is already running there as {running}")
         return Submission(client, address, running, edition.id, options.home)
     with tempfile.TemporaryDirectory(prefix="locus-job-") as folder:
-        _pack(Path(folder), edition, options, fresh=fresh)
+        write_contents(Path(folder), edition, options, fresh=fresh)
         job = client.submit_job(
             entrypoint=ENTRYPOINT,
             submission_id=_name(client, edition.id),
-            runtime_env={"working_dir": folder, "env_vars": _environment(options)},
+            runtime_env={"working_dir": folder, "env_vars": job_environment(options)},
             metadata={STUDY: edition.id, HOME: options.home or ""},
         )
     submission = Submission(client, address, job, edition.id, options.home)
@@ -125,28 +116,3 @@ def _name(client: JobSubmissionClient, id: str) -> str:
     stem = "locus-" + re.sub(r"[^a-z0-9.-]", "-", id)
     used = {job.submission_id for job in client.list_jobs()}
     return next(name for number in range(1, len(used) + 2) if (name := f"{stem}-{number}") not in used)
-
-
-def _pack(folder: Path, edition: Edition, options: RunOptions, *, fresh: bool) -> None:
-    """Writes what the job carries into a folder."""
-    root = Path(__file__).resolve().parents[2]
-    for package in PACKAGES:
-        shutil.copytree(root / package, folder / package, ignore=shutil.ignore_patterns("__pycache__", "*.md"))
-    sent = {
-        "edition": edition.plain(),
-        "options": options.plain(),
-        "fresh": fresh,
-        "python": platform.python_version(),
-    }
-    (folder / "study.json").write_text(json.dumps(sent))
-
-
-def _environment(options: RunOptions) -> dict[str, Any]:
-    home = {"LOCUS_HOME": options.home} if options.home else {}
-    return {
-        "RAY_JOB_STOP_SIGNAL": "SIGINT",
-        "RAY_JOB_STOP_WAIT_TIME_S": str(STOP_S),
-        "PYTHONUNBUFFERED": "1",
-        "LOCUS_COMMIT": commit(),
-        **home,
-    }

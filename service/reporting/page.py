@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import jinja2
 
 from search_spaces.words import duration, listed, plural, quoted
+from service.analysis.headline import headline
 from service.analysis.tables import runs_table
 from service.reporting import sections
 from service.reporting.figures import Drawn, figures
@@ -75,7 +76,7 @@ def _page(result: StudyResult) -> Page:
         question=study.question,
         paper=study.paper,
         date=datetime.fromtimestamp(result.history.last or 0.0, UTC).strftime("%-d %B %Y"),
-        headline=result.headline,
+        headline=headline(result),
         expected=study.expected,
         verdicts=result.claims,
         measured=measured(result),

@@ -16,6 +16,7 @@ from rich.text import Text
 from search_spaces import library
 from search_spaces.study import Ablation, Study
 from search_spaces.words import plural, setting_words, value_words, without_sources
+from service.analysis.headline import headline
 from service.analysis.power import seeds_sentence
 from service.analysis.study_status import all_status, one_status
 from service.analysis.trial_summary import summarize
@@ -200,7 +201,7 @@ def ending(result: StudyResult, more: str) -> None:
     out.print()
     if not out.is_terminal:
         out.print(table(summarize(result.history, alive=False), edition))
-    out.print(Text(result.headline), soft_wrap=True)
+    out.print(Text(headline(result)), soft_wrap=True)
     for verdict in result.claims:
         label = Text(verdict.label, style=COLORS[verdict.word])
         out.print(label.append(f" {verdict.claim}. {verdict.why}", style="not bold default"), soft_wrap=True)

@@ -12,7 +12,7 @@ from torch.nn.functional import interpolate
 from tests.anchors.backbones import SPECS, TABLES, size, spread, timms
 from trainables.backbones import ViT
 from trainables.data import RedGreen
-from trainables.data.dataset_torch import load
+from trainables.data.splits_torch import load
 from trainables.encodings import PEG, Add, Composed, Concat, Fourier, Gabor, Learnable, NoEncoding
 from trainables.recipe import AdamW, Fresh, FromFile, FromTimm, NoTeacher, Recipe, Run, TaughtByTrial
 from trainables.spec import LocusError, SpecError

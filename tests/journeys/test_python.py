@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import service
-from trainables.data.dataset_torch import load
+from trainables.data.splits_torch import load
 
 SMALL = {
     "data.image_size": 16,

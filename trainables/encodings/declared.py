@@ -9,13 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from trainables.encodings.encoding import Grid, PairSpec, Shape, Widths
-
-if TYPE_CHECKING:
-    from trainables.encodings.declared_torch import Parameters, Positions
-    from trainables.encodings.encoding_torch import Heads
 
 Init = Callable[[Any, Any], object]
 """Fills a tensor with initial values in place, drawing from a torch generator: `init(value, generator)`."""
@@ -93,11 +89,11 @@ class HeadsSpec(PairSpec):
         """The parameters for a ViT of these widths, grid and number of blocks."""
         return {}
 
-    def terms(self, p: Parameters, at: Positions) -> tuple[Any, ...]:
+    def terms(self, p: Any, at: Any) -> tuple[Any, ...]:
         """Tensors that all blocks use, from the parameters and the positions of the tokens."""
         raise NotImplementedError
 
-    def heads(self, h: Heads, terms: tuple[Any, ...], block: int) -> Heads:
+    def heads(self, h: Any, terms: tuple[Any, ...], block: int) -> Any:
         """Queries, keys, values and the term of the logits, between projection and softmax of a block."""
         raise NotImplementedError
 

@@ -191,4 +191,5 @@ class DeclaredHeads(Declared):
         if id(self) not in h.cache:
             with full_precision(h.q):
                 h.cache[id(self)] = self.spec.terms(*self.tensors()) if self.params else self.fixed()
-        return self.spec.heads(h, h.cache[id(self)], block)
+        changed: Heads = self.spec.heads(h, h.cache[id(self)], block)
+        return changed

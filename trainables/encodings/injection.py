@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
 from trainables.encodings.declared import Params, count
 from trainables.encodings.encoding import EncodingSpec, Grid, InjectionPoint, ReservedChannels, Shape, Widths
 from trainables.spec import Spec, in_order, require
-
-if TYPE_CHECKING:
-    from trainables.encodings.declared_torch import Parameters, Positions
-    from trainables.encodings.encoding_torch import CodeND
 
 Place = Literal["common", "query", "key", "value"]
 Slot = tuple[Place, int]
@@ -223,7 +219,7 @@ class CodeSpec(EncodingSpec):
         """The parameters of one code of `dim` channels; none for a fixed code."""
         return {}
 
-    def code(self, p: Parameters, at: Positions) -> CodeND:
+    def code(self, p: Any, at: Any) -> Any:
         """The code of all tokens, prefix first, from the parameters and the positions. Shapes: to (N, D)."""
         raise NotImplementedError
 

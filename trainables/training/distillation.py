@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from trainables.data.dataset_torch import Split
+from trainables.data.splits_torch import Split
 from trainables.recipe import Recipe, TaughtByFile, Use
 from trainables.recipe.evaluation import eval_batch
 from trainables.recipe.model_torch import build_model

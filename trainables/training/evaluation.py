@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from trainables.backbones.backbone_torch import Host
-from trainables.data.dataset_torch import Split
+from trainables.data.splits_torch import Split
 from trainables.recipe import Recipe
 from trainables.recipe.evaluation import eval_batch
 from trainables.training.distributed import DataParallel

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from trainables.backbones.backbone_torch import Host
-from trainables.data.dataset_torch import load
+from trainables.data.splits_torch import load
 from trainables.recipe import FromFile, FromTimm, FromTrial, NoTeacher, Recipe, Run, Use
 from trainables.recipe.model_torch import build_model
 from trainables.recipe.outcome import Diverged, Measurement, at_image_size

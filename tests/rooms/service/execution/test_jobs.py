@@ -13,6 +13,7 @@ import pytest
 from search_spaces.library import find
 from search_spaces.study import Edition
 from service.execution import jobs
+from service.execution.job_contents import PACKAGES, job_environment, write_contents
 from service.execution.jobs import JobError
 from service.planning.run_options import RunOptions
 
@@ -80,8 +81,8 @@ def test_credentials_do_not_travel(edition, tracking):
 
 def test_a_job_carries_the_packages_and_the_study_and_nothing_else(edition, tmp_path: Path):
     options = RunOptions(home="/shared/locus", max_concurrent=2)
-    jobs._pack(tmp_path, edition, options, fresh=True)
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*jobs.PACKAGES, "study.json"])
+    write_contents(tmp_path, edition, options, fresh=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*PACKAGES, "study.json"])
     sent = json.loads((tmp_path / "study.json").read_text())
     assert Edition.read(sent["edition"]) == edition
     assert RunOptions.read(sent["options"]) == options
@@ -100,7 +101,7 @@ def test_a_submission_id_is_new_and_plain():
 def test_a_jobs_environment_holds_no_secret(monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.setenv("RAY_AUTH_TOKEN", "secret")
-    said = jobs._environment(RunOptions(home="/shared/locus"))
+    said = job_environment(RunOptions(home="/shared/locus"))
     assert said["RAY_JOB_STOP_SIGNAL"] == "SIGINT"
     assert said["LOCUS_HOME"] == "/shared/locus"
     assert "secret" not in str(said)

@@ -7,8 +7,8 @@ import pytest
 from sklearn.datasets import load_digits
 
 from trainables.data import Digits
-from trainables.data.dataset_torch import load
 from trainables.data.digits_torch import arrays, checksum
+from trainables.data.splits_torch import load
 from trainables.spec import SpecError
 
 

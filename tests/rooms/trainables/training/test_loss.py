@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from tests.rooms.trainables.training.test_loop import folder, numbers, same, small
-from trainables.data.dataset_torch import load
+from tests.rooms.trainables.training.small_runs import folder, numbers, same, small
+from trainables.data.splits_torch import load
 from trainables.recipe import DRLoc, Recipe, Run, TaughtByFile, TaughtByTrial
 from trainables.spec import LocusError, SpecError
 from trainables.training.checkpoint import CHECKPOINT, WEIGHTS, read, write

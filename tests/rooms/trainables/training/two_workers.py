@@ -1,4 +1,4 @@
-"""One of the two workers of a run, started by test_loop.py: RUN.json FOLDER STORE RANK OUT.json."""
+"""One of the two workers of a run, started by test_two_workers.py: RUN.json FOLDER STORE RANK OUT.json."""
 
 import json
 import sys

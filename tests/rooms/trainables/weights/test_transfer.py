@@ -10,7 +10,7 @@ from PIL import Image
 from tests.laws.conftest import toy
 from trainables.backbones import ViT
 from trainables.data import RedGreen
-from trainables.data.dataset_torch import load
+from trainables.data.splits_torch import load
 from trainables.encodings import PEG, Composed, Learnable, NoEncoding, RelativeBias
 from trainables.recipe import AdamW, Recipe, Run
 from trainables.recipe.model_torch import build_model

@@ -3,7 +3,7 @@
 import pytest
 from scipy import special
 
-from service.analysis.student import cdf, quantile
+from service.analysis.t_distribution import cdf, quantile
 
 
 @pytest.mark.parametrize("df", [1, 2, 3, 4, 7, 10, 29, 30])

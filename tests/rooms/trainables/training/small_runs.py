@@ -1,0 +1,47 @@
+"""Small runs that train in a moment, and what is compared of them."""
+
+import torch
+
+from trainables.backbones import ViT
+from trainables.data import RedGreen
+from trainables.encodings import PEG, Composed, Fourier, Learnable, RelativeBias
+from trainables.recipe import AdamW, DRLoc, Recipe, Run
+
+SMALL = Recipe(
+    data=RedGreen(image_size=16, square=4, train_size=50, val_size=12, test_size=14),
+    model=ViT(embed_dim=8, num_heads=2),
+    encoding=Fourier(hidden=6),
+    optimizer=AdamW(lr=0.01, epochs=4, batch_size=16),
+)
+
+
+def small(seed=0, **values):
+    return Run(recipe=SMALL.put({path.replace("__", "."): value for path, value in values.items()}), seed=seed)
+
+
+def numbers(measurements):
+    """What does not depend on the clock."""
+    kept = ("train/loss", "val/accuracy", "val/r2", "test/accuracy", "test/r2")
+    return [(m.epoch, {name: m.values[name] for name in kept if name in m.values}) for m in measurements]
+
+
+def same(first, second):
+    """Bitwise equality of whole checkpoints, the clock's numbers left out."""
+    if isinstance(first, torch.Tensor):
+        return torch.equal(first, second)
+    if isinstance(first, dict):
+        clock = {"time/epoch_s", "train/images_per_s"}
+        return first.keys() == second.keys() and all(same(first[name], second[name]) for name in first.keys() - clock)
+    if isinstance(first, list):
+        return len(first) == len(second) and all(same(*pair) for pair in zip(first, second, strict=True))
+    return first == second
+
+
+ENCODINGS = (Fourier(hidden=6), Composed(parts=(Learnable(), PEG(), RelativeBias())))
+
+LOCALISED = {"encoding": PEG(padding="valid"), "auxiliary": DRLoc(pairs=5, hidden=12)}
+
+
+def folder(path, name):
+    (path / name).mkdir()
+    return path / name

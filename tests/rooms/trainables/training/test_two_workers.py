@@ -1,0 +1,117 @@
+"""Trainings by two workers: as by one, and batch norms over both."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.rooms.trainables.training.small_runs import ENCODINGS, LOCALISED, SMALL, folder, numbers, small
+from trainables.data.splits_torch import load
+from trainables.encodings import PEG
+from trainables.recipe import Run, TaughtByFile, TaughtByTrial
+from trainables.recipe.outcome import Measurement
+from trainables.spec import SpecError
+from trainables.training.checkpoint import WEIGHTS, read
+from trainables.training.distributed import DataParallel
+from trainables.training.loop import build_model_with_weights, train
+from trainables.training.metrics import compute_metric, metric_sums
+
+ROOT = Path(__file__).parents[4]
+
+
+def test_workers_with_batch_norms_on_cpus_are_refused(tmp_path):
+    """Each would normalize its own share; a frozen stack keeps its statistics."""
+    two = DataParallel(rank=0, world_size=2)
+    for values in ({"encoding": PEG(form="depthwise_stack")}, {"model.kind": "volo", "data.image_size": 16}):
+        run = Run(SMALL.put(values), 0)
+        with pytest.raises(SpecError, match="workers must be 0 on CPUs where a model has batch norms, got 2"):
+            next(train(run, tmp_path, team=two))
+    frozen = build_model_with_weights(SMALL.put({"encoding": PEG(form="depthwise_stack", frozen=True)}), 0)
+    assert two.synchronized(frozen, torch.device("cpu")) is frozen
+
+
+def test_batch_norms_are_synchronized_on_gpus():
+    model = build_model_with_weights(SMALL.put({"encoding": PEG(form="depthwise_stack")}), 0)
+    names = list(model.state_dict())
+    made = DataParallel(rank=0, world_size=2).synchronized(model, torch.device("cuda"))
+    norms = [module for module in made.modules() if isinstance(module, torch.nn.modules.batchnorm._BatchNorm)]
+    assert {type(module) for module in norms} == {torch.nn.SyncBatchNorm}
+    assert len(norms) == 4
+    assert list(made.state_dict()) == names
+
+
+TEACHER = TaughtByTrial(values={"encoding.kind": "none"})
+
+
+def taught_by_file(run, path):
+    """The same run with its teacher, as it begins, from a file."""
+    torch.save(build_model_with_weights(run.recipe.teacher_recipe, 5).state_dict(), path)
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    teacher = TaughtByFile(path=str(path), sha256=sha256, values=run.recipe.teacher.values)
+    return Run(run.recipe.put({"teacher": teacher}), run.seed)
+
+
+def by_two(run, path):
+    """The measurements of both workers of a run, trained by two processes."""
+    (path / "run.json").write_text(json.dumps(run.plain()))
+    outs = [path / f"{rank}.json" for rank in (0, 1)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    workers = [
+        subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("two_workers.py")), *map(str, arguments)], env=environment
+        )
+        for arguments in [(path / "run.json", folder(path, f"work{r}"), path / "store", r, outs[r]) for r in (0, 1)]
+    ]
+    assert [worker.wait(120) for worker in workers] == [0, 0]
+    return [[Measurement.read(item) for item in json.loads(out.read_text())] for out in outs]
+
+
+@pytest.mark.slow
+def test_two_workers_score_the_model_that_is_saved(tmp_path):
+    run = small(optimizer__epochs=2, data__task="distance", data__test_size=60)
+    both = by_two(run, tmp_path)
+    assert numbers(both[0]) == numbers(both[1])
+    model = build_model_with_weights(run.recipe, 0)
+    model.load_state_dict(read(tmp_path / "work0" / WEIGHTS))
+    split = load(run.recipe.data).test
+    images, targets = split.batch(slice(None), torch.float32)
+    with torch.no_grad():
+        sums = metric_sums("r2", model.eval()(images), targets)
+    assert both[0][-1].values["test/r2"] == pytest.approx(compute_metric("r2", sums, split.targets), abs=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("precision", "epochs", "near", "values"),
+    [
+        ("float64", 10, 1e-10, {"encoding": ENCODINGS[1]}),
+        ("float32", 4, 1e-5, {"encoding": ENCODINGS[1]}),
+        ("float64", 4, 1e-10, {**LOCALISED, "model__pool": "distilled", "teacher": TEACHER}),
+    ],
+    ids=["float64", "float32", "drloc and a teacher"],
+)
+def test_two_workers_train_as_one(tmp_path, precision, epochs, near, values):
+    """5 steps an epoch; the last batch has one image, so the second worker's share of it is empty."""
+    run = small(
+        optimizer__precision=precision, optimizer__epochs=epochs, data__train_size=65, test_sizes=[24], **values
+    )
+    if run.needs():
+        run = taught_by_file(run, tmp_path / "teacher.pt")
+    alone = list(train(run, folder(tmp_path, "alone")))
+    both = by_two(run, tmp_path)
+    assert numbers(both[0]) == numbers(both[1])
+    for mine, ours in zip(alone, both[0], strict=True):
+        assert ours.values["train/loss"] == pytest.approx(mine.values["train/loss"], abs=near)
+        assert ours.values["val/accuracy"] == mine.values["val/accuracy"]
+    for name in ("test/accuracy", "test/accuracy_at_24"):
+        assert both[0][-1].values[name] == both[1][-1].values[name] == alone[-1].values[name]
+    assert list((tmp_path / "work1").iterdir()) == []
+    if precision == "float64":
+        weights = read(tmp_path / "work0" / WEIGHTS)
+        for name, value in read(tmp_path / "alone" / WEIGHTS).items():
+            assert torch.allclose(weights[name], value, rtol=0, atol=1e-10), name
