@@ -128,6 +128,8 @@ class Driver:
                         return self._start(run, trial)
                     self._reuse(found)
                 case MarkDiverged(run=run):
+                    if self._adopt_answer(run, None):
+                        continue
                     outcome = Diverged(epoch=0, reason="its parent diverged")
                     self._keep(Answered(run=run, code=self.codes(run.recipe), outcome=outcome, ended=time.time()), None)
                 case RegisterParent(parent=parent, use=use):

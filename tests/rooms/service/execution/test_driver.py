@@ -522,6 +522,31 @@ def test_a_decision_that_was_not_written_is_taken_again(home: Home) -> None:
     assert {**known, "time": 0} == {**again, "time": 0}
 
 
+@pytest.mark.timeout(60)
+def test_a_child_whose_adopted_answer_is_gone_ends_with_its_diverged_parent(home: Home) -> None:
+    """The driver was killed between `adopted` and `ended`, and the adopted answer was removed."""
+    edition = arms({"alone": {}, "child": {"init": FromTrial(values={"encoding.gamma": 30.0}).plain()}})
+    child = edition.arms()[1].runs(1)[0]
+    with driving(home, edition) as driver:
+        driver._write(Adopted(run=child.key, code="0123456789ab"))
+        driver.journal.write = limited(driver.journal.write)
+        Toy(driver, random.Random(0)).drive()
+    ends = [fact for fact in facts(home, edition, Ended) if fact.run == child.key]
+    assert [end.outcome for end in ends] == ["diverged"]
+
+
+def limited(write, most: int = 200):
+    """A journal's `write` that fails after so many facts, where a driver would write for ever."""
+    written = []
+
+    def once(fact):
+        written.append(fact)
+        assert len(written) < most, "the driver writes the same facts for ever"
+        return write(fact)
+
+    return once
+
+
 def test_an_answer_without_its_ended_fact_is_found_again(home: Home) -> None:
     edition = arms()
     conduct(home, edition)
