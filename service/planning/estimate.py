@@ -82,8 +82,9 @@ def estimate_work(history: History, outcomes: Outcomes, placement: Placement, *,
             counts["done"] += 1
             continue
         older = outcomes.of(run.key)
+        counts_here = {history.code(run), codes(run.recipe).digest}  # today's code, where the adopted answer is gone
         if any(
-            (not whole or outcomes.is_whole(one)) and (adopt or history.code(run) in (one.name, one.code.digest))
+            (not whole or outcomes.is_whole(one)) and (adopt or counts_here & {one.name, one.code.digest})
             for one in older
         ):
             counts["reused"] += 1
@@ -125,8 +126,9 @@ def _known(history: History) -> list[Run]:
     """The runs whose recipes are known, without doubles."""
     edition = history.edition
     trials: list[Trial] = list(history.trials)
-    if isinstance(edition.study.plan, Ablation) and not trials:
-        trials = edition.arms()
+    if isinstance(edition.study.plan, Ablation):
+        listed = {trial.name for trial in history.of("trial")}
+        trials += [arm for arm in edition.arms() if arm.name not in listed]
     runs = [run for trial in trials for run in history.asked(trial)]
     parents = [parent for run in runs for parent in ancestors(run)]
     return list({run.key: run for run in [*runs, *parents]}.values())
