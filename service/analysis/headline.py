@@ -45,7 +45,8 @@ def _at_chance(result: StudyResult, *, finished: bool) -> str:
     if not result.ranking.learnt:
         end = f"nothing was learnt in {epochs}" if finished else "nothing was learnt so far"
         return f"No {noun} is above chance ({chance}): {end}."
-    rows = [row for row in (result.confirmed or result.of("trial")) if row.validation.any_above_chance]
+    compared = result.confirmed if result.ranking.confirmed else result.of("trial")
+    rows = [row for row in compared if row.validation.any_above_chance]
     parts = listed([f"{trial_words(result, row)} has {_metric(result)} {_score(row.validation)}" for row in rows[:3]])
     return f"No {noun} is above chance ({chance}) over its seeds: {parts}."
 
