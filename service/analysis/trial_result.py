@@ -26,13 +26,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunResult:
-    """One run: its state in the study, and its answer where it has one."""
+    """One run: its state in the study, and its answer where it has one.
+
+    `adopted`: another answer counts than the first one of today's code; `later`: one of the same code (`abc~2`).
+    """
 
     run: Run
     code: str
     state: RunState
     answered: Answered | None
     adopted: bool
+    later: bool = False
 
     @property
     def curve(self) -> dict[int, Mapping[str, float]]:
@@ -160,4 +164,5 @@ def _trial(history: History, outcomes: Outcomes, trial: Trial) -> TrialResult:
 def _run(history: History, outcomes: Outcomes, run: Run) -> RunResult:
     code, state = history.code(run), history.state(run)
     answered = outcomes.get(run.key, code) if state.status in ("completed", "diverged") else None
-    return RunResult(run, code, state, answered, adopted=run.key in history.adopted)
+    adopted, later = run.key in history.adopted, history.is_later_answer(run)
+    return RunResult(run, code, state, answered, adopted, later)

@@ -17,7 +17,7 @@ from search_spaces.words import duration, listed, plural, quoted
 from service.analysis.tables import runs_table
 from service.reporting import sections
 from service.reporting.figures import Drawn, figures
-from service.reporting.provenance import adopted, trained_s, wall_s
+from service.reporting.provenance import adopted, later, trained_s, wall_s
 from service.reporting.results_table import measured
 from service.reporting.svg import inline
 from service.reporting.table import Table
@@ -115,6 +115,11 @@ def _remarks(result: StudyResult) -> list[str]:
     remarks = []
     if adopted(result):
         remarks.append(f"Adopted: {plural(adopted(result), 'run')} of other code.")
+    if count := later(result):
+        remarks.append(
+            f"Trained again: {plural(count, 'run')}, because the weights were gone, with other numbers than the first "
+            "time. The later answer counts; its code ends with ~2, ~3 and so on."
+        )
     if result.stale:
         remarks.append(f"Not counted: {plural(result.stale, 'answer')} of other code.")
     return remarks

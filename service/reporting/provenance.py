@@ -14,7 +14,20 @@ if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
     from service.analysis.trial_result import RunResult
 
-SHOWN = ("device", "host_cpu", "machine", "threads", "workers", "torch", "timm", "python", "commit")
+SHOWN = (
+    "device",
+    "host_cpu",
+    "machine",
+    "threads",
+    "workers",
+    "matmul_fp32_precision",
+    "conv_fp32_precision",
+    "init_sha256",
+    "torch",
+    "timm",
+    "python",
+    "commit",
+)
 """What of an environment is shown, in this order."""
 
 
@@ -74,7 +87,12 @@ def codes(result: StudyResult) -> dict[str, list[str]]:
 
 def adopted(result: StudyResult) -> int:
     """How many runs count although other code trained them."""
-    return sum(run.adopted for run in answered(result))
+    return sum(run.adopted and not run.later for run in answered(result))
+
+
+def later(result: StudyResult) -> int:
+    """For how many runs a later answer of the same code counts (`abc~2`)."""
+    return sum(run.later for run in answered(result))
 
 
 def trained_s(result: StudyResult) -> float:

@@ -153,6 +153,10 @@ class History:
             self._adopt(Adopted(run=run.key, code=None))
         return self.adopted.get(run.key, today)
 
+    def is_later_answer(self, run: Run) -> bool:
+        """Whether a later answer of today's code counts for a run, whose name ends with `~2` and so on."""
+        return "~" in self.code(run) and run.key in self._again
+
     def _adopt(self, fact: Adopted) -> None:
         self.adopted.pop(fact.run, None)
         self._again.discard(fact.run)

@@ -104,6 +104,11 @@ class Outcomes:
         return answered.model_copy(update={"number": max(numbers, default=0) + 1})
 
 
+def digest_of(name: str) -> str:
+    """The digest of the code that trained an answer, from the answer's name: `abc~2` is by the code `abc`."""
+    return name.partition("~")[0]
+
+
 CLOCKED = ("time/", "train/images_per_s")
 """Metrics that no two runs share."""
 
