@@ -76,10 +76,13 @@ def here(edition: Edition, options: RunOptions, *, fresh: bool = False, progress
 
 
 def plan(edition: Edition, options: RunOptions, *, fresh: bool = False) -> tuple[History, WorkEstimate]:
-    """What running an edition here would do: its history, and the estimate of what is missing. Writes nothing."""
+    """What running an edition here would do: its history, and the estimate of what is missing. Writes nothing.
+
+    Raises: LocusError for an edition that cannot run with these options.
+    """
     from service.planning.estimate import estimate_work
     from service.planning.placement import place
-    from service.run_study import machine
+    from service.run_study import check_study_workers, machine
     from service.storage.outcomes import Outcomes
 
     home = Home.find(options.home)
@@ -87,6 +90,7 @@ def plan(edition: Edition, options: RunOptions, *, fresh: bool = False) -> tuple
     placement = place(
         machine(options), max_concurrent=options.max_concurrent, threads=options.threads, workers=options.workers
     )
+    check_study_workers(resolved, placement)
     history = History.open(home, resolved)
     history.raise_counts(resolved)
     return history, estimate_work(history, Outcomes(home), placement)

@@ -44,7 +44,7 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
     placement = place(
         machine(options), max_concurrent=options.max_concurrent, threads=options.threads, workers=options.workers
     )
-    _check_workers(edition, placement)
+    check_study_workers(edition, placement)
     folder = home.study(edition.id)
     os.environ.setdefault("LOCUS_COMMIT", commit())
     check(home, tracking)
@@ -75,7 +75,7 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
     return result
 
 
-def _check_workers(edition: Edition, placement: Placement) -> None:
+def check_study_workers(edition: Edition, placement: Placement) -> None:
     """Refuses several workers a run where they would change its numbers. Raises: SpecError."""
     study = edition.study
     trials = (
@@ -144,5 +144,15 @@ def _gpus() -> int:
     """The GPUs of this machine, counted without torch."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
-        return len([one for one in visible.split(",") if one.strip()])
+        return _visible(visible.split(","))
     return len([name for name in os.listdir("/dev") if name.startswith("nvidia") and name[6:].isdigit()])
+
+
+def _visible(names: list[str]) -> int:
+    """How many GPUs CUDA_VISIBLE_DEVICES names: CUDA ignores an invalid name, such as -1, and all that follow."""
+    found = 0
+    for name in (name.strip() for name in names):
+        if not name.startswith(("GPU-", "MIG-")) and not name.isdigit():
+            break
+        found += 1
+    return found

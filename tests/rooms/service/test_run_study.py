@@ -6,7 +6,7 @@ import pytest
 
 from search_spaces.space import Choice, Space
 from search_spaces.study import Ablation, Search, Study
-from service import run_study
+from service import api, run_study
 from service.planning.placement import Machine
 from service.planning.run_options import RunOptions
 from service.terminal.live import Progress
@@ -30,3 +30,19 @@ def test_workers_that_would_change_numbers_are_refused_before_anything_is_writte
     with pytest.raises(SpecError, match="workers must be 0 or 1 on CPUs where a model has batch norms"):
         run_study.run_study(edition, RunOptions(home=str(tmp_path / "home"), workers=2), Progress(edition))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_plan_refuses_the_workers_that_a_run_refuses(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(run_study, "machine", lambda options: Machine(cores=4))
+    edition = Study(name="norms", question="?", base=Recipe(), plan=PLANS[0]).at()
+    with pytest.raises(SpecError, match="workers must be 0 or 1 on CPUs where a model has batch norms"):
+        api.plan(edition, RunOptions(home=str(tmp_path / "home"), workers=2))
+
+
+@pytest.mark.parametrize(
+    ("visible", "count"),
+    [("", 0), ("-1", 0), ("NoDevFiles", 0), ("0", 1), ("1, 0", 2), ("0,-1,1", 1), ("GPU-8932f937,MIG-a/1/0", 2)],
+)
+def test_gpus_are_counted_as_cuda_counts_them(visible: str, count: int, monkeypatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert run_study._gpus() == count
