@@ -11,7 +11,7 @@ FIRST_RUNG = 3
 
 
 def rungs(epochs: int) -> range:
-    """The epochs after which trials are compared: a third and two thirds of all, rounded up, but not the last."""
+    """The epochs after which trials are compared: a third of all, rounded up, and its double, but not the last."""
     first = math.ceil(epochs / FIRST_RUNG)
     return range(first, epochs, first)
 
