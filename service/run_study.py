@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,6 +50,8 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
     os.environ.setdefault("LOCUS_COMMIT", commit())
     check(home, tracking)
     estimate = _plan(home, edition, placement, options, progress)
+    if estimate.to_train:
+        _check_ray()
     stop = Stop(deadline=time.time() + options.hours * 3600 if options.hours else None)
     signals = StopSignals(stop, progress.note)
     with signals.installed(), Journal(folder.journal, folder.lock) as journal:
@@ -83,6 +86,16 @@ def check_study_workers(edition: Edition, placement: Placement) -> None:
     )
     for recipe in [trial.recipe for trial in trials] or [study.base]:
         check_workers(recipe, placement.workers, placement.device)
+
+
+def _check_ray() -> None:
+    """Refuses to train where this process uses Ray already: the study would end that session. Raises: LocusError."""
+    ray = sys.modules.get("ray")
+    if ray is not None and ray.is_initialized():
+        raise LocusError(
+            "this process must have no Ray session, as a study starts its own; call ray.shutdown() first, or run the "
+            "study in another process"
+        )
 
 
 def _plan(home: Home, edition: Edition, placement: Placement, options: RunOptions, progress: Progress) -> WorkEstimate:
@@ -134,10 +147,17 @@ def _close(driver: Driver, sync: MlflowSync, progress: Progress, ended: MlflowSt
 def machine(options: RunOptions) -> Machine:
     """What the runs may use: this machine, or the cluster at hand."""
     if options.address == "local":
-        return Machine(cores=len(os.sched_getaffinity(0)), gpus=_gpus())
+        return Machine(cores=_cores(), gpus=_gpus())
     from service.execution import tune as cluster
 
     return cluster.machine(options.address, options.threads)
+
+
+def _cores() -> int:
+    """The cores that this process may use; all of the machine where the system does not report them, as on macOS."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _gpus() -> int:
