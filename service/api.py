@@ -162,13 +162,13 @@ def submit(
 
 
 def status(name: str | None = None, *, home: str | None = None) -> list[StudyStatus]:
-    """Where every study of a home stands, or the one of a name."""
+    """The state of every study of a home, or of the one with this name."""
     found = Home.find(home)
     return [one_status(found, editions.latest(found, name))] if name else all_status(found)
 
 
 def result(name: str, *, home: str | None = None, tracking: str | None = None) -> Result:
-    """The result of a study that was run, as it stands."""
+    """The result so far of a study that was run."""
     from service.results import Result
 
     found = Home.find(home)

@@ -1,4 +1,4 @@
-"""Where studies stand, read from their journals alone."""
+"""The state of studies, read from their journals alone."""
 
 from __future__ import annotations
 

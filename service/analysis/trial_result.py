@@ -1,4 +1,4 @@
-"""What one trial came to: its runs, its scores on validation and test, its model.
+"""The result of one trial: its runs, its scores on validation and test, its model.
 
 A run's numbers come from its answer among the outcomes; of one that was stopped, failed or is under way, from the
 journal.
@@ -133,7 +133,7 @@ class TrialResult:
 
 
 def collect(history: History, outcomes: Outcomes) -> list[TrialResult]:
-    """Every trial of a study, parents too, in the order they came to be."""
+    """Every trial of a study, parents too, in the order in which they were added."""
     return [_trial(history, outcomes, trial) for trial in history.trials]
 
 

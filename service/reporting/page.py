@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
 
 SYMBOLS = {"SUPPORTED": "✓", "REFUTED": "✕", "INCONCLUSIVE": "?", "NOT JUDGED": "–"}
-"""A sign beside each word of a verdict, so that color is not needed to tell them apart."""
+"""A sign beside each verdict, so that readers need no colors to distinguish them."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def _page(result: StudyResult) -> Page:
 
 
 def _published(result: StudyResult) -> list[str]:
-    """Where each published number stands, one line a source."""
+    """The sources of the published numbers, one line a source."""
     by_source: dict[str, list[str]] = {}
     for known in result.edition.study.published:
         by_source.setdefault(known.source, []).append(quoted(known.who))

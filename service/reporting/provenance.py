@@ -1,4 +1,4 @@
-"""Under what circumstances a study's numbers came to be: recipe, code, machines, time."""
+"""How a study's numbers were made: recipe, code, machines, time."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def answered(result: StudyResult) -> list[RunResult]:
 
 
 def codes(result: StudyResult) -> dict[str, list[str]]:
-    """By digest of the code that counts: the trials it trained."""
+    """By the name of the answer that counts (its code, perhaps with `~2`): the trials that have such an answer."""
     found: dict[str, list[str]] = {}
     for row in result.rows:
         for code in dict.fromkeys(run.code for run in row.runs.values() if run.answered is not None):

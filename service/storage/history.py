@@ -38,7 +38,7 @@ TRIES = 2
 
 @dataclass
 class RunState:
-    """Where one run stands in one study, by the code that counts."""
+    """The state of one run in one study, by the code that counts."""
 
     status: RunStatus = "missing"
     curve: dict[int, Measured] = field(default_factory=dict)
@@ -165,7 +165,7 @@ class History:
             self._again |= {fact.run} if fact.again else set()
 
     def state(self, run: Run) -> RunState:
-        """Where a run stands."""
+        """The state of a run."""
         return self.states.get((run.key, self.code(run))) or RunState()
 
     def runs(self, trial: Trial) -> dict[int, Run]:
@@ -202,7 +202,7 @@ class History:
         return known
 
     def of(self, role: str) -> list[Trial]:
-        """The trials of a role, in the order they came to be."""
+        """The trials of a role, in the order in which they were added."""
         return [trial for trial in self.trials if trial.role == role]
 
     def answer(self, trial: Trial) -> TrialAnswer:
@@ -241,7 +241,7 @@ class History:
     def highest(self, count: int = 1) -> list[Trial]:
         """The completed trials with the highest validation means, to be confirmed; earlier numbers win ties.
 
-        `service.analysis.best` says which trial is best.
+        `service.analysis.best` decides which trial is best.
         """
         answers = [(trial, self.answer(trial)) for trial in self.of("trial")]
         complete = [

@@ -26,7 +26,7 @@ class Answered(Spec):
 
     `environment` is recorded and shown where mixed; it does not decide. `ended` is the time of day in seconds.
     `number` is 1 for the first answer of a code. A later answer was trained for the weights that the first one lacks,
-    and gave other numbers; it stands beside the first.
+    and gave other numbers; both are kept.
     """
 
     run: Run

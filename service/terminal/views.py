@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 WIDE = 200
 """Columns where the output is no terminal."""
 COLORS = {"SUPPORTED": "bold green", "REFUTED": "bold red", "INCONCLUSIVE": "bold yellow", "NOT JUDGED": "bold"}
-"""Of a verdict's word."""
+"""The color of each verdict."""
 
 
 def console() -> Console:
@@ -45,12 +45,12 @@ def console() -> Console:
 def _table(*columns: str) -> Table:
     view = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2))
     for place, column in enumerate(columns):
-        view.add_column(column, overflow="fold", no_wrap=place == 0)  # a name that is typed must stand whole
+        view.add_column(column, overflow="fold", no_wrap=place == 0)  # a name that is typed must not be cut
     return view
 
 
 def _row(view: Table, *cells: str) -> None:
-    """Adds cells as they stand: rich would read brackets in a name as markup."""
+    """Adds cells as plain text: rich would read brackets in a name as markup."""
     view.add_row(*map(Text, cells))
 
 
@@ -146,7 +146,7 @@ def _said(values: dict[str, Any]) -> str:
 
 
 def status(name: str | None, home: str | None, as_json: bool) -> None:
-    """Where studies stand."""
+    """The state of studies."""
     found = Home.find(home)
     some = [one_status(found, editions.latest(found, name))] if name else all_status(found)
     if as_json:
@@ -159,7 +159,7 @@ def status(name: str | None, home: str | None, as_json: bool) -> None:
     if name:
         _one(out, found, some[0].id)
         return
-    view = _table("study", "state", "runs", "trials", "best so far", "last sign of life")
+    view = _table("study", "state", "runs", "trials", "best so far", "last change")
     for one in some:
         _row(view, one.id, one.state, f"{one.done}/{one.asked}", one.trials, one.best, _ago(one.last))
     out.print(view)
@@ -170,7 +170,7 @@ def _one(out: Console, home: Home, id: str) -> None:
     edition = editions.stored(home, id)
     out.print(_title(id, found.question), soft_wrap=True)
     out.print(table(found.rows, edition, every=True))
-    out.print(f"{found.state}; {found.done} of {found.asked} runs; last sign of life {_ago(found.last)}")
+    out.print(f"{found.state}; {found.done} of {found.asked} runs; last change {_ago(found.last)}")
 
 
 def _ago(moment: float | None) -> str:
@@ -209,7 +209,7 @@ def ending(result: StudyResult, more: str) -> None:
     _labelled(out, "report", str(result.home.study(edition.id).report / "report.html"))
     _labelled(out, "MLflow", f"locus ui {edition.id}{home}")
     if failed := result.history.failed:
-        todo = f"{runs_in_words(failed)}; locus status {edition.id}{home} says why, the same command tries again"
+        todo = f"{runs_in_words(failed)}; locus status {edition.id}{home} shows why; the same command tries again"
         _labelled(out, "failed", todo, "bold red")
     else:
         _labelled(out, "next", f"{more}   (only the new seeds run)")
