@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from search_spaces.library import find
 from search_spaces.space import Domain, Space
 from search_spaces.study import Ablation, Edition, Halving, Score, Search, Study
+from search_spaces.words import plural
 from service.analysis.study_status import StudyStatus, all_status, one_status
 from service.execution.rerun import Rerun
 from service.execution.rerun import rerun as again  # here, for a later import would put the module in the verb's place
@@ -17,7 +18,7 @@ from service.storage.history import History
 from service.storage.home import Home, tracking_uri
 from trainables.encodings import carry
 from trainables.recipe import Recipe
-from trainables.spec import SpecError, digest
+from trainables.spec import LocusError, SpecError, digest
 
 if TYPE_CHECKING:
     from service.planning.estimate import WorkEstimate
@@ -176,8 +177,24 @@ def result(name: str, *, home: str | None = None, tracking: str | None = None) -
 
 
 def report(name: str, *, home: str | None = None) -> Path:
-    """Writes a study's report again; the path of its page."""
-    return result(name, home=home).report()
+    """Writes a study's report again; the path of its page.
+
+    Raises: LocusError where a page is there and no trial has its answers by today's code: the page would lose them.
+    """
+    found = result(name, home=home)
+    check_report(found)
+    return found.report()
+
+
+def check_report(found: Result) -> None:
+    """Refuses to replace the page of a study by one without answers. Raises: LocusError."""
+    id = found.edition.id
+    page = found.home.study(id).report / "report.html"
+    if found.history.stale and not found.ranking.highest and page.exists():
+        raise LocusError(
+            f"{plural(found.history.stale, 'answer')} of {id} must be by today's code, got other code; {page} is kept; "
+            "locus run --adopt counts them, locus run trains again"
+        )
 
 
 def rerun(key: str, *, home: str | None = None) -> Rerun:

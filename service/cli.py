@@ -168,6 +168,7 @@ def report(
     from service import api
 
     result = api.result(name, home=home)
+    api.check_report(result)
     _say(str(result.report()))
     for verdict in result.claims:
         _say(str(verdict))

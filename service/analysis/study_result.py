@@ -16,7 +16,7 @@ from service.analysis.trial_result import TrialResult, collect
 from service.storage.editions import stored
 from service.storage.history import History
 from service.storage.home import Home
-from service.storage.outcomes import Outcomes, digest_of
+from service.storage.outcomes import Outcomes
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -121,9 +121,7 @@ class StudyResult:
     @property
     def stale(self) -> int:
         """How many of the study's answers do not count, because another code trained them."""
-        runs = {run.run.key: run.code for row in self.rows for run in row.runs.values()}
-        done = [known for known, state in self.history.states.items() if state.status in ("completed", "diverged")]
-        return sum(digest_of(code) != digest_of(runs.get(key, "")) for key, code in done)
+        return self.history.stale
 
     @property
     def headline(self) -> str:

@@ -27,6 +27,7 @@ from service.storage.journal import (
     StoppedAt,
     read,
 )
+from service.storage.outcomes import digest_of
 from trainables.recipe import Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
 
@@ -237,6 +238,13 @@ class History:
         """How many of the runs asked for ended in a failure."""
         states = (self.state(run) for trial in self.trials for run in self.asked(trial))
         return sum(state.status == "failed" for state in states)
+
+    @property
+    def stale(self) -> int:
+        """How many answers of the study do not count, because another code trained them."""
+        counted = {run.key: digest_of(self.code(run)) for trial in self.trials for run in self.runs(trial).values()}
+        answers = [known for known, state in self.states.items() if state.status in ("completed", "diverged")]
+        return sum(digest_of(code) != counted.get(key) for key, code in answers)
 
     def highest(self, count: int = 1) -> list[Trial]:
         """The completed trials with the highest validation means, to be confirmed; earlier numbers win ties.

@@ -161,7 +161,8 @@ def status(name: str | None, home: str | None, as_json: bool) -> None:
         return
     view = _table("study", "state", "runs", "trials", "best so far", "last change")
     for one in some:
-        _row(view, one.id, one.state, f"{one.done}/{one.asked}", one.trials, one.best, _ago(one.last))
+        stale = f", {one.stale} of other code" if one.stale else ""
+        _row(view, one.id, one.state + stale, f"{one.done}/{one.asked}", one.trials, one.best, _ago(one.last))
     out.print(view)
 
 
@@ -171,6 +172,9 @@ def _one(out: Console, home: Home, id: str) -> None:
     out.print(_title(id, found.question), soft_wrap=True)
     out.print(table(found.rows, edition, every=True))
     out.print(f"{found.state}; {found.done} of {found.asked} runs; last change {_ago(found.last)}")
+    if found.stale:
+        answers = plural(found.stale, "answer")
+        out.print(f"not counted: {answers} of other code; locus plan names the files, locus run --adopt counts them")
 
 
 def _ago(moment: float | None) -> str:
