@@ -2,7 +2,7 @@
 
 A claim names trials: an arm, or `best` for the confirmed best of a search. It is judged on the test set, over three
 seeds or more, with images of the training's own side or of another one of `Recipe.test_sizes`. Budgets with a `gap`
-and editions with own values judge nothing (`service/README.md` says how claims are judged).
+and editions with own values judge nothing (`service/README.md` describes how claims are judged).
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ class Subset(Spec):
 class Above(Spec):
     """A factor over another path, so that `alpha < beta` holds by construction. The coordinate is the factor.
 
-    The other path is one of the space, named before this one, or stands in the base recipe.
+    The other path is one of the space, named before this one, or one of the base recipe.
     """
 
     kind: Literal["above"] = Field(default="above", init=False)

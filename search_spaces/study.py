@@ -43,7 +43,7 @@ class Score(Spec):
 
 
 class Halving(Spec):
-    """Successive halving of the first seeds: after one and two thirds of the epochs the best 1/factor go on."""
+    """Successive halving of the first seeds: after one and two thirds of the epochs the best 1/factor continue."""
 
     factor: int = Field(default=3, ge=2, description="a whole number of 2 or more")
 
@@ -83,7 +83,7 @@ class Ablation(Spec):
 
 
 class Published(Spec):
-    """A number of a paper, to stand beside the test score of an arm (or of `best`).
+    """A number of a paper, shown beside the test score of an arm (or of `best`).
 
     `same_data`: whether the paper's images are of the kind that the study trains on, so that both share an axis.
     """
@@ -145,7 +145,7 @@ Plan = Annotated[Search | Ablation, Field(discriminator="kind")]
 class Study(Spec):
     """One question about position encodings, and everything needed to answer it.
 
-    `family` groups studies in MLflow (the paper's short name), `paper` says where the question comes from, `cost` and
+    `family` groups studies in MLflow (the paper's short name), `paper` is the source of the question, `cost` and
     `expected` what to expect, `gaps` in what it differs from the paper's protocol.
     """
 

@@ -1,7 +1,7 @@
 """How names, counts, durations and values of recipes are written in sentences, tables and MLflow.
 
 One function for each, so that a value reads the same wherever it is shown. The source of a user's own encoding is never
-shown as a value: `mine.py:Spiral turns=3` stands for it.
+shown as a value: `mine.py:Spiral turns=3` is shown in its place.
 """
 
 from __future__ import annotations

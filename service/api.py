@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from search_spaces.library import find
 from search_spaces.space import Domain, Space
 from search_spaces.study import Ablation, Edition, Halving, Score, Search, Study
+from search_spaces.words import plural
 from service.analysis.study_status import StudyStatus, all_status, one_status
 from service.execution.rerun import Rerun
 from service.execution.rerun import rerun as again  # here, for a later import would put the module in the verb's place
@@ -17,7 +18,7 @@ from service.storage.history import History
 from service.storage.home import Home, tracking_uri
 from trainables.encodings import carry
 from trainables.recipe import Recipe
-from trainables.spec import SpecError, digest
+from trainables.spec import LocusError, SpecError, digest
 
 if TYPE_CHECKING:
     from service.planning.estimate import WorkEstimate
@@ -76,10 +77,13 @@ def here(edition: Edition, options: RunOptions, *, fresh: bool = False, progress
 
 
 def plan(edition: Edition, options: RunOptions, *, fresh: bool = False) -> tuple[History, WorkEstimate]:
-    """What running an edition here would do: its history, and the estimate of what is missing. Writes nothing."""
+    """What running an edition here would do: its history, and the estimate of what is missing. Writes nothing.
+
+    Raises: LocusError for an edition that cannot run with these options.
+    """
     from service.planning.estimate import estimate_work
     from service.planning.placement import place
-    from service.run_study import machine
+    from service.run_study import check_study_workers, machine
     from service.storage.outcomes import Outcomes
 
     home = Home.find(options.home)
@@ -87,6 +91,7 @@ def plan(edition: Edition, options: RunOptions, *, fresh: bool = False) -> tuple
     placement = place(
         machine(options), max_concurrent=options.max_concurrent, threads=options.threads, workers=options.workers
     )
+    check_study_workers(resolved, placement)
     history = History.open(home, resolved)
     history.raise_counts(resolved)
     return history, estimate_work(history, Outcomes(home), placement)
@@ -158,13 +163,13 @@ def submit(
 
 
 def status(name: str | None = None, *, home: str | None = None) -> list[StudyStatus]:
-    """Where every study of a home stands, or the one of a name."""
+    """The state of every study of a home, or of the one with this name."""
     found = Home.find(home)
     return [one_status(found, editions.latest(found, name))] if name else all_status(found)
 
 
 def result(name: str, *, home: str | None = None, tracking: str | None = None) -> Result:
-    """The result of a study that was run, as it stands."""
+    """The result so far of a study that was run."""
     from service.results import Result
 
     found = Home.find(home)
@@ -172,8 +177,24 @@ def result(name: str, *, home: str | None = None, tracking: str | None = None) -
 
 
 def report(name: str, *, home: str | None = None) -> Path:
-    """Writes a study's report again; the path of its page."""
-    return result(name, home=home).report()
+    """Writes a study's report again; the path of its page.
+
+    Raises: LocusError where a page is there and no trial has its answers by today's code: the page would lose them.
+    """
+    found = result(name, home=home)
+    check_report(found)
+    return found.report()
+
+
+def check_report(found: Result) -> None:
+    """Refuses to replace the page of a study by one without answers. Raises: LocusError."""
+    id = found.edition.id
+    page = found.home.study(id).report / "report.html"
+    if found.history.stale and not found.ranking.highest and page.exists():
+        raise LocusError(
+            f"{plural(found.history.stale, 'answer')} of {id} must be by today's code, got other code; {page} is kept; "
+            "locus run --adopt counts them, locus run trains again"
+        )
 
 
 def rerun(key: str, *, home: str | None = None) -> Rerun:

@@ -44,7 +44,7 @@ Tracking = Annotated[str | None, typer.Option(help="MLflow's URI; $MLFLOW_TRACKI
 MaxConcurrent = Annotated[int | None, typer.Option(help="concurrent runs; by default as many as there are cores")]
 Threads = Annotated[int, typer.Option(help="threads a run")]
 Workers = Annotated[int, typer.Option(help="workers a run; 0 trains in one process, n in a Ray Train group")]
-Hours = Annotated[float | None, typer.Option(help="stop after so many hours; the same command goes on")]
+Hours = Annotated[float | None, typer.Option(help="stop after so many hours; the same command continues")]
 AdoptOption = Annotated[bool, typer.Option("--adopt", help="count answers of older code")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="start the next edition, NAME@BUDGET.2")]
 Json = Annotated[bool, typer.Option("--json", help="print JSON")]
@@ -70,7 +70,7 @@ def status(
     address: Address = None,
     as_json: Json = False,
 ) -> None:
-    """Show where studies stand, from their journals."""
+    """Show the state of studies, from their journals."""
     if address:
         _say(_attached(name, address).describe())
         return
@@ -91,7 +91,7 @@ def plan(
     workers: Workers = 0,
     fresh: Fresh = False,
 ) -> None:
-    """Say what would run, what is there already and why, time and memory. Writes nothing."""
+    """Print what would run, what is there already and why, time and memory. Writes nothing."""
     from service import api
 
     resolved = api.resolve(name, budget=budget, set=_values(set), seeds=seeds, trials=trials, edition=edition)
@@ -139,7 +139,7 @@ def _run(resolved: Any, options: RunOptions, *, fresh: bool = False) -> None:
         result = api.here(resolved, options, fresh=fresh)
     except KeyboardInterrupt:
         again = _again() if options.address == "local" else "the same locus submit"
-        _say(f"stopped; what is finished is kept. This goes on: {again}")
+        _say(f"stopped; what is finished is kept. To continue: {again}")
         raise typer.Exit(INTERRUPTED) from None
     views.ending(result, f"{_again('--seeds')} --seeds {result.history.seeds + 2}")
     if result.history.failed:
@@ -168,6 +168,7 @@ def report(
     from service import api
 
     result = api.result(name, home=home)
+    api.check_report(result)
     _say(str(result.report()))
     for verdict in result.claims:
         _say(str(verdict))
@@ -270,7 +271,7 @@ def logs(
 def stop(
     name: Known, address: Annotated[str, typer.Option(help="a Ray cluster's job address, http://head:8265")]
 ) -> None:
-    """Stop a submitted study: each run ends at its next report; submitting again goes on."""
+    """Stop a submitted study: each run ends at its next report; submitting again continues."""
     submission = _attached(name, address)
     submission.stop()
     _say(submission.describe())

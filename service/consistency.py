@@ -1,4 +1,4 @@
-"""Checks that everything that was written about a study agrees: journal, outcomes, weights, work folders and MLflow."""
+"""Checks whether all records of a study agree: journal, outcomes, weights, work folders and MLflow."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _outcomes(outcomes: Outcomes, history: History, ended: list[Ended]) -> Itera
         if kept and not outcomes.weights(fact.run, fact.code).exists():
             weights.append(f"{who} has no weights")
     yield _checked("outcomes", len(ended), "answers, each with its file", missing)
-    yield _checked("keys", len(ended), "answers are of the run and code that their file's name says", keys)
+    yield _checked("keys", len(ended), "answers are of the run and code in their file's name", keys)
     yield _checked("curves", len(ended), "curves equal the journal's", curves)
     yield _checked("weights", len(ended), "answers looked at", weights)
 
@@ -94,7 +94,7 @@ def _mirror(store: Store | None, history: History, alive: bool) -> Iterator[Chec
         return
     yield _checked("MLflow doubles", len(store.shown), "runs, each once", [_name(double) for double in store.doubles])
     if alive:
-        yield Check("MLflow", True, "not compared while a driver is at work: it may lag")
+        yield Check("MLflow", True, "not compared while a driver runs: MLflow may lag")
         return
     running = [_name(shown) for shown in store.shown.values() if shown.status == "RUNNING"]
     yield _checked("MLflow at rest", len(store.shown), "runs, none RUNNING", [f"{name} is RUNNING" for name in running])

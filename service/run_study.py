@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,11 +45,13 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
     placement = place(
         machine(options), max_concurrent=options.max_concurrent, threads=options.threads, workers=options.workers
     )
-    _check_workers(edition, placement)
+    check_study_workers(edition, placement)
     folder = home.study(edition.id)
     os.environ.setdefault("LOCUS_COMMIT", commit())
     check(home, tracking)
     estimate = _plan(home, edition, placement, options, progress)
+    if estimate.to_train:
+        _check_ray()
     stop = Stop(deadline=time.time() + options.hours * 3600 if options.hours else None)
     signals = StopSignals(stop, progress.note)
     with signals.installed(), Journal(folder.journal, folder.lock) as journal:
@@ -75,7 +78,7 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
     return result
 
 
-def _check_workers(edition: Edition, placement: Placement) -> None:
+def check_study_workers(edition: Edition, placement: Placement) -> None:
     """Refuses several workers a run where they would change its numbers. Raises: SpecError."""
     study = edition.study
     trials = (
@@ -83,6 +86,16 @@ def _check_workers(edition: Edition, placement: Placement) -> None:
     )
     for recipe in [trial.recipe for trial in trials] or [study.base]:
         check_workers(recipe, placement.workers, placement.device)
+
+
+def _check_ray() -> None:
+    """Refuses to train where this process uses Ray already: the study would end that session. Raises: LocusError."""
+    ray = sys.modules.get("ray")
+    if ray is not None and ray.is_initialized():
+        raise LocusError(
+            "this process must have no Ray session, as a study starts its own; call ray.shutdown() first, or run the "
+            "study in another process"
+        )
 
 
 def _plan(home: Home, edition: Edition, placement: Placement, options: RunOptions, progress: Progress) -> WorkEstimate:
@@ -134,15 +147,32 @@ def _close(driver: Driver, sync: MlflowSync, progress: Progress, ended: MlflowSt
 def machine(options: RunOptions) -> Machine:
     """What the runs may use: this machine, or the cluster at hand."""
     if options.address == "local":
-        return Machine(cores=len(os.sched_getaffinity(0)), gpus=_gpus())
+        return Machine(cores=_cores(), gpus=_gpus())
     from service.execution import tune as cluster
 
     return cluster.machine(options.address, options.threads)
+
+
+def _cores() -> int:
+    """The cores that this process may use; all of the machine where the system does not report them, as on macOS."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _gpus() -> int:
     """The GPUs of this machine, counted without torch."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
-        return len([one for one in visible.split(",") if one.strip()])
+        return _visible(visible.split(","))
     return len([name for name in os.listdir("/dev") if name.startswith("nvidia") and name[6:].isdigit()])
+
+
+def _visible(names: list[str]) -> int:
+    """How many GPUs CUDA_VISIBLE_DEVICES names: CUDA ignores an invalid name, such as -1, and all that follow."""
+    found = 0
+    for name in (name.strip() for name in names):
+        if not name.startswith(("GPU-", "MIG-")) and not name.isdigit():
+            break
+        found += 1
+    return found

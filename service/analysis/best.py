@@ -45,7 +45,7 @@ class Best:
 
 
 def find_best(history: History) -> Best:
-    """The best trials of a study as it stands."""
+    """The best trials of a study so far."""
     for confirmed, trials in ((True, _confirmed(history)), (False, history.of("trial"))):
         complete = list(_complete(history, trials))
         if complete:

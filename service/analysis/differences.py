@@ -32,7 +32,7 @@ class Difference:
 
     @property
     def confidence(self) -> float:
-        """Of `interval`."""
+        """The level of `interval`."""
         return 1 - self.adjusted.level if self.adjusted else 0.0
 
 

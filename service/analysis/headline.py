@@ -45,7 +45,8 @@ def _at_chance(result: StudyResult, *, finished: bool) -> str:
     if not result.ranking.learnt:
         end = f"nothing was learnt in {epochs}" if finished else "nothing was learnt so far"
         return f"No {noun} is above chance ({chance}): {end}."
-    rows = [row for row in (result.confirmed or result.of("trial")) if row.validation.any_above_chance]
+    compared = result.confirmed if result.ranking.confirmed else result.of("trial")
+    rows = [row for row in compared if row.validation.any_above_chance]
     parts = listed([f"{trial_words(result, row)} has {_metric(result)} {_score(row.validation)}" for row in rows[:3]])
     return f"No {noun} is above chance ({chance}) over its seeds: {parts}."
 
@@ -112,7 +113,7 @@ def _sureness(gap: Difference, result: StudyResult) -> str:
 
 
 def _not_told_apart(result: StudyResult, best: TrialResult, rows: list[TrialResult]) -> str:
-    """The trials whose difference to the best is not significant, with what could have been told."""
+    """The trials that do not differ significantly from the best, with the difference that the seeds could detect."""
     others = {row.trial.label: row for row in rows if row is not best and _sound(row) and _sound(best)}
     if others and best.test.n < FEWEST:
         return f" With {plural(best.test.n, 'seed')} no difference can be tested."
@@ -120,14 +121,14 @@ def _not_told_apart(result: StudyResult, best: TrialResult, rows: list[TrialResu
     level = [
         _gap_words(result, others[label], gap) for label, gap in gaps.items() if gap.p is not None and gap.p >= ALPHA
     ]
-    return f" Cannot be told from it: {'; '.join(level)}." if level else ""
+    return f" Not distinguishable from it: {'; '.join(level)}." if level else ""
 
 
 def _gap_words(result: StudyResult, row: TrialResult, gap: Difference) -> str:
-    """`“peg”, 0.0021 below it (5 seeds can tell 0.0060 or more apart)`."""
+    """`“peg”, 0.0021 below it (5 seeds can detect 0.0060 or more)`."""
     least = smallest_difference(gap.estimate.n, (gap.estimate.error or 0.0) * gap.estimate.n**0.5)
     side = "below" if gap.mean >= 0 else "above"
-    told = f" ({plural(gap.estimate.n, 'seed')} can tell {number(least)} or more apart)" if least is not None else ""
+    told = f" ({plural(gap.estimate.n, 'seed')} can detect {number(least)} or more)" if least is not None else ""
     return f"{trial_words(result, row)}, {number(abs(gap.mean))} {side} it{told}"
 
 

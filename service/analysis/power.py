@@ -1,4 +1,4 @@
-"""What a number of seeds can tell apart: the smallest difference that a paired test is likely to find."""
+"""Which differences a number of seeds can detect: the smallest one that a paired test is likely to find."""
 
 from __future__ import annotations
 
@@ -50,20 +50,20 @@ def paired_spread(trials: Iterable[Scores]) -> float | None:
 
 
 def power_sentence(pairs: int, spread: float | None = None) -> str:
-    """What a study's seeds can tell apart, in one sentence. `spread`: `paired_spread` of the scores so far."""
+    """Which differences a study's seeds can detect, in one sentence. `spread`: `paired_spread` of the scores so far."""
     if pairs < FEWEST:
-        return f"{plural(pairs, 'seed')} can tell nothing apart: a test needs {FEWEST} or more."
+        return f"{plural(pairs, 'seed')} can detect no difference: a test needs {FEWEST} or more."
     std = GUESS if spread is None else spread
     source = "a guess" if spread is None else "as measured"
     least = smallest_difference(pairs, std)
     assert least is not None
     return (
-        f"{plural(pairs, 'seed')} can tell two trials apart that differ by {number(least)} or more "
+        f"{plural(pairs, 'seed')} can detect a difference of {number(least)} or more between two trials "
         f"(power {POWER:.0%}, level {ALPHA:g}, standard deviation of differences {number(std)}, {source})."
     )
 
 
 def seeds_sentence(history: History) -> str:
-    """What the seeds asked for can tell apart, from the validation scores so far: a line of `locus plan`."""
+    """Which differences the seeds asked for can detect, from the validation scores so far: a line of `locus plan`."""
     trials = [validation_scores(history, trial) for trial in history.of("trial")]
     return power_sentence(history.seeds, paired_spread(trials))

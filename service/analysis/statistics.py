@@ -18,13 +18,13 @@ from service.analysis.t_distribution import cdf, quantile
 ALPHA = 0.05
 """The level of every test: the share of true null hypotheses that may be rejected."""
 CONFIDENCE = 1 - ALPHA
-"""Of the interval of a mean, and of a difference that was tested alone."""
+"""The level of the interval of a mean, and of a difference that was tested alone."""
 FEWEST = 3
 """How many seeds, or pairs of seeds, an interval or a test needs: with two, one degree of freedom decides nothing."""
 SPLIT_SHARE = 0.25
 """Seeds split in two where the gap is at least this share of the way from chance to a perfect score."""
 SPLIT_RATIO = 3.0
-"""And where the gap is this many times as wide as either group."""
+"""Seeds split in two only where the gap is also this many times as wide as either group."""
 
 Interval = tuple[float, float]
 
@@ -111,7 +111,7 @@ def estimate(values: Sequence[float], floor: float = 0.0, ends: Interval = (-mat
 
 @dataclass(frozen=True)
 class Scores:
-    """One trial's scores by seed. `asked`: how many seeds there should be; `diverged`: those that stand at chance."""
+    """One trial's scores by seed. `asked`: how many seeds there should be; `diverged`: those that count as chance."""
 
     values: Mapping[int, float]
     asked: int

@@ -116,7 +116,5 @@ class StudyResult:
 
     @property
     def stale(self) -> int:
-        """How many of the study's answers do not count, for today's code is another."""
-        runs = {run.run.key: run.code for row in self.rows for run in row.runs.values()}
-        done = [known for known, state in self.history.states.items() if state.status in ("completed", "diverged")]
-        return sum(code != runs.get(key) for key, code in done)
+        """How many of the study's answers do not count, because another code trained them."""
+        return self.history.stale

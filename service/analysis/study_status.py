@@ -1,4 +1,4 @@
-"""Where studies stand, read from their journals alone."""
+"""The state of studies, read from their journals alone."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from service.storage.home import Home, StudyFolder
 class StudyStatus:
     """One study: counts of runs, the best trial, a summary of each trial.
 
+    `stale`: how many answers do not count, because another code trained them.
     Units: `last`, the time of the last fact, in seconds since 1970.
     """
 
@@ -32,6 +33,7 @@ class StudyStatus:
     best: str
     last: float | None
     rows: list[TrialSummary]
+    stale: int = 0
 
     def plain(self) -> dict[str, Any]:
         """Plain values, for --json."""
@@ -71,6 +73,7 @@ def one_status(home: Home, id: str) -> StudyStatus:
         best=_best(found),
         last=history.last,
         rows=found,
+        stale=history.stale,
     )
 
 

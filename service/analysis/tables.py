@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def runs_table(result: StudyResult) -> pd.DataFrame:
-    """A row a run, in the order the trials came to be; without the seeds that a stopped trial is spared."""
+    """A row a run, in the order in which the trials were added; without the seeds that a stopped trial does not run."""
     decided = ("stopped", "diverged")
     asked = ((row, run) for row in result.rows for run in row.runs.values())
     rows = [(row, run) for row, run in asked if run.state.status != "missing" or row.answer.status not in decided]

@@ -1,4 +1,4 @@
-"""What one trial came to: its runs, its scores on validation and test, its model.
+"""The result of one trial: its runs, its scores on validation and test, its model.
 
 A run's numbers come from its answer among the outcomes; of one that was stopped, failed or is under way, from the
 journal.
@@ -26,13 +26,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunResult:
-    """One run: its state in the study, and its answer where it has one."""
+    """One run: its state in the study, and its answer where it has one.
+
+    `adopted`: another answer counts than the first one of today's code; `later`: one of the same code (`abc~2`).
+    """
 
     run: Run
     code: str
     state: RunState
     answered: Answered | None
     adopted: bool
+    later: bool = False
 
     @property
     def curve(self) -> dict[int, Mapping[str, float]]:
@@ -129,7 +133,7 @@ class TrialResult:
 
 
 def collect(history: History, outcomes: Outcomes) -> list[TrialResult]:
-    """Every trial of a study, parents too, in the order they came to be."""
+    """Every trial of a study, parents too, in the order in which they were added."""
     return [_trial(history, outcomes, trial) for trial in history.trials]
 
 
@@ -160,4 +164,5 @@ def _trial(history: History, outcomes: Outcomes, trial: Trial) -> TrialResult:
 def _run(history: History, outcomes: Outcomes, run: Run) -> RunResult:
     code, state = history.code(run), history.state(run)
     answered = outcomes.get(run.key, code) if state.status in ("completed", "diverged") else None
-    return RunResult(run, code, state, answered, adopted=run.key in history.adopted)
+    adopted, later = run.key in history.adopted, history.is_later_answer(run)
+    return RunResult(run, code, state, answered, adopted, later)

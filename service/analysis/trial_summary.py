@@ -15,7 +15,7 @@ from service.storage.history import History, TrialAnswer
 class TrialSummary:
     """One trial in words and numbers.
 
-    `values`: its varied paths; `state`: where it stands, with the reason; `mark`: "best", "best (tie)" or nothing.
+    `values`: its varied paths; `state`: its state, with the reason; `mark`: "best", "best (tie)" or nothing.
     """
 
     label: str
@@ -44,7 +44,7 @@ class TrialSummary:
 
 
 def summarize(history: History, *, alive: bool = True) -> list[TrialSummary]:
-    """One summary a trial, in order. `alive`: a driver is at work, so an unfinished run is running, not interrupted."""
+    """One summary a trial, in order. `alive`: a driver runs, so an unfinished run is running, not interrupted."""
     best = find_best(history)
     mark = "best (tie)" if best.tied else "best"
     winners = {trial.label for trial in best.trials}

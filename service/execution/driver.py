@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces.study import Edition, Search, Trial
-from service.execution import work
+from service.execution import work_folders
 from service.execution.signals import Stop
 from service.planning.early_stopping import EarlyStopper
 from service.planning.placement import Placement
@@ -109,7 +109,7 @@ class Driver:
             self._write(asked)
         for (run, code), state in self.history.states.items():
             if state.answered:  # a killed driver may have left its folders
-                work.clear(self.folder, run, code)
+                work_folders.clear(self.folder, run, code)
         self._replay()
 
     def _replay(self) -> None:
@@ -128,6 +128,8 @@ class Driver:
                         return self._start(run, trial)
                     self._reuse(found)
                 case MarkDiverged(run=run):
+                    if self._adopt_answer(run, None):
+                        continue
                     outcome = Diverged(epoch=0, reason="its parent diverged")
                     self._keep(Answered(run=run, code=self.codes(run.recipe), outcome=outcome, ended=time.time()), None)
                 case RegisterParent(parent=parent, use=use):
@@ -225,7 +227,7 @@ class Driver:
             code=planned,
             label=trial.label,
             attempt=attempt,
-            folder=str(work.begin(self.folder, run.key, code, attempt)),
+            folder=str(work_folders.begin(self.folder, run.key, code, attempt)),
             parents={
                 use: str(self.outcomes.weights(parent.key, self.history.code(parent)))
                 for use, parent in run.parents.items()
@@ -275,7 +277,7 @@ class Driver:
             if self._stop_early(key, code, measured):
                 return
         self._write(Ended(run=key, code=code, outcome=found.outcome.kind, epoch=_epoch(found), reused=True))
-        work.clear(self.folder, key, found.code.digest)
+        work_folders.clear(self.folder, key, found.code.digest)
 
     def _curve(self, run: Run) -> tuple[Measurement, ...]:
         curve = self.history.state(run).curve
@@ -288,7 +290,7 @@ class Driver:
         environment = json.loads(message["environment"])
         answered = Answered(run=job.run, code=job.code, outcome=outcome, environment=environment, ended=time.time())
         needed = isinstance(outcome, Completed) and self.history.keeps(job.run)
-        weights = Path(job.folder) / work.WEIGHTS if needed else None
+        weights = Path(job.folder) / work_folders.WEIGHTS if needed else None
         before = self.outcomes.get(job.run.key, job.code.digest)
         if message["code"] != job.code.digest:
             self.on_failure(job, f"its code {CHANGED}", final=True)
@@ -316,7 +318,7 @@ class Driver:
 
     def _tidy(self, job: Job) -> None:
         self.in_flight.pop(job.run.key, None)
-        work.clear(self.folder, job.run.key, job.code.digest)
+        work_folders.clear(self.folder, job.run.key, job.code.digest)
 
 
 def _parent_name(parent: Run, use: Use) -> str:

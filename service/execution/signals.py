@@ -1,4 +1,4 @@
-"""Ctrl-C: the first one asks a study to stop, the second interrupts it; none disturbs the end of a study."""
+"""Ctrl-C: the first one asks a study to stop, the second interrupts it; the report is written in both cases."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Submission:
             time.sleep(POLL_S)
 
     def stop(self) -> None:
-        """Asks each run to end at its next report; submitting again goes on. Returns when the job has ended."""
+        """Asks each run to end at its next report; submitting again continues. Returns when the job has ended."""
         self.client.stop_job(self.job)
         while self.status() not in ENDED:
             time.sleep(POLL_S)

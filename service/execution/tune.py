@@ -100,7 +100,7 @@ class DriverSearcher(Searcher):  # type: ignore[misc]
 
 
 class JournalScheduler(FIFOScheduler):  # type: ignore[misc]
-    """Tune's scheduler: it reports each epoch to the driver, which decides whether the run goes on."""
+    """Tune's scheduler: it reports each epoch to the driver, which decides whether the run continues."""
 
     def __init__(self, driver: Driver) -> None:
         super().__init__()

@@ -7,22 +7,22 @@ import math
 from search_spaces.study import Edition, Search
 
 FIRST_RUNG = 3
-"""The first rung stands at a third of the epochs: before, good and bad trials are both at chance."""
+"""The first rung is at a third of the epochs: before it, good and bad trials are both at chance."""
 
 
 def rungs(epochs: int) -> range:
-    """The epochs after which trials are compared: a third and two thirds of all, rounded up, but not the last."""
+    """The epochs after which trials are compared: a third of all, rounded up, and its double, but not the last."""
     first = math.ceil(epochs / FIRST_RUNG)
     return range(first, epochs, first)
 
 
 class EarlyStopper:
-    """Successive halving. At each rung the best 1/factor of the trials that reached it go on.
+    """Successive halving. At each rung the best 1/factor of the trials that reached it continue.
 
     It keeps nothing but the values that were reported, so the measurements of a journal, reported in their order,
     give the same decisions again.
-    Source: Li et al. 2018 (ASHA). Differs: the rungs stand at thirds of the epochs, whatever the factor; a trial that
-    was stopped does not go on later.
+    Source: Li et al. 2018 (ASHA). Differs: the rungs are at thirds of the epochs for every factor; a trial that
+    was stopped is never continued.
     """
 
     def __init__(self, edition: Edition) -> None:

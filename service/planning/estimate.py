@@ -73,7 +73,7 @@ class WorkEstimate:
 
 
 def estimate_work(history: History, outcomes: Outcomes, placement: Placement, *, adopt: bool = False) -> WorkEstimate:
-    """The plan of a study as it stands. `adopt`: answers of older code count."""
+    """The plan of a study in its present state. `adopt`: answers of older code count."""
     codes, counts, changed, epochs = CodeDigests(), Counter[str](), Counter[str](), 0
     absent: set[str] = set()
     for run in _known(history):
@@ -82,8 +82,9 @@ def estimate_work(history: History, outcomes: Outcomes, placement: Placement, *,
             counts["done"] += 1
             continue
         older = outcomes.of(run.key)
+        counts_here = {history.code(run), codes(run.recipe).digest}  # today's code, where the adopted answer is gone
         if any(
-            (not whole or outcomes.is_whole(one)) and (adopt or history.code(run) in (one.name, one.code.digest))
+            (not whole or outcomes.is_whole(one)) and (adopt or counts_here & {one.name, one.code.digest})
             for one in older
         ):
             counts["reused"] += 1
@@ -115,7 +116,7 @@ def estimate_work(history: History, outcomes: Outcomes, placement: Placement, *,
 
 
 def _pixels(recipe: Recipe) -> str:
-    """How pixels are normalized, where the recipe does not say so itself."""
+    """How pixels are normalized, where the recipe leaves the choice open."""
     if recipe.data.normalize.kind != "auto" or not isinstance(recipe.normalize, FromTimm):
         return ""
     return f"pixels are normalized by timm's mean and std of {recipe.normalize.name} (data.normalize.kind)"
@@ -125,8 +126,9 @@ def _known(history: History) -> list[Run]:
     """The runs whose recipes are known, without doubles."""
     edition = history.edition
     trials: list[Trial] = list(history.trials)
-    if isinstance(edition.study.plan, Ablation) and not trials:
-        trials = edition.arms()
+    if isinstance(edition.study.plan, Ablation):
+        listed = {trial.name for trial in history.of("trial")}
+        trials += [arm for arm in edition.arms() if arm.name not in listed]
     runs = [run for trial in trials for run in history.asked(trial)]
     parents = [parent for run in runs for parent in ancestors(run)]
     return list({run.key: run for run in [*runs, *parents]}.values())
@@ -147,7 +149,7 @@ def most_trials(history: History) -> int:
     plan, asked = history.edition.study.plan, history.trial_count
     if not isinstance(plan, Search) or not (is_finite(plan.space) or plan.sampler == "grid"):
         return asked
-    extra = len(plan.first) if plan.sampler == "grid" else 0  # the first points may stand beside the grid
+    extra = len(plan.first) if plan.sampler == "grid" else 0  # the first points need not be points of the grid
     return sum(1 for _ in islice(grid(plan.space, history.edition.study.base), max(asked - extra, 0))) + extra
 
 

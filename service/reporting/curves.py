@@ -1,6 +1,6 @@
 """Learning curves: one line a trial, the mean over its seeds with a band from the lowest to the highest.
 
-A diverged seed goes on at chance, so that a line ends where the trial's score is.
+A diverged seed is drawn at chance from then on, so that a line ends where the trial's score is.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def learning_curves(result: StudyResult) -> tuple[Figure, str] | None:
 
 
 def _curve(result: StudyResult, row: TrialResult) -> Curve:
-    """The validation score of each seed at each epoch; a diverged seed goes on at chance, a failed one is left out."""
+    """The validation score of each seed at each epoch; a diverged one continues at chance, a failed one is left out."""
     metric, chance = result.edition.study.score.metric, row.recipe.data.chance
     found: Curve = {}
     for run in row.runs.values():
@@ -70,7 +70,7 @@ def _curve(result: StudyResult, row: TrialResult) -> Curve:
 
 
 def draw_line(axes: Axes, row: TrialResult, curve: Curve, color: Any, *, best: bool) -> None:
-    """The mean over seeds with its band; a mark where the trial did not come to its end."""
+    """The mean over seeds with its band; a mark where the trial was not trained to its last epoch."""
     epochs, means = list(curve), [fmean(values) for values in curve.values()]
     if any(len(values) > 1 for values in curve.values()):
         low, high = [min(values) for values in curve.values()], [max(values) for values in curve.values()]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 PANELS = 3
-"""How many searched paths stand side by side."""
+"""How many searched paths are drawn side by side."""
 MOST_TICKS = 12
 """How many labels the width of a figure holds."""
 
@@ -44,7 +44,7 @@ class Drawn:
 
 
 def figures(result: StudyResult) -> list[Drawn]:
-    """Every figure that the numbers allow, the most telling first. Cost: about 0.3 s each."""
+    """Every figure that the numbers allow, the most important first. Cost: about 0.3 s each."""
     with mpl.rc_context(STYLE):
         return [drawn for make in (_landscape, _dots, _sides, _curves) if (drawn := make(result)) is not None]
 
@@ -148,7 +148,7 @@ def _landscape_caption(result: StudyResult, paths: int) -> str:
     metric = metric_words(result.edition.study.score.metric)
     return (
         f"The {metric} of every point: the mean over its seeds, with a line from the lowest seed to the highest. "
-        "A stopped point shows its first seed where it stopped; a diverged one stands at chance. "
+        "A stopped point shows its first seed where it stopped; a diverged one is drawn at chance. "
         "Rings are the same points on fresh seeds, the chosen one heavy."
         + (f" The first {PANELS} of {paths} searched paths." if paths > PANELS else "")
     )

@@ -18,7 +18,7 @@ from service.analysis.headline import headline
 from service.analysis.tables import runs_table
 from service.reporting import sections
 from service.reporting.figures import Drawn, figures
-from service.reporting.provenance import adopted, trained_s, wall_s
+from service.reporting.provenance import adopted, later, trained_s, wall_s
 from service.reporting.results_table import measured
 from service.reporting.svg import inline
 from service.reporting.table import Table
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
 
 SYMBOLS = {"SUPPORTED": "✓", "REFUTED": "✕", "INCONCLUSIVE": "?", "NOT JUDGED": "–"}
-"""A sign beside each word of a verdict, so that color is not needed to tell them apart."""
+"""A sign beside each verdict, so that readers need no colors to distinguish them."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def _page(result: StudyResult) -> Page:
 
 
 def _published(result: StudyResult) -> list[str]:
-    """Where each published number stands, one line a source."""
+    """The sources of the published numbers, one line a source."""
     by_source: dict[str, list[str]] = {}
     for known in result.edition.study.published:
         by_source.setdefault(known.source, []).append(quoted(known.who))
@@ -116,6 +116,11 @@ def _remarks(result: StudyResult) -> list[str]:
     remarks = []
     if adopted(result):
         remarks.append(f"Adopted: {plural(adopted(result), 'run')} of other code.")
+    if count := later(result):
+        remarks.append(
+            f"Trained again: {plural(count, 'run')}, because the weights were gone, with other numbers than the first "
+            "time. The later answer counts; its code ends with ~2, ~3 and so on."
+        )
     if result.stale:
         remarks.append(f"Not counted: {plural(result.stale, 'answer')} of other code.")
     return remarks

@@ -1,4 +1,4 @@
-"""Under what circumstances a study's numbers came to be: recipe, code, machines, time."""
+"""How a study's numbers were made: recipe, code, machines, time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,20 @@ if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
     from service.analysis.trial_result import RunResult
 
-SHOWN = ("device", "host_cpu", "machine", "threads", "workers", "torch", "timm", "python", "commit")
+SHOWN = (
+    "device",
+    "host_cpu",
+    "machine",
+    "threads",
+    "workers",
+    "matmul_fp32_precision",
+    "conv_fp32_precision",
+    "init_sha256",
+    "torch",
+    "timm",
+    "python",
+    "commit",
+)
 """What of an environment is shown, in this order."""
 
 
@@ -64,7 +77,7 @@ def answered(result: StudyResult) -> list[RunResult]:
 
 
 def codes(result: StudyResult) -> dict[str, list[str]]:
-    """By digest of the code that counts: the trials it trained."""
+    """By the name of the answer that counts (its code, perhaps with `~2`): the trials that have such an answer."""
     found: dict[str, list[str]] = {}
     for row in result.rows:
         for code in dict.fromkeys(run.code for run in row.runs.values() if run.answered is not None):
@@ -74,7 +87,12 @@ def codes(result: StudyResult) -> dict[str, list[str]]:
 
 def adopted(result: StudyResult) -> int:
     """How many runs count although other code trained them."""
-    return sum(run.adopted for run in answered(result))
+    return sum(run.adopted and not run.later for run in answered(result))
+
+
+def later(result: StudyResult) -> int:
+    """For how many runs a later answer of the same code counts (`abc~2`)."""
+    return sum(run.later for run in answered(result))
 
 
 def trained_s(result: StudyResult) -> float:

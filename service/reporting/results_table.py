@@ -102,7 +102,7 @@ def _tested(result: StudyResult) -> bool:
 
 
 def published_difference(result: StudyResult, row: TrialResult) -> str:
-    """A paper's own difference between an arm and the baseline: it may stand beside ours though the data differ."""
+    """A paper's own difference between an arm and the baseline: it may be shown beside ours where data differ."""
     plan = result.edition.study.plan
     assert isinstance(plan, Ablation)
     known = {one.who: one.value for one in result.edition.study.published}
@@ -135,6 +135,6 @@ def _why(result: StudyResult) -> str:
 
 
 def _power(rows: Sequence[TrialResult]) -> list[str]:
-    """What the study's seeds can tell apart."""
+    """Which differences the study's seeds can detect."""
     count = max(row.test.asked for row in rows)
     return [power_sentence(count, paired_spread(row.test for row in rows))] if len(rows) > 1 else []

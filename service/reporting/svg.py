@@ -19,7 +19,7 @@ ACCENT = SERIES[1]
 VARIABLES = {INK: "ink", MUTED: "muted", FAINT: "faint", PAPER: "paper"} | {
     color: f"series-{number}" for number, color in enumerate(SERIES)
 }
-"""By color: the CSS variable that stands for it in a page."""
+"""By color: the CSS variable that replaces it in a page."""
 WIDTH_IN = 6.9
 STYLE = {
     "svg.fonttype": "none",
@@ -107,7 +107,7 @@ def to_svg(fig: Figure, name: str) -> str:
 
 
 def inline(svg: str, label: str) -> str:
-    """An SVG to stand in a page: no prologue, our colors as CSS variables, a name for those who cannot see it."""
+    """An SVG for use inside a page: no prologue, our colors as CSS variables, a name for those who cannot see it."""
     text = svg[svg.index("<svg") :]
     for color, variable in VARIABLES.items():
         text = re.sub(f"{color}\\b", f"var(--{variable})", text, flags=re.IGNORECASE)

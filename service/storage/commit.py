@@ -1,4 +1,4 @@
-"""The commit that this checkout stands at, for the record of an answer."""
+"""The commit of this checkout, which is recorded with each answer."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def latest(home: Home, name: str) -> str:
 def resolve_edition(edition: Edition, home: Home, *, fresh: bool = False) -> Edition:
     """The edition to run: the newest start of its id, or the next one where `fresh`.
 
-    Raises: EditionError where the id stands for another definition, with the difference.
+    Raises: EditionError where the id has another definition, with the difference.
     """
     starts = sorted(_starts(edition.id, home))
     if fresh:
@@ -61,7 +61,7 @@ def resolve_edition(edition: Edition, home: Home, *, fresh: bool = False) -> Edi
     if changes:
         more = f" and {len(changes) - SHOWN} more" if len(changes) > SHOWN else ""
         raise EditionError(
-            f"{edition.id} stands for another definition here: {'; '.join(changes[:SHOWN])}{more}. "
+            f"{edition.id} has another definition here: {'; '.join(changes[:SHOWN])}{more}. "
             f"--fresh starts {edition.fresh(starts[-1] + 1).id}, --as WORD another edition"
         )
     return edition

@@ -27,6 +27,7 @@ from service.storage.journal import (
     StoppedAt,
     read,
 )
+from service.storage.outcomes import digest_of
 from trainables.recipe import Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
 
@@ -38,7 +39,7 @@ TRIES = 2
 
 @dataclass
 class RunState:
-    """Where one run stands in one study, by the code that counts."""
+    """The state of one run in one study, by the code that counts."""
 
     status: RunStatus = "missing"
     curve: dict[int, Measured] = field(default_factory=dict)
@@ -153,6 +154,10 @@ class History:
             self._adopt(Adopted(run=run.key, code=None))
         return self.adopted.get(run.key, today)
 
+    def is_later_answer(self, run: Run) -> bool:
+        """Whether a later answer of today's code counts for a run, whose name ends with `~2` and so on."""
+        return "~" in self.code(run) and run.key in self._again
+
     def _adopt(self, fact: Adopted) -> None:
         self.adopted.pop(fact.run, None)
         self._again.discard(fact.run)
@@ -161,7 +166,7 @@ class History:
             self._again |= {fact.run} if fact.again else set()
 
     def state(self, run: Run) -> RunState:
-        """Where a run stands."""
+        """The state of a run."""
         return self.states.get((run.key, self.code(run))) or RunState()
 
     def runs(self, trial: Trial) -> dict[int, Run]:
@@ -198,7 +203,7 @@ class History:
         return known
 
     def of(self, role: str) -> list[Trial]:
-        """The trials of a role, in the order they came to be."""
+        """The trials of a role, in the order in which they were added."""
         return [trial for trial in self.trials if trial.role == role]
 
     def answer(self, trial: Trial) -> TrialAnswer:
@@ -234,10 +239,17 @@ class History:
         states = (self.state(run) for trial in self.trials for run in self.asked(trial))
         return sum(state.status == "failed" for state in states)
 
+    @property
+    def stale(self) -> int:
+        """How many answers of the study do not count, because another code trained them."""
+        counted = {run.key: digest_of(self.code(run)) for trial in self.trials for run in self.runs(trial).values()}
+        answers = [known for known, state in self.states.items() if state.status in ("completed", "diverged")]
+        return sum(digest_of(code) != counted.get(key) for key, code in answers)
+
     def highest(self, count: int = 1) -> list[Trial]:
         """The completed trials with the highest validation means, to be confirmed; earlier numbers win ties.
 
-        `service.analysis.best` says which trial is best.
+        `service.analysis.best` decides which trial is best.
         """
         answers = [(trial, self.answer(trial)) for trial in self.of("trial")]
         complete = [

@@ -35,7 +35,7 @@ class StudyFolder:
 
     @property
     def lock(self) -> Path:
-        """Held by the one writer."""
+        """The lock file of the one writer."""
         return self.root / "lock"
 
     @property

@@ -27,7 +27,7 @@ class Planned(Spec):
     number: int
     name: str
     values: dict[str, Any]
-    """The point or arm; of a parent, the `key` of the first run that it stands for."""
+    """The point or arm; of a parent, the `key` of its first run."""
     time: float = 0.0
 
 

@@ -26,7 +26,7 @@ class Answered(Spec):
 
     `environment` is recorded and shown where mixed; it does not decide. `ended` is the time of day in seconds.
     `number` is 1 for the first answer of a code. A later answer was trained for the weights that the first one lacks,
-    and gave other numbers; it stands beside the first.
+    and gave other numbers; both are kept.
     """
 
     run: Run
@@ -102,6 +102,11 @@ class Outcomes:
         """The same answer under the next free name of its code."""
         numbers = [one.number for one in self.of(answered.run.key) if one.code.digest == answered.code.digest]
         return answered.model_copy(update={"number": max(numbers, default=0) + 1})
+
+
+def digest_of(name: str) -> str:
+    """The digest of the code that trained an answer, from the answer's name: `abc~2` is by the code `abc`."""
+    return name.partition("~")[0]
 
 
 CLOCKED = ("time/", "train/images_per_s")

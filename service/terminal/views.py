@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 WIDE = 200
 """Columns where the output is no terminal."""
 COLORS = {"SUPPORTED": "bold green", "REFUTED": "bold red", "INCONCLUSIVE": "bold yellow", "NOT JUDGED": "bold"}
-"""Of a verdict's word."""
+"""The color of each verdict."""
 
 
 def console() -> Console:
@@ -46,12 +46,12 @@ def console() -> Console:
 def _table(*columns: str) -> Table:
     view = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2))
     for place, column in enumerate(columns):
-        view.add_column(column, overflow="fold", no_wrap=place == 0)  # a name that is typed must stand whole
+        view.add_column(column, overflow="fold", no_wrap=place == 0)  # a name that is typed must not be cut
     return view
 
 
 def _row(view: Table, *cells: str) -> None:
-    """Adds cells as they stand: rich would read brackets in a name as markup."""
+    """Adds cells as plain text: rich would read brackets in a name as markup."""
     view.add_row(*map(Text, cells))
 
 
@@ -147,7 +147,7 @@ def _said(values: dict[str, Any]) -> str:
 
 
 def status(name: str | None, home: str | None, as_json: bool) -> None:
-    """Where studies stand."""
+    """The state of studies."""
     found = Home.find(home)
     some = [one_status(found, editions.latest(found, name))] if name else all_status(found)
     if as_json:
@@ -160,9 +160,10 @@ def status(name: str | None, home: str | None, as_json: bool) -> None:
     if name:
         _one(out, found, some[0].id)
         return
-    view = _table("study", "state", "runs", "trials", "best so far", "last sign of life")
+    view = _table("study", "state", "runs", "trials", "best so far", "last change")
     for one in some:
-        _row(view, one.id, one.state, f"{one.done}/{one.asked}", one.trials, one.best, _ago(one.last))
+        stale = f", {one.stale} of other code" if one.stale else ""
+        _row(view, one.id, one.state + stale, f"{one.done}/{one.asked}", one.trials, one.best, _ago(one.last))
     out.print(view)
 
 
@@ -171,7 +172,10 @@ def _one(out: Console, home: Home, id: str) -> None:
     edition = editions.stored(home, id)
     out.print(_title(id, found.question), soft_wrap=True)
     out.print(table(found.rows, edition, every=True))
-    out.print(f"{found.state}; {found.done} of {found.asked} runs; last sign of life {_ago(found.last)}")
+    out.print(f"{found.state}; {found.done} of {found.asked} runs; last change {_ago(found.last)}")
+    if found.stale:
+        answers = plural(found.stale, "answer")
+        out.print(f"not counted: {answers} of other code; locus plan names the files, locus run --adopt counts them")
 
 
 def _ago(moment: float | None) -> str:
@@ -210,7 +214,7 @@ def ending(result: StudyResult, more: str) -> None:
     _labelled(out, "report", str(result.home.study(edition.id).report / "report.html"))
     _labelled(out, "MLflow", f"locus ui {edition.id}{home}")
     if failed := result.history.failed:
-        todo = f"{runs_in_words(failed)}; locus status {edition.id}{home} says why, the same command tries again"
+        todo = f"{runs_in_words(failed)}; locus status {edition.id}{home} shows why; the same command tries again"
         _labelled(out, "failed", todo, "bold red")
     else:
         _labelled(out, "next", f"{more}   (only the new seeds run)")

@@ -28,7 +28,10 @@ STUDY: RunId = ("study", "", None)
 COLORS = (
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#882255", "#999933", "#332288", "#666666",
 )  # fmt: skip
-"""Of trials, in turn; color-blind readers can distinguish them. Source: Okabe and Ito; Tol. Differs: no yellow."""
+"""The colors of trials, in order. Color-blind readers can distinguish them.
+
+Source: Okabe and Ito; Tol. Differs: no yellow.
+"""
 
 
 @dataclass(frozen=True)

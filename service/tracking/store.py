@@ -186,7 +186,7 @@ class Store:
 
 
 def make_database(home: Home) -> None:
-    """Makes the default database where there is none: aside, then put in its place as a whole.
+    """Makes the default database where there is none: under another name, which is changed once it is complete.
 
     A driver killed while MLflow makes its tables would leave a file that MLflow refuses for ever. Cost: 2-6 s, once.
     """

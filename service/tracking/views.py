@@ -22,7 +22,7 @@ TRAINING = "workflowType=machine_learning"
 """Asks MLflow's pages for the side bar of trainings."""
 SECTION = "locus"
 WIDTHS = {"params.`role": 110, "params.": 130, "_mean`": 155, "_std`": 125, "_n`": 105, "outcome`": 110, "reason`": 300}
-"""Of columns by a part of their names, in pixels."""
+"""The widths of columns, by a part of their names. Units: pixels."""
 
 
 @dataclass(frozen=True)

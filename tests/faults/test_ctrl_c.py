@@ -58,7 +58,7 @@ def test_once_ends_each_run_at_its_next_report(terminal, on_pty):
     assert done.code == 130
     said = plain(done.out)
     assert "stopping after this epoch, press again to stop now" in said
-    assert "This goes on: locus run ./study.py --budget long --set optimizer.epochs=300 --as slow" in said
+    assert "To continue: locus run ./study.py --budget long --set optimizer.epochs=300 --as slow" in said
     assert "Traceback" not in said + done.err
     told = facts(terminal.home, SLOW)
     assert not [fact for fact in told if fact.fact == "failed"]
@@ -138,7 +138,7 @@ def test_twice_ends_within_seconds(terminal, moment, on_pty):
     assert done.code == 130, plain(done.out) + done.err
     assert seconds < SECONDS
     assert "Traceback" not in plain(done.out) + done.err
-    assert "This goes on: locus run ./study.py" in plain(done.out)
+    assert "To continue: locus run ./study.py" in plain(done.out)
     if Home(terminal.home).study(SLOW).study.exists():
         assert not [fact for fact in facts(terminal.home, SLOW) if fact.fact == "failed"]
         assert "RUNNING" not in {row.status for row in rows(terminal, SLOW).values()}

@@ -141,7 +141,7 @@ def message(said: Measurement | Diverged, job: Job, **environment) -> dict:
 
 @contextmanager
 def driving(home: Home, edition: Edition, **options) -> Iterator[Driver]:
-    """A driver at work on an edition, as `service.conduct` sets it up."""
+    """A driver at work on an edition, as `service.run_study` sets it up."""
     folder = home.study(edition.id)
     with Journal(folder.journal, folder.lock) as journal:
         editions.save_edition(edition, home)

@@ -26,8 +26,8 @@ class Departure:
 def departure(edition: Edition) -> Departure | None:
     """How an edition leaves its study's question; None where it does not.
 
-    A budget with a `gap` leaves it, as the gap says. An edition with values of the user's own leaves it, too: any value
-    may change the question, and no study lists values that do not.
+    A budget with a `gap` leaves it, for the reason in its text. An edition with values of the user's own leaves it,
+    too: any value may change the question, and no study lists values that do not.
     """
     own = [path for path in edition.own_paths if not path.endswith(".source")]
     if own:

@@ -1,5 +1,6 @@
 """The verbs of Python: what they take, what they refuse, and that nothing is written where they refuse."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from service import api
 from service.planning.run_options import RunOptions
 from service.storage import commit
 from service.storage.home import Home
+from service.terminal import views
+from tests.rooms.by_hand import ablated
 from tests.rooms.toy import conduct
 from trainables.recipe import FromFile, Recipe
 from trainables.spec import LocusError, SpecError
@@ -67,3 +70,18 @@ def test_every_public_name_is_there_and_no_other() -> None:
     assert all(getattr(service, name) is not None for name in service.__all__)
     with pytest.raises(AttributeError):
         service.rum
+
+
+def test_a_page_with_answers_is_not_replaced_by_one_without(tmp_path, capsys) -> None:
+    id = ablated(tmp_path)
+    page = service.report(id, home=str(tmp_path))
+    before = page.read_text()
+    journal = Home(tmp_path).study(id).journal
+    journal.write_text(re.sub('"code":"[0-9a-f]{12}"', '"code":"0123456789ab"', journal.read_text()))
+    (status,) = service.status(id, home=str(tmp_path))
+    assert status.stale > 20
+    with pytest.raises(LocusError, match=f"{status.stale} answers of {id} must be by today's code, got other code; "):
+        service.report(id, home=str(tmp_path))
+    assert page.read_text() == before
+    views.status(id, str(tmp_path), as_json=False)
+    assert f"not counted: {status.stale} answers of other code; locus plan names the files" in capsys.readouterr().out

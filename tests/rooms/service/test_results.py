@@ -93,8 +93,8 @@ def test_it_reads_well(ablated_result, searched_result):
     assert repr(ablated_result).splitlines()[0] == "encodings@base: Which position encodings tell left from right?"
     assert "the arm “fourier” comes out best: test accuracy 0.99" in ablated_result.headline
     assert "Not finished: 1 trial with failed runs." in ablated_result.headline
-    assert "Cannot be told from it: “peg”, 0.00" in ablated_result.headline
-    assert "5 seeds can tell 0.0116 or more apart" in ablated_result.headline
+    assert "Not distinguishable from it: “peg”, 0.00" in ablated_result.headline
+    assert "5 seeds can detect 0.0116 or more" in ablated_result.headline
     assert "#0 (gamma=2.5), #3 (gamma=1.74) and #9 (gamma=2.31) tie with validation" in searched_result.headline
     assert "<table" in ablated_result._repr_html_()
     assert searched_result.mlflow_url == "http://127.0.0.1:5000"

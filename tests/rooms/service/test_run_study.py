@@ -1,17 +1,20 @@
 """What a study refuses before it writes anything."""
 
+import os
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from search_spaces.space import Choice, Space
 from search_spaces.study import Ablation, Search, Study
-from service import run_study
+from service import api, run_study
 from service.planning.placement import Machine
 from service.planning.run_options import RunOptions
 from service.terminal.live import Progress
 from trainables.recipe import Recipe
-from trainables.spec import SpecError
+from trainables.spec import LocusError, SpecError
 
 STACK = {"encoding.kind": "peg", "encoding.form": "dense_stack"}
 PLANS = [
@@ -30,3 +33,34 @@ def test_workers_that_would_change_numbers_are_refused_before_anything_is_writte
     with pytest.raises(SpecError, match="workers must be 0 or 1 on CPUs where a model has batch norms"):
         run_study.run_study(edition, RunOptions(home=str(tmp_path / "home"), workers=2), Progress(edition))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_plan_refuses_the_workers_that_a_run_refuses(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(run_study, "machine", lambda options: Machine(cores=4))
+    edition = Study(name="norms", question="?", base=Recipe(), plan=PLANS[0]).at()
+    with pytest.raises(SpecError, match="workers must be 0 or 1 on CPUs where a model has batch norms"):
+        api.plan(edition, RunOptions(home=str(tmp_path / "home"), workers=2))
+
+
+@pytest.mark.parametrize(
+    ("visible", "count"),
+    [("", 0), ("-1", 0), ("NoDevFiles", 0), ("0", 1), ("1, 0", 2), ("0,-1,1", 1), ("GPU-8932f937,MIG-a/1/0", 2)],
+)
+def test_gpus_are_counted_as_cuda_counts_them(visible: str, count: int, monkeypatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert run_study._gpus() == count
+
+
+def test_a_study_does_not_end_the_ray_session_of_a_notebook(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(run_study, "machine", lambda options: Machine(cores=4))
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: True))
+    edition = Study(name="norms", question="?", base=Recipe(), plan=PLANS[0]).at()
+    with pytest.raises(LocusError, match="this process must have no Ray session"):
+        run_study.run_study(edition, RunOptions(home=str(tmp_path / "home")), Progress(edition))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_cores_are_counted_where_the_system_does_not_report_those_of_a_process(monkeypatch) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    assert run_study.machine(RunOptions()).cores == 3

@@ -114,6 +114,21 @@ def test_with_all_arms_at_chance_nothing_is_best(tmp_path: Path, scores, said) -
     assert result.claims[0].word == "REFUTED", "claims are judged all the same"
 
 
+def test_points_at_chance_are_named_while_their_confirmation_has_no_score(tmp_path: Path) -> None:
+    edition = search(trials=2)
+    hand = ByHand(tmp_path, edition)
+    with hand.journal:
+        hand.journal.write(Counts(seeds=3, trials=2))
+        for number, gamma in enumerate((1.0, 2.0)):
+            point = hand.plan("trial", number, {"encoding.gamma": gamma})
+            for seed, score in enumerate((0.5, 0.5, 0.98 if number else 0.5)):
+                hand.complete(point, seed, score, score)
+        hand.plan("confirmation", 1, {"encoding.gamma": 2.0})
+        hand.journal.write(Confirms(numbers=(1,)))
+    headline = Result.open(Home(tmp_path), edition.id).headline
+    assert "over its seeds: #1 (gamma=2) has validation accuracy 0.66 (" in headline
+
+
 def test_seeds_that_split_are_said_beside_the_mean(tmp_path: Path) -> None:
     result = ablated(tmp_path, {"a": (0.5, 0.5, 0.5), "b": (0.5, 0.5, 0.98)})
     assert "3 seeds split in two: 0.50, 0.50, 0.98" in result.headline

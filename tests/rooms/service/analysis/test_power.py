@@ -36,7 +36,7 @@ def test_the_spread_is_that_of_paired_differences():
 
 
 def test_the_sentence_names_its_numbers_and_where_they_are_from():
-    assert power_sentence(2) == "2 seeds can tell nothing apart: a test needs 3 or more."
+    assert power_sentence(2) == "2 seeds can detect no difference: a test needs 3 or more."
     assert power_sentence(3).endswith(f"standard deviation of differences {GUESS:.2f}, a guess).")
-    assert "5 seeds can tell two trials apart that differ by 0.0168 or more" in power_sentence(5, 0.01)
+    assert "5 seeds can detect a difference of 0.0168 or more between two trials" in power_sentence(5, 0.01)
     assert power_sentence(5, 0.01).endswith("0.01, as measured).")

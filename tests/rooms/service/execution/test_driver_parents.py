@@ -1,12 +1,14 @@
 """The driver and runs that begin from others: parents first, shared ones once, their ends inherited."""
 
+import random
+
 import pytest
 
 from service.storage.home import Home
-from service.storage.journal import Ended, Planned
+from service.storage.journal import Adopted, Ended, Planned
 from service.storage.outcomes import Outcomes
 from tests.rooms.service.execution.studies import arms, facts
-from tests.rooms.toy import conduct
+from tests.rooms.toy import Toy, conduct, driving
 from trainables.recipe import FromTrial
 
 ABSOLUTE = {"data.task": "absolute", "optimizer.lr": 0.001}
@@ -72,3 +74,28 @@ def test_a_failed_parent_blocks_its_children_and_nothing_else(home: Home) -> Non
     assert len(facts(home, edition, Ended)) == 12 - 3
     assert [run.key for run in toy.order].count(parent) == 2
     assert len({run.key for run in conduct(home, edition).order}) == 3
+
+
+@pytest.mark.timeout(60)
+def test_a_child_whose_adopted_answer_is_gone_ends_with_its_diverged_parent(home: Home) -> None:
+    """The driver was killed between `adopted` and `ended`, and the adopted answer was removed."""
+    edition = arms({"alone": {}, "child": {"init": FromTrial(values={"encoding.gamma": 30.0}).plain()}})
+    child = edition.arms()[1].runs(1)[0]
+    with driving(home, edition) as driver:
+        driver._write(Adopted(run=child.key, code="0123456789ab"))
+        driver.journal.write = limited(driver.journal.write)
+        Toy(driver, random.Random(0)).drive()
+    ends = [fact for fact in facts(home, edition, Ended) if fact.run == child.key]
+    assert [end.outcome for end in ends] == ["diverged"]
+
+
+def limited(write, most: int = 200):
+    """A journal's `write` that fails after so many facts, where a driver would write for ever."""
+    written = []
+
+    def once(fact):
+        written.append(fact)
+        assert len(written) < most, "the driver writes the same facts for ever"
+        return write(fact)
+
+    return once

@@ -12,6 +12,7 @@ from service.planning.estimate import WorkEstimate, clock, estimate_work
 from service.planning.placement import Placement
 from service.storage.history import History
 from service.storage.home import Home
+from service.storage.journal import Adopted
 from service.storage.outcomes import Outcomes
 from tests.rooms.toy import Toy, conduct, driving
 from trainables.encodings import Fourier
@@ -143,3 +144,20 @@ def test_a_space_with_fewer_points_than_trials_is_counted(home: Home) -> None:
     conduct(home, edition)
     after = planned(home, edition)
     assert (after.to_train, after.done) == (0, (4 + 3) * 3)
+
+
+def test_arms_that_a_killed_driver_did_not_list_are_in_the_plan(home: Home) -> None:
+    edition = arms()
+    with driving(home, edition) as driver:
+        driver._plan(edition.arms()[0], "trial")
+    assert planned(home, edition).missing == 4
+
+
+def test_where_an_adopted_answer_is_gone_the_answer_of_todays_code_is_reused(home: Home) -> None:
+    edition, other = arms(), arms("others")
+    conduct(home, edition)
+    run = edition.arms()[0].runs(1)[0]
+    with driving(home, other) as driver:
+        driver._write(Adopted(run=run.key, code="0123456789ab"))
+    assert (planned(home, other).reused, planned(home, other).missing) == (4, 0)
+    assert not conduct(home, other).trained

@@ -113,7 +113,7 @@ def test_no_name_with_a_comma_stands_unquoted(tmp_path):
 def test_the_report_says_what_intervals_cover_and_what_seeds_can_tell(tmp_path):
     text = said(run(tmp_path, study().at("full")))["markdown"]
     assert "Intervals are over seeds for one fixed draw of images" in text
-    assert "3 seeds can tell two trials apart that differ by" in text
+    assert "3 seeds can detect a difference of" in text
 
 
 @pytest.mark.parametrize("name", names())

@@ -56,7 +56,7 @@ def test_a_definition_may_not_change_under_its_id(home: Home) -> None:
     with pytest.raises(EditionError) as caught:
         editions.resolve_edition(edition(gamma=3.5), home)
     assert str(caught.value) == (
-        "arms@base stands for another definition here: base.encoding.gamma was the default, is 3.5. "
+        "arms@base has another definition here: base.encoding.gamma was the default, is 3.5. "
         "--fresh starts arms@base.2, --as WORD another edition"
     )
     with pytest.raises(EditionError, match=r"plan.arms.far.encoding.gamma was 9, is 8"):
