@@ -73,7 +73,7 @@ def test_a_resumed_training_ends_with_the_same_scores(tmp_path):
 def test_a_table_of_ones_own_that_nobody_resamples_is_refused_before_the_first_epoch(tmp_path):
     run = Run(RECIPE.put({"encoding": toy("Marker").plain()}), 0)
     said = r"^test_sizes change the grid: encoding.Marker.marks must be of shape \(10, 4\) there, got \(17, 4\); "
-    said += "say so in a"
+    said += "write a method resampled"
     with pytest.raises(SpecError, match=said):
         next(train(run, tmp_path))
 
