@@ -17,7 +17,7 @@ from trainables.recipe.code_digest import FOLDER, NEVER, CodeDigest
 from trainables.source import SourceError, fingerprint
 from trainables.spec import LocusError
 
-PACKAGE = f"{FOLDER.name}/"
+PACKAGE, MODULES = f"{FOLDER.name}/", f"{FOLDER.name}."
 UNKNOWN = "changed while it was imported"
 """Replaces the fingerprint of a file that changed during its import. It equals no fingerprint."""
 SHOWN = 3
@@ -38,6 +38,7 @@ class ImportedCode:
 
     def __init__(self) -> None:
         self._files: dict[str, str] = {}
+        self._modules: set[str] = set()
         self._record_loaded()
 
     def load(self, planned: CodeDigest) -> None:
@@ -59,8 +60,10 @@ class ImportedCode:
         return CodeDigest(files={name: self._files.get(name, was) for name, was in planned.files.items()})
 
     def _record_loaded(self) -> None:
-        for name in {_name(module) for module in list(sys.modules)} - self._files.keys():
-            if name and name.removeprefix(PACKAGE) not in NEVER:
+        for module in [name for name in list(sys.modules) if name.startswith(MODULES) and name not in self._modules]:
+            self._modules.add(module)
+            name = _name(module)
+            if name not in self._files and name.removeprefix(PACKAGE) not in NEVER:
                 self._files[name] = _read(name)
 
 
@@ -71,9 +74,7 @@ def imported_code() -> ImportedCode:
 
 
 def _name(module: str) -> str:
-    """The file of a module of the house, such as `trainables/spec.py`; empty for any other module."""
-    if not module.startswith(f"{FOLDER.name}."):
-        return ""
+    """The file of a module of `trainables`, such as `trainables/spec.py`."""
     path = Path(module.replace(".", "/"))
     return f"{path}.py" if (FOLDER.parent / f"{path}.py").is_file() else f"{path}/__init__.py"
 

@@ -36,6 +36,9 @@ from trainables.weights.load import HEADS, load_weights
 CHECKPOINT_S = 20.0
 """Seconds between two checkpoints, at least; a killed run loses no more, apart from the epoch it was in."""
 
+BEFORE_TESTS_S = 1.0
+"""Seconds of training that are worth a checkpoint before the last tests; further test sizes always are."""
+
 
 def train(
     run: Run, folder: Path, device: str = "cpu", *, parents: Mapping[Use, Path] = {}, team: DataParallel = SINGLE
@@ -43,9 +46,9 @@ def train(
     """Trains a run: one Measurement an epoch, the last with the test set's metric too, or a Diverged as the last item.
 
     Where the folder has a checkpoint, training goes on from it, after the measurements before it have been yielded
-    again. Checkpoints are written 20 s apart, when the iterator is closed, before the tests of the last epoch, and at
-    the end, after the weights. `parents`: the files of the weights of the runs that this one needs, by their use
-    (`Run.parents`).
+    again. Checkpoints are written 20 s apart, when the iterator is closed, before the tests of the last epoch where
+    a crash in them could lose more than a second of training, and at the end, after the weights.
+    `parents`: the files of the weights of the runs that this one needs, by their use (`Run.parents`).
 
     Raises: SpecError where a parent's weights do not fit, or nothing learns.
     """
@@ -61,7 +64,8 @@ def train(
         values = learned or training.learn(epoch)
         bad = training.first_nonfinite(values)
         if bad is None:
-            if epoch == epochs and not learned:
+            costly = bool(run.recipe.test_sizes) or time.monotonic() - saved >= BEFORE_TESTS_S
+            if epoch == epochs and not learned and costly:
                 training.save(folder, curve, values)
             values = training.evaluate(epoch, values)
             bad = training.first_nonfinite(values)
