@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint types fast slow browser benchmark install
+.PHONY: demo test lint types fast slow faults browser benchmark install
 
 demo: install
 	$(BIN)/locus run fourier-gamma --budget smoke
@@ -22,9 +22,14 @@ types: install
 fast: install
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile
 
-# Real clusters and longer trainings, then killed processes: one test after another, each with its time.
+# Real clusters and longer trainings, one test after another.
 slow: install
-	$(BIN)/python -m pytest -v -m 'slow or fault' --durations=10
+	$(BIN)/python -m pytest -v -m slow --durations=10
+
+# Killed processes, edited files, Ctrl-C: what is left, and that the study goes on. FAULTS names some of the files.
+FAULTS ?= tests/faults
+faults: install
+	$(BIN)/python -m pytest -v -m fault $(FAULTS) --durations=10
 
 # Pages in a headless Chromium, which must be on the PATH.
 browser: install
