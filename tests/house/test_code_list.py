@@ -102,7 +102,7 @@ def by_file(folder: Path) -> Recipe:
 
 
 def test_every_kind_trains_with_the_files_it_names_and_no_other(loads) -> None:
-    """Files add up over the recipes of one process, so what is new with a recipe must be what it names anew.
+    """Files add up over the recipes of one process, so the files that are new with a recipe must be those that it adds.
 
     The specs of all kinds are loaded with the lists of kinds; only those of the kinds in use are named.
     """
