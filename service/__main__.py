@@ -1,7 +1,9 @@
 """The command: `locus`, or `python -m service`."""
 
+import shlex
 import sys
 
+INTERRUPTED = 130
 MISTAKE = 2
 
 
@@ -14,6 +16,9 @@ def main() -> None:
     except SyntaxError as error:
         print(f"locus: {error.filename} is no Python: line {error.lineno}: {error.msg}", file=sys.stderr)
         sys.exit(MISTAKE)
+    except KeyboardInterrupt:  # pressed while the command itself is still imported
+        print(f"stopped; nothing was begun. To continue: {shlex.join(['locus', *sys.argv[1:]])}")
+        sys.exit(INTERRUPTED)
 
 
 if __name__ == "__main__":
