@@ -22,9 +22,10 @@ types: install
 fast: install
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile
 
-# Real clusters and longer trainings, one test after another.
+# Real clusters and longer trainings, one test after another. SLOW names some of the files.
+SLOW ?= tests
 slow: install
-	$(BIN)/python -m pytest -v -m slow --durations=10
+	$(BIN)/python -m pytest -v -m slow $(SLOW) --durations=10
 
 # Killed processes, edited files, Ctrl-C: what is left, and that the study goes on. FAULTS names some of the files.
 FAULTS ?= tests/faults
