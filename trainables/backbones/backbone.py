@@ -57,3 +57,14 @@ class ModelSpec(Spec):
 def check_ratio(dim: int, ratio: float, field: str = "mlp_ratio") -> None:
     """Refuses an MLP without a hidden channel, which timm would make as wide as its input."""
     require(hidden(dim, ratio) > 0, field, f"such that an MLP of {dim} channels has a hidden one", ratio)
+
+
+def check_heads(dim: int, heads: int) -> None:
+    """Refuses channels that the heads cannot share equally."""
+    require(dim % heads == 0, "embed_dim", f"a multiple of num_heads ({heads})", dim)
+
+
+def check_patches(size: Size, patch_size: int) -> None:
+    """Refuses images that cannot be cut into whole patches."""
+    divides = all(side % patch_size == 0 for side in size[1:])
+    require(divides, "model.patch_size", f"a divisor of the image's sides {size[1:]}", patch_size)

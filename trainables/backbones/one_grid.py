@@ -10,10 +10,9 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
-from trainables.backbones.backbone import ModelSpec, Size, check_ratio
+from trainables.backbones.backbone import ModelSpec, Size, check_heads, check_patches, check_ratio
 from trainables.backbones.counts import hidden
 from trainables.encodings.encoding import InjectionPoint, Shape, Widths
-from trainables.spec import require
 
 Count = Annotated[int, Field(gt=0)]
 
@@ -59,12 +58,7 @@ class Patches(OneGrid):
 
     @model_validator(mode="after")
     def _divides(self) -> Patches:
-        require(
-            self.embed_dim % self.num_heads == 0,
-            "embed_dim",
-            f"a multiple of num_heads ({self.num_heads})",
-            self.embed_dim,
-        )
+        check_heads(self.embed_dim, self.num_heads)
         check_ratio(self.embed_dim, self.mlp_ratio)
         return self
 
@@ -74,8 +68,7 @@ class Patches(OneGrid):
         return hidden(self.embed_dim, self.mlp_ratio)
 
     def check(self, size: Size) -> None:
-        divides = all(side % self.patch_size == 0 for side in size[1:])
-        require(divides, "model.patch_size", f"a divisor of the image's sides {size[1:]}", self.patch_size)
+        check_patches(size, self.patch_size)
 
     def shape(self, size: Size) -> Shape:
         widths = Widths(self.embed_dim, self.num_heads, self.embed_dim // self.num_heads)

@@ -6,10 +6,9 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from trainables.backbones.backbone import ModelSpec, Size, check_ratio
+from trainables.backbones.backbone import ModelSpec, Size, check_heads, check_patches, check_ratio
 from trainables.backbones.counts import convolution, hidden, linear, mlp, norm
 from trainables.encodings.encoding import ReservedChannels, Shape, Widths
-from trainables.spec import require
 
 
 class ViT(ModelSpec):
@@ -35,12 +34,7 @@ class ViT(ModelSpec):
 
     @model_validator(mode="after")
     def _divides(self) -> ViT:
-        require(
-            self.embed_dim % self.num_heads == 0,
-            "embed_dim",
-            f"a multiple of num_heads ({self.num_heads})",
-            self.embed_dim,
-        )
+        check_heads(self.embed_dim, self.num_heads)
         check_ratio(self.embed_dim, self.mlp_ratio)
         return self
 
@@ -50,8 +44,7 @@ class ViT(ModelSpec):
         return {"token": 1, "distilled": 2, "avg": 0, "gap": 0}[self.pool]
 
     def check(self, size: Size) -> None:
-        divides = all(side % self.patch_size == 0 for side in size[1:])
-        require(divides, "model.patch_size", f"a divisor of the image's sides {size[1:]}", self.patch_size)
+        check_patches(size, self.patch_size)
 
     def shapes(self, size: Size) -> tuple[Shape, ...]:
         rows, columns = size[1] // self.patch_size, size[2] // self.patch_size
