@@ -41,7 +41,7 @@ class Command:
         ours, theirs = pty.openpty() if on_pty else (None, subprocess.PIPE)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "service", *words], env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=theirs,
-            stderr=theirs, start_new_session=True,
+            stderr=theirs, start_new_session=True, preexec_fn=heed_ctrl_c,
         )  # fmt: skip
         if ours is None:
             files = {"out": self.process.stdout.fileno(), "err": self.process.stderr.fileno()}
@@ -100,6 +100,11 @@ class Command:
                 os.kill(int(line.split()[0]), signal.SIGKILL)
             except ProcessLookupError:
                 continue
+
+
+def heed_ctrl_c() -> None:
+    """As in a terminal, also where the tests themselves run in the background of a shell, which ignores Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def alive() -> list[str]:
