@@ -39,6 +39,10 @@ class Host(nn.Module):
         """The tokens after the last block and norm. Shapes: (B, channels, height, width) to (B, N, D)."""
         raise NotImplementedError
 
+    def head_tokens(self, images: Tensor) -> Tokens:
+        """Those of `features` that the heads read; a backbone that can leaves the others out."""
+        return self.features(images)
+
     def answers(self, t: Tokens) -> tuple[Tensor, ...]:
         """The output of each head; by default there is one, timm's. Shapes: (B, outputs) each."""
         return (self.forward_head(t.x),)
@@ -48,10 +52,17 @@ class Host(nn.Module):
         with full_precision(t.x):
             return self.answers(replace(t, x=residual(t.x)))
 
-    def forward(self, images: Tensor) -> Tensor:
-        """The mean of the outputs of the heads. Shapes: (B, channels, height, width) to (B, outputs)."""
-        first, *others = self.predictions(self.features(images))
+    def output(self, t: Tokens) -> Tensor:
+        """The mean of the outputs of the heads. Shapes: (B, outputs)."""
+        first, *others = self.predictions(t)
         return first if not others else (first + sum(others)) / (1 + len(others))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """The output, computed from no more tokens than it needs. Shapes: (B, channels, height, width) to (B, outputs).
+
+        The same from all tokens is `output(features(images))`; for timm's ViT it is timm's to the last bit.
+        """
+        return self.output(self.head_tokens(images))
 
     def forward_features(self, images: Tensor) -> Tensor:
         """The tokens of `features`."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -39,9 +40,13 @@ class Attention(timm_vit.Attention):  # type: ignore[misc]
         self.reserved = reserved
         self.qkv = nn.Linear(self.qkv.in_features, sum(self._widths()))
 
-    def forward(self, t: Tokens, encoding: PositionEncoding, block: int) -> TokensBND:
-        q, k, v = (part.reshape(*t.x.shape[:2], self.num_heads, -1).transpose(1, 2) for part in self._projected(t))
+    def forward(self, t: Tokens, encoding: PositionEncoding, block: int, queries: int | None = None) -> TokensBND:
+        """The output of the first tokens, by default of all. Shapes: (B, N, D) to (B, queries, D)."""
+        projected = self._projected(t, queries if encoding.accepts_fewer_queries else None)
+        q, k, v = (part.reshape(*part.shape[:2], self.num_heads, -1).transpose(1, 2) for part in projected)
         h = encoding.heads(Heads(q, k, v, None, t.grid, t.cache), block)
+        if queries is not None and (encoding.accepts_fewer_queries or not encoding.reads_weights):
+            h = h.first(queries)
         if encoding.reads_weights or not self.fused_attn:
             weights = self.weights(h)
             o = encoding.outputs(weights @ h.v, weights, t.grid, block)
@@ -49,21 +54,31 @@ class Attention(timm_vit.Attention):  # type: ignore[misc]
             extended = h.q.shape[3] != self.head_dim
             scale = self.scale if extended else None  # torch's own default, as timm has it: they differ in the last bit
             o = scaled_dot_product_attention(h.q, h.k, h.v, attn_mask=h.bias, scale=scale)
-        return self.proj(o.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
+        return self.proj(o[:, :, :queries].transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
 
     def weights(self, h: Heads) -> Tensor:
         """The attention weights. Shapes: (B, H, N, N)."""
         logits = (h.q * self.scale) @ h.k.transpose(2, 3)
         return torch.softmax(logits if h.bias is None else logits + h.bias, dim=3)
 
-    def _projected(self, t: Tokens) -> tuple[Tensor, ...]:
-        """Queries, keys and values; the first two from `qk_input` where the tokens have it."""
+    def _projected(self, t: Tokens, queries: int | None) -> tuple[Tensor, ...]:
+        """Queries of the first tokens, keys and values of all; the first two from `qk_input` where the tokens have it.
+
+        One product for all where it can be, as timm has it.
+        """
+        q, k, v = self._widths()
+        if t.qk_input is None and queries is None:
+            return self.qkv(t.x).split((q, k, v), dim=2)  # type: ignore[no-any-return]
         if t.qk_input is None:
-            return self.qkv(t.x).split(self._widths(), dim=2)  # type: ignore[no-any-return]
-        *asking, values = self._widths()
-        weight, bias = self.qkv.weight, self.qkv.bias
-        asked = linear(t.qk_input, weight[: sum(asking)], bias[: sum(asking)])
-        return *torch.split(asked, asking, dim=2), linear(t.x, weight[-values:], bias[-values:])
+            of_q, of_kv = self._parts(q, k + v)
+            return of_q(t.x[:, :queries]), *torch.split(of_kv(t.x), [k, v], dim=2)
+        of_q, of_k, of_v = self._parts(q, k, v)
+        return of_q(t.qk_input[:, :queries]), of_k(t.qk_input), of_v(t.x)
+
+    def _parts(self, *widths: int) -> list[Callable[[Tensor], Tensor]]:
+        """The projection cut into several, each with its own output channels."""
+        parts = zip(*(torch.split(of_all, list(widths)) for of_all in (self.qkv.weight, self.qkv.bias)), strict=True)
+        return [partial(linear, weight=weight, bias=bias) for weight, bias in parts]
 
     def _widths(self) -> list[int]:
         taken = (self.reserved.q, self.reserved.k, self.reserved.v)
@@ -73,11 +88,12 @@ class Attention(timm_vit.Attention):  # type: ignore[misc]
 class Block(timm_vit.Block):  # type: ignore[misc]
     """timm's block, with an encoding before and in it."""
 
-    def forward(self, t: Tokens, encoding: PositionEncoding, block: int) -> Tokens:
+    def forward(self, t: Tokens, encoding: PositionEncoding, block: int, queries: int | None = None) -> Tokens:
+        """The first tokens after this block, by default all. Shapes: (B, N, D) to (B, queries, D)."""
         t = encoding.tokens(t, block)
         t = replace(t, x=residual(t.x))
         qk_input = None if t.qk_input is None else self.norm1(t.x + t.qk_input)
-        x = t.x + self.attn(replace(t, x=self.norm1(t.x), qk_input=qk_input), encoding, block)
+        x = t.x[:, :queries] + self.attn(replace(t, x=self.norm1(t.x), qk_input=qk_input), encoding, block, queries)
         return replace(t, x=x + self.mlp(self.norm2(x)), qk_input=None)
 
 
@@ -143,14 +159,21 @@ class PositionedViT(Host, timm_vit.VisionTransformer):  # type: ignore[misc]
         return Grid(rows, columns, self.num_prefix_tokens)
 
     def features(self, images: Tensor) -> Tokens:
-        """The tokens after the last block and norm, on the grid they end on. Shapes: to (B, N, D)."""
+        return self._after_blocks(images, None)
+
+    def head_tokens(self, images: Tensor) -> Tokens:
+        """The prefix tokens alone where the heads read no others; then the last block computes no others."""
+        return self._after_blocks(images, self.num_prefix_tokens or None)
+
+    def _after_blocks(self, images: Tensor, read: int | None) -> Tokens:
+        """The first tokens after the last block and norm (None: all), on the grid they end on."""
         x = residual(self.patch_embed(images))
         prefix = [token.expand(len(x), -1, -1) for token in (self.cls_token, self.dist_token) if token is not None]
         if prefix or not self.encoding.parts:
             x = torch.cat([*prefix, x], dim=1)  # without prefix a copy, which timm makes only where it has no table
         t = Tokens(x, self.grid)
         for number, block in enumerate(self.blocks):
-            t = block(t, self.encoding, number)
+            t = block(t, self.encoding, number, read if number == len(self.blocks) - 1 else None)
         return replace(t, x=self.norm(t.x))
 
     def answers(self, t: Tokens) -> tuple[Tensor, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -21,6 +21,8 @@ class ALiBi(HeadsSpec):
     section 3.2 (2-D, Euclidean). Differs: one formula for any number of heads (the published code interpolates where it
     is no power of two); no term for the class token, which has no place.
     """
+
+    accepts_fewer_queries: ClassVar[bool] = True
 
     kind: Literal["alibi"] = Field(default="alibi", init=False)
     distance: Literal["euclidean", "manhattan"] = Field(default="euclidean", description="euclidean or manhattan")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from trainables.encodings.encoding import Grid, PairSpec, Shape, Widths
 
@@ -82,8 +82,11 @@ class HeadsSpec(PairSpec):
     """An encoding inside attention that declares its parameters.
 
     `terms` is computed once in a forward pass, in float32 whatever precision the backbone has; `heads` applies it in
-    each block. A subclass declares `modifies_qk` where `heads` changes queries or keys, `reads_qk` where it reads them.
+    each block. A subclass declares `modifies_qk` where `heads` changes queries or keys, `reads_qk` where it reads them,
+    and `accepts_fewer_queries` where `heads` is right also if only the first tokens have queries (`h.queries` of them).
     """
+
+    accepts_fewer_queries: ClassVar[bool] = False
 
     def params(self, widths: Widths, grid: Grid, depth: int) -> Params:
         """The parameters for a ViT of these widths, grid and number of blocks."""

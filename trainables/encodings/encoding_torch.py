@@ -4,8 +4,11 @@
 of thing that it receives and by default changes nothing. So encodings compose by running one after another, and the
 empty composition changes nothing. The grid travels with the tokens, so an encoding may return a smaller one.
 
-Letters: B batch, N tokens (prefix and patches), P patches, D channels, H heads, E channels per head. Row before column;
-a coordinate is (x, y) = (column, row), from 0.
+In the last block of a model that is read at its prefix tokens, only these are computed: then `heads` sees the queries
+of the first Q of the N tokens, and the keys and values of all.
+
+Letters: B batch, N tokens (prefix and patches), Q queries, P patches, D channels, H heads, E channels per head. Row
+before column; a coordinate is (x, y) = (column, row), from 0.
 """
 
 from __future__ import annotations
@@ -25,10 +28,11 @@ from trainables.encodings.injection import Place
 from trainables.spec import SpecError
 
 TokensBND = Float[Tensor, "B N D"]
-QueriesBHNE = Float[Tensor, "B H N Eq"]
+QueriesBHQE = Float[Tensor, "B H Q Eq"]
 KeysBHNE = Float[Tensor, "B H N Ek"]
 ValuesBHNE = Float[Tensor, "B H N Ev"]
-LogitsBHNN = Float[Tensor, "#B #H N N"]
+OutputsBHQE = Float[Tensor, "B H Q Ev"]
+LogitsBHQN = Float[Tensor, "#B #H Q N"]
 CodeND = Float[Tensor, "N D"]
 CoordinatesP2 = Int[Tensor, "P 2"]
 
@@ -59,19 +63,33 @@ class Tokens:
 class Heads:
     """Queries, keys and values of one block, and a term of the scaled logits (broadcast over B and H).
 
+    The queries are those of the first Q tokens: all N, or those that are read.
     `cache`: shared by all blocks of one forward pass.
     """
 
-    q: QueriesBHNE
+    q: QueriesBHQE
     k: KeysBHNE
     v: ValuesBHNE
-    bias: LogitsBHNN | None
+    bias: LogitsBHQN | None
     grid: Grid
     cache: Cache = field(default_factory=dict)
 
-    def plus(self, term: LogitsBHNN) -> Heads:
-        """The same heads with one more term in their logits. It is not scaled by 1/sqrt(E)."""
+    @property
+    def queries(self) -> int:
+        """How many tokens have a query."""
+        return self.q.shape[2]
+
+    def plus(self, term: LogitsBHQN) -> Heads:
+        """The same heads with one more term in their logits. It is not scaled by 1/sqrt(E).
+
+        The term may have a row for each of the N tokens; those without a query are dropped.
+        """
+        term = term[..., : self.queries, :]
         return replace(self, bias=term if self.bias is None else self.bias + term)
+
+    def first(self, queries: int) -> Heads:
+        """The same heads with the queries of the first tokens alone."""
+        return replace(self, q=self.q[:, :, :queries], bias=None if self.bias is None else self.bias[..., :queries, :])
 
 
 class PositionEncoding(nn.Module):
@@ -79,14 +97,17 @@ class PositionEncoding(nn.Module):
 
     `reserved`: channels of the content it replaces (the backbone projects that many fewer). `modifies_qk`: `heads`
     changes q or k. `reads_qk`: `heads` computes terms from q or k, so parts that change them must come before it.
-    `reads_weights`: `outputs` needs the attention weights, which turns fused attention off. `decay`: names of the
-    parameters that weight decay applies to, by default none. `frozen`: its parameters are not trained.
+    `reads_weights`: `outputs` needs the attention weights, which turns fused attention off. `accepts_fewer_queries`:
+    `heads` and `outputs` are right also where only the first tokens have queries; where one is not, all are computed.
+    `decay`: names of the parameters that weight decay applies to, by default none. `frozen`: its parameters are not
+    trained.
     """
 
     reserved = ReservedChannels()
     modifies_qk = False
     reads_qk = False
     reads_weights = False
+    accepts_fewer_queries = False
     decay: tuple[str, ...] = ()
     frozen = False
 
@@ -98,7 +119,7 @@ class PositionEncoding(nn.Module):
         """Queries, keys, values and logit term between projection and softmax."""
         return h
 
-    def outputs(self, o: ValuesBHNE, weights: LogitsBHNN, grid: Grid, block: int) -> ValuesBHNE:
+    def outputs(self, o: OutputsBHQE, weights: LogitsBHQN, grid: Grid, block: int) -> OutputsBHQE:
         """The heads' outputs after the softmax. Called only where `reads_weights`."""
         return o
 
@@ -152,6 +173,7 @@ class Code(PositionEncoding):
     It is computed once in a forward pass, with autocast switched off, however many places and blocks it is injected in.
     """
 
+    accepts_fewer_queries = True
     injector: Injector = AddedFirst()
 
     def code(self) -> CodeND:
@@ -195,6 +217,7 @@ class Composition(PositionEncoding):
         self.modifies_qk = any(part.modifies_qk for part in parts.values())
         self.reads_qk = any(part.reads_qk for part in parts.values())
         self.reads_weights = any(part.reads_weights for part in parts.values())
+        self.accepts_fewer_queries = all(part.accepts_fewer_queries for part in parts.values())
 
     def tokens(self, t: Tokens, block: int) -> Tokens:
         for name in self.parts:
@@ -206,7 +229,7 @@ class Composition(PositionEncoding):
             h = self.part(name).heads(h, block)
         return h
 
-    def outputs(self, o: ValuesBHNE, weights: LogitsBHNN, grid: Grid, block: int) -> ValuesBHNE:
+    def outputs(self, o: OutputsBHQE, weights: LogitsBHQN, grid: Grid, block: int) -> OutputsBHQE:
         for name in self.parts:
             o = self.part(name).outputs(o, weights, grid, block)
         return o
@@ -228,6 +251,6 @@ def _ordered(parts: Mapping[str, PositionEncoding]) -> Iterator[OrderedPart]:
 
 
 __all__ = [
-    "Cache", "Code", "CodeND", "CodeOf", "Composition", "Grid", "Heads", "Injector", "LogitsBHNN", "PositionEncoding",
-    "ReservedChannels", "Tokens", "ValuesBHNE", "Widths", "coordinates", "full_precision",
+    "Cache", "Code", "CodeND", "CodeOf", "Composition", "Grid", "Heads", "Injector", "LogitsBHQN", "OutputsBHQE",
+    "PositionEncoding", "ReservedChannels", "Tokens", "ValuesBHNE", "Widths", "coordinates", "full_precision",
 ]  # fmt: skip

@@ -15,9 +15,12 @@ from trainables.encodings.encoding_torch import Cache, Code, CodeND, CodeOf, Hea
 from trainables.encodings.injection import HEADS, Add, Concat, Extend, Parts, Slot
 
 
-def by_head(code: CodeND, heads: int) -> Tensor:
-    """A code's channels split among the heads in order. Shapes: (N, H e) to (H, N, e)."""
-    return code.reshape(code.shape[0], heads, -1).transpose(0, 1)
+def by_head(code: CodeND, heads: int, like: Tensor) -> Tensor:
+    """A code's channels split among the heads in order, for as many tokens as `like` has.
+
+    Shapes: (N, H e) and like (B, H, Q, E) to (H, Q, e).
+    """
+    return code[: like.shape[2]].reshape(like.shape[2], heads, -1).transpose(0, 1)
 
 
 class Added(Injector):
@@ -38,7 +41,7 @@ class Added(Injector):
 
     def heads(self, h: Heads, block: int, code: CodeOf) -> Heads:
         changed: dict[str, Any] = {
-            letter: added(getattr(h, letter), by_head(code(place, block), self.count))
+            letter: added(getattr(h, letter), by_head(code(place, block), self.count, getattr(h, letter)))
             for place, letter in HEADS
             if (place, block) in self.slots
         }
@@ -52,6 +55,8 @@ def added(channels: Tensor, position: Tensor) -> Tensor:
 
 class OwnCodes(PositionEncoding):
     """A separate code for every place and block, named `<place>_<block>`: `learnable.query_3.table`."""
+
+    accepts_fewer_queries = True
 
     def __init__(self, codes: dict[Slot, Code], injector: Injector) -> None:
         super().__init__()
@@ -96,7 +101,7 @@ class Concatenated(Injector):
 
     def heads(self, h: Heads, block: int, code: CodeOf) -> Heads:
         changed: dict[str, Any] = {
-            letter: beside(getattr(h, letter), by_head(code(place, block), self.count))
+            letter: beside(getattr(h, letter), by_head(code(place, block), self.count, getattr(h, letter)))
             for place, letter in HEADS
             if (place, block) in self.slots
         }
@@ -119,7 +124,8 @@ class Extended(Injector):
     def heads(self, h: Heads, block: int, code: CodeOf) -> Heads:
         if ("query", block) not in self.slots:
             return h
-        q, k = (by_head(code(place, block), self.count) for place, _ in HEADS[:2])
+        q = by_head(code("query", block), self.count, h.q)
+        k = by_head(code("key", block), self.count, h.k)
         return replace(h, q=beside(h.q, q), k=beside(h.k, k))
 
 
@@ -142,8 +148,8 @@ class LogitParts(Injector):
     def heads(self, h: Heads, block: int, code: CodeOf) -> Heads:
         if block >= self.blocks:
             return h
-        pos_q = by_head(code("query", block), self.count) if self.parts & {2, 4} else None
-        pos_k = by_head(code("key", block), self.count) if self.parts & {3, 4} else None
+        pos_q = by_head(code("query", block), self.count, h.q) if self.parts & {2, 4} else None
+        pos_k = by_head(code("key", block), self.count, h.k) if self.parts & {3, 4} else None
         (q, q_rest), (k, k_rest) = (_head(channels, self.width) for channels in (h.q, h.k))
         if self._is_product():
             q, k = self._sum(q, pos_q, ({1, 3}, {2, 4})), self._sum(k, pos_k, ({1, 2}, {3, 4}))

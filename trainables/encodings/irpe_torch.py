@@ -11,7 +11,7 @@ from torch.nn.functional import pad
 
 from trainables.encodings import irpe
 from trainables.encodings.encoding import Widths
-from trainables.encodings.encoding_torch import Grid, Heads, LogitsBHNN, PositionEncoding, ValuesBHNE, coordinates
+from trainables.encodings.encoding_torch import Grid, Heads, LogitsBHQN, OutputsBHQE, PositionEncoding, coordinates
 from trainables.encodings.pair_lookup_torch import looked_up, picked, summed_by_number
 
 BucketsMNN = Int[Tensor, "M N N"]
@@ -69,6 +69,8 @@ class IRPE(PositionEncoding):
     Cost: contextual terms need B H N buckets products, then a lookup of N^2 numbers per head; never N x N vectors.
     """
 
+    accepts_fewer_queries = True
+
     def __init__(self, spec: irpe.IRPE, widths: Widths, grid: Grid, depth: int) -> None:
         super().__init__()
         self.spec, self.width = spec, widths.head_dim
@@ -87,9 +89,10 @@ class IRPE(PositionEncoding):
                 h = h.plus(self._term(h, on, block))
         return h
 
-    def _term(self, h: Heads, on: str, block: int) -> LogitsBHNN:
+    def _term(self, h: Heads, on: str, block: int) -> LogitsBHQN:
         """The term of queries (products of the keys) or of keys (products of the queries) in the logits."""
         tables, ids = self._tables(on, block), self.get_buffer("ids")
+        ids = ids[:, : h.queries] if on == "k" else ids[:, :, : h.queries]
         if self.spec.mode == "bias":
             terms = [picked(table, index)[None] for table, index in zip(tables, ids, strict=True)]
         else:
@@ -98,9 +101,10 @@ class IRPE(PositionEncoding):
         term = terms[0] if len(terms) == 1 else terms[0] + terms[1]
         return term if on == "k" else term.mT  # on queries: by the pair (j, i)
 
-    def outputs(self, o: ValuesBHNE, weights: LogitsBHNN, grid: Grid, block: int) -> ValuesBHNE:
+    def outputs(self, o: OutputsBHQE, weights: LogitsBHQN, grid: Grid, block: int) -> OutputsBHQE:
         if "v" in self.tables:
-            for table, index in zip(self._tables("v", block), self.get_buffer("ids"), strict=True):
+            ids = self.get_buffer("ids")[:, : o.shape[2]]
+            for table, index in zip(self._tables("v", block), ids, strict=True):
                 o = o + summed_by_number(weights, index, self.count) @ table
         return o
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 def picked(table: Tensor, index: Tensor) -> Tensor:
     """The table's value at the index of each pair. Shapes: table (H, n) and index (I, J) to (H, I, J)."""
-    return table.index_select(1, index.flatten()).reshape(-1, *index.shape)
+    return table.index_select(1, index.flatten()).reshape(len(table), *index.shape)
 
 
 def looked_up(products: Tensor, index: Tensor) -> Tensor:

@@ -24,6 +24,8 @@ class PEG(PositionEncoding):
     queries and keys of the next block from LN(x + PEG(x)), values from LN(x): the paper does not say.
     """
 
+    accepts_fewer_queries = True
+
     def __init__(self, spec: peg.PEG, widths: Widths, grid: Grid, depth: int) -> None:
         super().__init__()
         self.places = frozenset(spec.places)

@@ -9,7 +9,7 @@ from torch.nn.functional import pad
 
 from trainables.encodings import relative
 from trainables.encodings.encoding import Widths
-from trainables.encodings.encoding_torch import Grid, Heads, LogitsBHNN, PositionEncoding, ValuesBHNE, coordinates
+from trainables.encodings.encoding_torch import Grid, Heads, LogitsBHQN, OutputsBHQE, PositionEncoding, coordinates
 from trainables.encodings.pair_lookup_torch import looked_up, picked, summed_by_number
 from trainables.encodings.resample_torch import resampled_line, resampled_offsets
 
@@ -45,6 +45,8 @@ class RelativeBias(PositionEncoding):
     Cost: the learned term turns flash attention off; a lookup of P^2 numbers per head and block.
     """
 
+    accepts_fewer_queries = True
+
     def __init__(self, spec: relative.RelativeBias, widths: Widths, grid: Grid, depth: int) -> None:
         super().__init__()
         self.shared = spec.shared
@@ -53,7 +55,8 @@ class RelativeBias(PositionEncoding):
         self.register_buffer("index", offset_index(grid), persistent=False)
 
     def heads(self, h: Heads, block: int) -> Heads:
-        bias = picked(self.table[0 if self.shared else block], self.get_buffer("index"))
+        index = self.get_buffer("index")[: h.queries - h.grid.prefix]
+        bias = picked(self.table[0 if self.shared else block], index)
         return h.plus(pad(bias[None], (h.grid.prefix, 0, h.grid.prefix, 0)))
 
     def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
@@ -89,6 +92,8 @@ class SplitTables(nn.Module):
 
     def products(self, q: Tensor, table: int) -> Tensor:
         """q_i . r_ij of all pairs of patches. Shapes: (B, H, P, E) to (B, H, P, P)."""
+        if not q.shape[2]:
+            return self._without_queries(q, self.side[0] * self.side[1])
         first, second = self._map(q, 2).chunk(2, dim=4)
         rows, columns = self._vectors(table)
         along_rows = first @ rows.mT
@@ -97,11 +102,20 @@ class SplitTables(nn.Module):
 
     def sums(self, weights: Tensor, table: int) -> Tensor:
         """The sums over j of weights_ij r_ij. Shapes: (B, H, P, P) to (B, H, P, E)."""
+        if not weights.shape[2]:
+            return self._without_queries(weights, 2 * self.rows.shape[2])
         weights = self._map(self._map(weights, 3), 2)
         rows, columns = self._vectors(table)
         first = weights.sum(5) @ rows
         second = (weights.sum(4).transpose(2, 3) @ columns).transpose(2, 3)
         return torch.cat([first, second], dim=4).flatten(2, 3)
+
+    def _without_queries(self, like: Tensor, width: int) -> Tensor:
+        """No terms, of which the tables' gradients are zeros: DDP waits for a gradient of every parameter.
+
+        Shapes: like (B, H, 0, any) to (B, H, 0, width).
+        """
+        return like.new_zeros(*like.shape[:3], width) + self.rows.sum() + self.columns.sum()
 
 
 class ClippedTables(nn.Module):
@@ -117,13 +131,13 @@ class ClippedTables(nn.Module):
         self.register_buffer("index", clipped_index(grid, reach), persistent=False)
 
     def products(self, q: Tensor, table: int) -> Tensor:
-        """q_i . r_ij of all pairs of patches. Shapes: (B, H, P, E) to (B, H, P, P)."""
-        return looked_up(q @ self.vectors[table].T, self.get_buffer("index"))
+        """q_i . r_ij of all pairs of patches. Shapes: (B, H, Q, E) to (B, H, Q, P)."""
+        return looked_up(q @ self.vectors[table].T, self.get_buffer("index")[: q.shape[2]])
 
     def sums(self, weights: Tensor, table: int) -> Tensor:
-        """The sums over j of weights_ij r_ij. Shapes: (B, H, P, P) to (B, H, P, E)."""
-        vectors = self.vectors[table]
-        return summed_by_number(weights, self.get_buffer("index"), len(vectors)) @ vectors
+        """The sums over j of weights_ij r_ij. Shapes: (B, H, Q, P) to (B, H, Q, E)."""
+        vectors, index = self.vectors[table], self.get_buffer("index")[: weights.shape[2]]
+        return summed_by_number(weights, index, len(vectors)) @ vectors
 
 
 class Relative(PositionEncoding):
@@ -136,6 +150,7 @@ class Relative(PositionEncoding):
     """
 
     reads_qk = True
+    accepts_fewer_queries = True
 
     def __init__(self, spec: relative.Relative, widths: Widths, grid: Grid, depth: int) -> None:
         super().__init__()
@@ -155,7 +170,7 @@ class Relative(PositionEncoding):
         q = h.q[:, :, prefix:, : self.width] * self.width**-0.5
         return h.plus(pad(self.keys.products(q, 0 if self.shared else block), (prefix, 0, prefix, 0)))
 
-    def outputs(self, o: ValuesBHNE, weights: LogitsBHNN, grid: Grid, block: int) -> ValuesBHNE:
+    def outputs(self, o: OutputsBHQE, weights: LogitsBHQN, grid: Grid, block: int) -> OutputsBHQE:
         if self.values is None:
             return o
         sums = self.values.sums(weights[:, :, grid.prefix :, grid.prefix :], 0 if self.shared else block)

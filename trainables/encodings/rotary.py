@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -52,6 +52,8 @@ class Rotary(HeadsSpec):
     Cost: mixed keeps sines and cosines of all blocks for one forward.
     """
 
+    accepts_fewer_queries: ClassVar[bool] = True
+
     kind: Literal["rotary"] = Field(default="rotary", init=False)
     form: Literal["axial", "mixed"] = Field(default="axial", description="axial or mixed")
     temperature: float | None = Field(
@@ -90,8 +92,9 @@ class Rotary(HeadsSpec):
 
 
 def rotated(channels: Any, cos: Any, sin: Any) -> Any:
-    """The first E channels, rotated in pairs (2i, 2i + 1). Shapes: (B, H, N, E or more), (..., N, E/2, 1 or 2)."""
-    width = 2 * cos.shape[-2]
+    """The first E channels, rotated in pairs (2i, 2i + 1). Shapes: (B, H, Q, E or more), (..., N, E/2, 1 or 2)."""
+    width, tokens = 2 * cos.shape[-2], channels.shape[2]
+    cos, sin = cos[..., :tokens, :, :], sin[..., :tokens, :, :]
     pairs = channels[..., :width].unflatten(-1, (-1, 2))
     made = (pairs * cos + pairs.flip(-1) * sin).flatten(-2).to(channels.dtype)
     return made if width == channels.shape[-1] else channels.slice_scatter(made, -1, 0, width)

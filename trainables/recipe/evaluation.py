@@ -18,13 +18,15 @@ def eval_batch(recipe: Recipe, side: int | None = None) -> int:
 def eval_bytes(recipe: Recipe, side: int | None = None) -> int:
     """The bytes of one image's activations in an evaluation: half of what a block keeps for its gradient.
 
-    Measured for contextual iRPE at 64 and 80 pixels; one block after another needs memory.
+    Measured for contextual iRPE at 64 and 80 pixels; one block after another needs memory. No block needs less than its
+    tokens, queries, keys and values.
     """
     size = recipe.data.size if side is None else recipe.size_at(side)
-    blocks = sum(shape.depth for shape in recipe.model.shapes(size))
-    return max(
-        1, number_bytes(recipe) * recipe.model.saved_activations(size, recipe.encoding.saved_pairs) // (2 * blocks)
-    )
+    shapes = recipe.model.shapes(size)
+    kept = recipe.model.saved_activations(size, recipe.encoding.saved_pairs)
+    blocks = sum(shape.depth for shape in shapes)
+    least = max(5 * shape.tokens * shape.widths.dim for shape in shapes)
+    return number_bytes(recipe) * max(least, kept // (2 * blocks))
 
 
 def number_bytes(recipe: Recipe) -> int:

@@ -26,7 +26,7 @@ class Evaluation:
     autocast: torch.autocast
     team: DataParallel
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def __call__(self, model: Host, split: Split, side: int | None = None) -> float:
         """The metric on a split, or on its images resized to another side; NaN where an output is not finite."""
         metric = self.recipe.data.metric

@@ -51,7 +51,7 @@ class Objective(nn.Module):
         Source: DeiT 3, hard distillation: the class head learns the label, the other the teacher's, half each.
         Differs: nothing.
         """
-        t = self.model.features(images)
+        t = self.model.head_tokens(images) if self.drloc is None else self.model.features(images)
         first, *others = self.model.predictions(t)
         loss = summed_loss(self.metric, first, targets)
         if taught is not None:
