@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Self, dataclass_transform
+from typing import TYPE_CHECKING, Annotated, Any, Self, dataclass_transform
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
@@ -138,6 +139,15 @@ class Spec(BaseModel, metaclass=_SpecMeta):
 
 WHERE = "where"
 """Marks a field that holds the place of something, not its content: `Annotated[str, WHERE]`."""
+
+
+def absolute(path: str) -> str:
+    """A path from the root on, `~` expanded."""
+    return os.path.abspath(os.path.expanduser(path))
+
+
+FilePath = Annotated[str, AfterValidator(absolute), WHERE]
+"""Where a file or folder lies: relative to the working folder in which it is given, so that a worker finds it."""
 
 
 def _identity(value: Any) -> Any:
@@ -281,4 +291,7 @@ def _short(value: object) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-__all__ = ["WHERE", "Field", "LocusError", "Spec", "SpecError", "digest", "in_order", "require", "sentences"]
+__all__ = [
+    "WHERE", "Field", "FilePath", "LocusError", "Spec", "SpecError", "absolute", "digest", "in_order", "require",
+    "sentences",
+]  # fmt: skip

@@ -147,7 +147,7 @@ def _trial(history: History, outcomes: Outcomes, trial: Trial) -> TrialResult:
         finals = {seed: run.final(name) for seed, run in runs.items() if run.state.status == "completed"}
         known = {seed: value for seed, value in finals.items() if value is not None}
         values = dict(sorted((known | dict.fromkeys(fallen, data.chance)).items()))
-        return Scores(values, answer.asked, score_scale(data, data.test_size), fallen)
+        return Scores(values, answer.asked, score_scale(data, data.image_counts.test), fallen)
 
     weights = {seed: outcomes.weights(run.run.key, run.code) for seed, run in runs.items()}
     return TrialResult(

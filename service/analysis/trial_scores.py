@@ -23,5 +23,5 @@ def diverged_seeds(history: History, trial: Trial) -> frozenset[int]:
 def validation_scores(history: History, trial: Trial, answer: TrialAnswer | None = None) -> Scores:
     """The validation scores of a trial's answered seeds, a diverged one at chance."""
     found = answer or history.answer(trial)
-    scale = score_scale(trial.recipe.data, trial.recipe.data.val_size)
+    scale = score_scale(trial.recipe.data, trial.recipe.data.image_counts.validation)
     return Scores(dict(found.values), found.asked, scale, diverged_seeds(history, trial))

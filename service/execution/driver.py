@@ -232,6 +232,7 @@ class Driver:
                 use: str(self.outcomes.weights(parent.key, self.history.code(parent)))
                 for use, parent in run.parents.items()
             },
+            data=str(self.home.data),
             device=self.placement.device,
             threads=self.placement.threads,
             workers=self.placement.workers,

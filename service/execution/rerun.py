@@ -60,7 +60,7 @@ def rerun(home: Home, start: str, report: Callable[[str], None] = lambda line: N
     with tempfile.TemporaryDirectory(prefix="locus-rerun-") as folder, settings:
         for line in _environment_differences(before.environment, device):
             report(line)
-        for measured in train(run, Path(folder), device, parents=parents):
+        for measured in train(run, Path(folder), device, parents=parents, data=home.data):
             if isinstance(measured, Diverged):
                 ending = "diverged"
                 break

@@ -3,6 +3,7 @@
 <home>/outcomes/<key>/<code>.json, .pt          answers, shared by all studies
 <home>/studies/<id>/study.json journal.jsonl driver.log lock report/ work/<key>/<code>/<attempt>/
 <home>/mlflow.db, artifacts/                     the default tracking store
+<home>/data/                                     known data sets, and decoded images in decoded/ (or $LOCUS_DATA)
 """
 
 from __future__ import annotations
@@ -78,6 +79,11 @@ class Home:
     def artifacts(self) -> Path:
         """Where the default MLflow store keeps artifacts."""
         return self.root / "artifacts"
+
+    @property
+    def data(self) -> Path:
+        """The folder of known data sets and of decoded images: $LOCUS_DATA, else `data` in this one."""
+        return Path(os.environ.get("LOCUS_DATA") or self.root / "data").expanduser().resolve()
 
     def study(self, id: str) -> StudyFolder:
         """The folder of an edition's id."""

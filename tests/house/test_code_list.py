@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import trainables
+from tests.rooms.trainables.data.pictures import image_folder
 from trainables.backbones import Model
 from trainables.encodings import KINDS
 from trainables.recipe import FromFile, Recipe
@@ -76,6 +77,9 @@ def loads(tmp_path_factory) -> tuple[list[Recipe], list[set[str]]]:
     recipes = [Recipe().put(SMALL)]
     recipes += [Recipe().put(SMALL | {"encoding.kind": kind}) for kind in ALONE]
     recipes += [Recipe().put(DIGITS), Recipe().put(SMALL | {"auxiliary.kind": "drloc"}), by_file(folder)]
+    images = image_folder(tmp_path_factory.mktemp("images"), {"train": 7, "test": 2})
+    small = {path: value for path, value in SMALL.items() if not path.startswith("data.")}
+    recipes += [Recipe().put(small | {"data": {"kind": "folder", "path": str(images), "image_size": 8}})]
     weights = tmp_path_factory.mktemp("weights") / "weights.pt"
     torch.save(build_model_with_weights(recipes[0], 0).state_dict(), weights)
     start = FromFile(str(weights), hashlib.sha256(weights.read_bytes()).hexdigest())
@@ -125,6 +129,7 @@ def test_the_list_names_files_that_are_there() -> None:
 
 
 def test_every_file_is_named_by_some_recipe_or_computes_no_numbers(loads) -> None:
-    recipes = [*loads[0], loads[0][0].put({"test_sizes": [24]})]
+    sets = ("cifar10", "flowers102", "oxford_pets", "tiny_imagenet")
+    recipes = [*loads[0], loads[0][0].put({"test_sizes": [24]}), *(Recipe().put({"data.kind": kind}) for kind in sets)]
     named = {file for recipe in recipes for file in CodeDigests().files(recipe)}
     assert {str(file.relative_to(FOLDER)) for file in FOLDER.rglob("*.py")} - named == {*NEVER}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
@@ -10,6 +10,14 @@ from trainables.spec import Spec, require
 
 Metric = Literal["accuracy", "r2"]
 Positive = Annotated[float, Field(gt=0)]
+
+
+class ImageCounts(NamedTuple):
+    """How many images there are in each split."""
+
+    train: int
+    validation: int
+    test: int
 
 
 class Auto(Spec):
@@ -62,6 +70,12 @@ class DatasetSpec(Spec):
     def label(self) -> str:
         """The name of the task where the data set has several, else of the data set."""
         return self.kind
+
+    @property
+    def image_counts(self) -> ImageCounts:
+        """How many images are used; by default what the fields `train_size`, `val_size` and `test_size` say."""
+        fields: Any = self
+        return ImageCounts(fields.train_size, fields.val_size, fields.test_size)
 
     @property
     def outputs(self) -> int:

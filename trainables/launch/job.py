@@ -21,6 +21,8 @@ class Job(Spec):
     """The only folder the worker writes; it may hold an earlier attempt's checkpoint."""
     parents: dict[Use, str] = Field(default_factory=dict)
     """The files of the parents' weights, by their use."""
+    data: str | None = None
+    """The folder of known data sets and of decoded images."""
     device: str = "cpu"
     threads: int = 1
     workers: int = 0

@@ -39,7 +39,7 @@ def estimate_cost(recipe: Recipe) -> Cost:
     frozen = {"all": 0, "position": backbone, "position+head": backbone - head_parameters(recipe)}[recipe.trainable]
     learnt = sum(recipe.encoding.trainable_parameters(shape) for shape in recipe.shapes) + backbone - frozen + auxiliary
     channels, rows, columns = recipe.data.size
-    images = (recipe.data.train_size + recipe.data.val_size + recipe.data.test_size) * channels * rows * columns
+    images = sum(recipe.data.image_counts) * channels * rows * columns
     number = number_bytes(recipe)
     kept = (
         number
@@ -52,7 +52,8 @@ def estimate_cost(recipe: Recipe) -> Cost:
 
 def _evaluation_bytes(recipe: Recipe, side: int | None) -> int:
     """The activations of an evaluation at a size of images."""
-    largest = max(recipe.data.val_size if side is None else 0, recipe.data.test_size)
+    counts = recipe.data.image_counts
+    largest = max(counts.validation if side is None else 0, counts.test)
     return min(eval_batch(recipe, side), largest) * eval_bytes(recipe, side)
 
 

@@ -6,10 +6,10 @@ import hashlib
 import os
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from trainables.encodings import Values
-from trainables.spec import WHERE, Spec, require
+from trainables.spec import FilePath, Spec, absolute, require
 
 Part = Literal["encoding", "backbone", "all"]
 _PART = "encoding, backbone or all"
@@ -18,18 +18,10 @@ Use = Literal["init", "teacher"]
 SHA256 = "the 64 hex digits of the file's SHA-256 (sha256sum FILE)"
 
 
-def _absolute(path: str) -> str:
-    return os.path.abspath(os.path.expanduser(path))
-
-
-FilePath = Annotated[str, AfterValidator(_absolute), WHERE]
-"""Where a file lies: relative to the working folder in which it is given, so that a worker elsewhere finds it."""
-
-
 def known_by_content(value: Any) -> Any:
     """Refuses a file without its checksum; the message contains the checksum."""
-    if isinstance(value, dict) and "sha256" not in value and os.path.isfile(_absolute(str(value.get("path")))):
-        with open(_absolute(value["path"]), "rb") as file:
+    if isinstance(value, dict) and "sha256" not in value and os.path.isfile(absolute(str(value.get("path")))):
+        with open(absolute(value["path"]), "rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
         require(False, "sha256", f"given ({found} is that of {value['path']})", None)
     return value

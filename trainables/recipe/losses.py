@@ -8,8 +8,8 @@ from pydantic import Field, model_validator
 
 from trainables.backbones.counts import linear
 from trainables.encodings import Values
-from trainables.recipe.init_from import SHA256, FilePath, known_by_content
-from trainables.spec import Spec
+from trainables.recipe.init_from import SHA256, known_by_content
+from trainables.spec import FilePath, Spec
 
 
 class NoTeacher(Spec):

@@ -41,18 +41,25 @@ BEFORE_TESTS_S = 1.0
 
 
 def train(
-    run: Run, folder: Path, device: str = "cpu", *, parents: Mapping[Use, Path] = {}, team: DataParallel = SINGLE
+    run: Run,
+    folder: Path,
+    device: str = "cpu",
+    *,
+    parents: Mapping[Use, Path] = {},
+    team: DataParallel = SINGLE,
+    data: Path | None = None,
 ) -> Generator[Measurement | Diverged]:
     """Trains a run: one Measurement an epoch, the last with the test set's metric too, or a Diverged as the last item.
 
     Where the folder has a checkpoint, training goes on from it, after the measurements before it have been yielded
     again. Checkpoints are written 20 s apart, when the iterator is closed, before the tests of the last epoch where
     a crash in them could lose more than a second of training, and at the end, after the weights.
-    `parents`: the files of the weights of the runs that this one needs, by their use (`Run.parents`).
+    `parents`: the files of the weights of the runs that this one needs, by their use (`Run.parents`). `data`: the
+    folder of known data sets and of decoded images; without it only images that are made, or in a folder of their own.
 
-    Raises: SpecError where a parent's weights do not fit, or nothing learns.
+    Raises: SpecError where a parent's weights do not fit, or nothing learns; LocusError where images cannot be read.
     """
-    training = Training(run, device, parents, team)
+    training = Training(run, device, parents, team, data)
     curve, learned = training.resume(folder)
     training.record(folder)
     epochs = run.recipe.optimizer.epochs
@@ -89,14 +96,16 @@ def train(
 class Training:
     """A run in progress: its model, its optimizer, its data, on one device."""
 
-    def __init__(self, run: Run, device: str, parents: Mapping[Use, Path], team: DataParallel) -> None:
+    def __init__(
+        self, run: Run, device: str, parents: Mapping[Use, Path], team: DataParallel, data: Path | None
+    ) -> None:
         recipe = run.recipe
         self.run, self.spec, self.team, self.device = run, recipe.optimizer, team, torch.device(device)
         self.metric = recipe.data.metric
         self.dtype = torch.float64 if self.spec.precision == "float64" else torch.float32
         half = self.spec.precision == "bfloat16"
         self.autocast = torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=half)
-        self.splits = load(recipe.data).to(self.device)
+        self.splits = load(recipe.data, data).to(self.device)
         self.steps = math.ceil(len(self.splits.train) / self.spec.batch_size)
         self.sources: dict[str, Any] = {}
         built = build_model_with_weights(recipe, run.seed, parents.get("init"), self.sources)

@@ -1,0 +1,197 @@
+"""A folder of images: its layout, its digest, and all that can be wrong with it, in one sentence each."""
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.rooms.trainables.data.pictures import image_folder, picture
+from trainables.data import Folder, ImageCounts
+from trainables.data.splits_torch import load
+from trainables.recipe import Recipe, Run
+from trainables.spec import LocusError, SpecError
+
+
+@pytest.fixture
+def root(tmp_path):
+    return image_folder(tmp_path / "set", {"train": 20, "test": 4})
+
+
+def numbers(split):
+    """The numbers of the pictures, as `picture` painted them."""
+    return split.images[:, 0, 0, 0].tolist()
+
+
+@pytest.mark.parametrize(("splits", "expected"), [
+    ({"train": 20, "val": 3, "test": 4}, ImageCounts(60, 9, 12)),
+    ({"train": 20, "test": 4}, ImageCounts(54, 6, 12)),
+    ({"train": 20, "val": 3}, ImageCounts(54, 6, 9)),
+    ({"train": 20}, ImageCounts(48, 6, 6)),
+])  # fmt: skip
+def test_missing_splits_are_held_out_of_the_training_images(tmp_path, splits, expected):
+    spec = Folder(path=str(image_folder(tmp_path, splits)), image_size=4)
+    assert spec.image_counts == expected
+    loaded = load(spec)
+    found = [loaded.train, loaded.validation, loaded.test]
+    assert ImageCounts(*map(len, found)) == expected
+    assert len({number for part in found for number in numbers(part)}) == sum(expected)
+    if "val" in splits:  # its images are numbered after those to train
+        last = {*range(60, 69)}
+        assert {*numbers(loaded.validation if "test" in splits else loaded.test)} == last
+
+
+def test_images_keep_their_labels_and_shares(root):
+    loaded = load(Folder(path=str(root), image_size=4))
+    for part, each in ((loaded.train, 20), (loaded.validation, 20)):
+        assert (np.array(numbers(part)) // each).tolist() == part.targets.tolist()
+        assert len({*np.bincount(part.targets)}) == 1
+
+
+def test_smaller_draws_are_part_of_larger_ones_and_of_the_same_split(root):
+    def drawn(**values):
+        return load(Folder(path=str(root), image_size=4, **values))
+
+    ten, twenty = drawn(samples_per_class=5), drawn(samples_per_class=10)
+    assert {*numbers(ten.train)} < {*numbers(twenty.train)}
+    assert np.bincount(ten.train.targets).tolist() == [5, 5, 5]
+    assert numbers(ten.validation) == numbers(twenty.validation)
+    assert numbers(drawn(train_size=15).train) == numbers(ten.train)
+    other = drawn(samples_per_class=5, data_seed=1)
+    assert {*numbers(other.train)} != {*numbers(ten.train)}
+    assert {*numbers(drawn(test_size=3).test)} < {*numbers(drawn().test)}
+
+
+def test_where_it_lies_does_not_matter_and_what_it_holds_does(root, tmp_path):
+    shutil.copytree(root, tmp_path / "copy")
+    one, other = (Folder(path=str(path)) for path in (root, tmp_path / "copy"))
+    assert key(one) == key(other)
+    (tmp_path / "copy" / "train" / "class_0" / "0000.png").unlink()
+    assert key(Folder(path=str(tmp_path / "copy"))) != key(one)
+
+
+def key(data):
+    return Run(recipe=Recipe(data=data), seed=0).key
+
+
+def test_a_recipe_is_its_own_json_and_is_not_scanned_again(root):
+    recipe = Recipe().put({"data.kind": "folder", "data.path": str(root), "data.image_size": 8})
+    shutil.rmtree(root)
+    assert Recipe.read(recipe.plain()) == recipe
+    assert recipe.put({"optimizer.epochs": 2}).data == recipe.data
+
+
+def test_another_content_is_refused_before_training(root):
+    spec = Folder(path=str(root), image_size=4)
+    picture(200).save(root / "train" / "class_0" / "new.png")
+    with pytest.raises(LocusError, match=f"digest {spec.digest}, got [0-9a-f]{{16}} in"):
+        load(spec)
+    shutil.rmtree(root / "test" / "class_1")
+    with pytest.raises(LocusError, match="got no images of a class"):
+        load(spec)
+    shutil.rmtree(root)
+    with pytest.raises(LocusError, match="got no folder"):
+        load(spec)
+
+
+def test_decoded_once_and_read_from_there(root, tmp_path):
+    spec = Folder(path=str(root), image_size=4)
+    first = load(spec, tmp_path / "data")
+    assert len([*(tmp_path / "data" / "decoded").glob("*.npy")]) == 2
+    shutil.rmtree(root)
+    again = load(spec, tmp_path / "data")
+    for one, other in zip((first.train, first.test), (again.train, again.test), strict=True):
+        assert (one.images == other.images).all()
+        assert (one.targets == other.targets).all()
+    with pytest.raises(LocusError, match="got no folder"):
+        load(spec.model_copy(update={"image_size": 5}), tmp_path / "data")
+
+
+@pytest.mark.parametrize(("change", "sentence"), [
+    (lambda root: shutil.rmtree(root / "train"), "data.path must be a folder with images in train/<class>/, got"),
+    (lambda root: (root / "train" / "cats").mkdir(), "a folder with images in train/cats, got"),
+    (lambda root: (root / "test" / "class_1").rename(root / "moved"), "a folder with images in test/class_1, got"),
+    (lambda root: picture(1).save(mkdir(root / "test" / "dogs") / "1.png"), "such as test/dogs, got"),
+], ids=["no train", "an empty class", "a class missing in the test set", "a class of the test set alone"])  # fmt: skip
+def test_a_wrong_layout_is_one_sentence(root, change, sentence):
+    change(root)
+    with pytest.raises(SpecError, match=sentence):
+        Recipe().put({"data.kind": "folder", "data.path": str(root)})
+
+
+def mkdir(path):
+    path.mkdir()
+    return path
+
+
+@pytest.mark.parametrize("content", [b"no image", b""], ids=["text", "empty"])
+def test_a_damaged_image_names_its_file_and_leaves_nothing(root, tmp_path, content):
+    path = root / "train" / "class_1" / "0025.png"
+    path.write_bytes(content)
+    with pytest.raises(LocusError, match=f"{path} must be an image that Pillow can read, got: "):
+        load(Folder(path=str(root), image_size=4), tmp_path / "data")
+    assert not [*(tmp_path / "data" / "decoded").glob("*.[nt]*")]
+
+
+def test_a_torn_image_names_its_file(root):
+    path = root / "train" / "class_1" / "0025.png"
+    picture(25, 300, 300).save(path.with_suffix(".jpg"))
+    whole = path.with_suffix(".jpg").read_bytes()
+    path.with_suffix(".jpg").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(LocusError, match=r"0025[.]jpg must be an image that Pillow can read, got: "):
+        load(Folder(path=str(root), image_size=4))
+
+
+def test_gray_and_cmyk_and_tiny_images_are_images(root):
+    Image.new("L", (5, 5), 77).save(root / "train" / "class_0" / "0000.png")
+    Image.new("CMYK", (5, 5), (0, 0, 0, 0)).save(root / "train" / "class_0" / "0001.jpg")
+    Image.new("RGB", (1, 1), (9, 8, 7)).save(root / "train" / "class_0" / "0002.png")
+    Image.new("P", (5, 7)).save(root / "train" / "class_0" / "0003.png")
+    loaded = load(Folder(path=str(root), image_size=4))
+    together = np.concatenate([loaded.train.images, loaded.validation.images])
+    found = {tuple(image[:, 0, 0].tolist()) for image in together}
+    assert {(77, 77, 77), (255, 255, 255), (9, 8, 7), (0, 0, 0)} <= found
+
+
+@pytest.mark.parametrize(("width", "height"), [(40, 20), (20, 40), (21, 33)])
+def test_the_shorter_side_is_resized_and_the_center_kept(tmp_path, width, height):
+    for number in range(30):
+        picture(number, width, height).save(mkdir_all(tmp_path / "train" / f"c{number % 2}") / f"{number}.png")
+    ramp = np.tile(np.arange(width, dtype=np.uint8)[None, :, None], (height, 1, 3))
+    Image.fromarray(ramp).save(tmp_path / "train" / "c0" / "0.png")
+    loaded = load(Folder(path=str(tmp_path), image_size=10))
+    together = np.concatenate([part.images for part in (loaded.train, loaded.validation, loaded.test)])
+    image = next(image for image in together if len(np.unique(image)) > 4)
+    assert abs(image[0].astype(int).mean() - (width - 1) / 2) < 1
+
+
+def mkdir_all(path):
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(root, tmp_path):
+    """In a process that may write no file of more than 4 kB: the system refuses as it does on a full disk."""
+    code = (
+        "import sys; from pathlib import Path; from trainables.data import Folder\n"
+        "from trainables.data.splits_torch import load\n"
+        "load(Folder(path=sys.argv[1], image_size=32), Path(sys.argv[2]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(root), str(tmp_path / "data")], capture_output=True, text=True,
+        preexec_fn=limit, cwd=os.getcwd(), check=False,
+    )  # fmt: skip
+    assert "LocusError: the disk of" in done.stderr, done.stderr
+    assert "GiB free for decoded images, got: File too large" in done.stderr
+    assert not [*(tmp_path / "data" / "decoded").glob("*.[nt]*")]
+
+
+def limit():
+    import signal
+
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))

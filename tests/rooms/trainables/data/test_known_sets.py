@@ -1,0 +1,83 @@
+"""Known sets, in small copies of their real formats: what is read is what was written, and damage is one sentence."""
+
+import numpy as np
+import pytest
+from torchvision.datasets import CIFAR10, CIFAR100, Flowers102, OxfordIIITPet
+
+from tests.rooms.trainables.data import pictures
+from trainables.data import Cifar10, Cifar100, OxfordPets, TinyImageNet
+from trainables.data import Flowers102 as Flowers
+from trainables.data.splits_torch import load
+from trainables.spec import LocusError
+
+
+@pytest.mark.parametrize(("spec", "classes"), [(Cifar10, 10), (Cifar100, 100)])
+def test_cifar_keeps_its_labels_and_pixels(tmp_path, monkeypatch, spec, classes):
+    pictures.cifar(tmp_path, monkeypatch, spec().kind, train=20 * classes, test=2 * classes)
+    splits = load(spec(), tmp_path)
+    assert [len(part) for part in (splits.train, splits.validation, splits.test)] == [
+        18 * classes, 2 * classes, 2 * classes,
+    ]  # fmt: skip
+    for part in (splits.train, splits.validation, splits.test):
+        assert (part.images[:, 0, 0, 0] % classes == part.targets).all() or classes == 100
+        assert part.images.shape[1:] == (3, 32, 32)
+        assert np.bincount(part.targets).tolist() == [len(part) // classes] * classes
+
+
+def test_flowers_have_splits_of_their_own(tmp_path, monkeypatch):
+    pictures.flowers(tmp_path, monkeypatch)
+    splits = load(Flowers(image_size=8), tmp_path)
+    for first, part in zip((1, 103, 205), (splits.train, splits.validation, splits.test), strict=True):
+        assert sorted(part.targets.tolist()) == [*range(102)]
+        expected = (first + part.targets) % 256
+        assert (part.images[:, 0, 4, 4].int() - expected).abs().max() <= 3  # JPEG rounds
+
+
+def test_pets_are_read_by_breed(tmp_path, monkeypatch):
+    pictures.pets(tmp_path, monkeypatch)
+    splits = load(OxfordPets(image_size=8, val_size=37), tmp_path)
+    for part in (splits.train, splits.validation, splits.test):
+        assert (part.images[:, 0, 4, 4].int() - part.targets - 1).abs().max() <= 3
+        assert len(part.targets.unique()) == 37
+
+
+def test_tiny_imagenet_is_read_by_its_lists(tmp_path, monkeypatch):
+    pictures.tiny_imagenet(tmp_path, monkeypatch)
+    splits = load(TinyImageNet(image_size=8, val_size=200), tmp_path)
+    for part in (splits.train, splits.validation, splits.test):
+        assert (part.images[:, 0, 4, 4].int() - part.targets).abs().max() <= 3
+        assert len(part.targets.unique()) == 200
+
+
+@pytest.mark.parametrize(("spec", "published"), [
+    (Cifar10(), CIFAR10.tgz_md5), (Cifar100(), CIFAR100.tgz_md5), (Flowers(), Flowers102._file_dict["image"][1]),
+    (OxfordPets(), OxfordIIITPet._RESOURCES[0][1]),
+])  # fmt: skip
+def test_the_fingerprint_is_the_published_checksum(spec, published):
+    assert spec.fingerprint == published
+
+
+@pytest.mark.parametrize("spec", [Cifar10(), Cifar100(), Flowers(), OxfordPets(), TinyImageNet()], ids=lambda s: s.kind)
+@pytest.mark.parametrize("empty", [False, True], ids=["no folder", "an empty folder"])
+def test_a_set_that_is_not_there_says_where_to_put_it(tmp_path, spec, empty):
+    if empty:
+        (tmp_path / spec.FOLDER).mkdir()
+    with pytest.raises(LocusError, match=f"data.kind {spec.kind} needs its images, whole, in .*{spec.FOLDER}"):
+        load(spec, tmp_path)
+    with pytest.raises(LocusError, match="--download"):
+        load(spec, None)
+
+
+def test_a_changed_file_of_cifar_is_refused(tmp_path, monkeypatch):
+    pictures.cifar(tmp_path, monkeypatch, "cifar10", train=200, test=20)
+    path = tmp_path / "cifar-10-batches-py" / "data_batch_3"
+    path.write_bytes(path.read_bytes().replace(b"\x02", b"\x03", 1))
+    with pytest.raises(LocusError, match="whole"):
+        load(Cifar10(), tmp_path)
+
+
+def test_a_set_with_images_missing_is_refused(tmp_path, monkeypatch):
+    pictures.tiny_imagenet(tmp_path, monkeypatch)
+    next((tmp_path / "tiny-imagenet-200" / "train" / "n00000007" / "images").iterdir()).unlink()
+    with pytest.raises(LocusError, match=r"must be \{'train': 400, 'test': 400\}, got \{'train': 399, 'test': 400\}"):
+        load(TinyImageNet(image_size=8), tmp_path)

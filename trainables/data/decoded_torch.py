@@ -1,0 +1,120 @@
+"""Decoded images, in a file that all runs of a machine map into memory: decoded once, and shared."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from filelock import FileLock
+from numpy.lib.format import open_memmap
+from numpy.typing import NDArray
+
+from trainables.spec import LocusError
+
+SUBMITTED = 4096
+"""Images that wait for a thread, at most."""
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """Images with their labels. Shapes: images (N, C, R, S) of bytes, labels (N,)."""
+
+    images: NDArray[np.uint8]
+    labels: NDArray[np.int64]
+
+    @classmethod
+    def read(cls, folder: Path, name: str) -> Decoded | None:
+        """The decoded images of a name, mapped into memory; None where there are none yet."""
+        images, labels = _files(folder, name)
+        if not labels.exists():
+            return None
+        return cls(np.load(images, mmap_mode="c"), np.load(labels))  # torch refuses arrays that cannot be written
+
+    @classmethod
+    def make(
+        cls,
+        folder: Path | None,
+        name: str,
+        size: tuple[int, int, int],
+        labels: NDArray[np.int64],
+        pixels: Callable[[int], NDArray[np.uint8]],
+    ) -> Decoded:
+        """Decodes all images, or waits for the run that does; in memory alone where there is no folder.
+
+        `pixels`: decodes one image by its number, called in several threads. The files are written whole or not at all.
+        Raises: LocusError where the disk is full; what `pixels` raises.
+        """
+        shape = (len(labels), *size)
+        if folder is None:
+            images = np.empty(shape, np.uint8)
+            _fill(images, pixels)
+            return cls(images, labels)
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / f"{name}.lock"):
+            found = cls.read(folder, name)
+            return found or cls._written(folder, name, shape, labels, pixels)
+
+    @classmethod
+    def _written(
+        cls,
+        folder: Path,
+        name: str,
+        shape: tuple[int, ...],
+        labels: NDArray[np.int64],
+        pixels: Callable[[int], NDArray[np.uint8]],
+    ) -> Decoded:
+        of_images, of_labels = _files(folder, name)
+        draft = of_images.with_suffix(".tmp")
+        try:
+            images = _reserved(draft, shape)
+            _fill(images, pixels)
+            images.flush()
+            draft.replace(of_images)
+            with draft.open("wb") as file:
+                np.save(file, labels)
+            draft.replace(of_labels)  # last: where it is, the images are
+        finally:
+            draft.unlink(missing_ok=True)
+        decoded = cls.read(folder, name)
+        assert decoded is not None, "both files were written"
+        return decoded
+
+
+def _files(folder: Path, name: str) -> tuple[Path, Path]:
+    return folder / f"{name}.npy", folder / f"{name}.labels.npy"
+
+
+def _fill(images: NDArray[np.uint8], pixels: Callable[[int], NDArray[np.uint8]]) -> None:
+    """Decodes in threads, because Pillow decodes without Python's lock; the first error ends it."""
+    pool = ThreadPoolExecutor(os.cpu_count())
+    try:
+        for first in range(0, len(images), SUBMITTED):
+            numbers = range(first, min(first + SUBMITTED, len(images)))
+            for number, image in zip(numbers, pool.map(pixels, numbers), strict=True):
+                images[number] = image
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _reserved(path: Path, shape: tuple[int, ...]) -> np.memmap[Any, np.dtype[np.uint8]]:
+    """A new file of images, mapped into memory, with all its bytes on the disk.
+
+    Otherwise a full disk would be a crash when memory is written, and no error.
+    Raises: LocusError where the disk is full.
+    """
+    try:
+        images: np.memmap[Any, np.dtype[np.uint8]] = open_memmap(path, mode="w+", dtype=np.uint8, shape=shape)
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
+            raise
+        must = f"{np.prod(shape) / 2**30:.1f} GiB free for decoded images"
+        raise LocusError(f"the disk of {path.parent} must have {must}, got: {error.strerror}") from None
+    return images

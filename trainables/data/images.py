@@ -1,0 +1,86 @@
+"""What all sets of real images share: their side, how many of them are used, and which.
+
+The numbers alone; `images_torch.py` selects and loads the images.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field, model_validator
+
+from trainables.data.dataset import DatasetSpec, ImageCounts, Metric
+from trainables.spec import require
+
+HELD_OUT = 0.1
+"""The share of training images that are held out for validation, and for the test, where a set has no such split."""
+
+_COUNT = "a positive number of images, or null for all"
+
+
+class ImagesSpec(DatasetSpec):
+    """A set of labeled images, each resized so that its shorter side is `image_size`, then cropped at its center.
+
+    Sizes are numbers of images, null for all that there are. `val_size` and `test_size` images are drawn from the set's
+    own split, or held out of the training images where it has none. Every draw has the same share of each class, and a
+    smaller draw is part of a larger one. `samples_per_class`: instead of `train_size`, so many images of each class.
+    `data_seed`: which images are drawn.
+    Units: `image_size` in pixels.
+    """
+
+    AVAILABLE: ClassVar[ImageCounts]
+    FOLDER: ClassVar[str]
+    """The folder of a known set, in the folder of all data."""
+
+    image_size: int = Field(default=224, gt=0, description="a positive side in pixels")
+    train_size: int | None = Field(default=None, gt=0, description=_COUNT)
+    samples_per_class: int | None = Field(default=None, gt=0, description="a positive number of images, or null")
+    val_size: int | None = Field(default=None, gt=0, description=_COUNT)
+    test_size: int | None = Field(default=None, gt=0, description=_COUNT)
+    data_seed: int = Field(default=0, ge=0, description="a seed from 0 on: which images are drawn")
+
+    @property
+    def available(self) -> ImageCounts:
+        """How many images the set has in each of its splits, 0 where it has no such split."""
+        return self.AVAILABLE
+
+    @property
+    def held_out(self) -> ImageCounts:
+        """How many of the set's training images become validation and test images; `train`: how many are left."""
+        there = self.available
+        share = max(1, round(HELD_OUT * there.train))
+        test = 0 if there.test else self.test_size or share
+        validation = 0 if there.validation else self.val_size or share
+        return ImageCounts(there.train - test - validation, validation, test)
+
+    @property
+    def image_counts(self) -> ImageCounts:
+        there, held = self.available, self.held_out
+        train = self.samples_per_class * self.outputs if self.samples_per_class else self.train_size or held.train
+        validation = held.validation or self.val_size or there.validation
+        return ImageCounts(train, validation, held.test or self.test_size or there.test)
+
+    @model_validator(mode="after")
+    def _fits(self) -> ImagesSpec:
+        """Each draw has its images, and none comes from two fields."""
+        there, left = self.available, self.held_out.train
+        both = self.train_size is None or self.samples_per_class is None
+        require(both, "samples_per_class", "null where train_size is given", self.samples_per_class)
+        require(left > 0, "val_size", f"such that some of the {there.train} images are left to train", self.val_size)
+        most = f"at most {left}, the training images that are not held out"
+        require((self.train_size or 0) <= left, "train_size", most, self.train_size)
+        each = f"at most {left // self.outputs} ({left} training images of {self.outputs} classes)"
+        fits = (self.samples_per_class or 0) * self.outputs <= left
+        require(fits, "samples_per_class", each, self.samples_per_class)
+        for name, own in (("val_size", there.validation), ("test_size", there.test)):
+            asked = getattr(self, name)
+            require(not own or (asked or 0) <= own, name, f"at most {own}, all that the set has", asked)
+        return self
+
+    @property
+    def metric(self) -> Metric:
+        return "accuracy"
+
+    @property
+    def size(self) -> tuple[int, int, int]:
+        return 3, self.image_size, self.image_size
