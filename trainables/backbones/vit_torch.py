@@ -42,10 +42,12 @@ class Attention(timm_vit.Attention):  # type: ignore[misc]
 
     def forward(self, t: Tokens, encoding: PositionEncoding, block: int, queries: int | None = None) -> TokensBND:
         """The output of the first tokens, by default of all. Shapes: (B, N, D) to (B, queries, D)."""
-        projected = self._projected(t, queries if encoding.accepts_fewer_queries else None)
+        if queries is not None and encoding.in_heads == "nothing":
+            return self._of_first(t, encoding.bias(t.grid, queries, block), queries)
+        projected = self._projected(t, queries if encoding.in_heads == "first" else None)
         q, k, v = (part.reshape(*part.shape[:2], self.num_heads, -1).transpose(1, 2) for part in projected)
         h = encoding.heads(Heads(q, k, v, None, t.grid, t.cache), block)
-        if queries is not None and (encoding.accepts_fewer_queries or not encoding.reads_weights):
+        if queries is not None and (encoding.in_heads == "first" or not encoding.reads_weights):
             h = h.first(queries)
         if encoding.reads_weights or not self.fused_attn:
             weights = self.weights(h)
@@ -55,6 +57,24 @@ class Attention(timm_vit.Attention):  # type: ignore[misc]
             scale = self.scale if extended else None  # torch's own default, as timm has it: they differ in the last bit
             o = scaled_dot_product_attention(h.q, h.k, h.v, attn_mask=h.bias, scale=scale)
         return self.proj(o[:, :, :queries].transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
+
+    def _of_first(self, t: Tokens, bias: Tensor | None, queries: int) -> TokensBND:
+        """The same for few queries, without keys and values: the tokens themselves are asked and summed.
+
+        q . (W x + b) is (W^T q) . x plus a number that the softmax does not see; and since weights sum to 1, the sum of
+        weights times values is W (sum of weights times x) + b.
+        Cost: a product with W a query and head, where keys and values are one a token.
+        """
+        source = t.x if t.qk_input is None else t.qk_input
+        (images, _, dim), heads = t.x.shape, self.num_heads
+        (wq, wk, wv), (bq, _, bv) = (of_all.chunk(3) for of_all in (self.qkv.weight, self.qkv.bias))
+        q = linear(source[:, :queries], wq, bq).reshape(images, queries, heads, -1) * self.scale
+        asked = torch.einsum("bqhe,hed->bhqd", q, wk.reshape(heads, -1, dim))
+        logits = (asked.flatten(1, 2) @ source.mT).reshape(images, heads, queries, -1)
+        weights = torch.softmax(logits if bias is None else logits + bias, dim=3)
+        summed = (weights.flatten(1, 2) @ t.x).reshape(images, heads, queries, dim)
+        o = torch.einsum("bhqd,hed->bqhe", summed, wv.reshape(heads, -1, dim))
+        return self.proj(o.flatten(2) + bv)  # type: ignore[no-any-return]
 
     def weights(self, h: Heads) -> Tensor:
         """The attention weights. Shapes: (B, H, N, N)."""

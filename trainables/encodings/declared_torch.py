@@ -184,7 +184,7 @@ class DeclaredHeads(Declared):
     def __init__(self, spec: HeadsSpec, widths: Widths, grid: Grid, depth: int) -> None:
         super().__init__(spec.params(widths, grid, depth), widths, grid)
         self.spec, self.modifies_qk, self.reads_qk = spec, spec.modifies_qk, spec.reads_qk
-        self.accepts_fewer_queries = spec.accepts_fewer_queries
+        self.in_heads = "first" if spec.accepts_fewer_queries else "all"
         if not self.params:
             self.register_fixed(*spec.terms(Parameters(self, torch.float64), Positions.of(grid, widths)))
 

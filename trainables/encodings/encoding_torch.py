@@ -1,8 +1,9 @@
-"""The protocol of position encodings: three methods, one for each point of a ViT where position can be injected.
+"""The protocol of position encodings: a method for each point of a ViT where position can be injected.
 
 `tokens` acts before a block, `heads` between projection and softmax, `outputs` after the softmax. Each returns the kind
 of thing that it receives and by default changes nothing. So encodings compose by running one after another, and the
-empty composition changes nothing. The grid travels with the tokens, so an encoding may return a smaller one.
+empty composition changes nothing. The grid travels with the tokens, so an encoding may return a smaller one. `bias` is
+for a term of the logits that depends on no query or key; `heads` adds it.
 
 In the last block of a model that is read at its prefix tokens, only these are computed: then `heads` sees the queries
 of the first Q of the N tokens, and the keys and values of all.
@@ -16,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -35,6 +36,10 @@ OutputsBHQE = Float[Tensor, "B H Q Ev"]
 LogitsBHQN = Float[Tensor, "#B #H Q N"]
 CodeND = Float[Tensor, "N D"]
 CoordinatesP2 = Int[Tensor, "P 2"]
+
+InHeads = Literal["nothing", "first", "all"]
+NEEDS: tuple[InHeads, ...] = ("nothing", "first", "all")
+"""What an encoding needs in the heads, from least to most."""
 
 Cache = dict[int, Any]
 """Values that are computed once in a forward pass, by the id of the module that computes them."""
@@ -97,17 +102,17 @@ class PositionEncoding(nn.Module):
 
     `reserved`: channels of the content it replaces (the backbone projects that many fewer). `modifies_qk`: `heads`
     changes q or k. `reads_qk`: `heads` computes terms from q or k, so parts that change them must come before it.
-    `reads_weights`: `outputs` needs the attention weights, which turns fused attention off. `accepts_fewer_queries`:
-    `heads` and `outputs` are right also where only the first tokens have queries; where one is not, all are computed.
-    `decay`: names of the parameters that weight decay applies to, by default none. `frozen`: its parameters are not
-    trained.
+    `reads_weights`: `outputs` needs the attention weights, which turns fused attention off. `in_heads`: what `heads`
+    and `outputs` need: nothing, because they add a bias at most; the first queries, where only these tokens are read;
+    or all. `decay`: names of the parameters that weight decay applies to, by default none. `frozen`: its parameters are
+    not trained.
     """
 
     reserved = ReservedChannels()
     modifies_qk = False
     reads_qk = False
     reads_weights = False
-    accepts_fewer_queries = False
+    in_heads: InHeads = "all"
     decay: tuple[str, ...] = ()
     frozen = False
 
@@ -115,9 +120,14 @@ class PositionEncoding(nn.Module):
         """The tokens before block number `block`."""
         return t
 
+    def bias(self, grid: Grid, queries: int, block: int) -> LogitsBHQN | None:
+        """A term of the scaled logits of the first tokens that depends on no query or key, where there is one."""
+        return None
+
     def heads(self, h: Heads, block: int) -> Heads:
-        """Queries, keys, values and logit term between projection and softmax."""
-        return h
+        """Queries, keys, values and logit term between projection and softmax; by default the bias is added."""
+        bias = self.bias(h.grid, h.queries, block)
+        return h if bias is None else h.plus(bias)
 
     def outputs(self, o: OutputsBHQE, weights: LogitsBHQN, grid: Grid, block: int) -> OutputsBHQE:
         """The heads' outputs after the softmax. Called only where `reads_weights`."""
@@ -146,10 +156,11 @@ CodeOf = Callable[[Place, int], CodeND]
 
 
 class Injector:
-    """How codes are injected into a model. `reserved`, `modifies_qk`: as a position encoding declares them."""
+    """How codes are injected into a model. Its attributes are as a position encoding declares them."""
 
     reserved = ReservedChannels()
     modifies_qk = False
+    in_heads: InHeads = "first"
 
     def tokens(self, t: Tokens, block: int, code: CodeOf) -> Tokens:
         """The tokens with the code of their places."""
@@ -163,6 +174,8 @@ class Injector:
 class AddedFirst(Injector):
     """Codes are added to the tokens before the first block."""
 
+    in_heads: InHeads = "nothing"
+
     def tokens(self, t: Tokens, block: int, code: CodeOf) -> Tokens:
         return t if block > 0 else replace(t, x=t.x + code("common", 0))
 
@@ -173,8 +186,13 @@ class Code(PositionEncoding):
     It is computed once in a forward pass, with autocast switched off, however many places and blocks it is injected in.
     """
 
-    accepts_fewer_queries = True
     injector: Injector = AddedFirst()
+
+    @property
+    def in_heads(self) -> InHeads:  # type: ignore[override]
+        """As its injector, unless a subclass acts in the heads itself."""
+        own = type(self).heads is not Code.heads or type(self).outputs is not PositionEncoding.outputs
+        return "all" if own else self.injector.in_heads
 
     def code(self) -> CodeND:
         """The code of all N tokens, prefix first. Shapes: (N, D)."""
@@ -217,12 +235,17 @@ class Composition(PositionEncoding):
         self.modifies_qk = any(part.modifies_qk for part in parts.values())
         self.reads_qk = any(part.reads_qk for part in parts.values())
         self.reads_weights = any(part.reads_weights for part in parts.values())
-        self.accepts_fewer_queries = all(part.accepts_fewer_queries for part in parts.values())
+        self.in_heads = max((part.in_heads for part in parts.values()), key=NEEDS.index, default="nothing")
 
     def tokens(self, t: Tokens, block: int) -> Tokens:
         for name in self.parts:
             t = self.part(name).tokens(t, block)
         return t
+
+    def bias(self, grid: Grid, queries: int, block: int) -> LogitsBHQN | None:
+        terms = [self.part(name).bias(grid, queries, block) for name in self.parts]
+        some = [term for term in terms if term is not None]
+        return sum(some[1:], some[0]) if some else None
 
     def heads(self, h: Heads, block: int) -> Heads:
         for name in self.parts:
@@ -251,6 +274,7 @@ def _ordered(parts: Mapping[str, PositionEncoding]) -> Iterator[OrderedPart]:
 
 
 __all__ = [
-    "Cache", "Code", "CodeND", "CodeOf", "Composition", "Grid", "Heads", "Injector", "LogitsBHQN", "OutputsBHQE",
-    "PositionEncoding", "ReservedChannels", "Tokens", "ValuesBHNE", "Widths", "coordinates", "full_precision",
+    "Cache", "Code", "CodeND", "CodeOf", "Composition", "Grid", "Heads", "InHeads", "Injector", "LogitsBHQN",
+    "OutputsBHQE", "PositionEncoding", "ReservedChannels", "Tokens", "ValuesBHNE", "Widths", "coordinates",
+    "full_precision",
 ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,7 +12,17 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from trainables.encodings.encoding import Widths
-from trainables.encodings.encoding_torch import Cache, Code, CodeND, CodeOf, Heads, Injector, PositionEncoding, Tokens
+from trainables.encodings.encoding_torch import (
+    Cache,
+    Code,
+    CodeND,
+    CodeOf,
+    Heads,
+    InHeads,
+    Injector,
+    PositionEncoding,
+    Tokens,
+)
 from trainables.encodings.injection import HEADS, Add, Concat, Extend, Parts, Slot
 
 
@@ -23,6 +34,11 @@ def by_head(code: CodeND, heads: int, like: Tensor) -> Tensor:
     return code[: like.shape[2]].reshape(like.shape[2], heads, -1).transpose(0, 1)
 
 
+def in_heads(slots: Iterable[Slot]) -> InHeads:
+    """What an injector needs in the heads: nothing where all slots are before a block."""
+    return "nothing" if all(place == "common" for place, _ in slots) else "first"
+
+
 class Added(Injector):
     """x + p at every place and block of the slots; channels that another part appended to a head stay as they are.
 
@@ -32,6 +48,7 @@ class Added(Injector):
     def __init__(self, spec: Add, widths: Widths, depth: int) -> None:
         self.slots = frozenset(spec.slots(depth))
         self.modifies_qk = spec.modifies_qk
+        self.in_heads = in_heads(self.slots)
         self.count = widths.heads
 
     def tokens(self, t: Tokens, block: int, code: CodeOf) -> Tokens:
@@ -56,13 +73,12 @@ def added(channels: Tensor, position: Tensor) -> Tensor:
 class OwnCodes(PositionEncoding):
     """A separate code for every place and block, named `<place>_<block>`: `learnable.query_3.table`."""
 
-    accepts_fewer_queries = True
-
     def __init__(self, codes: dict[Slot, Code], injector: Injector) -> None:
         super().__init__()
         for (place, block), code in codes.items():
             self.add_module(f"{place}_{block}", code)
         self.injector, self.reserved, self.modifies_qk = injector, injector.reserved, injector.modifies_qk
+        self.in_heads = injector.in_heads
 
     def tokens(self, t: Tokens, block: int) -> Tokens:
         return self.injector.tokens(t, block, partial(self._code, t.x, t.cache))
@@ -92,6 +108,7 @@ class Concatenated(Injector):
         self.slots = frozenset(spec.slots(depth))
         self.reserved = spec.reserved(widths)
         self.modifies_qk = spec.modifies_qk
+        self.in_heads = in_heads(self.slots)
         self.count = widths.heads
 
     def tokens(self, t: Tokens, block: int, code: CodeOf) -> Tokens:

@@ -69,7 +69,7 @@ class IRPE(PositionEncoding):
     Cost: contextual terms need B H N buckets products, then a lookup of N^2 numbers per head; never N x N vectors.
     """
 
-    accepts_fewer_queries = True
+    in_heads = "first"
 
     def __init__(self, spec: irpe.IRPE, widths: Widths, grid: Grid, depth: int) -> None:
         super().__init__()

@@ -24,7 +24,7 @@ class PEG(PositionEncoding):
     queries and keys of the next block from LN(x + PEG(x)), values from LN(x): the paper does not say.
     """
 
-    accepts_fewer_queries = True
+    in_heads = "nothing"
 
     def __init__(self, spec: peg.PEG, widths: Widths, grid: Grid, depth: int) -> None:
         super().__init__()

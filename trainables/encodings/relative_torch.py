@@ -45,7 +45,7 @@ class RelativeBias(PositionEncoding):
     Cost: the learned term turns flash attention off; a lookup of P^2 numbers per head and block.
     """
 
-    accepts_fewer_queries = True
+    in_heads = "nothing"
 
     def __init__(self, spec: relative.RelativeBias, widths: Widths, grid: Grid, depth: int) -> None:
         super().__init__()
@@ -54,10 +54,10 @@ class RelativeBias(PositionEncoding):
         self.table = nn.Parameter(torch.empty(1 if spec.shared else depth, widths.heads, offsets))
         self.register_buffer("index", offset_index(grid), persistent=False)
 
-    def heads(self, h: Heads, block: int) -> Heads:
-        index = self.get_buffer("index")[: h.queries - h.grid.prefix]
+    def bias(self, grid: Grid, queries: int, block: int) -> LogitsBHQN:
+        index = self.get_buffer("index")[: queries - grid.prefix]
         bias = picked(self.table[0 if self.shared else block], index)
-        return h.plus(pad(bias[None], (h.grid.prefix, 0, h.grid.prefix, 0)))
+        return pad(bias[None], (grid.prefix, 0, grid.prefix, 0))
 
     def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
         value.zero_()
@@ -150,7 +150,7 @@ class Relative(PositionEncoding):
     """
 
     reads_qk = True
-    accepts_fewer_queries = True
+    in_heads = "first"
 
     def __init__(self, spec: relative.Relative, widths: Widths, grid: Grid, depth: int) -> None:
         super().__init__()
