@@ -45,8 +45,8 @@ def run(
     """Runs what is missing of a study, which is a name, a file or a Study, and returns its result.
 
     `set` puts values on the base recipe (this makes another edition, which `edition` may name); `fresh` starts the next
-    edition. Further options: `home`, `tracking`, `hours`, `max_concurrent`, `threads`, `workers`, `adopt`, and the
-    `address` of a cluster to run there instead.
+    edition. Further options: `home`, `tracking`, `hours`, `max_concurrent`, `threads`, `workers`, `adopt`,
+    `download`, and the `address` of a cluster to run there instead.
 
     Raises: LocusError with one sentence for what cannot run, before anything is written; KeyboardInterrupt.
     """

@@ -47,6 +47,7 @@ Workers = Annotated[int, typer.Option(help="workers a run; 0 trains in one proce
 Hours = Annotated[float | None, typer.Option(help="stop after so many hours; the same command continues")]
 AdoptOption = Annotated[bool, typer.Option("--adopt", help="count answers of older code")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="start the next edition, NAME@BUDGET.2")]
+Download = Annotated[bool, typer.Option("--download", help="fetch a known data set that is not there")]
 Json = Annotated[bool, typer.Option("--json", help="print JSON")]
 Address = Annotated[str | None, typer.Option(help="a Ray cluster's job address, http://head:8265")]
 
@@ -114,6 +115,7 @@ def run(
     workers: Workers = 0,
     hours: Hours = None,
     adopt: AdoptOption = False,
+    download: Download = False,
     fresh: Fresh = False,
 ) -> None:
     """Run what is missing of a study; the same command again resumes, extends or just reports."""
@@ -127,6 +129,7 @@ def run(
         workers=workers,
         hours=hours,
         adopt=adopt,
+        download=download,
     )
     resolved = api.resolve(name, budget=budget, set=_values(set), seeds=seeds, trials=trials, edition=edition)
     _run(resolved, options, fresh=fresh)
@@ -236,6 +239,7 @@ def submit(
     workers: Workers = 0,
     hours: Hours = None,
     adopt: AdoptOption = False,
+    download: Download = False,
     fresh: Fresh = False,
 ) -> None:
     """Submit a study to a Ray cluster and follow until its plan is printed there."""
@@ -250,6 +254,7 @@ def submit(
         workers=workers,
         hours=hours,
         adopt=adopt,
+        download=download,
     )
     resolved = api.resolve(name, budget=budget, set=_values(set), seeds=seeds, trials=trials, edition=edition)
     submission = jobs.submit(resolved, options, address, fresh=fresh, say=_say)

@@ -99,15 +99,29 @@ def _check_ray() -> None:
 
 
 def _plan(home: Home, edition: Edition, placement: Placement, options: RunOptions, progress: Progress) -> WorkEstimate:
-    """Prints the plan. Raises: LocusError where a file of weights is missing."""
+    """Prints the plan. Raises: LocusError where a file of weights or a data set is missing."""
     history = History.open(home, edition)
     history.raise_counts(edition)
+    if options.download:
+        _download(edition, home, progress)
     estimate = estimate_work(history, Outcomes(home), placement, adopt=options.adopt)
     if estimate.absent:
-        raise LocusError(f"{estimate.absent[0]} must be a file of weights, got no such file; nothing was trained")
+        raise LocusError(f"{estimate.absent[0]}; nothing was trained")
     for line in estimate.lines(edition.id):
         progress.note(line)
     return estimate
+
+
+def _download(edition: Edition, home: Home, progress: Progress) -> None:
+    """Fetches the known data sets of the study's arms that are not there. Raises: LocusError."""
+    study = edition.study
+    recipes = [arm.recipe for arm in edition.arms()] if isinstance(study.plan, Ablation) else [study.base]
+    missing = {recipe.data.kind: recipe.data for recipe in recipes if recipe.data.missing(home.data)}
+    for kind, data in missing.items():
+        from trainables.data.splits_torch import download
+
+        progress.note(f"fetching {kind} into {home.data}")
+        download(data, home.data)
 
 
 def _train(driver: Driver, sync: MlflowSync, progress: Progress, signals: StopSignals, address: str) -> None:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from statistics import median
 
 from search_spaces.grid import grid, is_finite
@@ -29,9 +30,9 @@ LOOKED_AT = 60
 class WorkEstimate:
     """Counts of runs: `done` in this study, `reused` from the outcomes, `missing`, `unknown` (points not yet proposed).
 
-    `changed` counts runs whose answer is of older code, by the file that changed; `absent`: files of weights that
-    missing runs need and that are not there. `points` counts the points of a space that has fewer than the trials
-    `asked` for; elsewhere it equals them. Units: seconds, bytes.
+    `changed` counts runs whose answer is of older code, by the file that changed; `absent`: a sentence for each file of
+    weights and each data set that missing runs need and that is not there. `points` counts the points of a space that
+    has fewer than the trials `asked` for; elsewhere it equals them. Units: seconds, bytes.
     """
 
     done: int
@@ -56,7 +57,7 @@ class WorkEstimate:
         """The plan in words; the last line begins with `plan:`."""
         for file, count in self.changed.items():
             yield f"{file} changed: {runs_in_words(count)} of older code not counted (--adopt counts)"
-        yield from (f"{path} must be a file of weights, got no such file" for path in self.absent)
+        yield from self.absent
         if self.pixels:
             yield self.pixels
         if self.points < self.asked:
@@ -90,7 +91,7 @@ def estimate_work(history: History, outcomes: Outcomes, placement: Placement, *,
             counts["reused"] += 1
             continue
         counts["missing"] += 1
-        absent.update(path for path in run.recipe.files if not os.path.isfile(path))
+        absent.update(_absent(run.recipe, outcomes.data))
         epochs += run.recipe.optimizer.epochs - state.epoch
         if older:
             changed.update(codes(run.recipe).changed(older[-1].code))
@@ -113,6 +114,15 @@ def estimate_work(history: History, outcomes: Outcomes, placement: Placement, *,
         asked=history.trials_asked,
         points=most_trials(history),
     )
+
+
+def _absent(recipe: Recipe, data: Path) -> Iterator[str]:
+    """A sentence for everything that a recipe reads and that is not there."""
+    for path in recipe.files:
+        if not os.path.isfile(path):
+            yield f"{path} must be a file of weights, got no such file"
+    if missing := recipe.data.missing(data):
+        yield missing
 
 
 def _pixels(recipe: Recipe) -> str:

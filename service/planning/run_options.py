@@ -11,7 +11,8 @@ class RunOptions(Spec):
     """What a user may choose for one command.
 
     `home` and `tracking`: None means the defaults of `storage.home`. `address`: "local" (or None) starts a Ray for this
-    command, "auto" joins the cluster at hand. `adopt`: answers of older code count. Units: `hours` of wall-clock.
+    command, "auto" joins the cluster at hand. `adopt`: answers of older code count. `download`: known data sets that
+    are not there are fetched. Units: `hours` of wall-clock.
     """
 
     @field_validator("address", mode="before")
@@ -27,3 +28,4 @@ class RunOptions(Spec):
     threads: int = Field(default=1, gt=0, description="a positive number of threads a run")
     workers: int = Field(default=0, ge=0, description="a number of workers a run, 0 or more")
     adopt: bool = False
+    download: bool = False

@@ -56,7 +56,7 @@ class Outcomes:
     """The answers of a home."""
 
     def __init__(self, home: Home) -> None:
-        self.folder = home.outcomes
+        self.folder, self.data = home.outcomes, home.data
 
     def path(self, key: str, name: str) -> Path:
         """The file of an answer, by the key of its run and its own name (`Answered.name`)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, model_validator
@@ -101,6 +102,10 @@ class DatasetSpec(Spec):
     def fingerprint(self) -> str:
         """What the images are, beyond this spec's own fields: a generator's version, or a checksum."""
         raise NotImplementedError
+
+    def missing(self, folder: Path) -> str:
+        """What is missing, in a sentence, where the images are not there; `folder`: that of all data."""
+        return ""
 
     def fit_patch(self, side: int) -> None:
         """Checks with `require` that one patch of this side cannot answer the task's question. Units: pixels."""

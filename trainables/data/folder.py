@@ -106,6 +106,12 @@ class Folder(ImagesSpec):
         require(root.is_dir(), "path", "a folder with images in train/<class>/", value["path"])
         return {**value, **content(root)}
 
+    def root(self, folder: Path) -> Path:
+        return Path(self.path)
+
+    def must(self, folder: Path) -> str:
+        return f"data.path must name a folder with the digest {self.digest}, got no folder in {self.path}"
+
     @property
     def available(self) -> ImageCounts:
         return ImageCounts(*self.images)

@@ -21,8 +21,10 @@ def load(spec: Folder, folder: Path | None) -> Splits:
 def records(spec: Folder) -> dict[str, Records]:
     """The images of the folder's own splits, after a comparison with the digest of the spec."""
     root = Path(spec.path)
+    if not root.is_dir():
+        raise LocusError(spec.must(root))
     try:
-        found = content(root)["digest"] if root.is_dir() else "no folder"
+        found = content(root)["digest"]
     except PydanticCustomError as error:  # what `require` raises: the folder has lost its layout
         found = f"no images of a class ({error.message()})"
     if found != spec.digest:

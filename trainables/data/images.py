@@ -5,12 +5,13 @@ The numbers alone; `images_torch.py` selects and loads the images.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar
 
 from pydantic import Field, model_validator
 
 from trainables.data.dataset import DatasetSpec, ImageCounts, Metric
-from trainables.spec import require
+from trainables.spec import digest, require
 
 HELD_OUT = 0.1
 """The share of training images that are held out for validation, and for the test, where a set has no such split."""
@@ -76,6 +77,26 @@ class ImagesSpec(DatasetSpec):
             asked = getattr(self, name)
             require(not own or (asked or 0) <= own, name, f"at most {own}, all that the set has", asked)
         return self
+
+    @property
+    def decoded_name(self) -> str:
+        """What the decoded images of these draws are called."""
+        found = {name: value for name, value in self.identity().items() if name != "normalize"}
+        return digest([found, self.fingerprint])
+
+    def root(self, folder: Path) -> Path:
+        """Where the images lie; `folder`: that of all data."""
+        return folder / self.FOLDER
+
+    def missing(self, folder: Path) -> str:
+        there = (folder / "decoded" / f"{self.decoded_name}.labels.npy").exists() or self.root(folder).is_dir()
+        return "" if there else self.must(folder)
+
+    def must(self, folder: Path) -> str:
+        """What must be where, in a sentence."""
+        return (
+            f"data.kind {self.kind} needs its images, whole, in {self.root(folder)}: put them there, or use --download"
+        )
 
     @property
     def metric(self) -> Metric:

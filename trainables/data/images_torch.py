@@ -19,7 +19,7 @@ from trainables.data.decoded_torch import Decoded
 from trainables.data.images import ImagesSpec
 from trainables.data.splits_torch import Split, Splits
 from trainables.rng_torch import numpy_stream
-from trainables.spec import LocusError, digest
+from trainables.spec import LocusError
 
 WHITE = 255
 
@@ -109,7 +109,7 @@ def load_images(spec: ImagesSpec, opened: Callable[[], dict[str, Records]], fold
 
     Raises: LocusError where the set is not there, is not the one of the spec, or cannot be read.
     """
-    known = digest([spec.identity(), spec.fingerprint])
+    known = spec.decoded_name
     counts = spec.image_counts
     if folder is not None and (found := Decoded.read(folder / "decoded", known)) is not None:
         return splits(found, counts)
@@ -153,13 +153,11 @@ def load_known(spec: ImagesSpec, folder: Path | None, records: Callable[[Any, Pa
     """
 
     def opened() -> dict[str, Records]:
-        where = "a data folder" if folder is None else folder / spec.FOLDER
-        must = f"data.kind {spec.kind} needs its images, whole, in {where}: put them there, or use --download"
-        if folder is None or not (folder / spec.FOLDER).is_dir():
-            raise LocusError(must)
+        if folder is None or not spec.root(folder).is_dir():
+            raise LocusError(spec.must(folder or Path("<home>/data")))
         try:
             return records(spec, folder)
         except (RuntimeError, OSError) as error:  # torchvision's RuntimeError: a checksum is wrong
-            raise LocusError(f"{must} ({error})") from None
+            raise LocusError(f"{spec.must(folder)} ({error})") from None
 
     return load_images(spec, opened, folder)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from trainables.data import Data
+from trainables.spec import LocusError
 
 SPLITS: tuple[Literal["train"], Literal["validation"], Literal["test"]] = ("train", "validation", "test")
 
@@ -57,6 +58,17 @@ class Splits:
     def to(self, device: torch.device | str) -> Splits:
         """The same splits on a device."""
         return Splits(self.train.to(device), self.validation.to(device), self.test.to(device))
+
+
+def download(spec: Data, folder: Path) -> None:
+    """Fetches a known data set into the folder of all data. Raises: LocusError where it cannot be fetched."""
+    module = import_module(f"{type(spec).__module__}_torch")
+    if not hasattr(module, "download"):
+        raise LocusError(f"data.kind must be that of a known set to be fetched, got {spec.kind!r}")
+    try:
+        module.download(spec, folder)
+    except (OSError, RuntimeError) as error:
+        raise LocusError(f"{spec.kind} could not be fetched: {error}") from None
 
 
 def load(spec: Data, folder: Path | None = None) -> Splits:

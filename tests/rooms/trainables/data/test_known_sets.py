@@ -1,13 +1,20 @@
 """Known sets, in small copies of their real formats: what is read is what was written, and damage is one sentence."""
 
+import shutil
+import tarfile
+import threading
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
 import numpy as np
 import pytest
 from torchvision.datasets import CIFAR10, CIFAR100, Flowers102, OxfordIIITPet
 
 from tests.rooms.trainables.data import pictures
-from trainables.data import Cifar10, Cifar100, OxfordPets, TinyImageNet
+from trainables.data import Cifar10, Cifar100, Digits, OxfordPets, TinyImageNet
 from trainables.data import Flowers102 as Flowers
-from trainables.data.splits_torch import load
+from trainables.data.splits_torch import download, load
 from trainables.spec import LocusError
 
 
@@ -81,3 +88,44 @@ def test_a_set_with_images_missing_is_refused(tmp_path, monkeypatch):
     next((tmp_path / "tiny-imagenet-200" / "train" / "n00000007" / "images").iterdir()).unlink()
     with pytest.raises(LocusError, match=r"must be \{'train': 400, 'test': 400\}, got \{'train': 399, 'test': 400\}"):
         load(TinyImageNet(image_size=8), tmp_path)
+
+
+@contextmanager
+def serving(folder):
+    """A server of a folder, on this machine alone."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=folder))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_a_missing_set_is_fetched(tmp_path, monkeypatch):
+    """From a server, by torchvision's own download, which compares the archive with its published checksum."""
+    pictures.cifar(tmp_path / "web", monkeypatch, "cifar10", train=200, test=20)
+    archive = tmp_path / "web" / CIFAR10.filename
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(tmp_path / "web" / CIFAR10.base_folder, CIFAR10.base_folder)
+    monkeypatch.setattr(CIFAR10, "tgz_md5", pictures.md5(archive))
+    assert "needs its images" in Cifar10().missing(tmp_path / "data")
+    with serving(tmp_path / "web") as address:
+        monkeypatch.setattr(CIFAR10, "url", f"{address}/{archive.name}")
+        download(Cifar10(), tmp_path / "data")
+    assert Cifar10().missing(tmp_path / "data") == ""
+    assert len(load(Cifar10(), tmp_path / "data").train) == 180
+    shutil.rmtree(tmp_path / "data" / CIFAR10.base_folder)
+    assert Cifar10().missing(tmp_path / "data") == ""  # decoded is enough
+    assert Cifar10(train_size=10).missing(tmp_path / "data")
+
+
+def test_what_cannot_be_fetched_is_one_sentence(tmp_path, monkeypatch):
+    with serving(tmp_path) as address:
+        monkeypatch.setattr(CIFAR10, "url", f"{address}/nothing.tar.gz")
+        with pytest.raises(LocusError, match="cifar10 could not be fetched: "):
+            download(Cifar10(), tmp_path / "data")
+    with pytest.raises(LocusError, match="must be that of a known set to be fetched, got 'digits'"):
+        download(Digits(), tmp_path / "data")

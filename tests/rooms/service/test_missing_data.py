@@ -1,0 +1,22 @@
+"""A known data set that is not there: the plan says where to put it, and a run is refused before it begins."""
+
+import pytest
+
+import service
+from service.api import plan, resolve
+from service.planning.run_options import RunOptions
+from trainables.spec import LocusError
+
+
+def test_the_plan_says_what_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setenv("LOCUS_DATA", str(tmp_path / "sets"))
+    _, estimate = plan(resolve("cifar-baselines", budget="smoke"), RunOptions(home=str(tmp_path)))
+    must = f"data.kind cifar10 needs its images, whole, in {tmp_path}/sets/cifar-10-batches-py: put them there"
+    assert any(line.startswith(must) for line in estimate.lines("cifar-baselines@smoke"))
+
+
+def test_a_run_is_refused_and_nothing_is_written(tmp_path, monkeypatch):
+    monkeypatch.delenv("LOCUS_DATA", raising=False)
+    with pytest.raises(LocusError, match=r"in .*/data/cifar-10-batches-py: .*--download; nothing was trained"):
+        service.run("cifar-baselines", budget="smoke", home=str(tmp_path))
+    assert not (tmp_path / "studies").exists()
