@@ -62,14 +62,14 @@ class ViT(ModelSpec):
     def saved_activations(self, size: Size, saved_pairs: int) -> int:
         """A token keeps what a block's norms, projections, MLP and pairs need, its pixels, and its code.
 
-        In the last block of a model that is read at its prefix tokens, the others keep what keys and values need.
+        In the last block of a model that is read at its prefix tokens, the others keep what norms, keys and values need.
         """
         tokens = self.shapes(size)[0].tokens
         block = (11 + 2 * self.mlp_ratio) * self.embed_dim + saved_pairs * self.num_heads * tokens
         read = self.prefix or tokens
         whole = tokens * (self.depth - 1) + read
         pixels = size[0] * self.patch_size**2
-        return int(whole * block) + self.embed_dim * (4 * read + 5 * (tokens - read)) + tokens * pixels
+        return int(whole * block) + self.embed_dim * (4 * read + 3 * (tokens - read)) + tokens * pixels
 
 
 DEIT_TINY = ViT(embed_dim=192, depth=12, num_heads=3, patch_size=16)
