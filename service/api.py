@@ -89,7 +89,11 @@ def plan(edition: Edition, options: RunOptions, *, fresh: bool = False) -> tuple
     home = Home.find(options.home)
     resolved = editions.resolve_edition(edition, home, fresh=fresh)
     placement = place(
-        machine(options), max_concurrent=options.max_concurrent, threads=options.threads, workers=options.workers
+        machine(options),
+        max_concurrent=options.max_concurrent,
+        threads=options.threads,
+        workers=options.workers,
+        loader_workers=options.loader_workers,
     )
     check_study_workers(resolved, placement)
     history = History.open(home, resolved)

@@ -44,6 +44,9 @@ Tracking = Annotated[str | None, typer.Option(help="MLflow's URI; $MLFLOW_TRACKI
 MaxConcurrent = Annotated[int | None, typer.Option(help="concurrent runs; by default as many as there are cores")]
 Threads = Annotated[int, typer.Option(help="threads a run")]
 Workers = Annotated[int, typer.Option(help="workers a run; 0 trains in one process, n in a Ray Train group")]
+LoaderWorkers = Annotated[
+    int | None, typer.Option(help="processes a run that decode streamed images; by default the cores left on GPUs")
+]
 Hours = Annotated[float | None, typer.Option(help="stop after so many hours; the same command continues")]
 AdoptOption = Annotated[bool, typer.Option("--adopt", help="count answers of older code")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="start the next edition, NAME@BUDGET.2")]
@@ -113,6 +116,7 @@ def run(
     max_concurrent: MaxConcurrent = None,
     threads: Threads = 1,
     workers: Workers = 0,
+    loader_workers: LoaderWorkers = None,
     hours: Hours = None,
     adopt: AdoptOption = False,
     download: Download = False,
@@ -127,6 +131,7 @@ def run(
         max_concurrent=max_concurrent,
         threads=threads,
         workers=workers,
+        loader_workers=loader_workers,
         hours=hours,
         adopt=adopt,
         download=download,
@@ -237,6 +242,7 @@ def submit(
     max_concurrent: MaxConcurrent = None,
     threads: Threads = 1,
     workers: Workers = 0,
+    loader_workers: LoaderWorkers = None,
     hours: Hours = None,
     adopt: AdoptOption = False,
     download: Download = False,
@@ -252,6 +258,7 @@ def submit(
         max_concurrent=max_concurrent,
         threads=threads,
         workers=workers,
+        loader_workers=loader_workers,
         hours=hours,
         adopt=adopt,
         download=download,

@@ -43,7 +43,11 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
     home = Home.find(options.home)
     tracking = tracking_uri(options.tracking)
     placement = place(
-        machine(options), max_concurrent=options.max_concurrent, threads=options.threads, workers=options.workers
+        machine(options),
+        max_concurrent=options.max_concurrent,
+        threads=options.threads,
+        workers=options.workers,
+        loader_workers=options.loader_workers,
     )
     check_study_workers(edition, placement)
     folder = home.study(edition.id)

@@ -236,6 +236,7 @@ class Driver:
             device=self.placement.device,
             threads=self.placement.threads,
             workers=self.placement.workers,
+            loader_workers=self.placement.loader_workers,
         )
         self.in_flight[run.key] = job
         self._write(

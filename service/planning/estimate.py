@@ -15,9 +15,11 @@ from statistics import median
 
 from search_spaces.grid import grid, is_finite
 from search_spaces.study import CONFIRMED, Ablation, Search, Trial
+from search_spaces.words import plural
 from service.planning.placement import Placement
 from service.storage.history import History, ancestors
 from service.storage.outcomes import Outcomes
+from trainables.data import ImagesSpec
 from trainables.recipe import FromTimm, Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.cost import Cost, estimate_cost
@@ -44,6 +46,7 @@ class WorkEstimate:
     weight: Cost
     placement: Placement
     absent: tuple[str, ...] = ()
+    images: str = ""
     pixels: str = ""
     asked: int = 0
     points: int = 0
@@ -58,8 +61,7 @@ class WorkEstimate:
         for file, count in self.changed.items():
             yield f"{file} changed: {runs_in_words(count)} of older code not counted (--adopt counts)"
         yield from self.absent
-        if self.pixels:
-            yield self.pixels
+        yield from (words for words in (self.images, self.pixels) if words)
         if self.points < self.asked:
             yield f"the space has no more than {self.points} points: {self.asked} trials were asked for"
         parts = [f"{runs_in_words(self.to_train)} to train", f"{self.done} done", f"{self.reused} reused"]
@@ -110,6 +112,7 @@ def estimate_work(history: History, outcomes: Outcomes, placement: Placement, *,
         weight=estimate_cost(base),
         placement=placement,
         absent=tuple(sorted(absent)),
+        images=_images(base, placement),
         pixels=_pixels(base),
         asked=history.trials_asked,
         points=most_trials(history),
@@ -123,6 +126,18 @@ def _absent(recipe: Recipe, data: Path) -> Iterator[str]:
             yield f"{path} must be a file of weights, got no such file"
     if missing := recipe.data.missing(data):
         yield missing
+
+
+def _images(recipe: Recipe, placement: Placement) -> str:
+    """How a set of real images is read, in words."""
+    if not isinstance(recipe.data, ImagesSpec):
+        return ""
+    gib = recipe.data.decoded_bytes / 2**30
+    if not recipe.data.streamed and recipe.augment.kind != "deit":
+        return f"images are decoded once, and all runs share them ({gib:.1f} GiB)"
+    which = "images" if recipe.data.streamed else "training images"
+    workers = plural(placement.loader_workers, "loader worker") if placement.loader_workers else "the run itself"
+    return f"{which} are decoded for each batch, by {workers}"
 
 
 def _pixels(recipe: Recipe) -> str:

@@ -19,13 +19,15 @@ class Machine(Spec):
 class Placement(Spec):
     """How many runs train together, and with what.
 
-    `workers` 0: a run trains in Tune's own process; n: in a group of n workers.
+    `workers` 0: a run trains in Tune's own process; n: in a group of n workers. `loader_workers`: processes of a run
+    that decode images which are streamed.
     """
 
     max_concurrent: int
     threads: int = 1
     workers: int = 0
     device: str = "cpu"
+    loader_workers: int = 0
 
     @property
     def cores(self) -> int:
@@ -38,12 +40,22 @@ class Placement(Spec):
         return f"{runs}, {threads} each{group}, {self.device}"
 
 
-def place(machine: Machine, *, max_concurrent: int | None = None, threads: int = 1, workers: int = 0) -> Placement:
+def place(
+    machine: Machine,
+    *,
+    max_concurrent: int | None = None,
+    threads: int = 1,
+    workers: int = 0,
+    loader_workers: int | None = None,
+) -> Placement:
     """The placement of a study on a machine. Concurrent runs x threads x workers never exceed the cores.
 
+    By default a run on GPUs has as many loader workers as cores are left for it, a run on CPUs none: it would share its
+    cores with them.
     Raises: SpecError for what does not fit.
     """
-    for name, value, least in (("max-concurrent", max_concurrent, 1), ("threads", threads, 1), ("workers", workers, 0)):
+    counts = (("max-concurrent", max_concurrent, 1), ("threads", threads, 1), ("workers", workers, 0))
+    for name, value, least in (*counts, ("loader-workers", loader_workers, 0)):
         if value is not None and value < least:
             raise SpecError(f"{name} must be {least} or more, got {value}")
     group = max(workers, 1)
@@ -57,8 +69,16 @@ def place(machine: Machine, *, max_concurrent: int | None = None, threads: int =
     if max_concurrent is not None and max_concurrent > most:
         cores = _count(machine.cores, "core")
         raise SpecError(f"max-concurrent must be at most {most} with {cores} and {each} a run, got {max_concurrent}")
-    device = "cuda" if machine.gpus else "cpu"
-    return Placement(max_concurrent=max_concurrent or most, threads=threads, workers=workers, device=device)
+    runs = max_concurrent or most
+    if loader_workers is None:
+        loader_workers = max(machine.cores // (runs * group) - threads, 0) if machine.gpus else 0
+    return Placement(
+        max_concurrent=runs,
+        threads=threads,
+        workers=workers,
+        device="cuda" if machine.gpus else "cpu",
+        loader_workers=loader_workers,
+    )
 
 
 def _count(number: int, word: str) -> str:

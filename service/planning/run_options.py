@@ -27,5 +27,6 @@ class RunOptions(Spec):
     max_concurrent: int | None = Field(default=None, gt=0, description="a positive number of concurrent runs")
     threads: int = Field(default=1, gt=0, description="a positive number of threads a run")
     workers: int = Field(default=0, ge=0, description="a number of workers a run, 0 or more")
+    loader_workers: int | None = Field(default=None, ge=0, description="a number of loader workers a run, or null")
     adopt: bool = False
     download: bool = False

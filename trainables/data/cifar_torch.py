@@ -10,14 +10,14 @@ from torchvision.datasets import CIFAR10, CIFAR100
 
 from trainables.data.cifar import Cifar10, Cifar100
 from trainables.data.images_torch import Records, load_known
-from trainables.data.splits_torch import Splits
+from trainables.data.splits_torch import Reading, Splits
 
 READERS = {"cifar10": CIFAR10, "cifar100": CIFAR100}
 
 
-def load(spec: Cifar10 | Cifar100, folder: Path | None) -> Splits:
+def load(spec: Cifar10 | Cifar100, reading: Reading) -> Splits:
     """The splits that the spec asks for. Raises: LocusError where the set is not there, or damaged."""
-    return load_known(spec, folder, records)
+    return load_known(spec, reading, records)
 
 
 def records(spec: Cifar10 | Cifar100, folder: Path) -> dict[str, Records]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
@@ -55,6 +55,9 @@ Normalize = Annotated[Auto | Unnormalized | AsTimm | MeanStd, Field(discriminato
 
 class DatasetSpec(Spec):
     """What every data set's spec declares. `normalize`: how pixels from 0 to 1 are normalized (`Recipe.normalize`)."""
+
+    augments: ClassVar[tuple[str, ...]] = ("none",)
+    """The kinds of augmentation that keep the labels."""
 
     kind: str
     normalize: Normalize = Field(default=Auto(), kw_only=True)

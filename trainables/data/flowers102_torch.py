@@ -8,14 +8,14 @@ from torchvision.datasets import Flowers102 as Reader
 
 from trainables.data.flowers102 import Flowers102
 from trainables.data.images_torch import Records, load_known, of_files
-from trainables.data.splits_torch import Splits
+from trainables.data.splits_torch import Reading, Splits
 
 SPLITS = {"train": "train", "validation": "val", "test": "test"}
 
 
-def load(spec: Flowers102, folder: Path | None) -> Splits:
+def load(spec: Flowers102, reading: Reading) -> Splits:
     """The splits that the spec asks for. Raises: LocusError where the set is not there, or damaged."""
-    return load_known(spec, folder, records)
+    return load_known(spec, reading, records)
 
 
 def records(spec: Flowers102, folder: Path) -> dict[str, Records]:

@@ -9,13 +9,13 @@ from pydantic_core import PydanticCustomError
 
 from trainables.data.folder import Folder, content, image_files
 from trainables.data.images_torch import Records, load_images, of_files
-from trainables.data.splits_torch import Splits
+from trainables.data.splits_torch import Reading, Splits
 from trainables.spec import LocusError
 
 
-def load(spec: Folder, folder: Path | None) -> Splits:
+def load(spec: Folder, reading: Reading) -> Splits:
     """The splits that the spec asks for. Raises: LocusError where the folder is not there, or has other images."""
-    return load_images(spec, partial(records, spec), folder)
+    return load_images(spec, partial(records, spec), reading)
 
 
 def records(spec: Folder) -> dict[str, Records]:

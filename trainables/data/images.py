@@ -16,6 +16,9 @@ from trainables.spec import digest, require
 HELD_OUT = 0.1
 """The share of training images that are held out for validation, and for the test, where a set has no such split."""
 
+RESIDENT_BYTES = 4 * 2**30
+"""Decoded images of up to so many bytes are kept in a file that all runs of a machine map into memory."""
+
 _COUNT = "a positive number of images, or null for all"
 
 
@@ -29,6 +32,7 @@ class ImagesSpec(DatasetSpec):
     Units: `image_size` in pixels.
     """
 
+    augments: ClassVar[tuple[str, ...]] = ("none", "standard", "deit")
     AVAILABLE: ClassVar[ImageCounts]
     FOLDER: ClassVar[str]
     """The folder of a known set, in the folder of all data."""
@@ -77,6 +81,17 @@ class ImagesSpec(DatasetSpec):
             asked = getattr(self, name)
             require(not own or (asked or 0) <= own, name, f"at most {own}, all that the set has", asked)
         return self
+
+    @property
+    def decoded_bytes(self) -> int:
+        """The bytes of all images that are used, decoded."""
+        channels, rows, columns = self.size
+        return sum(self.image_counts) * channels * rows * columns
+
+    @property
+    def streamed(self) -> bool:
+        """Whether the images are decoded for each batch, because all of them together are too large."""
+        return self.decoded_bytes > RESIDENT_BYTES
 
     @property
     def decoded_name(self) -> str:

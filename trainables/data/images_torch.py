@@ -14,14 +14,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
+from torch import Tensor
 
 from trainables.data.decoded_torch import Decoded
 from trainables.data.images import ImagesSpec
-from trainables.data.splits_torch import Split, Splits
+from trainables.data.splits_torch import OneImage, Reading, Split, Splits
+from trainables.data.streamed_torch import WHITE, Key, StreamedSplit
 from trainables.rng_torch import numpy_stream
 from trainables.spec import LocusError
-
-WHITE = 255
 
 
 @dataclass(frozen=True)
@@ -35,16 +35,12 @@ class Records:
     image: Callable[[int], Image.Image]
     name: Callable[[int], str]
 
-    def pixels(self, number: int, side: int) -> NDArray[np.uint8]:
-        """An image in RGB, its shorter side resized to `side`, cropped at its center. Shapes: (3, side, side).
-
-        Raises: LocusError that names an image that cannot be read.
-        """
+    def opened(self, number: int) -> Image.Image:
+        """An image in RGB. Raises: LocusError that names an image that cannot be read."""
         try:
-            image = self.image(number).convert("RGB")
+            return self.image(number).convert("RGB")
         except (OSError, SyntaxError, ValueError) as error:  # what Pillow raises for a damaged file
             raise LocusError(f"{self.name(number)} must be an image that Pillow can read, got: {error}") from None
-        return np.asarray(centered(image, side)).transpose(2, 0, 1)
 
 
 def of_files(labels: Iterable[int], paths: Sequence[Path]) -> Records:
@@ -104,35 +100,80 @@ def _each(order: NDArray[np.int64], labels: NDArray[np.int64], count: int) -> ND
     return order[np.isin(order, np.concatenate(taken))]
 
 
-def load_images(spec: ImagesSpec, opened: Callable[[], dict[str, Records]], folder: Path | None) -> Splits:
-    """The splits of a set, decoded once and then read by every run; without a folder, decoded for this run alone.
+@dataclass(frozen=True)
+class Selected:
+    """The images that a spec asks for, those to train first, then those to validate and to test.
 
-    Raises: LocusError where the set is not there, is not the one of the spec, or cannot be read.
+    Each has the split of the set that it comes from, and its number there.
     """
-    known = spec.decoded_name
-    counts = spec.image_counts
-    if folder is not None and (found := Decoded.read(folder / "decoded", known)) is not None:
-        return splits(found, counts)
-    records = opened()
+
+    side: int
+    records: list[Records]
+    numbers: list[int]
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """Shapes: (N,)."""
+        return np.array([of.labels[number] for of, number in zip(self.records, self.numbers, strict=True)])
+
+    def pixels(self, place: int) -> NDArray[np.uint8]:
+        """Shapes: (3, side, side)."""
+        image = self.records[place].opened(self.numbers[place])
+        return np.asarray(centered(image, self.side)).transpose(2, 0, 1)
+
+    def streamed(self, first: int, labels: Tensor, workers: int, one: OneImage | None) -> StreamedSplit:
+        """One split of them, from a place on, decoded batch by batch."""
+
+        def pixels(key: Key) -> NDArray[np.uint8]:
+            place = first + key[1]
+            if one is None:
+                return self.pixels(place)
+            return one(self.records[place].opened(self.numbers[place]), key, self.side)
+
+        return StreamedSplit(pixels, labels, workers)
+
+
+def selected(spec: ImagesSpec, records: Mapping[str, Records]) -> Selected:
+    """The images that a spec asks for. Raises: LocusError where the set is not the one of the spec."""
     _check(spec, records)
     wanted = chosen(spec, {name: of.labels for name, of in records.items()})
-    each = [records[own] for name in counts._fields for own, _ in wanted[name]]
-    numbers = [number for name in counts._fields for _, number in wanted[name]]
-
-    def pixels(place: int) -> NDArray[np.uint8]:
-        return each[place].pixels(numbers[place], spec.image_size)
-
-    labels = np.array([of.labels[number] for of, number in zip(each, numbers, strict=True)])
-    where = None if folder is None else folder / "decoded"
-    return splits(Decoded.make(where, known, spec.size, labels, pixels), counts)
+    places = [place for name in spec.image_counts._fields for place in wanted[name]]
+    return Selected(spec.image_size, [records[own] for own, _ in places], [number for _, number in places])
 
 
-def splits(decoded: Decoded, counts: tuple[int, int, int]) -> Splits:
+def load_images(spec: ImagesSpec, opened: Callable[[], dict[str, Records]], reading: Reading) -> Splits:
+    """The splits of a set. Images that fit into memory are decoded once, and then read by every run.
+
+    Without a folder they are decoded for this run alone. Large sets are streamed, and so are images to train which are
+    changed one by one.
+    Raises: LocusError where the set is not there, is not the one of the spec, or cannot be read.
+    """
+    counts, where = spec.image_counts, None if reading.folder is None else reading.folder / "decoded"
+    decoded = None if where is None or spec.streamed else Decoded.read(where, spec.decoded_name)
+    if decoded is not None and reading.one is None:
+        return Splits(*_resident(decoded, counts))
+    found = selected(spec, opened())
+    labels = torch.from_numpy(found.labels)
+    if spec.streamed:
+        of_train, of_validation, of_test = torch.split(labels, list(counts))
+        return Splits(
+            found.streamed(0, of_train, reading.workers, reading.one),
+            found.streamed(counts.train, of_validation, reading.workers, None),
+            found.streamed(counts.train + counts.validation, of_test, reading.workers, None),
+        )
+    if decoded is None:
+        decoded = Decoded.make(where, spec.decoded_name, spec.size, found.labels, found.pixels)
+    train, validation, test = _resident(decoded, counts)
+    if reading.one is None:
+        return Splits(train, validation, test)
+    return Splits(found.streamed(0, train.targets, reading.workers, reading.one), validation, test)
+
+
+def _resident(decoded: Decoded, counts: tuple[int, int, int]) -> list[Split]:
     """The splits of decoded images, which lie one after another."""
     images = torch.split(torch.from_numpy(decoded.images), list(counts))
     labels = torch.split(torch.from_numpy(decoded.labels), list(counts))
-    train, validation, test = (Split(*pair, WHITE) for pair in zip(images, labels, strict=True))
-    return Splits(train, validation, test)
+    return [Split(*pair, WHITE) for pair in zip(images, labels, strict=True)]
 
 
 def _check(spec: ImagesSpec, records: Mapping[str, Records]) -> None:
@@ -146,18 +187,19 @@ def _check(spec: ImagesSpec, records: Mapping[str, Records]) -> None:
         raise LocusError(f"the images of data.kind {spec.kind} must have {spec.outputs} classes, got {classes}")
 
 
-def load_known(spec: ImagesSpec, folder: Path | None, records: Callable[[Any, Path], dict[str, Records]]) -> Splits:
+def load_known(spec: ImagesSpec, reading: Reading, records: Callable[[Any, Path], dict[str, Records]]) -> Splits:
     """The splits of a known set, which lies in the folder of all data.
 
     Raises: LocusError where it is not there, or where `records` finds that it is damaged.
     """
+    folder = reading.folder or Path("<home>/data")
 
     def opened() -> dict[str, Records]:
-        if folder is None or not spec.root(folder).is_dir():
-            raise LocusError(spec.must(folder or Path("<home>/data")))
+        if not spec.root(folder).is_dir():
+            raise LocusError(spec.must(folder))
         try:
             return records(spec, folder)
         except (RuntimeError, OSError) as error:  # torchvision's RuntimeError: a checksum is wrong
             raise LocusError(f"{spec.must(folder)} ({error})") from None
 
-    return load_images(spec, opened, folder)
+    return load_images(spec, opened, reading)

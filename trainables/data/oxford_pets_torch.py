@@ -8,14 +8,14 @@ from torchvision.datasets import OxfordIIITPet as Reader
 
 from trainables.data.images_torch import Records, load_known, of_files
 from trainables.data.oxford_pets import OxfordPets
-from trainables.data.splits_torch import Splits
+from trainables.data.splits_torch import Reading, Splits
 
 SPLITS = {"train": "trainval", "test": "test"}
 
 
-def load(spec: OxfordPets, folder: Path | None) -> Splits:
+def load(spec: OxfordPets, reading: Reading) -> Splits:
     """The splits that the spec asks for. Raises: LocusError where the set is not there."""
-    return load_known(spec, folder, records)
+    return load_known(spec, reading, records)
 
 
 def records(spec: OxfordPets, folder: Path) -> dict[str, Records]:

@@ -1,15 +1,15 @@
-"""Loads any data set: `load(spec, folder)` returns its three splits as tensors.
+"""Loads any data set: `load(spec, reading)` returns its three splits.
 
 Images stay bytes, which need a quarter of the memory of floats; only a batch becomes floats, when it is used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
@@ -40,6 +40,12 @@ class Split:
         """The same split on a device."""
         return Split(self.images.to(device), self.targets.to(device), self.max_value)
 
+    def batches(
+        self, numbers: Sequence[Tensor], dtype: torch.dtype, epoch: int = 0, copies: Sequence[Tensor] | None = None
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """The images of these numbers, batch by batch; `epoch` and `copies` are for images that are streamed."""
+        return (self.batch(chosen, dtype) for chosen in numbers)
+
     def batch(self, chosen: Tensor | slice, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """The chosen images as floats of this type, black 0 and white 1, with their targets."""
         targets = self.targets[chosen]
@@ -47,13 +53,28 @@ class Split:
         return pixels, targets.to(dtype) if targets.is_floating_point() else targets
 
 
+class Images(Protocol):
+    """The images of a split, in memory (`Split`) or streamed (`trainables.data.streamed_torch`)."""
+
+    @property
+    def targets(self) -> Tensor: ...
+
+    def __len__(self) -> int: ...
+
+    def to(self, device: torch.device | str) -> Images: ...
+
+    def batches(
+        self, numbers: Sequence[Tensor], dtype: torch.dtype, epoch: int = 0, copies: Sequence[Tensor] | None = None
+    ) -> Iterator[tuple[Tensor, Tensor]]: ...
+
+
 @dataclass(frozen=True)
 class Splits:
     """The images that a run learns from, those by which runs are chosen, and those that are used once, at the end."""
 
-    train: Split
-    validation: Split
-    test: Split
+    train: Images
+    validation: Images
+    test: Images
 
     def to(self, device: torch.device | str) -> Splits:
         """The same splits on a device."""
@@ -71,17 +92,33 @@ def download(spec: Data, folder: Path) -> None:
         raise LocusError(f"{spec.kind} could not be fetched: {error}") from None
 
 
-def load(spec: Data, folder: Path | None = None) -> Splits:
+OneImage = Callable[[Any, tuple[int, int, int], int], NDArray[np.uint8]]
+"""Changes one image: the image, then (epoch, number, how often before), and the side of the result."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How images are read. `folder`: where known sets lie, and where decoded images are kept.
+
+    `one`: changes each training image before it is part of a batch, where an augmentation does. `workers`: processes
+    that decode images which are streamed.
+    """
+
+    folder: Path | None = None
+    one: OneImage | None = None
+    workers: int = 0
+
+
+def load(spec: Data, reading: Reading = Reading()) -> Splits:
     """The splits of a data set, by the file `x_torch.py` beside the spec's file.
 
-    That file has `load(spec, folder)`, or `arrays(spec)` and the value of white, `MAX_VALUE`. `folder`: where known
-    sets lie, and where decoded images are kept.
+    That file has `load(spec, reading)`, or `arrays(spec)` and the value of white, `MAX_VALUE`.
     Raises: LocusError where the images are not there, or cannot be read.
     Cost: 0.1 s for 7,000 red-green images of 32 x 32.
     """
     module = import_module(f"{type(spec).__module__}_torch")
     if hasattr(module, "load"):
-        splits: Splits = module.load(spec, folder)
+        splits: Splits = module.load(spec, reading)
         return splits
     parts: Mapping[str, tuple[NDArray[np.uint8], NDArray[Any]]] = module.arrays(spec)
     tensors = [(torch.from_numpy(parts[name][0]), torch.from_numpy(parts[name][1])) for name in SPLITS]

@@ -7,15 +7,15 @@ from pathlib import Path
 from torchvision.datasets.utils import download_and_extract_archive
 
 from trainables.data.images_torch import Records, load_known, of_files
-from trainables.data.splits_torch import Splits
+from trainables.data.splits_torch import Reading, Splits
 from trainables.data.tiny_imagenet import TinyImageNet
 
 URL = "http://cs231n.stanford.edu/tiny-imagenet-200.zip"
 
 
-def load(spec: TinyImageNet, folder: Path | None) -> Splits:
+def load(spec: TinyImageNet, reading: Reading) -> Splits:
     """The splits that the spec asks for. Raises: LocusError where the set is not there."""
-    return load_known(spec, folder, records)
+    return load_known(spec, reading, records)
 
 
 def records(spec: TinyImageNet, folder: Path) -> dict[str, Records]:

@@ -26,3 +26,4 @@ class Job(Spec):
     device: str = "cpu"
     threads: int = 1
     workers: int = 0
+    loader_workers: int = 0

@@ -163,15 +163,20 @@ def _train(job: Job, device: str, team: DataParallel, say: Callable[[Said], bool
     from trainables.training.runtime import release_memory, runtime
 
     parents = {use: Path(file) for use, file in job.parents.items()}
-    data = None if job.data is None else Path(job.data)
     try:
         imported_code().load(job.code)
         from trainables.training.loop import train
 
-        with (
-            runtime(job.threads, job.run.recipe.optimizer.precision),
-            closing(train(job.run, Path(job.folder), device, parents=parents, team=team, data=data)) as epochs,
-        ):
+        epochs = train(
+            job.run,
+            Path(job.folder),
+            device,
+            parents=parents,
+            team=team,
+            data=None if job.data is None else Path(job.data),
+            loader_workers=job.loader_workers,
+        )
+        with runtime(job.threads, job.run.recipe.optimizer.precision), closing(epochs):
             for said in epochs:
                 if not say(said):
                     return

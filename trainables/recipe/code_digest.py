@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from trainables.data.augment import NoAugment
 from trainables.encodings import EncodingSpec, OwnEncoding, parts_of
 from trainables.recipe.init_from import FromFile, FromTimm
 from trainables.recipe.losses import DRLoc, NoTeacher, TaughtByFile
@@ -24,11 +25,11 @@ LOOP = ("training/loop.py", "training/runtime.py")
 """Where every training begins, and what sets threads and precision for it. Paths are relative to `trainables/`."""
 
 NEVER = (
-    "__init__.py", "backbones/__init__.py", "backbones/counts.py", "data/__init__.py", "encodings/__init__.py",
-    "encodings/custom.py", "launch/__init__.py", "launch/bridge.py", "launch/errors.py", "launch/imported.py",
-    "launch/job.py", "launch/worker.py", "recipe/__init__.py", "recipe/code_digest.py", "recipe/cost.py",
-    "recipe/init_from.py", "recipe/losses.py", "recipe/optimizer.py", "recipe/outcome.py", "recipe/recipe.py",
-    "source.py", "spec.py", "training/__init__.py", "weights/__init__.py",
+    "__init__.py", "backbones/__init__.py", "backbones/counts.py", "data/__init__.py", "data/augment.py",
+    "encodings/__init__.py", "encodings/custom.py", "launch/__init__.py", "launch/bridge.py", "launch/errors.py",
+    "launch/imported.py", "launch/job.py", "launch/worker.py", "recipe/__init__.py", "recipe/code_digest.py",
+    "recipe/cost.py", "recipe/init_from.py", "recipe/losses.py", "recipe/optimizer.py", "recipe/outcome.py",
+    "recipe/recipe.py", "source.py", "spec.py", "training/__init__.py", "weights/__init__.py",
 )  # fmt: skip
 """Files whose content is in the key, or changes no number: lists of kinds, recipes, counts, messages to Ray."""
 
@@ -137,6 +138,8 @@ def _roots(recipe: Recipe) -> Iterator[str]:
         yield "weights/transfer.py"
     if isinstance(recipe.auxiliary, DRLoc):
         yield "training/drloc.py"
+    if not isinstance(recipe.augment, NoAugment):
+        yield "data/augment_torch.py"
     if not isinstance(recipe.teacher, NoTeacher):
         yield "training/distillation.py"
     if isinstance(recipe.teacher, TaughtByFile):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trainables.backbones import VOLO
+from trainables.data import ImagesSpec
 from trainables.encodings import PEG, ReservedChannels, parts_of
 from trainables.recipe.evaluation import eval_batch, eval_bytes, number_bytes
 from trainables.recipe.recipe import Recipe
@@ -39,7 +40,8 @@ def estimate_cost(recipe: Recipe) -> Cost:
     frozen = {"all": 0, "position": backbone, "position+head": backbone - head_parameters(recipe)}[recipe.trainable]
     learnt = sum(recipe.encoding.trainable_parameters(shape) for shape in recipe.shapes) + backbone - frozen + auxiliary
     channels, rows, columns = recipe.data.size
-    images = sum(recipe.data.image_counts) * channels * rows * columns
+    streamed = isinstance(recipe.data, ImagesSpec) and recipe.data.streamed
+    images = 0 if streamed else sum(recipe.data.image_counts) * channels * rows * columns
     number = number_bytes(recipe)
     kept = (
         number

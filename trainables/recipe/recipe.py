@@ -14,6 +14,7 @@ from pydantic_core import PydanticCustomError
 
 from trainables.backbones import Model, Size, ViT
 from trainables.data import Data, MeanStd, RedGreen
+from trainables.data.augment import Augment, NoAugment
 from trainables.encodings import Encoding, NoEncoding, OwnEncoding, ReservedChannels, Shape, canonical, parts_of
 from trainables.recipe.init_from import Fresh, FromFile, FromTimm, FromTrial, Init, Use
 from trainables.recipe.losses import Auxiliary, NoAuxiliary, NoTeacher, TaughtByFile, TaughtByTrial, Teacher
@@ -46,6 +47,7 @@ class Recipe(Spec):
     test_sizes: Annotated[tuple[int, ...], AfterValidator(_sides)] = Field(
         default=(), strict=False, description="a list of sides of images in pixels, without doubles"
     )
+    augment: Augment = NoAugment()
 
     @model_validator(mode="after")
     def _fits(self) -> Recipe:
@@ -72,6 +74,14 @@ class Recipe(Spec):
                 mine, theirs = self.data.outputs, parent.data.outputs
                 must = f"'all' or 'position+head' where the parent's head has {theirs} outputs, not {mine}"
                 require(mine == theirs, "trainable", must, self.trainable)
+        return self
+
+    @model_validator(mode="after")
+    def _check_augment(self) -> Recipe:
+        """An augmentation must keep the labels."""
+        legal = self.data.augments
+        must = f"{' or '.join(legal)} for {self.data.kind} images" + (", whose labels would change" * (len(legal) == 1))
+        require(self.augment.kind in legal, "augment.kind", must, self.augment.kind)
         return self
 
     @model_validator(mode="after")
@@ -193,7 +203,7 @@ class Recipe(Spec):
         found["data"].pop("normalize", None)
         if self.normalize is not None:
             found["data"]["normalize"] = self.normalize.identity()
-        for name in ("teacher", "auxiliary"):  # recipes without them keep the keys of before these fields were added
+        for name in ("teacher", "auxiliary", "augment"):  # recipes without them keep the keys of before they were there
             if found[name] == {"kind": "none"}:
                 del found[name]
         if self.parent is not None:

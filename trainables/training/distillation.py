@@ -1,4 +1,4 @@
-"""Hard distillation: the teacher's label of every training image, computed once, before the first step."""
+"""Hard distillation: the teacher's label of an image is a second label for the student."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from trainables.data.splits_torch import Split
+from trainables.data.splits_torch import Images
 from trainables.recipe import Recipe, TaughtByFile, Use
 from trainables.recipe.evaluation import eval_batch
 from trainables.recipe.model_torch import build_model
@@ -17,25 +17,33 @@ from trainables.training.checkpoint import read
 from trainables.training.normalize import normalizer
 
 
-@torch.no_grad()
-def teacher_labels(recipe: Recipe, parents: Mapping[Use, Path], split: Split, dtype: torch.dtype) -> Tensor:
-    """The teacher's most likely class of every image of a split; the teacher is dropped afterwards.
+class Teacher:
+    """A trained model that labels images. It sees the student's pixels, normalized as it was trained.
 
-    Shapes: (N,) class indices.
     Raises: SpecError where the weights are not those of the teacher's recipe.
-    Source: DeiT 3, y_t = argmax of the teacher. Differs: computed once, of the images as they are; where the student's
-    images are augmented, DeiT computes it for each augmented image.
-    Cost: an evaluation of the split.
+    Source: DeiT 3, y_t = argmax of the teacher. Differs: nothing.
     """
-    assert recipe.teacher_recipe is not None, "a teacher has a recipe"
-    device, batch = split.images.device, eval_batch(recipe.teacher_recipe)
-    model = _teacher(recipe, recipe.teacher_recipe, parents).to(device, dtype).eval()
-    normalize = normalizer(recipe.teacher_recipe, device, dtype)
-    batches = (slice(first, first + batch) for first in range(0, len(split), batch))
-    return torch.cat([model(normalize(split.batch(chosen, dtype)[0])).argmax(dim=1) for chosen in batches])
+
+    def __init__(self, recipe: Recipe, parents: Mapping[Use, Path], device: torch.device, dtype: torch.dtype) -> None:
+        assert recipe.teacher_recipe is not None, "a teacher has a recipe"
+        self.recipe, self.dtype = recipe.teacher_recipe, dtype
+        self.model = _loaded(recipe, self.recipe, parents).to(device, dtype).eval()
+        self.normalize = normalizer(self.recipe, device, dtype)
+
+    @torch.no_grad()
+    def __call__(self, pixels: Tensor) -> Tensor:
+        """The most likely class of each image. Shapes: (B, C, R, S) to (B,)."""
+        labels: Tensor = self.model(self.normalize(pixels)).argmax(dim=1)
+        return labels
+
+    def labels(self, images: Images) -> Tensor:
+        """The label of every image of a split. Shapes: (N,). Cost: an evaluation of the split."""
+        numbers = torch.arange(len(images), device=images.targets.device)
+        parts = torch.split(numbers, eval_batch(self.recipe))
+        return torch.cat([self(pixels) for pixels, _ in images.batches(parts, self.dtype)])
 
 
-def _teacher(recipe: Recipe, teacher: Recipe, parents: Mapping[Use, Path]) -> nn.Module:
+def _loaded(recipe: Recipe, teacher: Recipe, parents: Mapping[Use, Path]) -> nn.Module:
     if isinstance(recipe.teacher, TaughtByFile):
         from trainables.weights.files import read_weights
 

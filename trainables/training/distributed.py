@@ -28,9 +28,23 @@ class DataParallel:
     world_size: int = 1
     wrap: Callable[[nn.Module], nn.Module] = _unwrapped
 
-    def shard(self, chosen: Tensor) -> Tensor:
-        """The share of this worker in a batch of all workers; it may be empty at the end of an epoch."""
-        return chosen[self.rank :: self.world_size]
+    def share(self, of_all: Tensor) -> Tensor:
+        """The rows of this worker in a batch of all workers; the first row where none is left for it.
+
+        The first and the last row, the second and the last but one, and so on are of one worker, because augmentation
+        mixes such pairs of images.
+        """
+        if self.world_size == 1:
+            return of_all
+        if self.idle(len(of_all)):
+            return of_all[:1]
+        place = torch.arange(len(of_all))
+        mine = torch.minimum(place, place.flip(0)) % self.world_size == self.rank
+        return of_all[place[mine].to(of_all.device)]
+
+    def idle(self, count: int) -> bool:
+        """Whether no row of a batch of so many is this worker's; it happens at the end of an epoch."""
+        return self.rank >= (count + 1) // 2
 
     def broadcast_buffers(self, model: nn.Module) -> None:
         """Copies the statistics of rank 0 to all workers, because rank 0 saves its own."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from trainables.backbones.backbone_torch import Host
-from trainables.data.splits_torch import Split
+from trainables.data.splits_torch import Images
 from trainables.recipe import Recipe
 from trainables.recipe.evaluation import eval_batch
 from trainables.training.distributed import DataParallel
@@ -27,14 +27,14 @@ class Evaluation:
     team: DataParallel
 
     @torch.inference_mode()
-    def __call__(self, model: Host, split: Split, side: int | None = None) -> float:
+    def __call__(self, model: Host, split: Images, side: int | None = None) -> float:
         """The metric on a split, or on its images resized to another side; NaN where an output is not finite."""
         metric = self.recipe.data.metric
         model, resize = self.model_at(model, side)
-        total = torch.zeros(split.targets.shape[1:] or 1, dtype=torch.float64, device=split.images.device)
-        stride = self.team.world_size * eval_batch(self.recipe, side)
-        for first in range(self.team.rank, len(split), stride):
-            images, targets = split.batch(slice(first, first + stride, self.team.world_size), self.dtype)
+        total = torch.zeros(split.targets.shape[1:] or 1, dtype=torch.float64, device=split.targets.device)
+        mine = torch.arange(self.team.rank, len(split), self.team.world_size, device=split.targets.device)
+        parts = torch.split(mine, eval_batch(self.recipe, side)) if len(mine) else ()
+        for images, targets in split.batches(parts, self.dtype):
             with self.autocast:
                 outputs = model(self.normalize(resize(images)))
             total += metric_sums(metric, outputs, targets)

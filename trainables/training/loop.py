@@ -10,14 +10,16 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Generator, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from trainables.backbones.backbone_torch import Host
-from trainables.data.splits_torch import load
+from trainables.data.augment import NoAugment
+from trainables.data.splits_torch import Reading, load
 from trainables.recipe import FromFile, FromTimm, FromTrial, NoTeacher, Recipe, Run, Use
 from trainables.recipe.model_torch import build_model
 from trainables.recipe.outcome import Diverged, Measurement, at_image_size
@@ -32,6 +34,10 @@ from trainables.training.normalize import normalizer
 from trainables.training.optimizer import adamw, rate, set_rate
 from trainables.training.parameters import no_decay, set_trainable, train_mode
 from trainables.weights.load import HEADS, load_weights
+
+if TYPE_CHECKING:
+    from trainables.data.augment_torch import Augmentation
+    from trainables.training.distillation import Teacher
 
 CHECKPOINT_S = 20.0
 """Seconds between two checkpoints, at least; a killed run loses no more, apart from the epoch it was in."""
@@ -48,6 +54,7 @@ def train(
     parents: Mapping[Use, Path] = {},
     team: DataParallel = SINGLE,
     data: Path | None = None,
+    loader_workers: int = 0,
 ) -> Generator[Measurement | Diverged]:
     """Trains a run: one Measurement an epoch, the last with the test set's metric too, or a Diverged as the last item.
 
@@ -56,10 +63,11 @@ def train(
     a crash in them could lose more than a second of training, and at the end, after the weights.
     `parents`: the files of the weights of the runs that this one needs, by their use (`Run.parents`). `data`: the
     folder of known data sets and of decoded images; without it only images that are made, or in a folder of their own.
+    `loader_workers`: processes that decode images which are streamed; they change the speed alone.
 
     Raises: SpecError where a parent's weights do not fit, or nothing learns; LocusError where images cannot be read.
     """
-    training = Training(run, device, parents, team, data)
+    training = Training(run, device, parents, team, Reading(data, workers=loader_workers))
     curve, learned = training.resume(folder)
     training.record(folder)
     epochs = run.recipe.optimizer.epochs
@@ -97,7 +105,7 @@ class Training:
     """A run in progress: its model, its optimizer, its data, on one device."""
 
     def __init__(
-        self, run: Run, device: str, parents: Mapping[Use, Path], team: DataParallel, data: Path | None
+        self, run: Run, device: str, parents: Mapping[Use, Path], team: DataParallel, reading: Reading
     ) -> None:
         recipe = run.recipe
         self.run, self.spec, self.team, self.device = run, recipe.optimizer, team, torch.device(device)
@@ -105,7 +113,10 @@ class Training:
         self.dtype = torch.float64 if self.spec.precision == "float64" else torch.float32
         half = self.spec.precision == "bfloat16"
         self.autocast = torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=half)
-        self.splits = load(recipe.data, data).to(self.device)
+        self.augmentation = augmentation_of(run)
+        by_image = self.augmentation is not None and self.augmentation.by_image
+        one = self.augmentation.one if self.augmentation is not None and by_image else None
+        self.splits = load(recipe.data, replace(reading, one=one)).to(self.device)
         self.steps = math.ceil(len(self.splits.train) / self.spec.batch_size)
         self.sources: dict[str, Any] = {}
         built = build_model_with_weights(recipe, run.seed, parents.get("init"), self.sources)
@@ -114,18 +125,20 @@ class Training:
         self.evaluation = Evaluation(recipe, self.normalize, self.dtype, self.autocast, team)
         for side in recipe.test_sizes:
             self.evaluation.model_at(self.model, side)  # refuses a side now, and not after the last epoch
-        self.objective = Objective(run, self.model, self._teacher_labels(parents)).to(self.device, self.dtype)
+        self.teacher, labels = self._taught(parents)
+        self.objective = Objective(run, self.model, labels).to(self.device, self.dtype)
         self.module = team.wrap(self.objective)
         self.learning = [parameter for parameter in self.objective.parameters() if parameter.requires_grad]
         self.optimizer = adamw(self.objective, self.spec, no_decay(self.objective))
 
-    def _teacher_labels(self, parents: Mapping[Use, Path]) -> Tensor | None:
-        """The teacher's label of every training image, where there is a teacher."""
+    def _taught(self, parents: Mapping[Use, Path]) -> tuple[Teacher | None, Tensor | None]:
+        """A teacher that is asked about each batch, where images change, or its label of every training image."""
         if isinstance(self.run.recipe.teacher, NoTeacher):
-            return None
-        from trainables.training.distillation import teacher_labels
+            return None, None
+        from trainables.training.distillation import Teacher
 
-        return teacher_labels(self.run.recipe, parents, self.splits.train, self.dtype)
+        teacher = Teacher(self.run.recipe, parents, self.device, self.dtype)
+        return (None, teacher.labels(self.splits.train)) if self.augmentation is None else (teacher, None)
 
     def learn(self, number: int) -> dict[str, float]:
         """Learns from every training image once: the loss, finite or not, and the time."""
@@ -153,25 +166,32 @@ class Training:
         train_mode(self.module)
         count = len(self.splits.train)
         order = torch.randperm(count, generator=torch_stream(self.run.seed, "order", number)).to(self.device)
+        copies = torch.zeros_like(order)
+        if self.augmentation is not None:
+            order, copies = self.augmentation.repeated(order)
+        batches, of_copies = (torch.split(of_all, self.spec.batch_size) for of_all in (order, copies))
+        mine, copies_of_mine = ([self.team.share(one) for one in of_all] for of_all in (batches, of_copies))
+        pictures = self.splits.train.batches(mine, self.dtype, number, copies_of_mine)
         total = torch.zeros((), dtype=torch.float64, device=self.device)
-        for step, chosen in enumerate(torch.split(order, self.spec.batch_size), start=(number - 1) * self.steps):
+        for step, batch in enumerate(zip(batches, mine, pictures, strict=True), start=(number - 1) * self.steps):
+            chosen, own, (images, targets) = batch
+            if self.augmentation is not None:
+                images, targets = self.augmentation.batch(images, targets, own, number, step)
             set_rate(self.optimizer, rate(self.spec, step, self.steps * self.spec.epochs))
-            total += self._step(chosen, step)
+            total += self._step(chosen, images, targets, step)
         return float(self.team.all_reduce(total)) / count
 
-    def _step(self, chosen: Tensor, step: int) -> Tensor:
+    def _step(self, chosen: Tensor, images: Tensor, targets: Tensor, step: int) -> Tensor:
         """One step on a batch; this worker's summed loss, left on the device so that nothing waits for it.
 
-        DDP averages gradients over workers; the factor makes that the gradient of the whole batch's mean loss, also
-        where the shares are uneven. A worker without a share takes part with an image whose loss is multiplied by 0.
+        `chosen`: the numbers of the images of all workers; `images` and `targets` are this worker's share. DDP averages
+        gradients over workers; the factor makes that the gradient of the whole batch's mean loss, also where the shares
+        are uneven. A worker without a share takes part with an image whose loss is multiplied by 0.
         """
-        idle = len(self.team.shard(chosen)) == 0
-
-        def mine(of_all: Tensor) -> Tensor:
-            return of_all[:1] if idle else self.team.shard(of_all)
-
-        images, targets = self.splits.train.batch(mine(chosen), self.dtype)
-        inputs = {name: mine(of_all) for name, of_all in self.objective.loss_inputs(chosen, step).items()}
+        idle = self.team.idle(len(chosen))
+        inputs = {name: self.team.share(of_all) for name, of_all in self.objective.loss_inputs(chosen, step).items()}
+        if self.teacher is not None:
+            inputs["taught"] = self.teacher(images)
         self.optimizer.zero_grad()
         with self.autocast:
             loss: Tensor = self.module(self.normalize(images), targets, **inputs)
@@ -224,6 +244,16 @@ class Training:
         self.objective.load_extra_state(state["extra"])
         self.optimizer.load_state_dict(state["optimizer"])
         return [Measurement.read(measured) for measured in state["curve"]], state["learned"]
+
+
+def augmentation_of(run: Run) -> Augmentation | None:
+    """The augmentation of a run's training images, where there is one."""
+    recipe = run.recipe
+    if isinstance(recipe.augment, NoAugment):
+        return None
+    from trainables.data.augment_torch import Augmentation  # computes these runs' numbers alone
+
+    return Augmentation(recipe.augment, run.seed, recipe.data.image_counts.train, recipe.data.outputs)
 
 
 def build_model_with_weights(

@@ -20,3 +20,15 @@ def test_a_run_is_refused_and_nothing_is_written(tmp_path, monkeypatch):
     with pytest.raises(LocusError, match=r"in .*/data/cifar-10-batches-py: .*--download; nothing was trained"):
         service.run("cifar-baselines", budget="smoke", home=str(tmp_path))
     assert not (tmp_path / "studies").exists()
+
+
+def test_the_plan_says_how_images_are_read(tmp_path):
+    def said(**values):
+        resolved = resolve("cifar-baselines", set={"data.test_size": 100, **values})
+        return plan(resolved, RunOptions(home=str(tmp_path), loader_workers=2))[1].images
+
+    assert said() == "images are decoded once, and all runs share them (0.0 GiB)"
+    deit = {"augment.kind": "deit"}
+    assert said(**deit) == "training images are decoded for each batch, by 2 loader workers"
+    large = {"data.image_size": 512, "data.train_size": None, "model.patch_size": 16}
+    assert said(**large) == "images are decoded for each batch, by 2 loader workers"

@@ -12,7 +12,7 @@ from PIL import Image
 
 from tests.rooms.trainables.data.pictures import image_folder, picture
 from trainables.data import Folder, ImageCounts
-from trainables.data.splits_torch import load
+from trainables.data.splits_torch import Reading, load
 from trainables.recipe import Recipe, Run
 from trainables.spec import LocusError, SpecError
 
@@ -100,15 +100,15 @@ def test_another_content_is_refused_before_training(root):
 
 def test_decoded_once_and_read_from_there(root, tmp_path):
     spec = Folder(path=str(root), image_size=4)
-    first = load(spec, tmp_path / "data")
+    first = load(spec, Reading(tmp_path / "data"))
     assert len([*(tmp_path / "data" / "decoded").glob("*.npy")]) == 2
     shutil.rmtree(root)
-    again = load(spec, tmp_path / "data")
+    again = load(spec, Reading(tmp_path / "data"))
     for one, other in zip((first.train, first.test), (again.train, again.test), strict=True):
         assert (one.images == other.images).all()
         assert (one.targets == other.targets).all()
     with pytest.raises(LocusError, match="got no folder"):
-        load(spec.model_copy(update={"image_size": 5}), tmp_path / "data")
+        load(spec.model_copy(update={"image_size": 5}), Reading(tmp_path / "data"))
 
 
 @pytest.mark.parametrize(("change", "sentence"), [
@@ -133,7 +133,7 @@ def test_a_damaged_image_names_its_file_and_leaves_nothing(root, tmp_path, conte
     path = root / "train" / "class_1" / "0025.png"
     path.write_bytes(content)
     with pytest.raises(LocusError, match=f"{path} must be an image that Pillow can read, got: "):
-        load(Folder(path=str(root), image_size=4), tmp_path / "data")
+        load(Folder(path=str(root), image_size=4), Reading(tmp_path / "data"))
     assert not [*(tmp_path / "data" / "decoded").glob("*.[nt]*")]
 
 
@@ -178,8 +178,8 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(root, tmp_path):
     """In a process that may write no file of more than 4 kB: the system refuses as it does on a full disk."""
     code = (
         "import sys; from pathlib import Path; from trainables.data import Folder\n"
-        "from trainables.data.splits_torch import load\n"
-        "load(Folder(path=sys.argv[1], image_size=32), Path(sys.argv[2]))"
+        "from trainables.data.splits_torch import Reading, load\n"
+        "load(Folder(path=sys.argv[1], image_size=32), Reading(Path(sys.argv[2])))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(root), str(tmp_path / "data")], capture_output=True, text=True,

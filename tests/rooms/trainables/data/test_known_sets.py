@@ -14,14 +14,14 @@ from torchvision.datasets import CIFAR10, CIFAR100, Flowers102, OxfordIIITPet
 from tests.rooms.trainables.data import pictures
 from trainables.data import Cifar10, Cifar100, Digits, OxfordPets, TinyImageNet
 from trainables.data import Flowers102 as Flowers
-from trainables.data.splits_torch import download, load
+from trainables.data.splits_torch import Reading, download, load
 from trainables.spec import LocusError
 
 
 @pytest.mark.parametrize(("spec", "classes"), [(Cifar10, 10), (Cifar100, 100)])
 def test_cifar_keeps_its_labels_and_pixels(tmp_path, monkeypatch, spec, classes):
     pictures.cifar(tmp_path, monkeypatch, spec().kind, train=20 * classes, test=2 * classes)
-    splits = load(spec(), tmp_path)
+    splits = load(spec(), Reading(tmp_path))
     assert [len(part) for part in (splits.train, splits.validation, splits.test)] == [
         18 * classes, 2 * classes, 2 * classes,
     ]  # fmt: skip
@@ -33,7 +33,7 @@ def test_cifar_keeps_its_labels_and_pixels(tmp_path, monkeypatch, spec, classes)
 
 def test_flowers_have_splits_of_their_own(tmp_path, monkeypatch):
     pictures.flowers(tmp_path, monkeypatch)
-    splits = load(Flowers(image_size=8), tmp_path)
+    splits = load(Flowers(image_size=8), Reading(tmp_path))
     for first, part in zip((1, 103, 205), (splits.train, splits.validation, splits.test), strict=True):
         assert sorted(part.targets.tolist()) == [*range(102)]
         expected = (first + part.targets) % 256
@@ -42,7 +42,7 @@ def test_flowers_have_splits_of_their_own(tmp_path, monkeypatch):
 
 def test_pets_are_read_by_breed(tmp_path, monkeypatch):
     pictures.pets(tmp_path, monkeypatch)
-    splits = load(OxfordPets(image_size=8, val_size=37), tmp_path)
+    splits = load(OxfordPets(image_size=8, val_size=37), Reading(tmp_path))
     for part in (splits.train, splits.validation, splits.test):
         assert (part.images[:, 0, 4, 4].int() - part.targets - 1).abs().max() <= 3
         assert len(part.targets.unique()) == 37
@@ -50,7 +50,7 @@ def test_pets_are_read_by_breed(tmp_path, monkeypatch):
 
 def test_tiny_imagenet_is_read_by_its_lists(tmp_path, monkeypatch):
     pictures.tiny_imagenet(tmp_path, monkeypatch)
-    splits = load(TinyImageNet(image_size=8, val_size=200), tmp_path)
+    splits = load(TinyImageNet(image_size=8, val_size=200), Reading(tmp_path))
     for part in (splits.train, splits.validation, splits.test):
         assert (part.images[:, 0, 4, 4].int() - part.targets).abs().max() <= 3
         assert len(part.targets.unique()) == 200
@@ -70,9 +70,9 @@ def test_a_set_that_is_not_there_says_where_to_put_it(tmp_path, spec, empty):
     if empty:
         (tmp_path / spec.FOLDER).mkdir()
     with pytest.raises(LocusError, match=f"data.kind {spec.kind} needs its images, whole, in .*{spec.FOLDER}"):
-        load(spec, tmp_path)
+        load(spec, Reading(tmp_path))
     with pytest.raises(LocusError, match="--download"):
-        load(spec, None)
+        load(spec, Reading(None))
 
 
 def test_a_changed_file_of_cifar_is_refused(tmp_path, monkeypatch):
@@ -80,14 +80,14 @@ def test_a_changed_file_of_cifar_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "cifar-10-batches-py" / "data_batch_3"
     path.write_bytes(path.read_bytes().replace(b"\x02", b"\x03", 1))
     with pytest.raises(LocusError, match="whole"):
-        load(Cifar10(), tmp_path)
+        load(Cifar10(), Reading(tmp_path))
 
 
 def test_a_set_with_images_missing_is_refused(tmp_path, monkeypatch):
     pictures.tiny_imagenet(tmp_path, monkeypatch)
     next((tmp_path / "tiny-imagenet-200" / "train" / "n00000007" / "images").iterdir()).unlink()
     with pytest.raises(LocusError, match=r"must be \{'train': 400, 'test': 400\}, got \{'train': 399, 'test': 400\}"):
-        load(TinyImageNet(image_size=8), tmp_path)
+        load(TinyImageNet(image_size=8), Reading(tmp_path))
 
 
 @contextmanager
@@ -116,7 +116,7 @@ def test_a_missing_set_is_fetched(tmp_path, monkeypatch):
         monkeypatch.setattr(CIFAR10, "url", f"{address}/{archive.name}")
         download(Cifar10(), tmp_path / "data")
     assert Cifar10().missing(tmp_path / "data") == ""
-    assert len(load(Cifar10(), tmp_path / "data").train) == 180
+    assert len(load(Cifar10(), Reading(tmp_path / "data")).train) == 180
     shutil.rmtree(tmp_path / "data" / CIFAR10.base_folder)
     assert Cifar10().missing(tmp_path / "data") == ""  # decoded is enough
     assert Cifar10(train_size=10).missing(tmp_path / "data")

@@ -147,7 +147,7 @@ QUERY = {"kind": "add", "places": ["query"]}
         (
             {"init": {"kind": "from_trial", "values": {"bad": 1}}},
             "init.values must give a valid recipe: no field 'bad'; known: data, model, encoding, optimizer, "
-            "init, trainable, teacher, auxiliary, test_sizes",
+            "init, trainable, teacher, auxiliary, test_sizes, augment",
         ),
         ({"data.task": "left"}, "data.task must be one of direction, direction4, distance, absolute, got 'left'"),
         ({"init.kind": "from_trial"}, "init.values must be given"),

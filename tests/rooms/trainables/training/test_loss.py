@@ -11,7 +11,7 @@ from trainables.data.splits_torch import load
 from trainables.recipe import DRLoc, Recipe, Run, TaughtByFile, TaughtByTrial
 from trainables.spec import LocusError, SpecError
 from trainables.training.checkpoint import CHECKPOINT, WEIGHTS, read, write
-from trainables.training.distillation import teacher_labels
+from trainables.training.distillation import Teacher
 from trainables.training.loop import build_model_with_weights, train
 from trainables.training.loss import Objective, summed_loss
 
@@ -114,7 +114,8 @@ def test_a_teacher_is_asked_once_of_every_image_as_it_is_evaluated(tmp_path):
         first, second = model(split.batch(slice(None), torch.float32)[0]).unbind(1)
         model.head.bias[0] -= (first - second).quantile(0.5)
     write(tmp_path / WEIGHTS, model.state_dict())
-    labels = teacher_labels(run.recipe, {"teacher": tmp_path / WEIGHTS}, split, torch.float32)
+    teacher = Teacher(run.recipe, {"teacher": tmp_path / WEIGHTS}, torch.device("cpu"), torch.float32)
+    labels = teacher.labels(split)
     with torch.no_grad():
         alone = [int(model(split.batch(slice(n, n + 1), torch.float32)[0]).argmax()) for n in range(300)]
     assert labels.tolist() == alone

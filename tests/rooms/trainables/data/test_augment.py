@@ -1,0 +1,203 @@
+"""Augmentation: what is drawn depends on the seed, the epoch and the image alone, and labels follow the pixels."""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from timm.data.mixup import Mixup
+from torch.nn.functional import one_hot
+
+from trainables.data import Cifar10, Digits, RedGreen
+from trainables.data.augment import DeiT, NoAugment, Standard
+from trainables.data.augment_torch import Augmentation, seeded
+from trainables.recipe import Recipe, Run
+from trainables.rng_torch import stream_seed
+from trainables.spec import SpecError
+
+CLASSES = 5
+
+
+def augmentation(spec, seed=0, count=40):
+    return Augmentation(spec, seed, count, CLASSES)
+
+
+def pictures(count, side=8):
+    """Images whose pixels all differ."""
+    return torch.arange(count * 3 * side * side).reshape(count, 3, side, side) / (count * 3 * side * side) + 0.001
+
+
+def targets(count):
+    return torch.arange(count) % CLASSES
+
+
+@pytest.mark.parametrize("data", [RedGreen(), Digits()])
+@pytest.mark.parametrize("kind", ["standard", "deit"])
+def test_what_would_change_labels_is_refused(data, kind):
+    must = f"^augment.kind must be none for {data.kind} images, whose labels would change, got '{kind}'$"
+    with pytest.raises(SpecError, match=must):
+        Recipe(data=data).put({"augment.kind": kind})
+
+
+def test_without_augmentation_the_key_is_as_it_was():
+    recipe = Recipe(data=Cifar10())
+    assert "augment" not in recipe.identity()
+    keys = {Run(recipe.put({"augment.kind": kind}), 0).key for kind in ("none", "standard", "deit")}
+    assert len(keys) == 3
+    assert Run(recipe, 0).key in keys
+
+
+def test_standard_is_a_shift_and_a_flip_of_each_image():
+    spec, images = Standard(border=2), pictures(40)
+    made, labels = augmentation(spec).batch(images, targets(40), torch.arange(40), epoch=3, step=0)
+    assert torch.equal(labels, targets(40))
+    bordered = torch.zeros(40, 3, 12, 12)
+    bordered[:, :, 2:10, 2:10] = images
+    found = set()
+    for number in range(40):
+        fits = [
+            (row, column, flip) for row in range(5) for column in range(5) for flip in (False, True)
+            if torch.equal(made[number], turned(bordered[number, :, row : row + 8, column : column + 8], flip))
+        ]  # fmt: skip
+        assert len(fits) == 1
+        found.add(fits[0])
+    assert len(found) > 20
+    assert {flip for _, _, flip in found} == {False, True}
+
+
+def turned(image, flip):
+    return image.flip(2) if flip else image
+
+
+def test_standard_does_not_depend_on_the_batch():
+    images, numbers = pictures(40), torch.randperm(40)
+    one = augmentation(Standard())
+    whole, _ = one.batch(images[numbers], targets(40), numbers, epoch=2, step=9)
+    for part in (torch.arange(0, 40, 3), torch.tensor([7])):
+        mine, _ = augmentation(Standard()).batch(images[numbers[part]], targets(40), numbers[part], epoch=2, step=1)
+        assert torch.equal(mine, whole[part])
+    assert not torch.equal(one.batch(images[numbers], targets(40), numbers, epoch=3, step=9)[0], whole)
+    assert not torch.equal(augmentation(Standard(), 1).batch(images[numbers], targets(40), numbers, 2, 9)[0], whole)
+
+
+def test_no_border_and_no_flip_change_nothing():
+    images = pictures(6)
+    assert torch.equal(
+        augmentation(Standard(border=0, flip=0.0)).batch(images, targets(6), torch.arange(6), 1, 0)[0], images
+    )
+    flipped = augmentation(Standard(border=0, flip=1.0)).batch(images, targets(6), torch.arange(6), 1, 0)[0]
+    assert torch.equal(flipped, images.flip(3))
+
+
+@pytest.mark.parametrize("spec", [DeiT(), DeiT(mixup=0), DeiT(cutmix=0), DeiT(smoothing=0)], ids=repr)
+def test_mixing_is_timms(spec):
+    images, labels = pictures(8), targets(8)
+    for step in range(6):
+        made, soft = augmentation(spec).batch(images.clone(), labels, torch.arange(8), epoch=1, step=step)
+        timms = Mixup(spec.mixup, spec.cutmix, label_smoothing=spec.smoothing, num_classes=CLASSES)
+        with seeded(stream_seed(0, "mixup", step)):
+            expected, expected_soft = timms(images.clone(), labels)
+        assert torch.equal(made, expected)
+        assert torch.equal(soft, expected_soft)
+        assert torch.allclose(soft.sum(1), torch.ones(8))
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 8, 9])
+@pytest.mark.parametrize("world", [2, 3])
+def test_workers_mix_the_same_images(count, world):
+    """Each worker's share of a batch, mixed by itself, is its share of the batch that was mixed as a whole."""
+    from trainables.training.distributed import DataParallel
+
+    images, labels, made = pictures(count), targets(count), augmentation(DeiT())
+    for step in range(5):
+        whole = made.batch(images.clone(), labels, torch.arange(count), 1, step)
+        for rank in range(world):
+            team = DataParallel(rank, world)
+            if team.idle(count):
+                continue
+            mine = made.batch(team.share(images).clone(), team.share(labels), team.share(torch.arange(count)), 1, step)
+            for own, of_all in zip(mine, whole, strict=True):
+                assert torch.equal(own, team.share(of_all))
+
+
+def test_every_row_is_one_workers():
+    from trainables.training.distributed import DataParallel
+
+    for count in range(1, 12):
+        for world in (1, 2, 3, 5):
+            teams = [DataParallel(rank, world) for rank in range(world)]
+            rows = torch.cat([team.share(torch.arange(count)) for team in teams if not team.idle(count)])
+            assert sorted(rows.tolist()) == [*range(count)]
+            assert all(len(team.share(torch.arange(count))) > 0 for team in teams)
+
+
+def test_an_odd_batch_mixes_its_middle_with_itself():
+    images, labels = pictures(5), targets(5)
+    for step in range(8):
+        made, soft = augmentation(DeiT(smoothing=0.0)).batch(images.clone(), labels, torch.arange(5), 1, step)
+        assert torch.allclose(made[2], images[2], atol=1e-6)
+        assert torch.allclose(soft[2], one_hot(labels, CLASSES)[2].float())
+
+
+def test_smoothing_alone_keeps_pixels():
+    images = pictures(6)
+    made, soft = augmentation(DeiT(mixup=0, cutmix=0, smoothing=0.2)).batch(images, targets(6), torch.arange(6), 1, 0)
+    assert torch.equal(made, images)
+    assert torch.allclose(soft, one_hot(targets(6), CLASSES) * 0.8 + 0.2 / CLASSES)
+
+
+def photograph(side=40):
+    rows, columns = np.mgrid[:side, :side]
+    return Image.fromarray(np.stack([rows * 6, columns * 6, rows + columns], 2).astype(np.uint8))
+
+
+def test_one_image_depends_on_seed_epoch_image_and_copy_alone():
+    made = augmentation(DeiT())
+    first = made.one(photograph(), (1, 7, 0), 16)
+    assert first.shape == (3, 16, 16)
+    assert first.dtype == np.uint8
+    random.seed(5), np.random.seed(6), torch.manual_seed(7)
+    assert np.array_equal(augmentation(DeiT()).one(photograph(), (1, 7, 0), 16), first)
+    others = [made.one(photograph(), drawn, 16) for drawn in ((2, 7, 0), (1, 8, 0), (1, 7, 1))]
+    others.append(augmentation(DeiT(), seed=1).one(photograph(), (1, 7, 0), 16))
+    assert not any(np.array_equal(first, other) for other in others)
+
+
+def test_the_global_generators_are_left_as_they_were():
+    random.seed(1), np.random.seed(2), torch.manual_seed(3)
+    expected = random.random(), np.random.rand(), torch.rand(1)
+    random.seed(1), np.random.seed(2), torch.manual_seed(3)
+    made = augmentation(DeiT())
+    made.one(photograph(), (1, 7, 0), 16)
+    made.batch(pictures(4), targets(4), torch.arange(4), 1, 0)
+    assert (random.random(), np.random.rand(), torch.rand(1)) == expected
+
+
+def test_erasing_makes_noise_of_a_rectangle():
+    plain, erased = (DeiT(rand=None, scale=1.0, flip=0.0, erase=share, mixup=0, cutmix=0) for share in (0.0, 1.0))
+    changed = 0
+    for number in range(20):
+        before = augmentation(plain).one(photograph(32), (1, number, 0), 32)
+        after = augmentation(erased).one(photograph(32), (1, number, 0), 32)
+        where = (before != after).any(0)
+        rows, columns = where.any(1).nonzero()[0], where.any(0).nonzero()[0]
+        box = where[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+        assert box.mean() > 0.9
+        assert 0.015 <= where.mean() <= 0.36
+        changed += 1
+    assert changed == 20
+
+
+def test_repeats_keep_the_number_of_images():
+    order, copies = augmentation(DeiT(repeats=3)).repeated(torch.tensor([4, 2, 9, 1]))
+    assert order.tolist() == [4, 4, 4, 2]
+    assert copies.tolist() == [0, 1, 2, 0]
+    assert augmentation(NoAugment()).repeated(torch.tensor([4, 2]))[0].tolist() == [4, 2]
+
+
+def test_no_bits_are_black():
+    """A magnitude of 10 keeps no bit: Pillow 13 refuses it, and RandAugment draws it for 2 images of 100."""
+    made = augmentation(DeiT(rand="rand-m10-n8-inc1", erase=0.0, scale=1.0))
+    pixels = [made.one(photograph(), (1, number, 0), 16) for number in range(30)]
+    assert any(not image.any() for image in pixels)

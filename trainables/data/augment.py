@@ -1,0 +1,72 @@
+"""How training images are changed at random, as numbers and timm's own strings.
+
+What is drawn for an image depends on the run's seed, the epoch and the image alone, so neither the number of workers
+nor a resumed run changes it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from trainables.spec import Spec
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class NoAugment(Spec):
+    """Images as they are."""
+
+    soft: ClassVar[bool] = False
+
+    kind: Literal["none"] = Field(default="none", init=False)
+
+
+class Standard(Spec):
+    """A random crop of the image with a black border, and a random flip from left to right, as usual for CIFAR.
+
+    Units: `border` in pixels; `flip` is a probability. Source: He et al. 2016, section 4.2. Differs: nothing.
+    """
+
+    soft: ClassVar[bool] = False
+
+    kind: Literal["standard"] = Field(default="standard", init=False)
+    border: int = Field(default=4, ge=0, description="a width in pixels, 0 or more")
+    flip: Share = Field(default=0.5, description="a probability")
+
+
+class DeiT(Spec):
+    """A random part of the image, RandAugment, erasing, and mixing of two images with their labels.
+
+    `scale`: the smallest share of the image's area that is cropped. `rand`: timm's string for RandAugment, or null.
+    `erase`: the probability that a rectangle becomes noise. `mixup`, `cutmix`: parameters of the Beta distributions; 0
+    turns one off. `smoothing`: of the labels. `repeats`: how often an image is drawn in a row of an epoch, in which
+    fewer images then take part.
+    Source: DeiT, table 9; timm's functions do the work. Differs: erasing is done in pixels, so its noise is cut at
+    black and white; with an odd number of images one of them is mixed with itself.
+    """
+
+    kind: Literal["deit"] = Field(default="deit", init=False)
+    scale: float = Field(default=0.08, gt=0, le=1, description="a share of the area in (0, 1]")
+    flip: Share = Field(default=0.5, description="a probability")
+    rand: str | None = Field(default="rand-m9-mstd0.5-inc1", description="timm's string of a RandAugment, or null")
+    erase: Share = Field(default=0.25, description="a probability")
+    mixup: float = Field(default=0.8, ge=0, description="the parameter of a Beta distribution, 0 or more")
+    cutmix: float = Field(default=1.0, ge=0, description="the parameter of a Beta distribution, 0 or more")
+    smoothing: float = Field(default=0.1, ge=0, lt=1, description="a share of the label in [0, 1)")
+    repeats: int = Field(default=3, ge=1, description="a number of repeats, 1 or more")
+
+    @property
+    def mixes(self) -> bool:
+        """Whether images are mixed."""
+        return self.mixup > 0 or self.cutmix > 0
+
+    @property
+    def soft(self) -> bool:
+        """Whether targets become a probability of each class."""
+        return self.mixes or self.smoothing > 0
+
+
+Augment = Annotated[NoAugment | Standard | DeiT, Field(discriminator="kind")]
+"""Any augmentation, chosen by its kind."""

@@ -1,0 +1,155 @@
+"""Changes training images at random: on whole batches, and for DeiT's augmentation image by image before.
+
+All numbers come from streams named by the run's seed, the epoch and the image (or the step, where images are mixed).
+timm draws from the global generators; they are seeded for each image and restored.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from timm.data import auto_augment, create_transform
+from timm.data.constants import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
+from timm.data.mixup import Mixup, mixup_target
+from timm.data.random_erasing import RandomErasing
+from torch import Tensor
+from torch.nn.functional import pad
+
+from trainables.data.augment import Augment, DeiT, Standard
+from trainables.rng_torch import stream_seed, torch_stream
+
+Drawn = tuple[int, int, int]
+"""One image of an epoch: the epoch, the number of the image, and how often it came before in this epoch."""
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Seeds the global generators of Python, numpy and torch's CPU, and restores them afterwards."""
+    before = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.default_generator.manual_seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(before[0])
+        np.random.set_state(before[1])
+        torch.set_rng_state(before[2])
+
+
+def _posterized(image: Image.Image, bits: int, **_: Any) -> Image.Image:
+    """An image with fewer bits a channel; with none it is black, where Pillow 13 refuses what timm asks for."""
+    return auto_augment.posterize(image, bits) if bits else Image.new(image.mode, image.size)
+
+
+class Augmentation:
+    """The augmentation of a run. `count`: the training images; `classes`: how many classes soft targets have."""
+
+    def __init__(self, spec: Augment, seed: int, count: int, classes: int) -> None:
+        self.spec, self.seed, self.count, self.classes = spec, seed, count, classes
+        self._epoch: tuple[int, Tensor] | None = None
+        self._transforms: dict[int, Callable[[Image.Image], Tensor]] = {}
+
+    @property
+    def by_image(self) -> bool:
+        """Whether images are changed one by one, before they are a batch."""
+        return isinstance(self.spec, DeiT)
+
+    @property
+    def repeats(self) -> int:
+        """How often an image is drawn in a row of an epoch."""
+        return self.spec.repeats if isinstance(self.spec, DeiT) else 1
+
+    def repeated(self, order: Tensor) -> tuple[Tensor, Tensor]:
+        """The images of an epoch, each some times in a row, as many in all; and how often each came before.
+
+        Source: DeiT's repeated augmentation. Differs: with several workers the copies may be in one worker's share.
+        Shapes: (N,) to (N,) and (N,).
+        """
+        copies = torch.arange(self.repeats, device=order.device).repeat(len(order))
+        return order.repeat_interleave(self.repeats)[: len(order)], copies[: len(order)]
+
+    def one(self, image: Image.Image, drawn: Drawn, side: int) -> NDArray[np.uint8]:
+        """One image, changed. Shapes: (3, side, side)."""
+        assert isinstance(self.spec, DeiT), "other kinds change whole batches"
+        with seeded(stream_seed(self.seed, "augment", *drawn)):
+            pixels = np.asarray(self._transform(side)(image))
+            return self._erased(pixels) if random.random() < self.spec.erase else pixels
+
+    def batch(self, images: Tensor, targets: Tensor, numbers: Tensor, epoch: int, step: int) -> tuple[Tensor, Tensor]:
+        """A batch of floats, changed, with its targets: classes, or a probability of each class.
+
+        `numbers`: the numbers of the images. Where images are mixed, a worker's share must hold the two images that
+        are mixed, the first of one half and the last of the other (`DataParallel.shard`).
+        Shapes: (B, C, R, S) and (B,) to the same and (B,) or (B, K).
+        """
+        if isinstance(self.spec, Standard):
+            return self._cropped(self.spec, images, numbers, epoch), targets
+        if isinstance(self.spec, DeiT) and self.spec.mixes:
+            return self._mixed(self.spec, images, targets, step)
+        if isinstance(self.spec, DeiT) and self.spec.soft:
+            return images, mixup_target(targets, self.classes, 1.0, self.spec.smoothing)
+        return images, targets
+
+    def _cropped(self, spec: Standard, images: Tensor, numbers: Tensor, epoch: int) -> Tensor:
+        """Each image shifted by up to the border, and flipped or not."""
+        rows, columns = images.shape[2:]
+        drawn = self._table(epoch, images.device)[numbers]
+        shift = (drawn[:, :2] * (2 * spec.border + 1)).long()
+        flip = drawn[:, 2] < spec.flip
+        row = shift[:, :1] + torch.arange(rows, device=images.device)
+        column = torch.arange(columns, device=images.device).expand(len(images), -1)
+        column = shift[:, 1:2] + torch.where(flip[:, None], column.flip(1), column)
+        bordered = pad(images, (spec.border,) * 4)
+        image = torch.arange(len(images), device=images.device)[:, None, None]
+        return bordered.permute(0, 2, 3, 1)[image, row[:, :, None], column[:, None, :]].permute(0, 3, 1, 2)
+
+    def _table(self, epoch: int, device: torch.device) -> Tensor:
+        """Three random numbers for each training image of an epoch."""
+        if self._epoch is None or self._epoch[0] != epoch:
+            stream = torch_stream(self.seed, "augment", epoch)
+            self._epoch = epoch, torch.rand(self.count, 3, generator=stream).to(device)
+        return self._epoch[1]
+
+    def _mixed(self, spec: DeiT, images: Tensor, targets: Tensor, step: int) -> tuple[Tensor, Tensor]:
+        """Each image mixed with the one that is as far from the batch's other end."""
+        mixup = Mixup(
+            mixup_alpha=spec.mixup, cutmix_alpha=spec.cutmix, label_smoothing=spec.smoothing, num_classes=self.classes
+        )
+        middle = len(images) // 2
+        odd = len(images) % 2 == 1
+        if odd:  # timm wants an even number: the middle one is there twice
+            images, targets = (torch.cat([of[: middle + 1], of[middle:]]) for of in (images, targets))
+        with seeded(stream_seed(self.seed, "mixup", step)):
+            images, targets = mixup(images, targets)
+        if odd:
+            images, targets = (torch.cat([of[:middle], of[middle + 1 :]]) for of in (images, targets))
+        return images, targets
+
+    def _transform(self, side: int) -> Callable[[Image.Image], Tensor]:
+        """The transform of timm for images of a side, up to bytes."""
+        assert isinstance(self.spec, DeiT)
+        if side not in self._transforms:
+            made = create_transform(
+                side, is_training=True, use_prefetcher=True, scale=(self.spec.scale, 1.0), hflip=self.spec.flip,
+                auto_augment=self.spec.rand, color_jitter=None, interpolation="bicubic", re_prob=0.0,
+            )  # fmt: skip
+            for op in (op for step in made.transforms for op in getattr(step, "ops", ())):
+                op.aug_fn = _posterized if op.aug_fn is auto_augment.posterize else op.aug_fn
+            self._transforms[side] = made
+        return self._transforms[side]
+
+    def _erased(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """An image in which a rectangle is noise of the mean and deviation of ImageNet's pixels."""
+        mean, std = (torch.tensor(of)[:, None, None] for of in (IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD))
+        normalized = (torch.from_numpy(pixels) / 255 - mean) / std
+        erased: Tensor = RandomErasing(1.0, mode="pixel", device="cpu")(normalized)
+        found: NDArray[np.uint8] = ((erased * std + mean) * 255).round().clamp(0, 255).to(torch.uint8).numpy()
+        return found
