@@ -81,9 +81,10 @@ def plan(edition: Edition, options: RunOptions, *, fresh: bool = False) -> tuple
 
     Raises: LocusError for an edition that cannot run with these options.
     """
+    from service.execution.machine import machine
     from service.planning.estimate import estimate_work
     from service.planning.placement import place
-    from service.run_study import check_study_workers, machine
+    from service.run_study import check_study_workers
     from service.storage.outcomes import Outcomes
 
     home = Home.find(options.home)

@@ -18,6 +18,29 @@ import typer
 from service.planning.run_options import RunOptions
 from service.storage.home import Home, tracking_uri
 from service.terminal import views
+from service.terminal.options import (
+    Address,
+    AdoptOption,
+    As,
+    Budget,
+    Device,
+    Download,
+    Fresh,
+    HomeOption,
+    Hours,
+    Json,
+    Known,
+    LoaderWorkers,
+    MaxConcurrent,
+    Name,
+    Seeds,
+    Set,
+    Threads,
+    Tracking,
+    Trials,
+    Workers,
+    own_values,
+)
 from trainables.spec import LocusError, SpecError
 
 INTERRUPTED = 130
@@ -31,28 +54,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-Name = Annotated[str, typer.Argument(help="a study's name, or a file that defines `study`")]
-Known = Annotated[str, typer.Argument(help="a study that was run: NAME, or an id such as NAME@cpu")]
-Budget = Annotated[str | None, typer.Option(help="smoke, cpu, ...; `locus show NAME` lists a study's")]
-Set = Annotated[list[str] | None, typer.Option("--set", help="PATH=VALUE put on the base recipe; may be repeated")]
-Seeds = Annotated[int | None, typer.Option(help="seeds a trial; may grow later")]
-Trials = Annotated[int | None, typer.Option(help="points of a search; may grow later")]
-As = Annotated[str, typer.Option("--as", help="names this edition: NAME@BUDGET~WORD")]
-HomeOption = Annotated[str | None, typer.Option("--home", help="where studies lie; $LOCUS_HOME, else ~/.locus")]
-Tracking = Annotated[str | None, typer.Option(help="MLflow's URI; $MLFLOW_TRACKING_URI, else a store in the home")]
-MaxConcurrent = Annotated[int | None, typer.Option(help="concurrent runs; by default as many as there are cores")]
-Threads = Annotated[int, typer.Option(help="threads a run")]
-Workers = Annotated[int, typer.Option(help="workers a run; 0 trains in one process, n in a Ray Train group")]
-LoaderWorkers = Annotated[
-    int | None, typer.Option(help="processes a run that decode streamed images; by default the cores left on GPUs")
-]
-Hours = Annotated[float | None, typer.Option(help="stop after so many hours; the same command continues")]
-AdoptOption = Annotated[bool, typer.Option("--adopt", help="count answers of older code")]
-Fresh = Annotated[bool, typer.Option("--fresh", help="start the next edition, NAME@BUDGET.2")]
-Download = Annotated[bool, typer.Option("--download", help="fetch a known data set that is not there")]
-Json = Annotated[bool, typer.Option("--json", help="print JSON")]
-Address = Annotated[str | None, typer.Option(help="a Ray cluster's job address, http://head:8265")]
 
 
 @app.command()
@@ -93,13 +94,14 @@ def plan(
     max_concurrent: MaxConcurrent = None,
     threads: Threads = 1,
     workers: Workers = 0,
+    device: Device = "auto",
     fresh: Fresh = False,
 ) -> None:
     """Print what would run, what is there already and why, time and memory. Writes nothing."""
     from service import api
 
-    resolved = api.resolve(name, budget=budget, set=_values(set), seeds=seeds, trials=trials, edition=edition)
-    options = RunOptions(home=home, max_concurrent=max_concurrent, threads=threads, workers=workers)
+    resolved = api.resolve(name, budget=budget, set=own_values(set), seeds=seeds, trials=trials, edition=edition)
+    options = RunOptions(home=home, max_concurrent=max_concurrent, threads=threads, workers=workers, device=device)
     views.plan(*api.plan(resolved, options, fresh=fresh))
 
 
@@ -117,6 +119,7 @@ def run(
     threads: Threads = 1,
     workers: Workers = 0,
     loader_workers: LoaderWorkers = None,
+    device: Device = "auto",
     hours: Hours = None,
     adopt: AdoptOption = False,
     download: Download = False,
@@ -132,11 +135,12 @@ def run(
         threads=threads,
         workers=workers,
         loader_workers=loader_workers,
+        device=device,
         hours=hours,
         adopt=adopt,
         download=download,
     )
-    resolved = api.resolve(name, budget=budget, set=_values(set), seeds=seeds, trials=trials, edition=edition)
+    resolved = api.resolve(name, budget=budget, set=own_values(set), seeds=seeds, trials=trials, edition=edition)
     _run(resolved, options, fresh=fresh)
 
 
@@ -243,6 +247,7 @@ def submit(
     threads: Threads = 1,
     workers: Workers = 0,
     loader_workers: LoaderWorkers = None,
+    device: Device = "auto",
     hours: Hours = None,
     adopt: AdoptOption = False,
     download: Download = False,
@@ -259,11 +264,12 @@ def submit(
         threads=threads,
         workers=workers,
         loader_workers=loader_workers,
+        device=device,
         hours=hours,
         adopt=adopt,
         download=download,
     )
-    resolved = api.resolve(name, budget=budget, set=_values(set), seeds=seeds, trials=trials, edition=edition)
+    resolved = api.resolve(name, budget=budget, set=own_values(set), seeds=seeds, trials=trials, edition=edition)
     submission = jobs.submit(resolved, options, address, fresh=fresh, say=_say)
     _say(submission.describe())
 
@@ -295,20 +301,6 @@ def _attached(name: str | None, address: str) -> Any:
     if name is None:
         raise SpecError("a study's name must be given with --address")
     return jobs.attach(name, address)
-
-
-def _values(pairs: list[str] | None) -> dict[str, Any]:
-    """`--set PATH=VALUE`: the value read as JSON, else as a string."""
-    values: dict[str, Any] = {}
-    for pair in pairs or []:
-        path, equals, text = pair.partition("=")
-        if not equals or not path:
-            raise SpecError(f"--set must be PATH=VALUE, got {pair!r}")
-        try:
-            values[path] = json.loads(text)
-        except json.JSONDecodeError:
-            values[path] = text
-    return values
 
 
 def _say(line: str) -> None:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from search_spaces.study import Ablation, Edition
 from service.execution.driver import Driver
+from service.execution.machine import machine
 from service.execution.signals import Stop, StopSignals
 from service.planning.estimate import WorkEstimate, estimate_work
-from service.planning.placement import Machine, Placement, place
+from service.planning.placement import Placement, place
 from service.planning.run_options import RunOptions
 from service.results import Result
 from service.storage import editions
@@ -160,37 +161,3 @@ def _close(driver: Driver, sync: MlflowSync, progress: Progress, ended: MlflowSt
         warning = sync.close(ended, report, found)
         if warning:
             progress.note(warning)
-
-
-def machine(options: RunOptions) -> Machine:
-    """What the runs may use: this machine, or the cluster at hand."""
-    if options.address == "local":
-        return Machine(cores=_cores(), gpus=_gpus())
-    from service.execution import tune as cluster
-
-    return cluster.machine(options.address, options.threads)
-
-
-def _cores() -> int:
-    """The cores that this process may use; all of the machine where the system does not report them, as on macOS."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _gpus() -> int:
-    """The GPUs of this machine, counted without torch."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is not None:
-        return _visible(visible.split(","))
-    return len([name for name in os.listdir("/dev") if name.startswith("nvidia") and name[6:].isdigit()])
-
-
-def _visible(names: list[str]) -> int:
-    """How many GPUs CUDA_VISIBLE_DEVICES names: CUDA ignores an invalid name, such as -1, and all that follow."""
-    found = 0
-    for name in (name.strip() for name in names):
-        if not name.startswith(("GPU-", "MIG-")) and not name.isdigit():
-            break
-        found += 1
-    return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field, field_validator
 
 from trainables.spec import Spec
@@ -12,7 +14,7 @@ class RunOptions(Spec):
 
     `home` and `tracking`: None means the defaults of `storage.home`. `address`: "local" (or None) starts a Ray for this
     command, "auto" joins the cluster at hand. `adopt`: answers of older code count. `download`: known data sets that
-    are not there are fetched. Units: `hours` of wall-clock.
+    are not there are fetched. `device`: GPUs where there are any, by default. Units: `hours` of wall-clock.
     """
 
     @field_validator("address", mode="before")
@@ -28,5 +30,6 @@ class RunOptions(Spec):
     threads: int = Field(default=1, gt=0, description="a positive number of threads a run")
     workers: int = Field(default=0, ge=0, description="a number of workers a run, 0 or more")
     loader_workers: int | None = Field(default=None, ge=0, description="a number of loader workers a run, or null")
+    device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto, cpu or cuda")
     adopt: bool = False
     download: bool = False

@@ -42,15 +42,6 @@ def test_a_plan_refuses_the_workers_that_a_run_refuses(tmp_path: Path, monkeypat
         api.plan(edition, RunOptions(home=str(tmp_path / "home"), workers=2))
 
 
-@pytest.mark.parametrize(
-    ("visible", "count"),
-    [("", 0), ("-1", 0), ("NoDevFiles", 0), ("0", 1), ("1, 0", 2), ("0,-1,1", 1), ("GPU-8932f937,MIG-a/1/0", 2)],
-)
-def test_gpus_are_counted_as_cuda_counts_them(visible: str, count: int, monkeypatch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert run_study._gpus() == count
-
-
 def test_a_study_does_not_end_the_ray_session_of_a_notebook(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(run_study, "machine", lambda options: Machine(cores=4))
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: True))

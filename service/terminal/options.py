@@ -1,0 +1,49 @@
+"""The options of the command, with their help texts: several verbs share them."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal
+
+import typer
+
+from trainables.spec import SpecError
+
+Name = Annotated[str, typer.Argument(help="a study's name, or a file that defines `study`")]
+Known = Annotated[str, typer.Argument(help="a study that was run: NAME, or an id such as NAME@cpu")]
+Budget = Annotated[str | None, typer.Option(help="smoke, cpu, ...; `locus show NAME` lists a study's")]
+Set = Annotated[list[str] | None, typer.Option("--set", help="PATH=VALUE put on the base recipe; may be repeated")]
+Seeds = Annotated[int | None, typer.Option(help="seeds a trial; may grow later")]
+Trials = Annotated[int | None, typer.Option(help="points of a search; may grow later")]
+As = Annotated[str, typer.Option("--as", help="names this edition: NAME@BUDGET~WORD")]
+HomeOption = Annotated[str | None, typer.Option("--home", help="where studies lie; $LOCUS_HOME, else ~/.locus")]
+Tracking = Annotated[str | None, typer.Option(help="MLflow's URI; $MLFLOW_TRACKING_URI, else a store in the home")]
+MaxConcurrent = Annotated[int | None, typer.Option(help="concurrent runs; by default as many as there are cores")]
+Threads = Annotated[int, typer.Option(help="threads a run")]
+Workers = Annotated[int, typer.Option(help="workers a run; 0 trains in one process, n in a Ray Train group")]
+LoaderWorkers = Annotated[
+    int | None, typer.Option(help="processes a run that decode streamed images; by default the cores left on GPUs")
+]
+Device = Annotated[
+    Literal["auto", "cpu", "cuda"], typer.Option(help="auto, cpu or cuda; auto takes GPUs where there are any")
+]
+Hours = Annotated[float | None, typer.Option(help="stop after so many hours; the same command continues")]
+AdoptOption = Annotated[bool, typer.Option("--adopt", help="count answers of older code")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="start the next edition, NAME@BUDGET.2")]
+Download = Annotated[bool, typer.Option("--download", help="fetch a known data set that is not there")]
+Json = Annotated[bool, typer.Option("--json", help="print JSON")]
+Address = Annotated[str | None, typer.Option(help="a Ray cluster's job address, http://head:8265")]
+
+
+def own_values(pairs: list[str] | None) -> dict[str, Any]:
+    """`--set PATH=VALUE`: the value read as JSON, else as a string."""
+    values: dict[str, Any] = {}
+    for pair in pairs or []:
+        path, equals, text = pair.partition("=")
+        if not equals or not path:
+            raise SpecError(f"--set must be PATH=VALUE, got {pair!r}")
+        try:
+            values[path] = json.loads(text)
+        except json.JSONDecodeError:
+            values[path] = text
+    return values
