@@ -12,7 +12,7 @@ from search_spaces.study import Ablation, Edition
 from service.execution.driver import Driver
 from service.execution.machine import machine
 from service.execution.signals import Stop, StopSignals
-from service.planning.estimate import WorkEstimate, estimate_work
+from service.planning.estimate import WorkEstimate, estimate_work, measured
 from service.planning.placement import Placement, place
 from service.planning.run_options import RunOptions
 from service.results import Result
@@ -68,15 +68,19 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
         if journal.torn:
             progress.note("the journal's last line was torn by a crash, and dropped")
         ended: MlflowStatus = "FAILED"
+        begun = time.monotonic()
         try:
             _train(driver, sync, progress, signals, options.address)
             if driver.history.exhausted is not None and driver.history.exhausted < estimate.points:
                 progress.note(f"the space has no further point: the search has {driver.history.exhausted} trials")
             ended = "KILLED" if stop else "FINISHED"
+            took = time.monotonic() - begun
         except KeyboardInterrupt:
             ended = "KILLED"
         finally:
             _close(driver, sync, progress, ended)
+        if ended == "FINISHED" and estimate.to_train:
+            progress.note(estimate.beside(took, max(measured(driver.history, "memory/peak_gib"), default=None)))
         result = Result(home, edition, driver.history, driver.outcomes, sync.parent_url or tracking or home.tracking)
     if stop.asked:
         raise KeyboardInterrupt

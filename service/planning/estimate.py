@@ -5,6 +5,7 @@ It only reads files. The time comes from the epochs of earlier answers; it is un
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter
 from collections.abc import Iterator
@@ -28,13 +29,18 @@ LOOKED_AT = 60
 """How many earlier answers are read for the time of an epoch."""
 
 
+START_S = 8.0
+"""What a study takes before its first epoch: the start of Ray, and workers that import torch and timm."""
+
+
 @dataclass(frozen=True)
 class WorkEstimate:
     """Counts of runs: `done` in this study, `reused` from the outcomes, `missing`, `unknown` (points not yet proposed).
 
     `changed` counts runs whose answer is of older code, by the file that changed; `absent`: a sentence for each file of
     weights and each data set that missing runs need and that is not there. `points` counts the points of a space that
-    has fewer than the trials `asked` for; elsewhere it equals them. Units: seconds, bytes.
+    has fewer than the trials `asked` for; elsewhere it equals them. `peak_gib`: the most memory that a run took, where
+    one is known. Units: seconds, bytes.
     """
 
     done: int
@@ -50,6 +56,18 @@ class WorkEstimate:
     pixels: str = ""
     asked: int = 0
     points: int = 0
+    peak_gib: float | None = None
+
+    @property
+    def run_gib(self) -> float:
+        """The memory of one run: measured where one is known, else by arithmetic."""
+        return self.weight.memory_bytes / 2**30 if self.peak_gib is None else self.peak_gib
+
+    def beside(self, seconds: float, peak_gib: float | None) -> str:
+        """What was predicted beside what was measured. Units: seconds of the whole study; GiB of a run."""
+        time = "time unknown" if self.seconds is None else clock(self.seconds)
+        measured = "" if peak_gib is None else f" and {peak_gib:.1f} GiB a run"
+        return f"predicted: {time} and {self.run_gib:.1f} GiB a run; measured: {clock(seconds)}{measured}"
 
     @property
     def to_train(self) -> int:
@@ -68,7 +86,7 @@ class WorkEstimate:
         time = "unknown until the first epoch" if self.seconds is None else f"about {clock(self.seconds)}"
         if not self.to_train:
             time = "nothing to wait for"
-        memory = self.weight.memory_bytes * self.placement.max_concurrent / 2**30
+        memory = self.run_gib * self.placement.max_concurrent
         some = self.weight.learnt < self.weight.parameters
         learnt = f", {self.weight.learnt:,} of them learn" if some else ""
         yield f"{self.placement}; {self.weight.parameters:,} parameters{learnt}, {memory:.1f} GiB in all"
@@ -100,8 +118,12 @@ def estimate_work(history: History, outcomes: Outcomes, placement: Placement, *,
     unknown = unproposed(history)
     base = history.edition.study.base
     epochs += unknown * base.optimizer.epochs
-    epoch_s = _epoch_s(history, outcomes, base)
-    seconds = None if epoch_s is None else epochs * epoch_s / placement.max_concurrent
+    times, peaks = measured(history, "time/epoch_s"), measured(history, "memory/peak_gib")
+    if not times:
+        times, peaks = _measured_alike(outcomes, base)
+    runs = counts["missing"] + unknown
+    rounds = math.ceil(runs / placement.max_concurrent)
+    seconds = START_S + rounds * (epochs / runs) * median(times) if times and runs else None
     return WorkEstimate(
         done=counts["done"],
         reused=counts["reused"],
@@ -116,6 +138,7 @@ def estimate_work(history: History, outcomes: Outcomes, placement: Placement, *,
         pixels=_pixels(base),
         asked=history.trials_asked,
         points=most_trials(history),
+        peak_gib=max(peaks, default=None),
     )
 
 
@@ -178,19 +201,20 @@ def most_trials(history: History) -> int:
     return sum(1 for _ in islice(grid(plan.space, history.edition.study.base), max(asked - extra, 0))) + extra
 
 
-def _epoch_s(history: History, outcomes: Outcomes, base: Recipe) -> float | None:
-    """The median time of an epoch: of this study's own, else of earlier answers of the same data and model."""
-    own = [
-        measured.values.get("time/epoch_s") for state in history.states.values() for measured in state.curve.values()
-    ]
-    times = [value for value in own if value is not None]
-    if not times:
-        files = sorted(outcomes.folder.glob("*/*.json"), key=lambda path: path.stat().st_mtime)[-LOOKED_AT:]
-        for answered in (outcomes.get(path.parent.name, path.stem) for path in files):
-            alike = answered and (answered.run.recipe.data, answered.run.recipe.model) == (base.data, base.model)
-            if answered and alike and answered.outcome.curve:
-                times.append(answered.outcome.curve[-1].values.get("time/epoch_s", 0.0))
-    return median(times) if times else None
+def measured(history: History, name: str) -> list[float]:
+    """A metric of every epoch that this study has measured."""
+    curves = [state.curve for state in history.states.values()]
+    return [one.values[name] for curve in curves for one in curve.values() if name in one.values]
+
+
+def _measured_alike(outcomes: Outcomes, base: Recipe) -> tuple[list[float], list[float]]:
+    """The time of an epoch and the memory of earlier answers of the same data and model."""
+    files = sorted(outcomes.folder.glob("*/*.json"), key=lambda path: path.stat().st_mtime)[-LOOKED_AT:]
+    found = [outcomes.get(path.parent.name, path.stem) for path in files]
+    alike = [one for one in found if one and (one.run.recipe.data, one.run.recipe.model) == (base.data, base.model)]
+    last = [one.outcome.curve[-1].values for one in alike if one.outcome.curve]
+    times, peaks = ([values[name] for values in last if name in values] for name in ("time/epoch_s", "memory/peak_gib"))
+    return times, peaks
 
 
 def runs_in_words(count: int) -> str:

@@ -109,7 +109,7 @@ def digest_of(name: str) -> str:
     return name.partition("~")[0]
 
 
-CLOCKED = ("time/", "train/images_per_s")
+CLOCKED = ("time/", "train/images_per_s", "memory/")
 """Metrics that no two runs share."""
 
 

@@ -13,8 +13,8 @@ from trainables.spec import Spec, require
 class Measurement(Spec):
     """The measurements of one epoch: named finite floats. Epochs count from 1.
 
-    Names: `train/loss`, `val/accuracy` or `val/r2`, `time/epoch_s`; with the last epoch `test/...`, and
-    `test/accuracy_at_48` at another side of images (`at_image_size`).
+    Names: `train/loss`, `val/accuracy` or `val/r2`, `time/epoch_s`, `memory/peak_gib`; with the last epoch `test/...`,
+    and `test/accuracy_at_48` at another side of images (`at_image_size`).
     """
 
     epoch: int = Field(ge=0, description="an epoch")

@@ -33,6 +33,7 @@ from trainables.training.loss import Objective
 from trainables.training.normalize import normalizer
 from trainables.training.optimizer import adamw, rate, set_rate
 from trainables.training.parameters import no_decay, set_trainable, train_mode
+from trainables.training.runtime import peak_gib, reset_peak
 from trainables.weights.load import HEADS, load_weights
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ class Training:
         self, run: Run, device: str, parents: Mapping[Use, Path], team: DataParallel, reading: Reading
     ) -> None:
         recipe = run.recipe
+        reset_peak(torch.device(device))
         self.run, self.spec, self.team, self.device = run, recipe.optimizer, team, torch.device(device)
         self.metric = recipe.data.metric
         self.dtype = torch.float64 if self.spec.precision == "float64" else torch.float32
@@ -159,6 +161,7 @@ class Training:
             for side in self.run.recipe.test_sizes:
                 values[at_image_size(test, side)] = self.evaluation(self.model, self.splits.test, side)
         values["time/epoch_s"] += time.perf_counter() - begun
+        values["memory/peak_gib"] = peak_gib(self.device)
         return values
 
     def _learn(self, number: int) -> float:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import platform
+import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import timm
 import torch
 
 CONV: Any = torch.backends.cudnn.conv  # type: ignore[attr-defined]
+CLEAR_REFS, STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 PRECISIONS = {"tf32": "tf32"}
 """The flag of a recipe's precision, where it is not `ieee`, which is float32 in full."""
 
@@ -56,6 +59,24 @@ def environment(device: str) -> dict[str, Any]:
         "machine": platform.machine(),
         **settings(),
     }
+
+
+def reset_peak(device: torch.device) -> None:
+    """Forgets the most memory that was used so far, where the system can."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    elif CLEAR_REFS.exists():
+        CLEAR_REFS.write_text("5")
+
+
+def peak_gib(device: torch.device) -> float:
+    """The most memory since `reset_peak`: of the GPU, or of this process with its libraries. Units: GiB."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**30
+    if STATUS.exists():
+        lines = dict(line.partition(":")[::2] for line in STATUS.read_text().splitlines())
+        return int(lines["VmHWM"].split()[0]) / 2**20
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
 def release_memory() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Ablation, Edition, Halving, Search, Study
-from service.planning.estimate import WorkEstimate, clock, estimate_work
+from service.planning.estimate import START_S, WorkEstimate, clock, estimate_work
 from service.planning.placement import Placement
 from service.storage.history import History
 from service.storage.home import Home
@@ -95,8 +95,19 @@ def test_the_time_comes_from_measured_epochs(home: Home) -> None:
         state = driver.history.state(toy.order[0])
     times = sorted(said.values["time/epoch_s"] for said in state.curve.values())
     found = planned(home, edition, max_concurrent=2)
-    assert found.seconds == pytest.approx((4 + 6) * sum(times) / 2 / 2)
+    assert found.seconds == pytest.approx(START_S + (4 + 6) * sum(times) / 2 / 2)
     assert found.missing == 2
+    assert planned(home, edition, max_concurrent=1).seconds == pytest.approx(START_S + (4 + 6) * sum(times) / 2)
+
+
+def test_what_was_predicted_stands_beside_what_was_measured(home: Home) -> None:
+    found = planned(home, arms())
+    gib = found.weight.memory_bytes / 2**30
+    line = found.beside(75.0, 1.26)
+    assert line == f"predicted: time unknown and {gib:.1f} GiB a run; measured: 01:15 and 1.3 GiB a run"
+    known = replace(found, seconds=60.0, peak_gib=2.0)
+    assert known.beside(75.0, None) == "predicted: 01:00 and 2.0 GiB a run; measured: 01:15"
+    assert next(iter(known.lines("x"))).endswith(" parameters, 4.0 GiB in all")
 
 
 def test_a_finished_search_has_nothing_to_train(home: Home) -> None:
