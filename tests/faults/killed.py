@@ -6,8 +6,7 @@ from pathlib import Path
 
 from service.storage.home import Home
 from service.storage.journal import Fact, read
-
-CLOCKS = ("time/", "train/images_per_s")
+from service.storage.outcomes import CLOCKED
 
 
 def facts(home: Path, id: str) -> list[Fact]:
@@ -19,7 +18,7 @@ def numbers(told: list[Fact]) -> dict[str, dict[int, dict[str, float]]]:
     curves: dict[str, dict[int, dict[str, float]]] = {}
     for fact in told:
         if fact.fact == "measured":
-            values = {name: value for name, value in fact.values.items() if not name.startswith(CLOCKS)}
+            values = {name: value for name, value in fact.values.items() if not name.startswith(CLOCKED)}
             curves.setdefault(fact.run, {}).setdefault(fact.epoch, values)
     return curves
 

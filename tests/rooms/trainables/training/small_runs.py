@@ -25,13 +25,16 @@ def numbers(measurements):
     return [(m.epoch, {name: m.values[name] for name in kept if name in m.values}) for m in measurements]
 
 
+CLOCKED = {"time/epoch_s", "train/images_per_s", "memory/peak_gib"}
+"""What no two runs share."""
+
+
 def same(first, second):
     """Bitwise equality of whole checkpoints, the clock's numbers left out."""
     if isinstance(first, torch.Tensor):
         return torch.equal(first, second)
     if isinstance(first, dict):
-        clock = {"time/epoch_s", "train/images_per_s"}
-        return first.keys() == second.keys() and all(same(first[name], second[name]) for name in first.keys() - clock)
+        return first.keys() == second.keys() and all(same(first[name], second[name]) for name in first.keys() - CLOCKED)
     if isinstance(first, list):
         return len(first) == len(second) and all(same(*pair) for pair in zip(first, second, strict=True))
     return first == second

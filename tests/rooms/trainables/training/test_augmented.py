@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.rooms.trainables.data.pictures import image_folder
+from tests.rooms.trainables.training.small_runs import numbers
 from trainables.data.splits_torch import Reading
 from trainables.recipe import Recipe, Run
 from trainables.training.checkpoint import WEIGHTS, read
@@ -28,13 +29,6 @@ def recipe(tmp_path):
     return Recipe().put({"data.kind": "folder", "data.path": str(root), **SMALL})
 
 
-def without_times(measured):
-    return [
-        {name: value for name, value in one.values.items() if name != "time/epoch_s" and "per_s" not in name}
-        for one in measured
-    ]
-
-
 @pytest.mark.parametrize("kind", ["none", "standard", "deit"])
 def test_what_was_interrupted_goes_on_bit_for_bit(recipe, tmp_path, kind):
     run = Run(recipe.put({"augment.kind": kind}), 3)
@@ -46,7 +40,7 @@ def test_what_was_interrupted_goes_on_bit_for_bit(recipe, tmp_path, kind):
     assert len(list(islice(epochs, 2))) == 2
     epochs.close()
     torn = list(train(run, folders[1], loader_workers=2))
-    assert without_times(torn) == without_times(calm)
+    assert numbers(torn) == numbers(calm)
     weights = [read(folder / WEIGHTS) for folder in folders]
     assert all(torch.equal(value, weights[1][name]) for name, value in weights[0].items())
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from tests.rooms.trainables.training.small_runs import folder, numbers, small
+from tests.rooms.trainables.training.small_runs import CLOCKED, folder, numbers, small
 from trainables.backbones import ViT
 from trainables.data import Digits
 from trainables.data.splits_torch import load
@@ -25,7 +25,7 @@ from trainables.training.parameters import no_decay
 def test_an_epoch_is_a_measurement_and_the_last_one_holds_the_test(tmp_path):
     measured = list(train(small(), tmp_path))
     assert [m.epoch for m in measured] == [1, 2, 3, 4]
-    each = {"train/loss", "val/accuracy", "train/images_per_s", "time/epoch_s"}
+    each = {"train/loss", "val/accuracy", *CLOCKED}
     assert [set(m.values) for m in measured] == [each, each, each, each | {"test/accuracy"}]
     assert sorted(path.name for path in tmp_path.iterdir()) == [CHECKPOINT, WEIGHTS]
 
@@ -117,6 +117,6 @@ def test_the_metric_is_of_any_number_of_images_together(tmp_path, monkeypatch):
     assert eval_batch(run.recipe, 24) == 3
     few = list(train(run, folder(tmp_path, "few")))
     for one, other in zip(whole, few, strict=True):
-        for name in one.values.keys() - {"train/images_per_s", "time/epoch_s"}:
+        for name in one.values.keys() - CLOCKED:
             assert other.values[name] == pytest.approx(one.values[name], abs=1e-6), name
     assert [m.values["train/loss"] for m in whole] == [m.values["train/loss"] for m in few]
