@@ -62,7 +62,7 @@ class ViT(ModelSpec):
     def saved_activations(self, size: Size, saved_pairs: int) -> int:
         """A token keeps what a block's norms, projections, MLP and pairs need, its pixels, and its code.
 
-        In the last block of a model that is read at its prefix tokens, the others keep what norms, keys and values need.
+        In the last block of a model that is read at its prefix tokens, the others keep what norms, keys, values need.
         """
         tokens = self.shapes(size)[0].tokens
         block = (11 + 2 * self.mlp_ratio) * self.embed_dim + saved_pairs * self.num_heads * tokens

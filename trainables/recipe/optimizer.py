@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from trainables.spec import Spec
+from trainables.spec import Spec, require
+
+
+def _betas(betas: tuple[float, float]) -> tuple[float, float]:
+    require(all(0 <= beta < 1 for beta in betas), "", BETAS, list(betas))
+    return betas
+
+
+BETAS = "two numbers, 0 <= beta < 1"
 
 
 class AdamW(Spec):
@@ -17,6 +25,7 @@ class AdamW(Spec):
     `constant` stays, without warm-up.
     `precision`: `tf32` is float32 whose products a GPU computes with fewer digits, faster; `float32` computes all in
     full. `bfloat16` computes blocks in bfloat16 (autocast), the sum over blocks, heads and loss in float32.
+    `betas`: how slowly the two moments forget; `eps` is added to the root of the second.
     """
 
     kind: Literal["adamw"] = Field(default="adamw", init=False)
@@ -32,3 +41,7 @@ class AdamW(Spec):
     precision: Literal["float32", "float64", "bfloat16", "tf32"] = Field(
         default="float32", description="float32, tf32, bfloat16 or float64"
     )
+    betas: Annotated[tuple[float, float], AfterValidator(_betas)] = Field(
+        default=(0.9, 0.999), strict=False, description=BETAS
+    )
+    eps: float = Field(default=1e-8, gt=0, description="a positive number")

@@ -25,7 +25,8 @@ def adamw(model: nn.Module, spec: AdamW, no_decay: Collection[str]) -> torch.opt
     decaying = [parameter for name, parameter in learning.items() if name not in no_decay]
     exempt = [parameter for name, parameter in learning.items() if name in no_decay]
     groups = [{"params": decaying, "weight_decay": spec.weight_decay}, {"params": exempt, "weight_decay": 0.0}]
-    return torch.optim.AdamW([group for group in groups if group["params"]], lr=spec.lr, fused=True)
+    groups = [group for group in groups if group["params"]]
+    return torch.optim.AdamW(groups, lr=spec.lr, betas=spec.betas, eps=spec.eps, fused=True)
 
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
