@@ -21,6 +21,7 @@ class ViT(ModelSpec):
     """
 
     supports_shrinking: ClassVar[bool] = True
+    ordered_layers: ClassVar[bool] = True
 
     kind: Literal["vit"] = Field(default="vit", init=False)
     embed_dim: int = Field(default=64, gt=0, description="a positive number of channels")

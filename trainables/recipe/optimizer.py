@@ -26,6 +26,8 @@ class AdamW(Spec):
     `precision`: `tf32` is float32 whose products a GPU computes with fewer digits, faster; `float32` computes all in
     full. `bfloat16` computes blocks in bfloat16 (autocast), the sum over blocks, heads and loss in float32.
     `betas`: how slowly the two moments forget; `eps` is added to the root of the second.
+    `layer_decay`: the factor of the rate from a layer to the one below it, from the head down to the patches; an
+    encoding has the rate of the patches, as timm's table of positions has.
     """
 
     kind: Literal["adamw"] = Field(default="adamw", init=False)
@@ -45,3 +47,4 @@ class AdamW(Spec):
         default=(0.9, 0.999), strict=False, description=BETAS
     )
     eps: float = Field(default=1e-8, gt=0, description="a positive number")
+    layer_decay: float | None = Field(default=None, gt=0, le=1, description="a factor, 0 < factor <= 1, or null")

@@ -16,6 +16,7 @@ from trainables.backbones import Model, Size, ViT
 from trainables.data import Data, MeanStd, RedGreen
 from trainables.encodings import Encoding, NoEncoding, OwnEncoding, ReservedChannels, Shape, canonical, parts_of
 from trainables.recipe.init_from import Fresh, FromFile, FromTimm, FromTrial, Init, Use
+from trainables.recipe.learning import check_learning
 from trainables.recipe.losses import Auxiliary, NoAuxiliary, NoTeacher, TaughtByFile, TaughtByTrial, Teacher
 from trainables.recipe.optimizer import AdamW
 from trainables.spec import Spec, SpecError, digest, in_order, require
@@ -72,6 +73,11 @@ class Recipe(Spec):
                 mine, theirs = self.data.outputs, parent.data.outputs
                 must = f"'all' or 'position+head' where the parent's head has {theirs} outputs, not {mine}"
                 require(mine == theirs, "trainable", must, self.trainable)
+        return self
+
+    @model_validator(mode="after")
+    def _check_learning(self) -> Recipe:
+        check_learning(self.optimizer, self.model, self.trainable)
         return self
 
     @model_validator(mode="after")

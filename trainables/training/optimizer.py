@@ -1,4 +1,4 @@
-"""AdamW with two groups of parameters, and the learning rate of every step.
+"""AdamW with groups of parameters, and the learning rate of every step.
 
 The rate depends on the step alone, so a resumed run needs no state of a scheduler.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from typing import Any
 
 import torch
 from torch import nn
@@ -22,17 +23,29 @@ def adamw(model: nn.Module, spec: AdamW, no_decay: Collection[str]) -> torch.opt
     shrink the frequencies of Fourier features to zero.
     """
     learning = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
-    decaying = [parameter for name, parameter in learning.items() if name not in no_decay]
-    exempt = [parameter for name, parameter in learning.items() if name in no_decay]
-    groups = [{"params": decaying, "weight_decay": spec.weight_decay}, {"params": exempt, "weight_decay": 0.0}]
-    groups = [group for group in groups if group["params"]]
-    return torch.optim.AdamW(groups, lr=spec.lr, betas=spec.betas, eps=spec.eps, fused=True)
+    scales = _scales(model, spec)
+    groups: dict[tuple[bool, float], dict[str, Any]] = {}
+    for name, parameter in learning.items():
+        exempt, scale = name in no_decay, scales.get(name, 1.0)
+        empty = {"params": [], "weight_decay": 0.0 if exempt else spec.weight_decay, "lr_scale": scale}
+        groups.setdefault((exempt, scale), empty)["params"].append(parameter)
+    ordered = [groups[which] for which in sorted(groups)]
+    return torch.optim.AdamW(ordered, lr=spec.lr, betas=spec.betas, eps=spec.eps, fused=True)
+
+
+def _scales(model: nn.Module, spec: AdamW) -> dict[str, float]:
+    """The factors of the learning rates that are not 1, by name."""
+    if spec.layer_decay is None:
+        return {}
+    from trainables.training.optional.layer_decay import layer_scales
+
+    return layer_scales(model, spec.layer_decay)
 
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """Sets the learning rate of every group."""
+    """Sets the learning rate of every group: the rate times the group's factor."""
     for group in optimizer.param_groups:
-        group["lr"] = rate
+        group["lr"] = rate * group["lr_scale"]
 
 
 def rate(spec: AdamW, step: int, steps: int) -> float:
