@@ -77,7 +77,7 @@ class Recipe(Spec):
 
     @model_validator(mode="after")
     def _check_learning(self) -> Recipe:
-        check_learning(self.optimizer, self.model, self.trainable)
+        check_learning(self.optimizer, self.model, self.encoding, self.trainable)
         return self
 
     @model_validator(mode="after")

@@ -24,7 +24,7 @@ from trainables.recipe.outcome import Diverged, Measurement, at_image_size
 from trainables.rng_torch import torch_stream
 from trainables.spec import SpecError
 from trainables.training.checkpoint import CHECKPOINT, WEIGHTS, read, record_sources, write
-from trainables.training.distributed import SINGLE, DataParallel
+from trainables.training.distributed import SINGLE, DataParallel, check_accumulate
 from trainables.training.evaluation import Evaluation
 from trainables.training.init import init_weights
 from trainables.training.loss import Objective
@@ -109,6 +109,7 @@ class Training:
         self.steps = math.ceil(len(self.splits.train) / self.spec.batch_size)
         self.sources: dict[str, Any] = {}
         built = build_model_with_weights(recipe, run.seed, parents.get("init"), self.sources)
+        check_accumulate(built, self.spec.accumulate)
         self.model = team.synchronized(built, self.device).to(self.device, self.dtype)
         self.normalize = normalizer(recipe, self.device, self.dtype)
         self.evaluation = Evaluation(recipe, self.normalize, self.dtype, self.autocast, team)
@@ -164,6 +165,7 @@ class Training:
 
         DDP averages gradients over workers; the factor makes that the gradient of the whole batch's mean loss, also
         where the shares are uneven. A worker without a share takes part with an image whose loss is multiplied by 0.
+        Gradients of several parts add up.
         """
         idle = len(self.team.shard(chosen)) == 0
 
@@ -173,15 +175,19 @@ class Training:
         images, targets = self.splits.train.batch(mine(chosen), self.dtype)
         inputs = {name: mine(of_all) for name, of_all in self.objective.loss_inputs(chosen, step).items()}
         self.optimizer.zero_grad()
-        with self.autocast:
-            loss: Tensor = self.module(self.normalize(images), targets, **inputs)
-        if idle:
-            loss = loss * 0
-        torch.autograd.backward(loss * (self.team.world_size / len(chosen)))
+        losses = []
+        for part in self.team.parts(self.module, len(images), self.spec.accumulate):
+            rows = {name: of_all[part] for name, of_all in inputs.items()}
+            with self.autocast:
+                loss: Tensor = self.module(self.normalize(images[part]), targets[part], **rows)
+            if idle:
+                loss = loss * 0
+            torch.autograd.backward(loss * (self.team.world_size / len(chosen)))
+            losses.append(loss.detach())
         if self.spec.clip_grad is not None:
             nn.utils.clip_grad_norm_(self.learning, self.spec.clip_grad)
         self.optimizer.step()
-        return loss.detach()
+        return torch.stack(losses).sum()
 
     def first_nonfinite(self, values: Mapping[str, float]) -> str | None:
         """The first that is not finite of the loss, the weights and the metrics; None where all are finite."""
