@@ -28,6 +28,7 @@ class AdamW(Spec):
     `betas`: how slowly the two moments forget; `eps` is added to the root of the second.
     `layer_decay`: the factor of the rate from a layer to the one below it, from the head down to the patches; an
     encoding has the rate of the patches, as timm's table of positions has.
+    `lr_base_size`: the batch size that `lr` is meant for; the highest rate is lr * batch_size / lr_base_size. Null: lr.
     `accumulate`: in how many parts a batch is computed, where memory is short; the step is that of the whole batch.
     """
 
@@ -49,4 +50,5 @@ class AdamW(Spec):
     )
     eps: float = Field(default=1e-8, gt=0, description="a positive number")
     layer_decay: float | None = Field(default=None, gt=0, le=1, description="a factor, 0 < factor <= 1, or null")
+    lr_base_size: int | None = Field(default=None, gt=0, description="a positive number of images a step, or null")
     accumulate: int = Field(default=1, gt=0, description="a positive number of parts of a batch")

@@ -116,3 +116,19 @@ def test_betas_are_read_from_a_list_and_change_the_key():
 def test_wrong_betas_are_refused(betas):
     with pytest.raises(SpecError, match=r"optimizer\.betas"):
         Recipe().put({"optimizer.betas": betas})
+
+
+@pytest.mark.parametrize("schedule", ["one_cycle", "cosine", "constant"])
+def test_rates_are_in_proportion_to_the_batch_size(schedule):
+    """DeiT: a rate of 5e-4 for 512 images a step, times the batch size / 512."""
+    spec = AdamW(lr=5e-4, lr_base_size=512, batch_size=128, schedule=schedule)
+    plain = AdamW(lr=1.25e-4, batch_size=128, schedule=schedule)
+    for step in range(20):
+        assert rate(spec, step, 20) == pytest.approx(rate(plain, step, 20), rel=1e-15)
+    assert max(rate(spec, step, 20) for step in range(20)) == pytest.approx(5e-4 / 4, rel=0.1)
+
+
+def test_a_base_size_changes_the_key_and_must_be_positive():
+    assert Run(Recipe().put({"optimizer.lr_base_size": 512}), 0).key != Run(Recipe(), 0).key
+    with pytest.raises(SpecError, match=r"optimizer\.lr_base_size must be a positive number of images a step, or null"):
+        Recipe().put({"optimizer.lr_base_size": 0})
