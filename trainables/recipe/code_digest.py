@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from trainables.backbones import ViT
 from trainables.encodings import EncodingSpec, OwnEncoding, parts_of
 from trainables.recipe.init_from import FromFile, FromTimm
 from trainables.recipe.losses import DRLoc, NoTeacher, TaughtByFile
@@ -134,6 +135,8 @@ def _roots(recipe: Recipe) -> Iterator[str]:
             yield from _pair(type(spec))
     if isinstance(recipe.init, FromFile | FromTimm):
         yield "weights/pretrained.py"
+    if isinstance(recipe.model, ViT) and recipe.model.drop_path:
+        yield "backbones/drop_path_torch.py"
     if recipe.optimizer.layer_decay is not None:
         yield "training/optional/layer_decay.py"
     if recipe.test_sizes:

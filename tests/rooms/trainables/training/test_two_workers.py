@@ -45,6 +45,7 @@ def test_batch_norms_are_synchronized_on_gpus():
     assert list(made.state_dict()) == names
 
 
+DROPS = {"model__depth": 3, "model__drop_path": 0.6}
 TEACHER = TaughtByTrial(values={"encoding.kind": "none"})
 
 
@@ -92,9 +93,9 @@ def test_two_workers_score_the_model_that_is_saved(tmp_path):
         ("float64", 10, 1e-10, {"encoding": ENCODINGS[1]}),
         ("float32", 4, 1e-5, {"encoding": ENCODINGS[1]}),
         ("float64", 4, 1e-10, {**LOCALISED, "model__pool": "distilled", "teacher": TEACHER}),
-        ("float64", 4, 1e-10, {"optimizer__accumulate": 3, **LOCALISED}),
+        ("float64", 4, 1e-10, {"optimizer__accumulate": 3, **DROPS, **LOCALISED}),
     ],
-    ids=["float64", "float32", "drloc and a teacher", "in parts"],
+    ids=["float64", "float32", "drloc and a teacher", "in parts, with drop path"],
 )
 def test_two_workers_train_as_one(tmp_path, precision, epochs, near, values):
     """5 steps an epoch; the last batch has one image, so the second worker's share of it is empty."""
