@@ -50,7 +50,7 @@ DIGITS = {
     "model.patch_size": 2,
     "optimizer.epochs": 1,
 }
-OPTIONS = ({"optimizer.layer_decay": 0.5}, {"model.depth": 2, "model.drop_path": 0.5})
+OPTIONS = ({"optimizer.layer_decay": 0.5}, {"optimizer.ema_decay": 0.9}, {"model.depth": 2, "model.drop_path": 0.5})
 """Options of a training that have files of their own."""
 BACKBONES = [cls.model_fields["kind"].default for cls in get_args(get_args(Model)[0])]
 ALONE = sorted(set(KINDS) - {"none", "composed"})

@@ -139,6 +139,8 @@ def _roots(recipe: Recipe) -> Iterator[str]:
         yield "backbones/drop_path_torch.py"
     if recipe.optimizer.layer_decay is not None:
         yield "training/optional/layer_decay.py"
+    if recipe.optimizer.ema_decay is not None:
+        yield "training/optional/ema.py"
     if recipe.test_sizes:
         yield "weights/transfer.py"
     if isinstance(recipe.auxiliary, DRLoc):

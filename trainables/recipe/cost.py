@@ -30,9 +30,10 @@ class Cost:
 def estimate_cost(recipe: Recipe) -> Cost:
     """The cost of a recipe's run. A user's own encoding that does not count its parameters counts as zero.
 
-    Memory: the process, the data as bytes, each parameter four times (value, gradient, two moments), and the
-    activations of one batch, or of the part of it that is computed together: those that training keeps for the
-    gradient, or those of an evaluation, at the images' own size or at a test size, whichever is largest.
+    Memory: the process, the data as bytes, each parameter four times (value, gradient, two moments; five times with a
+    moving average), and the activations of one batch, or of the part of it that is computed together: those that
+    training keeps for the gradient, or those of an evaluation, at the images' own size or at a test size, whichever is
+    largest.
     """
     backbone = backbone_parameters(recipe)
     auxiliary = recipe.auxiliary.parameters(recipe.shapes[-1].widths.dim)
@@ -42,10 +43,11 @@ def estimate_cost(recipe: Recipe) -> Cost:
     channels, rows, columns = recipe.data.size
     images = sum(recipe.data.image_counts) * channels * rows * columns
     number = number_bytes(recipe)
+    copies = 4 if recipe.optimizer.ema_decay is None else 5
     together = math.ceil(recipe.optimizer.batch_size / recipe.optimizer.accumulate)
     kept = number * together * recipe.model.saved_activations(recipe.data.size, recipe.encoding.saved_pairs)
     evaluated = max(_evaluation_bytes(recipe, side) for side in (None, *recipe.test_sizes))
-    return Cost(parameters, learnt, PROCESS_BYTES + images + 4 * number * parameters + max(kept, evaluated))
+    return Cost(parameters, learnt, PROCESS_BYTES + images + copies * number * parameters + max(kept, evaluated))
 
 
 def _evaluation_bytes(recipe: Recipe, side: int | None) -> int:

@@ -30,6 +30,7 @@ class AdamW(Spec):
     encoding has the rate of the patches, as timm's table of positions has.
     `lr_base_size`: the batch size that `lr` is meant for; the highest rate is lr * batch_size / lr_base_size. Null: lr.
     `accumulate`: in how many parts a batch is computed, where memory is short; the step is that of the whole batch.
+    `ema_decay`: the decay of a moving average of the weights, whose scores and weights are kept beside the others.
     """
 
     kind: Literal["adamw"] = Field(default="adamw", init=False)
@@ -52,3 +53,4 @@ class AdamW(Spec):
     layer_decay: float | None = Field(default=None, gt=0, le=1, description="a factor, 0 < factor <= 1, or null")
     lr_base_size: int | None = Field(default=None, gt=0, description="a positive number of images a step, or null")
     accumulate: int = Field(default=1, gt=0, description="a positive number of parts of a batch")
+    ema_decay: float | None = Field(default=None, gt=0, lt=1, description="a decay, 0 < decay < 1, or null")
