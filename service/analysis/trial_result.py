@@ -15,7 +15,7 @@ from search_spaces.study import Trial
 from service.analysis.statistics import Scores
 from service.analysis.trial_scores import diverged_seeds, score_scale, validation_scores
 from service.storage.history import History, RunState, TrialAnswer
-from service.storage.outcomes import Answered, Outcomes
+from service.storage.outcomes import Answered, Outcomes, averaged
 from trainables.recipe import Recipe, Run
 from trainables.recipe.outcome import Diverged, at_image_size
 from trainables.spec import LocusError, SpecError
@@ -104,22 +104,24 @@ class TrialResult:
         """Why not every seed completed; the first reason found."""
         return next((run.reason for run in self.runs.values() if run.reason), "")
 
-    def model(self, seed: int | None = None, image_size: int | None = None) -> Host:
+    def model(self, seed: int | None = None, image_size: int | None = None, *, ema: bool = False) -> Host:
         """The trained model of a seed (the first kept one), with its weights, in evaluation mode, on the CPU.
 
-        `image_size`: for images of another side, in pixels.
+        `image_size`: for images of another side, in pixels. `ema`: with the moving average of the weights.
         Raises: LocusError where no weights were kept, SpecError where the model cannot take images of that side.
         """
         from trainables.recipe.model_torch import build_model
         from trainables.training.checkpoint import read
         from trainables.weights.transfer import at_size
 
-        kept = [known for known, path in self.weights.items() if path.exists()]
+        files = {known: averaged(path) if ema else path for known, path in self.weights.items()}
+        kept = [known for known, path in files.items() if path.exists()]
         if not kept or (seed is not None and seed not in kept):
             wanted = "one kept" if seed is None else f"seed {seed}"
-            raise LocusError(f"weights of {self.name!r} must hold {wanted}, got seeds {kept or 'none'}")
+            which = "averaged weights" if ema else "weights"
+            raise LocusError(f"{which} of {self.name!r} must hold {wanted}, got seeds {kept or 'none'}")
         model: Host = build_model(self.recipe)
-        path = self.weights[kept[0] if seed is None else seed]
+        path = files[kept[0] if seed is None else seed]
         model.load_state_dict(read(path))
         model.eval()
         return model if image_size is None else at_size(model, self.recipe, image_size)

@@ -94,6 +94,8 @@ class Outcomes:
         """Writes an answer, its weights first, so that it is never without them. An answer that is there stays."""
         key, name = answered.run.key, answered.name
         if weights is not None:
+            if averaged(weights).exists():
+                rename_durably(averaged(weights), averaged(self.weights(key, name)))
             rename_durably(weights, self.weights(key, name))
         if not self.path(key, name).exists():
             write_whole(self.path(key, name), json.dumps(answered.plain(), indent=1))
@@ -102,6 +104,11 @@ class Outcomes:
         """The same answer under the next free name of its code."""
         numbers = [one.number for one in self.of(answered.run.key) if one.code.digest == answered.code.digest]
         return answered.model_copy(update={"number": max(numbers, default=0) + 1})
+
+
+def averaged(weights: Path) -> Path:
+    """The file of the moving average of some weights, which lies beside them where the recipe asks for one."""
+    return weights.with_stem(f"{weights.stem}_ema")
 
 
 def digest_of(name: str) -> str:

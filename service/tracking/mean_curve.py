@@ -7,7 +7,7 @@ from statistics import fmean, stdev
 
 from search_spaces.study import Trial
 from service.storage.history import History, RunState
-from trainables.recipe.outcome import at_image_size
+from trainables.recipe.outcome import at_image_size, of_ema
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,11 @@ def _values(state: RunState, epoch: int, trial: Trial) -> dict[str, float]:
     chance, last = trial.recipe.data.chance, trial.recipe.optimizer.epochs
     test = trial.score.test
     tests = [test, *(at_image_size(test, side) for side in trial.recipe.test_sizes)]
-    return {trial.score.metric: chance} | (dict.fromkeys(tests, chance) if epoch == last else {})
+    scores = [trial.score.metric, *(tests if epoch == last else ())]
+    if trial.recipe.optimizer.ema_decay is not None:
+        metric = trial.recipe.data.metric
+        scores += [of_ema(f"val/{metric}"), *([of_ema(f"test/{metric}")] if epoch == last else ())]
+    return dict.fromkeys(scores, chance)
 
 
 def _time(states: list[RunState], epoch: int) -> float:

@@ -115,6 +115,23 @@ def test_the_encoding_alone_is_the_table(tmp_path):
         assert torch.equal(value, model.pos_embed[0] if name == "encoding.learnable.table" else drawn[name]), name
 
 
+def test_the_average_of_a_training_scripts_file_is_taken_where_it_is_asked_for(tmp_path):
+    raw = theirs().state_dict()
+    averaged = {name: value + 1 for name, value in raw.items()}
+    path = tmp_path / "checkpoint.pth"
+    torch.save({"model": raw, "model_ema": averaged}, path)
+    start = FromFile(str(path), hashlib.sha256(path.read_bytes()).hexdigest())
+    keys = set()
+    for ema, expected in ((False, raw), (True, averaged)):
+        spec = recipe(Learnable(), start.put({"ema": ema}))
+        keys.add(Run(spec, 0).key)
+        child = build_model_with_weights(spec, 0).state_dict()
+        assert torch.equal(child["encoding.learnable.table"], expected["pos_embed"][0])
+        assert all(torch.equal(child[name], expected[name]) for name in child if name in expected)
+    assert len(keys) == 2
+    assert "ema" not in start.identity()
+
+
 @pytest.mark.parametrize("pool", ["token", "distilled", "gap"])
 @pytest.mark.parametrize(("size", "ours"), [((16, 16), (12, 28)), ((24, 24), (12, 48)), ((12, 28), (12, 28))])
 def test_a_table_of_another_grid_is_resampled(tmp_path, monkeypatch, size, ours, pool):

@@ -64,7 +64,7 @@ LIGHT_FILES = [
     if not file.stem.endswith("_torch")
     and (
         file.is_relative_to(ROOT / "search_spaces")
-        or (file.is_relative_to(ROOT / "trainables") and file.parent.name not in HEAVY_ROOMS)
+        or (file.is_relative_to(ROOT / "trainables") and file.relative_to(ROOT).parts[1] not in HEAVY_ROOMS)
         or str(file.relative_to(ROOT)).startswith(tuple(f"service/{room}" for room in LIGHT_SERVICE))
         or str(file.relative_to(ROOT)) in ("service/__init__.py", "service/cli.py", "service/api.py")
         or str(file.relative_to(ROOT)) == "service/execution/driver.py"

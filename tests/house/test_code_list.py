@@ -50,6 +50,8 @@ DIGITS = {
     "model.patch_size": 2,
     "optimizer.epochs": 1,
 }
+OPTIONS = ({"optimizer.layer_decay": 0.5}, {"optimizer.ema_decay": 0.9}, {"model.depth": 2, "model.drop_path": 0.5})
+"""Options of a training that have files of their own."""
 BACKBONES = [cls.model_fields["kind"].default for cls in get_args(get_args(Model)[0])]
 ALONE = sorted(set(KINDS) - {"none", "composed"})
 
@@ -87,6 +89,7 @@ def loads(tmp_path_factory) -> tuple[list[Recipe], list[set[str]]]:
     recipes += [Recipe().put(SMALL | {"init": start})]
     small = {path: value for path, value in SMALL.items() if not path.startswith("model.")}
     recipes += [Recipe().put(small | {"model.kind": kind}) for kind in BACKBONES if kind != "vit"]
+    recipes += [Recipe().put(SMALL | values) for values in OPTIONS]
     return recipes, trained(recipes)
 
 

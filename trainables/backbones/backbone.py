@@ -16,13 +16,15 @@ class ModelSpec(Spec):
     """What every backbone's spec declares.
 
     `supported_points`: where in the model an encoding may act. `supports_concat`: whether an encoding may replace
-    channels of the tokens or heads. `supports_shrinking`: whether the grid may become smaller. `reason`: the end of the
-    error message for an encoding that the backbone does not support.
+    channels of the tokens or heads. `supports_shrinking`: whether the grid may become smaller. `ordered_layers`:
+    whether its blocks stand in one order, in which learning rates can fall. `reason`: the end of the error message for
+    an encoding that the backbone does not support.
     """
 
     supported_points: ClassVar[frozenset[InjectionPoint]] = INJECTION_POINTS
     supports_concat: ClassVar[bool] = True
     supports_shrinking: ClassVar[bool] = False
+    ordered_layers: ClassVar[bool] = False
     reason: ClassVar[str] = "an encoding that the backbone has a place for"
 
     kind: str

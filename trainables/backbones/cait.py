@@ -21,6 +21,7 @@ class CaiT(Patches):
     """
 
     reason: ClassVar[str] = reason("cait", "its attention mixes heads and has no place for terms of pairs")
+    ordered_layers: ClassVar[bool] = True
 
     kind: Literal["cait"] = Field(default="cait", init=False)
     depth_token_only: int = Field(default=2, gt=0, description="a positive number of blocks of the class token")

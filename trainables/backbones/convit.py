@@ -22,6 +22,7 @@ class ConViT(Patches):
     """
 
     reason: ClassVar[str] = reason("convit", "its attention has positions of its own and no place for terms of pairs")
+    ordered_layers: ClassVar[bool] = True
 
     kind: Literal["convit"] = Field(default="convit", init=False)
     local_up_to_layer: int = Field(

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from trainables.backbones.backbone import ModelSpec, Size, check_heads, check_patches, check_ratio
 from trainables.backbones.counts import convolution, hidden, linear, mlp, norm
 from trainables.encodings.encoding import ReservedChannels, Shape, Widths
+from trainables.spec import require
 
 
 class ViT(ModelSpec):
@@ -16,11 +17,13 @@ class ViT(ModelSpec):
 
     Units: `patch_size` in pixels. `pool`: the class token; the class and a distillation token with a head each, whose
     mean is the answer (`distilled`, which needs a teacher); or, without such tokens, the patches: `avg` averages, then
-    normalizes, as timm does; `gap` normalizes, then averages, as CPVT does.
+    normalizes, as timm does; `gap` normalizes, then averages, as CPVT does. `drop_path`: the probability that an image
+    leaves out a branch (attention or MLP) of the last block in training; it falls in a line to 0 in the first block.
     Source: thesis 4.1 (one block); DeiT 3 (`distilled`); CPVT 3.3 (GAP). Differs: nothing.
     """
 
     supports_shrinking: ClassVar[bool] = True
+    ordered_layers: ClassVar[bool] = True
 
     kind: Literal["vit"] = Field(default="vit", init=False)
     embed_dim: int = Field(default=64, gt=0, description="a positive number of channels")
@@ -31,11 +34,14 @@ class ViT(ModelSpec):
     pool: Literal["token", "distilled", "avg", "gap"] = Field(
         default="token", description="token, distilled, avg or gap"
     )
+    drop_path: float = Field(default=0.0, ge=0, lt=1, description="a probability, 0 <= drop_path < 1")
 
     @model_validator(mode="after")
     def _divides(self) -> ViT:
         check_heads(self.embed_dim, self.num_heads)
         check_ratio(self.embed_dim, self.mlp_ratio)
+        must = "0 where depth is 1, because the first block is never left out"
+        require(self.depth > 1 or self.drop_path == 0, "drop_path", must, self.drop_path)
         return self
 
     @property

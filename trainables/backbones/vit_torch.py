@@ -113,8 +113,9 @@ class Block(timm_vit.Block):  # type: ignore[misc]
         t = encoding.tokens(t, block)
         t = replace(t, x=residual(t.x))
         qk_input = None if t.qk_input is None else self.norm1(t.x + t.qk_input)
-        x = t.x[:, :queries] + self.attn(replace(t, x=self.norm1(t.x), qk_input=qk_input), encoding, block, queries)
-        return replace(t, x=x + self.mlp(self.norm2(x)), qk_input=None)
+        o = self.attn(replace(t, x=self.norm1(t.x), qk_input=qk_input), encoding, block, queries)
+        x = t.x[:, :queries] + self.drop_path1(o)
+        return replace(t, x=x + self.drop_path2(self.mlp(self.norm2(x))), qk_input=None)
 
 
 class PositionedViT(Host, timm_vit.VisionTransformer):  # type: ignore[misc]
@@ -149,6 +150,7 @@ class PositionedViT(Host, timm_vit.VisionTransformer):  # type: ignore[misc]
             depth=model.depth,
             num_heads=model.num_heads,
             mlp_ratio=model.mlp_ratio,
+            drop_path_rate=model.drop_path,
             pos_embed="none",
             block_fn=Block,
             attn_layer=Attention,
@@ -158,6 +160,10 @@ class PositionedViT(Host, timm_vit.VisionTransformer):  # type: ignore[misc]
         if model.pool == "distilled":
             self.dist_token = nn.Parameter(torch.zeros(1, 1, model.embed_dim))
             self.head_dist = nn.Linear(model.embed_dim, outputs)
+        if model.drop_path:
+            from trainables.backbones.drop_path_torch import replace_drop_paths  # other models need no file for it
+
+            replace_drop_paths(self)
         self.encoding = positions
         if positions.reserved != ReservedChannels():
             self._give(positions.reserved)

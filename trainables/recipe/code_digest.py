@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from trainables.backbones import ViT
 from trainables.data.augment import NoAugment
 from trainables.encodings import EncodingSpec, OwnEncoding, parts_of
 from trainables.recipe.init_from import FromFile, FromTimm
@@ -28,8 +29,9 @@ NEVER = (
     "__init__.py", "backbones/__init__.py", "backbones/counts.py", "data/__init__.py", "data/augment.py",
     "encodings/__init__.py", "encodings/custom.py", "launch/__init__.py", "launch/bridge.py", "launch/errors.py",
     "launch/imported.py", "launch/job.py", "launch/worker.py", "recipe/__init__.py", "recipe/code_digest.py",
-    "recipe/cost.py", "recipe/init_from.py", "recipe/losses.py", "recipe/optimizer.py", "recipe/outcome.py",
-    "recipe/recipe.py", "source.py", "spec.py", "training/__init__.py", "weights/__init__.py",
+    "recipe/cost.py", "recipe/init_from.py", "recipe/learning.py", "recipe/losses.py", "recipe/optimizer.py",
+    "recipe/outcome.py", "recipe/recipe.py", "source.py", "spec.py", "training/__init__.py",
+    "training/optional/__init__.py", "weights/__init__.py",
 )  # fmt: skip
 """Files whose content is in the key, or changes no number: lists of kinds, recipes, counts, messages to Ray."""
 
@@ -134,6 +136,12 @@ def _roots(recipe: Recipe) -> Iterator[str]:
             yield from _pair(type(spec))
     if isinstance(recipe.init, FromFile | FromTimm):
         yield "weights/pretrained.py"
+    if isinstance(recipe.model, ViT) and recipe.model.drop_path:
+        yield "backbones/drop_path_torch.py"
+    if recipe.optimizer.layer_decay is not None:
+        yield "training/optional/layer_decay.py"
+    if recipe.optimizer.ema_decay is not None:
+        yield "training/optional/ema.py"
     if recipe.test_sizes:
         yield "weights/transfer.py"
     if isinstance(recipe.auxiliary, DRLoc):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-from trainables.backbones import VOLO
 from trainables.data import ImagesSpec
-from trainables.encodings import PEG, ReservedChannels, parts_of
+from trainables.encodings import ReservedChannels
 from trainables.recipe.evaluation import eval_batch, eval_bytes, number_bytes
+from trainables.recipe.learning import normalizes_batches
 from trainables.recipe.recipe import Recipe
 from trainables.spec import SpecError
 
@@ -30,9 +31,10 @@ class Cost:
 def estimate_cost(recipe: Recipe) -> Cost:
     """The cost of a recipe's run. A user's own encoding that does not count its parameters counts as zero.
 
-    Memory: the process, the data as bytes, each parameter four times (value, gradient, two moments), and the
-    activations of one batch: those that training keeps for the gradient, or those of an evaluation, at the images' own
-    size or at a test size, whichever is largest.
+    Memory: the process, the data as bytes, each parameter four times (value, gradient, two moments; five times with a
+    moving average), and the activations of one batch, or of the part of it that is computed together: those that
+    training keeps for the gradient, or those of an evaluation, at the images' own size or at a test size, whichever is
+    largest.
     """
     backbone = backbone_parameters(recipe)
     auxiliary = recipe.auxiliary.parameters(recipe.shapes[-1].widths.dim)
@@ -43,13 +45,11 @@ def estimate_cost(recipe: Recipe) -> Cost:
     streamed = isinstance(recipe.data, ImagesSpec) and recipe.data.streamed
     images = 0 if streamed else sum(recipe.data.image_counts) * channels * rows * columns
     number = number_bytes(recipe)
-    kept = (
-        number
-        * recipe.optimizer.batch_size
-        * recipe.model.saved_activations(recipe.data.size, recipe.encoding.saved_pairs)
-    )
+    copies = 4 if recipe.optimizer.ema_decay is None else 5
+    together = math.ceil(recipe.optimizer.batch_size / recipe.optimizer.accumulate)
+    kept = number * together * recipe.model.saved_activations(recipe.data.size, recipe.encoding.saved_pairs)
     evaluated = max(_evaluation_bytes(recipe, side) for side in (None, *recipe.test_sizes))
-    return Cost(parameters, learnt, PROCESS_BYTES + images + 4 * number * parameters + max(kept, evaluated))
+    return Cost(parameters, learnt, PROCESS_BYTES + images + copies * number * parameters + max(kept, evaluated))
 
 
 def _evaluation_bytes(recipe: Recipe, side: int | None) -> int:
@@ -78,12 +78,6 @@ def _takes(recipe: Recipe) -> ReservedChannels:
     return sum((recipe.encoding.reserved(shape.widths) for shape in recipe.shapes), ReservedChannels())
 
 
-def normalizes_batches(recipe: Recipe) -> bool:
-    """Whether a batch norm learns: VOLO's stem has one, and so have stacks of PEGs."""
-    stacks = (part for part in parts_of(recipe.encoding) if isinstance(part, PEG) and part.form.endswith("stack"))
-    return (isinstance(recipe.model, VOLO) and recipe.trainable == "all") or any(not part.frozen for part in stacks)
-
-
 def check_workers(recipe: Recipe, workers: int, device: str) -> None:
     """Refuses several workers on CPUs where a batch norm learns, in a recipe or in those that it needs.
 
@@ -92,7 +86,7 @@ def check_workers(recipe: Recipe, workers: int, device: str) -> None:
     """
     if workers < 2 or device.startswith("cuda"):
         return
-    if normalizes_batches(recipe):
+    if normalizes_batches(recipe.model, recipe.encoding, recipe.trainable):
         kind = f"{recipe.model.kind} with {recipe.encoding.label}"
         raise SpecError(f"workers must be 0 or 1 on CPUs where a model has batch norms ({kind}), got {workers}")
     for parent in recipe.parents.values():

@@ -48,12 +48,14 @@ class FromFile(Spec):
     """The weights of a file: a state dict of this model or of timm's, as torch or safetensors wrote it.
 
     The file is identified by its content; where it lies is no part of a run's key. `part`: which weights to load.
+    `ema`: the moving average of the weights, which timm's and DeiT's scripts keep in the same file.
     """
 
     kind: Literal["from_file"] = Field(default="from_file", init=False)
     path: FilePath = Field(description="the path of a file of weights")
     sha256: str = Field(pattern="^[0-9a-f]{64}$", description=SHA256)
     part: Part = Field(default="all", description=_PART)
+    ema: bool = Field(default=False, description="true or false")
 
     _digest = model_validator(mode="before")(known_by_content)
 

@@ -32,6 +32,7 @@ class TaughtByTrial(Spec):
 
 class TaughtByFile(Spec):
     """Hard distillation from a file of weights. `values`: what the teacher's recipe differs in from the student's.
+    `ema`: the moving average of the weights in the file.
 
     Source: as `TaughtByTrial`. Differs: as there.
     """
@@ -40,6 +41,7 @@ class TaughtByFile(Spec):
     path: FilePath = Field(description="the path of a file of weights")
     sha256: str = Field(pattern="^[0-9a-f]{64}$", description=SHA256)
     values: Values = Field(default={}, description="{path: value} of what the teacher differs in")
+    ema: bool = Field(default=False, description="true or false")
 
     _digest = model_validator(mode="before")(known_by_content)
 

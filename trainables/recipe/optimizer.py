@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from trainables.spec import Spec
+from trainables.spec import Spec, require
+
+
+def _betas(betas: tuple[float, float]) -> tuple[float, float]:
+    require(all(0 <= beta < 1 for beta in betas), "", BETAS, list(betas))
+    return betas
+
+
+BETAS = "two numbers, 0 <= beta < 1"
 
 
 class AdamW(Spec):
@@ -17,6 +25,12 @@ class AdamW(Spec):
     `constant` stays, without warm-up.
     `precision`: `tf32` is float32 whose products a GPU computes with fewer digits, faster; `float32` computes all in
     full. `bfloat16` computes blocks in bfloat16 (autocast), the sum over blocks, heads and loss in float32.
+    `betas`: how slowly the two moments forget; `eps` is added to the root of the second.
+    `layer_decay`: the factor of the rate from a layer to the one below it, from the head down to the patches; an
+    encoding has the rate of the patches, as timm's table of positions has.
+    `lr_base_size`: the batch size that `lr` is meant for; the highest rate is lr * batch_size / lr_base_size. Null: lr.
+    `accumulate`: in how many parts a batch is computed, where memory is short; the step is that of the whole batch.
+    `ema_decay`: the decay of a moving average of the weights, whose scores and weights are kept beside the others.
     """
 
     kind: Literal["adamw"] = Field(default="adamw", init=False)
@@ -32,3 +46,11 @@ class AdamW(Spec):
     precision: Literal["float32", "float64", "bfloat16", "tf32"] = Field(
         default="float32", description="float32, tf32, bfloat16 or float64"
     )
+    betas: Annotated[tuple[float, float], AfterValidator(_betas)] = Field(
+        default=(0.9, 0.999), strict=False, description=BETAS
+    )
+    eps: float = Field(default=1e-8, gt=0, description="a positive number")
+    layer_decay: float | None = Field(default=None, gt=0, le=1, description="a factor, 0 < factor <= 1, or null")
+    lr_base_size: int | None = Field(default=None, gt=0, description="a positive number of images a step, or null")
+    accumulate: int = Field(default=1, gt=0, description="a positive number of parts of a batch")
+    ema_decay: float | None = Field(default=None, gt=0, lt=1, description="a decay, 0 < decay < 1, or null")

@@ -14,7 +14,8 @@ class Measurement(Spec):
     """The measurements of one epoch: named finite floats. Epochs count from 1.
 
     Names: `train/loss`, `val/accuracy` or `val/r2`, `time/epoch_s`, `memory/peak_gib`; with the last epoch `test/...`,
-    and `test/accuracy_at_48` at another side of images (`at_image_size`).
+    and `test/accuracy_at_48` at another side of images (`at_image_size`); `val/accuracy_ema` of averaged weights
+    (`of_ema`).
     """
 
     epoch: int = Field(ge=0, description="an epoch")
@@ -31,6 +32,11 @@ class Measurement(Spec):
 def at_image_size(metric: str, side: int) -> str:
     """A metric's name at another side of images. Units: pixels. (MLflow takes no `@` in a name.)"""
     return f"{metric}_at_{side}"
+
+
+def of_ema(metric: str) -> str:
+    """A metric's name for the moving average of the weights."""
+    return f"{metric}_ema"
 
 
 class Completed(Spec):

@@ -17,6 +17,7 @@ from trainables.data import Data, MeanStd, RedGreen
 from trainables.data.augment import Augment, NoAugment
 from trainables.encodings import Encoding, NoEncoding, OwnEncoding, ReservedChannels, Shape, canonical, parts_of
 from trainables.recipe.init_from import Fresh, FromFile, FromTimm, FromTrial, Init, Use
+from trainables.recipe.learning import check_learning
 from trainables.recipe.losses import Auxiliary, NoAuxiliary, NoTeacher, TaughtByFile, TaughtByTrial, Teacher
 from trainables.recipe.optimizer import AdamW
 from trainables.spec import Spec, SpecError, digest, in_order, require
@@ -82,6 +83,11 @@ class Recipe(Spec):
         legal = self.data.augments
         must = f"{' or '.join(legal)} for {self.data.kind} images" + (", whose labels would change" * (len(legal) == 1))
         require(self.augment.kind in legal, "augment.kind", must, self.augment.kind)
+        return self
+
+    @model_validator(mode="after")
+    def _check_learning(self) -> Recipe:
+        check_learning(self.optimizer, self.model, self.encoding, self.trainable)
         return self
 
     @model_validator(mode="after")

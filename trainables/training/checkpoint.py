@@ -1,6 +1,7 @@
 """What a run writes into its folder: `checkpoint.pt`, to resume from, and `weights.pt`, what it learned.
 
-Both are written whole or not at all, and hold nothing but tensors and plain values (`weights_only` reads them).
+`weights_ema.pt` has the moving average of the weights, where the recipe asks for one. All three are written whole or
+not at all, and hold nothing but tensors and plain values (`weights_only` reads them).
 `sources.json` says where weights from elsewhere came from; the run's environment records it.
 """
 
@@ -16,6 +17,7 @@ import torch
 
 CHECKPOINT = "checkpoint.pt"
 WEIGHTS = "weights.pt"
+EMA_WEIGHTS = "weights_ema.pt"
 SOURCES = "sources.json"
 
 

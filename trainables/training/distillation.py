@@ -47,7 +47,7 @@ def _loaded(recipe: Recipe, teacher: Recipe, parents: Mapping[Use, Path]) -> nn.
     if isinstance(recipe.teacher, TaughtByFile):
         from trainables.weights.files import read_weights
 
-        weights = read_weights(recipe.teacher.path, recipe.teacher.sha256)
+        weights = read_weights(recipe.teacher.path, recipe.teacher.sha256, ema=recipe.teacher.ema)
     else:
         weights = read(parents["teacher"])
     model = build_model(teacher)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -46,6 +48,17 @@ class DataParallel:
         """Whether no row of a batch of so many is this worker's; it happens at the end of an epoch."""
         return self.rank >= (count + 1) // 2
 
+    def parts(self, module: Any, images: int, count: int) -> Iterator[slice]:
+        """The parts in which this worker computes its images, at most `count`, sizes as equal as can be.
+
+        Gradients of a wrapped module are exchanged with the last part alone, for its forward and its backward.
+        """
+        count = min(count, images)
+        for part in range(count):
+            waits = self.world_size > 1 and part < count - 1
+            with module.no_sync() if waits else nullcontext():
+                yield slice(images * part // count, images * (part + 1) // count)
+
     def broadcast_buffers(self, model: nn.Module) -> None:
         """Copies the statistics of rank 0 to all workers, because rank 0 saves its own."""
         if self.world_size > 1:
@@ -70,6 +83,15 @@ class DataParallel:
             raise SpecError(f"workers must be 0 on CPUs where a model has batch norms, got {self.world_size}")
         synchronized: Host = nn.SyncBatchNorm.convert_sync_batchnorm(model)  # type: ignore[no-untyped-call]
         return synchronized
+
+
+def check_accumulate(model: nn.Module, count: int) -> None:
+    """Refuses batches in several parts where a batch norm learns, because it would normalize each part by itself.
+
+    Raises: SpecError. A recipe is refused before (`trainables.recipe.learning`); a user's own encoding may have one.
+    """
+    if count > 1 and any(_learns(module) for module in model.modules()):
+        raise SpecError(f"optimizer.accumulate must be 1 where a batch norm learns, got {count}")
 
 
 def _learns(module: nn.Module) -> bool:

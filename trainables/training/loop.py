@@ -22,11 +22,11 @@ from trainables.data.augment import NoAugment
 from trainables.data.splits_torch import Reading, load
 from trainables.recipe import FromFile, FromTimm, FromTrial, NoTeacher, Recipe, Run, Use
 from trainables.recipe.model_torch import build_model
-from trainables.recipe.outcome import Diverged, Measurement, at_image_size
+from trainables.recipe.outcome import Diverged, Measurement, at_image_size, of_ema
 from trainables.rng_torch import torch_stream
 from trainables.spec import SpecError
-from trainables.training.checkpoint import CHECKPOINT, WEIGHTS, read, record_sources, write
-from trainables.training.distributed import SINGLE, DataParallel
+from trainables.training.checkpoint import CHECKPOINT, EMA_WEIGHTS, WEIGHTS, read, record_sources, write
+from trainables.training.distributed import SINGLE, DataParallel, check_accumulate
 from trainables.training.evaluation import Evaluation
 from trainables.training.init import init_weights
 from trainables.training.loss import Objective
@@ -122,6 +122,7 @@ class Training:
         self.steps = math.ceil(len(self.splits.train) / self.spec.batch_size)
         self.sources: dict[str, Any] = {}
         built = build_model_with_weights(recipe, run.seed, parents.get("init"), self.sources)
+        check_accumulate(built, self.spec.accumulate)
         self.model = team.synchronized(built, self.device).to(self.device, self.dtype)
         self.normalize = normalizer(recipe, self.device, self.dtype)
         self.evaluation = Evaluation(recipe, self.normalize, self.dtype, self.autocast, team)
@@ -132,6 +133,15 @@ class Training:
         self.module = team.wrap(self.objective)
         self.learning = [parameter for parameter in self.objective.parameters() if parameter.requires_grad]
         self.optimizer = adamw(self.objective, self.spec, no_decay(self.objective))
+        self.ema = self._weight_average()
+
+    def _weight_average(self) -> Any:
+        """Timm's moving average of the weights, or None."""
+        if self.spec.ema_decay is None:
+            return None
+        from trainables.training.optional.ema import weight_average  # computes these runs' numbers alone
+
+        return weight_average(self.model, self.spec.ema_decay)
 
     def _taught(self, parents: Mapping[Use, Path]) -> tuple[Teacher | None, Tensor | None]:
         """A teacher that is asked about each batch, where images change, or its label of every training image."""
@@ -146,7 +156,8 @@ class Training:
         """Learns from every training image once: the loss, finite or not, and the time."""
         begun = time.perf_counter()
         loss = self._learn(number)
-        self.team.broadcast_buffers(self.model)
+        for model in (self.model, *self._averages()):
+            self.team.broadcast_buffers(model)
         seconds = time.perf_counter() - begun
         images_per_s = len(self.splits.train) / seconds
         return {"train/loss": loss, "train/images_per_s": images_per_s, "time/epoch_s": seconds}
@@ -154,15 +165,23 @@ class Training:
     def evaluate(self, number: int, learned: Mapping[str, float]) -> dict[str, float]:
         """What `learn` returned for an epoch, with the validation metric; for the last epoch the test metrics too."""
         begun = time.perf_counter()
-        values = {**learned, f"val/{self.metric}": self.evaluation(self.model, self.splits.validation)}
+        validation, test = f"val/{self.metric}", f"test/{self.metric}"
+        values = {**learned, validation: self.evaluation(self.model, self.splits.validation)}
+        for model in self._averages():
+            values[of_ema(validation)] = self.evaluation(model, self.splits.validation)
+            if number == self.spec.epochs:
+                values[of_ema(test)] = self.evaluation(model, self.splits.test)
         if number == self.spec.epochs:
-            test = f"test/{self.metric}"
             values[test] = self.evaluation(self.model, self.splits.test)
             for side in self.run.recipe.test_sizes:
                 values[at_image_size(test, side)] = self.evaluation(self.model, self.splits.test, side)
         values["time/epoch_s"] += time.perf_counter() - begun
         values["memory/peak_gib"] = peak_gib(self.device)
         return values
+
+    def _averages(self) -> list[Host]:
+        """The model with averaged weights, where the recipe has one."""
+        return [] if self.ema is None else [self.ema.module]
 
     def _learn(self, number: int) -> float:
         """The epoch's mean loss an image, as it was at the step of each batch."""
@@ -189,22 +208,29 @@ class Training:
 
         `chosen`: the numbers of the images of all workers; `images` and `targets` are this worker's share. DDP averages
         gradients over workers; the factor makes that the gradient of the whole batch's mean loss, also where the shares
-        are uneven. A worker without a share takes part with an image whose loss is multiplied by 0.
+        are uneven. A worker without a share takes part with an image whose loss is multiplied by 0. Gradients of
+        several parts add up.
         """
         idle = self.team.idle(len(chosen))
         inputs = {name: self.team.share(of_all) for name, of_all in self.objective.loss_inputs(chosen, step).items()}
         if self.teacher is not None:
             inputs["taught"] = self.teacher(images)
         self.optimizer.zero_grad()
-        with self.autocast:
-            loss: Tensor = self.module(self.normalize(images), targets, **inputs)
-        if idle:
-            loss = loss * 0
-        torch.autograd.backward(loss * (self.team.world_size / len(chosen)))
+        losses = []
+        for part in self.team.parts(self.module, len(images), self.spec.accumulate):
+            rows = {name: of_all[part] for name, of_all in inputs.items()}
+            with self.autocast:
+                loss: Tensor = self.module(self.normalize(images[part]), targets[part], **rows)
+            if idle:
+                loss = loss * 0
+            torch.autograd.backward(loss * (self.team.world_size / len(chosen)))
+            losses.append(loss.detach())
         if self.spec.clip_grad is not None:
             nn.utils.clip_grad_norm_(self.learning, self.spec.clip_grad)
         self.optimizer.step()
-        return loss.detach()
+        if self.ema is not None:
+            self.ema.update(self.model)
+        return torch.stack(losses).sum()
 
     def first_nonfinite(self, values: Mapping[str, float]) -> str | None:
         """The first that is not finite of the loss, the weights and the metrics; None where all are finite."""
@@ -229,8 +255,11 @@ class Training:
         weights = self.model.state_dict()
         if len(curve) == self.spec.epochs:
             write(folder / WEIGHTS, weights)
+            for model in self._averages():
+                write(folder / EMA_WEIGHTS, model.state_dict())
         state = {
             "weights": weights,
+            "ema": [model.state_dict() for model in self._averages()],
             "extra": self.objective.extra_state(),
             "optimizer": self.optimizer.state_dict(),
             "curve": [measurement.plain() for measurement in curve],
@@ -244,6 +273,8 @@ class Training:
             return [], {}
         state: dict[str, Any] = read(folder / CHECKPOINT, self.device)
         self.model.load_state_dict(state["weights"])
+        for model, averaged in zip(self._averages(), state["ema"], strict=True):
+            model.load_state_dict(averaged)
         self.objective.load_extra_state(state["extra"])
         self.optimizer.load_state_dict(state["optimizer"])
         return [Measurement.read(measured) for measured in state["curve"]], state["learned"]

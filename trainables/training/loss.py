@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from trainables.backbones import ViT
 from trainables.backbones.backbone_torch import Host
 from trainables.data.dataset import Metric
 from trainables.recipe import DRLoc, Run
@@ -28,7 +29,8 @@ class Objective(nn.Module):
     def __init__(self, run: Run, model: Host, teacher_labels: Tensor | None = None) -> None:
         super().__init__()
         self.model, self.teacher_labels, self.drloc = model, teacher_labels, None
-        self.metric = run.recipe.data.metric
+        self.metric, self.seed = run.recipe.data.metric, run.seed
+        self.drops_paths = isinstance(run.recipe.model, ViT) and run.recipe.model.drop_path > 0
         if isinstance(run.recipe.auxiliary, DRLoc):
             from trainables.training.drloc import Localization
 
@@ -41,16 +43,29 @@ class Objective(nn.Module):
             inputs["taught"] = self.teacher_labels[chosen]
         if self.drloc is not None:
             inputs["places"] = self.drloc.places(len(chosen), step).to(chosen.device)
+        if self.drops_paths:
+            from trainables.backbones.drop_path_torch import draw_factors
+
+            inputs["kept"] = draw_factors(self.model, len(chosen), self.seed, step).to(chosen.device)
         return inputs
 
     def forward(
-        self, images: Tensor, targets: Tensor, taught: Tensor | None = None, places: Tensor | None = None
+        self,
+        images: Tensor,
+        targets: Tensor,
+        taught: Tensor | None = None,
+        places: Tensor | None = None,
+        kept: Tensor | None = None,
     ) -> Tensor:
         """The loss, summed over the images. Under autocast the heads and the loss are computed in float32.
 
         Source: DeiT 3, hard distillation: the class head learns the label, the other the teacher's, half each.
         Differs: nothing.
         """
+        if kept is not None:
+            from trainables.backbones.drop_path_torch import assign_factors
+
+            assign_factors(self.model, kept)
         t = self.model.head_tokens(images) if self.drloc is None else self.model.features(images)
         first, *others = self.model.predictions(t)
         loss = summed_loss(self.metric, first, targets)

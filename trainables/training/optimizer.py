@@ -1,4 +1,4 @@
-"""AdamW with two groups of parameters, and the learning rate of every step.
+"""AdamW with groups of parameters, and the learning rate of every step.
 
 The rate depends on the step alone, so a resumed run needs no state of a scheduler.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from typing import Any
 
 import torch
 from torch import nn
@@ -22,41 +23,63 @@ def adamw(model: nn.Module, spec: AdamW, no_decay: Collection[str]) -> torch.opt
     shrink the frequencies of Fourier features to zero.
     """
     learning = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
-    decaying = [parameter for name, parameter in learning.items() if name not in no_decay]
-    exempt = [parameter for name, parameter in learning.items() if name in no_decay]
-    groups = [{"params": decaying, "weight_decay": spec.weight_decay}, {"params": exempt, "weight_decay": 0.0}]
-    return torch.optim.AdamW([group for group in groups if group["params"]], lr=spec.lr, fused=True)
+    scales = _scales(model, spec)
+    groups: dict[tuple[bool, float], dict[str, Any]] = {}
+    for name, parameter in learning.items():
+        exempt, scale = name in no_decay, scales.get(name, 1.0)
+        empty = {"params": [], "weight_decay": 0.0 if exempt else spec.weight_decay, "lr_scale": scale}
+        groups.setdefault((exempt, scale), empty)["params"].append(parameter)
+    ordered = [groups[which] for which in sorted(groups)]
+    return torch.optim.AdamW(ordered, lr=highest_rate(spec), betas=spec.betas, eps=spec.eps, fused=True)
+
+
+def _scales(model: nn.Module, spec: AdamW) -> dict[str, float]:
+    """The factors of the learning rates that are not 1, by name."""
+    if spec.layer_decay is None:
+        return {}
+    from trainables.training.optional.layer_decay import layer_scales
+
+    return layer_scales(model, spec.layer_decay)
 
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """Sets the learning rate of every group."""
+    """Sets the learning rate of every group: the rate times the group's factor."""
     for group in optimizer.param_groups:
-        group["lr"] = rate
+        group["lr"] = rate * group["lr_scale"]
+
+
+def highest_rate(spec: AdamW) -> float:
+    """The highest learning rate, in proportion to the batch size where `lr` is meant for a given one.
+
+    Source: Goyal et al. 2017, section 2.1, the linear scaling rule; DeiT 6 has 512 images. timm has the name.
+    Differs: the batch is that of all workers together, however many parts it is computed in.
+    """
+    return spec.lr if spec.lr_base_size is None else spec.lr * spec.batch_size / spec.lr_base_size
 
 
 def rate(spec: AdamW, step: int, steps: int) -> float:
-    """The learning rate of a step (counted from 0) of all `steps`.
+    """The learning rate of a step (counted from 0) of all `steps`; `lr` is the highest (`highest_rate`).
 
     `one_cycle`: from lr / 25 to lr in the warm-up, then to lr / 250,000, both along cosines. `cosine`: from nearly 0 to
     lr in a line, then to nearly 0 along a cosine. `constant`: lr throughout, without warm-up.
 
     Source: torch's OneCycleLR with its defaults. Differs: the momentum stays.
     """
+    lr = highest_rate(spec)
     if spec.schedule == "constant":
-        return spec.lr
+        return lr
     if spec.schedule == "cosine":
-        return _cosine(spec, step, steps)
+        return _cosine(lr, spec.warmup * steps, step, steps)
     highest = spec.warmup * steps - 1
     if step < highest:
-        return _along_cosine(spec.lr / 25, spec.lr, step / highest)
-    return _along_cosine(spec.lr, spec.lr / 250_000, (step - highest) / (steps - 1 - highest))
+        return _along_cosine(lr / 25, lr, step / highest)
+    return _along_cosine(lr, lr / 250_000, (step - highest) / (steps - 1 - highest))
 
 
-def _cosine(spec: AdamW, step: int, steps: int) -> float:
-    rising = spec.warmup * steps
+def _cosine(lr: float, rising: float, step: int, steps: int) -> float:
     if step < rising:
-        return spec.lr * min(1.0, (step + 1) / rising)
-    return _along_cosine(spec.lr, 0.0, (step - rising + 1) / (steps - rising + 1))
+        return lr * min(1.0, (step + 1) / rising)
+    return _along_cosine(lr, 0.0, (step - rising + 1) / (steps - rising + 1))
 
 
 def _along_cosine(start: float, end: float, share: float) -> float:

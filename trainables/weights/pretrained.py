@@ -45,7 +45,7 @@ def load_pretrained(
     Raises: SpecError where the weights do not fit; LocusError where they cannot be read, or have another checksum.
     """
     if isinstance(init, FromFile):
-        weights, context = read_weights(init.path, init.sha256), "init.path must name a file"
+        weights, context = read_weights(init.path, init.sha256, ema=init.ema), "init.path must name a file"
     else:
         weights, context = fetch_timm(init.name), "init.name must name a model"
         _check(weights, init, {} if sources is None else sources)

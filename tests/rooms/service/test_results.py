@@ -8,6 +8,7 @@ import pytest
 from service.analysis.claims.verdicts import judge
 from service.results import Result
 from service.storage.home import Home
+from service.storage.outcomes import averaged
 from tests.rooms.by_hand import ARMS, ablated, ablation, at_sides, searched
 from trainables.spec import LocusError
 
@@ -145,8 +146,14 @@ def test_a_model_comes_with_its_weights(ablated_result):
         assert fourier.model(1, image_size=48)(torch.randn(2, 3, 48, 48)).shape == (2, 2)
         with pytest.raises(LocusError, match="test_sizes must be such that at 30 px"):
             fourier.model(1, image_size=30)
+        with pytest.raises(LocusError, match="averaged weights of 'fourier' must hold one kept, got seeds none"):
+            fourier.model(ema=True)
+        torch.save({name: value + 1 for name, value in weights.items()}, averaged(fourier.weights[1]))
+        assert all(bool((value == 1.25).all()) for value in fourier.model(ema=True).state_dict().values())
+        assert all(bool((value == 0.25).all()) for value in fourier.model().state_dict().values())
     finally:
         fourier.weights[1].unlink()
+        averaged(fourier.weights[1]).unlink(missing_ok=True)
 
 
 @pytest.fixture(scope="module")

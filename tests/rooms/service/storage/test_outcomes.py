@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from service.storage.home import Home
-from service.storage.outcomes import Answered, Outcomes
+from service.storage.outcomes import Answered, Outcomes, averaged
 from trainables.recipe import Recipe, Run
 from trainables.recipe.code_digest import CodeDigest, CodeDigests
 from trainables.recipe.outcome import Completed, Diverged, Measurement
 from trainables.spec import LocusError
+from trainables.training.checkpoint import EMA_WEIGHTS, WEIGHTS
 
 RUN = Run(Recipe().put({"encoding.kind": "fourier"}), 3)
 CURVE = tuple(Measurement(epoch=epoch, values={"val/accuracy": epoch / 7}) for epoch in (1, 2))
@@ -45,6 +46,16 @@ def test_an_answer_is_written_once_its_weights_may_be_added(tmp_path: Path) -> N
     assert outcomes.get(RUN.key, one.code.digest, whole=True) is None
     outcomes.put(answered(ended=2.0), weights(tmp_path))
     assert outcomes.get(RUN.key, one.code.digest, whole=True) == one
+
+
+def test_averaged_weights_lie_beside_the_weights(tmp_path: Path) -> None:
+    assert averaged(Path(WEIGHTS)).name == EMA_WEIGHTS
+    outcomes, one = Outcomes(Home(tmp_path)), answered()
+    (tmp_path / EMA_WEIGHTS).write_text("averaged")
+    outcomes.put(one, weights(tmp_path))
+    kept = outcomes.weights(RUN.key, one.name)
+    assert (kept.read_text(), averaged(kept).read_text()) == ("weights", "averaged")
+    assert outcomes.of(RUN.key) == [one]
 
 
 def test_a_diverged_answer_is_whole_without_weights(tmp_path: Path) -> None:

@@ -58,9 +58,9 @@ class Facts:
         self.add(Ended(**known, outcome="completed", epoch=EPOCHS))
 
 
-def search(seeds: int = 2) -> Edition:
+def search(seeds: int = 2, base: Recipe = BASE) -> Edition:
     plan = Search(space=Space({"encoding.gamma": Real(low=0.1, high=40, log=True)}), trials=4, stop=Halving())
-    return Study(name="reach", question="How far?", base=BASE, plan=plan, seeds=seeds, family="thesis").at()
+    return Study(name="reach", question="How far?", base=base, plan=plan, seeds=seeds, family="thesis").at()
 
 
 def show(home: Home, facts: Facts, ended: str = "FINISHED", report: Path | None = None) -> None:

@@ -9,7 +9,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from search_spaces.study import Ablation, Study, Trial
-from service.storage.journal import Confirms, Ended, FailedWith, Measured, Planned
+from service.storage.journal import Confirms, Counts, Ended, FailedWith, Measured, Planned
 from tests.rooms.service.tracking.facts import BASE, Facts, points, runs, search, show
 from trainables.encodings import Fourier
 from trainables.recipe import FromTrial, Recipe, Run
@@ -81,6 +81,18 @@ def test_a_diverged_seed_counts_as_chance_from_then_on(home, small):
     trial = runs(home)["#02 gamma=1.5"]
     assert points(home, trial, "val/accuracy_mean") == [(1, 0.375), (2, 0.5), (3, (1.0 + 0.5) / 2)]
     assert runs(home)["#02 seed 1"].data.tags["locus.reason"] == "diverged after epoch 1; counts as chance"
+
+
+def test_a_diverged_seeds_average_counts_as_chance_too(home):
+    facts = Facts(search(base=BASE.put({"optimizer.ema_decay": 0.9})))
+    facts.add(Counts(seeds=1, trials=1))
+    known = facts.start(facts.plan(0, encoding__gamma=2.5), 0)
+    facts.add(Measured(**known, epoch=1, values={"val/accuracy": 0.75, "val/accuracy_ema": 0.625}))
+    facts.add(Ended(**known, outcome="diverged", epoch=2))
+    show(home, facts)
+    trial = runs(home)["#00 gamma=2.5"]
+    for metric, first in (("val/accuracy", 0.75), ("val/accuracy_ema", 0.625)):
+        assert points(home, trial, f"{metric}_mean") == [(1, first), (3, 0.5)]
 
 
 def test_a_stopped_trial_says_why(home, small):

@@ -30,8 +30,9 @@ from trainables.encodings import (  # fmt: skip
 from trainables.encodings.irpe import Cross
 from trainables.encodings.relative import ClippedOffsets
 from trainables.recipe import AdamW, DRLoc, FromTrial, Recipe, Run
-from trainables.recipe.cost import check_workers, estimate_cost, head_parameters, normalizes_batches
+from trainables.recipe.cost import check_workers, estimate_cost, head_parameters
 from trainables.recipe.evaluation import EVAL_BYTES, eval_batch, eval_bytes
+from trainables.recipe.learning import normalizes_batches
 from trainables.recipe.model_torch import build_model
 from trainables.spec import SpecError
 from trainables.training.loss import Objective
@@ -123,7 +124,7 @@ def test_batch_norms_are_known_by_the_recipe(kind, encoding):
     if kind in ("vit", "pvt_v2", "twins", "swin"):
         recipe = recipe.put({"encoding": encoding.plain()})
     norms = any(isinstance(module, torch.nn.BatchNorm2d) for module in build_model(recipe).modules())
-    assert normalizes_batches(recipe) == norms
+    assert normalizes_batches(recipe.model, recipe.encoding, recipe.trainable) == norms
 
 
 TRAINS = """

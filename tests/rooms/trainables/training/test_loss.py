@@ -142,6 +142,20 @@ def test_a_pupil_is_pulled_to_its_teacher_against_the_labels(tmp_path):
     assert said[1][0] > 0.5
 
 
+def test_a_teacher_may_be_the_average_in_its_file(tmp_path):
+    """The average always says 1, the weights always 0."""
+    run, path = pupil(), tmp_path / "teacher.pt"
+    state = build_model_with_weights(run.recipe.teacher_recipe, 5).state_dict()
+    always = [state | {"head.bias": torch.tensor(bias)} for bias in ([50.0, -50.0], [-50.0, 50.0])]
+    torch.save({"state_dict": always[0], "state_dict_ema": always[1]}, path)
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    for ema in (False, True):
+        file = TaughtByFile(path=str(path), sha256=sha256, values=run.recipe.teacher.values, ema=ema)
+        taught, split = pupil(teacher=file), load(run.recipe.data).train
+        teacher = Teacher(taught.recipe, {}, torch.device("cpu"), torch.float32)
+        assert teacher.labels(split).unique().tolist() == [int(ema)]
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainables.encodings import Fourier, Learnable
-from trainables.recipe import AdamW, Recipe
+from trainables.recipe import AdamW, Recipe, Run
 from trainables.recipe.model_torch import build_model
+from trainables.spec import SpecError
 from trainables.training.optimizer import adamw, rate, set_rate
 from trainables.training.parameters import no_decay
 
@@ -74,14 +75,15 @@ def test_only_the_position_learns_where_the_rest_is_frozen():
     assert learning == {id(parameter) for parameter in model.encoding.parameters()}
 
 
-def test_steps_are_adamws():
+@pytest.mark.parametrize(("betas", "eps"), [((0.9, 0.999), 1e-8), ((0.8, 0.95), 1e-3)])
+def test_steps_are_adamws(betas, eps):
     class Two(torch.nn.Module):
         def __init__(self):
             super().__init__()
             self.held = torch.nn.Parameter(torch.tensor([[1.0, -2.0, 3.0]], dtype=torch.float64))
             self.free = torch.nn.Parameter(torch.tensor([0.5, 4.0], dtype=torch.float64))
 
-    model, spec, rates = Two(), AdamW(weight_decay=0.1), (0.1, 0.03, 0.2)
+    model, spec, rates = Two(), AdamW(weight_decay=0.1, betas=betas, eps=eps), (0.1, 0.03, 0.2)
     optimizer = adamw(model, spec, {"free"})
     expected = {name: [*value.flatten().tolist()] for name, value in model.named_parameters()}
     first = {name: [0.0] * len(values) for name, values in expected.items()}
@@ -94,9 +96,39 @@ def test_steps_are_adamws():
         for name, decay in (("held", 0.1), ("free", 0.0)):
             for i, value in enumerate(expected[name]):
                 gradient = value * value
-                first[name][i] += 0.1 * (gradient - first[name][i])
-                second[name][i] += 0.001 * (gradient**2 - second[name][i])
-                m, v = first[name][i] / (1 - 0.9**step), second[name][i] / (1 - 0.999**step)
-                expected[name][i] = value - lr * decay * value - lr * m / (math.sqrt(v) + 1e-8)
+                first[name][i] += (1 - betas[0]) * (gradient - first[name][i])
+                second[name][i] += (1 - betas[1]) * (gradient**2 - second[name][i])
+                m, v = first[name][i] / (1 - betas[0] ** step), second[name][i] / (1 - betas[1] ** step)
+                expected[name][i] = value - lr * decay * value - lr * m / (math.sqrt(v) + eps)
     for name, parameter in model.named_parameters():
         assert parameter.flatten().tolist() == pytest.approx(expected[name], rel=1e-12)
+
+
+def test_betas_are_read_from_a_list_and_change_the_key():
+    put = Recipe().put({"optimizer.betas": [0.9, 0.95]})
+    assert put.optimizer.betas == (0.9, 0.95)
+    assert Recipe.read(put.plain()) == put
+    assert Run(put, 0).key != Run(Recipe(), 0).key
+    assert Run(Recipe().put({"optimizer.betas": [0.9, 0.999], "optimizer.eps": 1e-8}), 0).key == Run(Recipe(), 0).key
+
+
+@pytest.mark.parametrize("betas", [[0.9, 1.0], [-0.1, 0.9], [0.9], [0.9, 0.95, 0.99], 0.9])
+def test_wrong_betas_are_refused(betas):
+    with pytest.raises(SpecError, match=r"optimizer\.betas"):
+        Recipe().put({"optimizer.betas": betas})
+
+
+@pytest.mark.parametrize("schedule", ["one_cycle", "cosine", "constant"])
+def test_rates_are_in_proportion_to_the_batch_size(schedule):
+    """DeiT: a rate of 5e-4 for 512 images a step, times the batch size / 512."""
+    spec = AdamW(lr=5e-4, lr_base_size=512, batch_size=128, schedule=schedule)
+    plain = AdamW(lr=1.25e-4, batch_size=128, schedule=schedule)
+    for step in range(20):
+        assert rate(spec, step, 20) == pytest.approx(rate(plain, step, 20), rel=1e-15)
+    assert max(rate(spec, step, 20) for step in range(20)) == pytest.approx(5e-4 / 4, rel=0.1)
+
+
+def test_a_base_size_changes_the_key_and_must_be_positive():
+    assert Run(Recipe().put({"optimizer.lr_base_size": 512}), 0).key != Run(Recipe(), 0).key
+    with pytest.raises(SpecError, match=r"optimizer\.lr_base_size must be a positive number of images a step, or null"):
+        Recipe().put({"optimizer.lr_base_size": 0})

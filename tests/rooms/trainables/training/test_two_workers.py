@@ -45,6 +45,7 @@ def test_batch_norms_are_synchronized_on_gpus():
     assert list(made.state_dict()) == names
 
 
+DROPS = {"model__depth": 3, "model__drop_path": 0.6}
 TEACHER = TaughtByTrial(values={"encoding.kind": "none"})
 
 
@@ -92,8 +93,9 @@ def test_two_workers_score_the_model_that_is_saved(tmp_path):
         ("float64", 10, 1e-10, {"encoding": ENCODINGS[1]}),
         ("float32", 4, 1e-5, {"encoding": ENCODINGS[1]}),
         ("float64", 4, 1e-10, {**LOCALISED, "model__pool": "distilled", "teacher": TEACHER}),
+        ("float64", 4, 1e-10, {"optimizer__accumulate": 3, "optimizer__ema_decay": 0.9, **DROPS, **LOCALISED}),
     ],
-    ids=["float64", "float32", "drloc and a teacher"],
+    ids=["float64", "float32", "drloc and a teacher", "in parts, with drop path and an average"],
 )
 def test_two_workers_train_as_one(tmp_path, precision, epochs, near, values):
     """5 steps an epoch; the last batch has one image, so the second worker's share of it is empty."""
@@ -110,6 +112,8 @@ def test_two_workers_train_as_one(tmp_path, precision, epochs, near, values):
         assert ours.values["val/accuracy"] == mine.values["val/accuracy"]
     for name in ("test/accuracy", "test/accuracy_at_24"):
         assert both[0][-1].values[name] == both[1][-1].values[name] == alone[-1].values[name]
+    ema = [measured[-1].values.get("test/accuracy_ema") for measured in (alone, *both)]
+    assert len({*ema}) == 1
     assert list((tmp_path / "work1").iterdir()) == []
     if precision == "float64":
         weights = read(tmp_path / "work0" / WEIGHTS)
