@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from trainables.encodings import EncodingSpec, OwnEncoding, parts_of
+from trainables.encodings import OwnEncoding, parts_of
+from trainables.own import OwnSpec
 from trainables.recipe.init_from import FromFile, FromTimm
 from trainables.recipe.losses import DRLoc, NoTeacher, TaughtByFile
 from trainables.recipe.recipe import Recipe
@@ -26,7 +27,7 @@ LOOP = ("training/loop.py", "training/runtime.py")
 NEVER = (
     "__init__.py", "backbones/__init__.py", "backbones/counts.py", "data/__init__.py", "encodings/__init__.py",
     "encodings/custom.py", "launch/__init__.py", "launch/bridge.py", "launch/errors.py", "launch/imported.py",
-    "launch/job.py", "launch/worker.py", "recipe/__init__.py", "recipe/code_digest.py", "recipe/cost.py",
+    "launch/job.py", "launch/worker.py", "own.py", "recipe/__init__.py", "recipe/code_digest.py", "recipe/cost.py",
     "recipe/init_from.py", "recipe/losses.py", "recipe/optimizer.py", "recipe/outcome.py", "recipe/recipe.py",
     "source.py", "spec.py", "training/__init__.py", "weights/__init__.py",
 )  # fmt: skip
@@ -62,7 +63,7 @@ class CodeDigests:
         """The code that would compute a recipe's numbers, its parents' included."""
         own: dict[str, list[str]] = {}
         for node in _with_parents(recipe):
-            for name, source in _sources(node.encoding):
+            for name, source in _sources(node):
                 own.setdefault(name, []).append(fingerprint(source))
         files = {f"trainables/{name}": self._fingerprint(name) for name in self.files(recipe)}
         return CodeDigest(files=files | {name: _one(found) for name, found in sorted(own.items())})
@@ -72,7 +73,7 @@ class CodeDigests:
         found: set[str] = set()
         todo: set[str] = set()
         for node in _with_parents(recipe):
-            todo |= {*_roots(node)} | {file for name, text in _sources(node.encoding) for file in self._own(name, text)}
+            todo |= {*_roots(node)} | {file for name, text in _sources(node) for file in self._own(name, text)}
         todo -= {*NEVER}
         while todo:
             found |= todo
@@ -159,8 +160,9 @@ def _with_parents(recipe: Recipe) -> Iterator[Recipe]:
             yield from _with_parents(other)
 
 
-def _sources(encoding: EncodingSpec) -> list[tuple[str, str]]:
-    own = (part for part in parts_of(encoding) if isinstance(part, OwnEncoding))
+def _sources(recipe: Recipe) -> list[tuple[str, str]]:
+    """The user's own files that a recipe holds: their names and texts."""
+    own = (spec for spec in (recipe.data, *parts_of(recipe.encoding)) if isinstance(spec, OwnSpec))
     return [(part.kind.partition(":")[0], part.source) for part in own]
 
 
