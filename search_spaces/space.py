@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from trainables.encodings import is_own, source_of
+from trainables.own import is_own, source_of
 from trainables.recipe import Recipe
 from trainables.spec import WHERE, Spec, require
 
@@ -278,11 +278,11 @@ CLOSE = 1e-9
 
 
 def _sources(fields: dict[str, Any]) -> dict[str, str]:
-    """The text of each file whose encodings may be chosen; a study carries it, as it does for an arm."""
+    """The text of each file whose kinds may be chosen; a study carries it, as it does for an arm."""
     given = [domains for cases in fields.get("given", {}).values() for domains in cases.values()]
-    chosen = [domain for domains in (fields.get("domains", {}), *given) for domain in domains.values()]
-    kinds = [option for domain in chosen if isinstance(domain, Choice) for option in domain.options]
-    return {str(kind): source_of(str(kind)) for kind in kinds if is_own(kind)}
+    chosen = [item for domains in (fields.get("domains", {}), *given) for item in domains.items()]
+    kinds = [(path, option) for path, domain in chosen if isinstance(domain, Choice) for option in domain.options]
+    return {str(kind): source_of(str(kind), path) for path, kind in kinds if is_own(kind)}
 
 
 def _value(path: str, base: Recipe, values: dict[str, Any]) -> Any:

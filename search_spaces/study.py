@@ -17,7 +17,7 @@ from search_spaces.claim import Claim
 from search_spaces.grid import grid, without_points
 from search_spaces.space import Space, probes
 from search_spaces.words import value_words, without_sources
-from trainables.encodings import Values, carry, is_own
+from trainables.own import Values, carry, is_own
 from trainables.recipe import Recipe, Run
 from trainables.spec import Spec, SpecError, digest, require
 

@@ -1,6 +1,6 @@
 """How names, counts, durations and values of recipes are written in sentences, tables and MLflow.
 
-One function for each, so that a value reads the same wherever it is shown. The source of a user's own encoding is never
+One function for each, so that a value reads the same wherever it is shown. The source of a user's own file is never
 shown as a value: `mine.py:Spiral turns=3` is shown in its place.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from trainables.encodings import is_own
+from trainables.own import is_own
 from trainables.spec import Spec
 
 
@@ -60,7 +60,7 @@ def value_words(value: Any, *, digits: int = 6, between: str = ", ") -> str:
 
 
 def without_sources(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Plain values, or `{path: value}`, without the text of own encodings' files."""
+    """Plain values, or `{path: value}`, without the text of the user's own files."""
     own = {path.removesuffix("kind") + "source" for path, value in values.items() if _names_own(path, value)}
     return {path: _cleaned(value) for path, value in values.items() if path not in own}
 

@@ -16,7 +16,7 @@ from service.planning.run_options import RunOptions
 from service.storage import editions
 from service.storage.history import History
 from service.storage.home import Home, tracking_uri
-from trainables.encodings import carry
+from trainables.own import carry
 from trainables.recipe import Recipe
 from trainables.spec import LocusError, SpecError, digest
 

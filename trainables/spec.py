@@ -137,6 +137,9 @@ class Spec(BaseModel, metaclass=_SpecMeta):
         return said
 
 
+OWN = "own"
+"""Stands for the kinds of the user's own in a list of kinds."""
+
 WHERE = "where"
 """Marks a field that holds the place of something, not its content: `Annotated[str, WHERE]`."""
 
@@ -234,7 +237,7 @@ def _sentence(cls: type[BaseModel], error: ValidationError) -> str:
     if kind == "missing":
         return f"{path} must be given"
     if kind in ("union_tag_invalid", "union_tag_not_found"):
-        known = context.get("expected_tags", "").replace("'", "").replace(", own", ", or file.py:Class")
+        known = context.get("expected_tags", "").replace("'", "").replace(f", {OWN}", ", or file.py:Class")
         got = repr(context["tag"]) if "tag" in context else got
         return (
             f"{_join(path, 'kind')} must be one of {known}, got {got}"
@@ -269,7 +272,9 @@ def _walk(cls: Any, loc: tuple[int | str, ...]) -> Iterator[tuple[str, Any, str 
 
 def _tag(cls: type[BaseModel]) -> Any:
     field = cls.model_fields.get("kind")
-    return field.default if field is not None else None
+    if field is None:
+        return None
+    return OWN if field.is_required() else field.default
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:
@@ -292,6 +297,6 @@ def _short(value: object) -> str:
 
 
 __all__ = [
-    "WHERE", "Field", "FilePath", "LocusError", "Spec", "SpecError", "absolute", "digest", "in_order", "require",
+    "OWN", "WHERE", "Field", "FilePath", "LocusError", "Spec", "SpecError", "absolute", "digest", "in_order", "require",
     "sentences",
 ]  # fmt: skip

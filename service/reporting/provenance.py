@@ -41,7 +41,7 @@ class Setting:
 
 
 def configuration(recipe: Spec, path: str = "", default: Any = None) -> Iterator[Setting]:
-    """Every value of a recipe by its path. The text of a user's own encoding is left to study.json."""
+    """Every value of a recipe by its path. The text of a user's own file is left to study.json."""
     for name in recipe.fields():
         if name == "source":
             continue

@@ -13,7 +13,7 @@ from service.analysis.format import metric_words, spread
 from service.reporting.provenance import circumstances, codes, configuration
 from service.reporting.results_table import seeds
 from service.reporting.table import Table
-from trainables.encodings import is_own
+from trainables.own import is_own
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
@@ -112,7 +112,7 @@ def _few(names: Iterable[str]) -> str:
 
 
 def own_sources(result: StudyResult) -> list[tuple[str, str]]:
-    """The files of the user's own encodings with their text, each once."""
+    """The files of the user's own specs with their text, each once."""
     return list(dict.fromkeys(_sources(result.edition.study.plain())))
 
 

@@ -7,6 +7,7 @@ right is replaced, and its children get the new parent.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 from mlflow.tracking import MlflowClient
 
 from search_spaces.study import Edition
+from search_spaces.words import without_sources
 from service.storage.home import Home
 from service.tracking.mean_curve import Point
 from service.tracking.rows import STUDY, MlflowStatus, Row, RunId
@@ -234,6 +236,6 @@ def _data(recipe: Recipe) -> Any:
     """The data set as MLflow shows it: its name, a digest, and its spec."""
     data = recipe.data
     name = "/".join(filter(None, (data.kind, getattr(data, "task", ""))))
-    source = data.model_dump_json()
+    source = json.dumps(without_sources(data.plain()), separators=(",", ":"))
     dataset = Dataset(name, digest([data.identity(), data.fingerprint]), "local", source)
     return DatasetInput(dataset, [InputTag("mlflow.data.context", "training")])

@@ -25,6 +25,7 @@ ORDER = {
     "trainables": (
         ("spec",),
         ("source", "rng_torch"),
+        ("own",),
         ("encodings",),
         ("backbones", "data"),
         ("recipe",),

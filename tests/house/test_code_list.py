@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import trainables
+from tests.rooms.trainables.data.own_data import SHAPES
 from tests.rooms.trainables.data.pictures import image_folder
 from trainables.backbones import Model
 from trainables.encodings import KINDS
@@ -83,6 +84,8 @@ def loads(tmp_path_factory) -> tuple[list[Recipe], list[set[str]]]:
     small = {path: value for path, value in SMALL.items() if not path.startswith("data.")}
     recipes += [Recipe().put(small | {"data": {"kind": "folder", "path": str(images), "image_size": 8}})]
     recipes += [recipes[-1].put({"augment.kind": "standard"})]
+    shapes = {"kind": "mine.py:Shapes", "source": SHAPES}
+    recipes += [Recipe().put(small | {"data": shapes})]
     weights = tmp_path_factory.mktemp("weights") / "weights.pt"
     torch.save(build_model_with_weights(recipes[0], 0).state_dict(), weights)
     start = FromFile(str(weights), hashlib.sha256(weights.read_bytes()).hexdigest())

@@ -2,16 +2,16 @@
 
 `x.py` holds the spec, a `DatasetSpec`: which images, which task, how large the splits are. `x_torch.py` beside it makes
 or reads the images. Where they are made, `arrays(spec)` returns the images and targets of each split, and `MAX_VALUE`
-is the value of white; where they are read, `load(spec, folder)` returns the splits.
+is the value of white; where they are read, `load(spec, folder)` returns the splits. A data set in a user's own file is
+one class (`DatasetSpec`).
 """
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from pydantic import Field
+from typing import TYPE_CHECKING
 
 from trainables.data.cifar import Cifar10, Cifar100
+from trainables.data.custom import OwnData
 from trainables.data.dataset import DatasetSpec, ImageCounts, MeanStd
 from trainables.data.digits import Digits
 from trainables.data.flowers102 import Flowers102
@@ -20,14 +20,27 @@ from trainables.data.images import ImagesSpec
 from trainables.data.oxford_pets import OxfordPets
 from trainables.data.red_green import RedGreen
 from trainables.data.tiny_imagenet import TinyImageNet
+from trainables.own import one_of
 
-Data = Annotated[
-    RedGreen | Digits | Cifar10 | Cifar100 | Flowers102 | OxfordPets | TinyImageNet | Folder,
-    Field(discriminator="kind"),
-]
-"""Any data set, chosen by its kind."""
+LISTED: tuple[type[DatasetSpec], ...] = (
+    RedGreen,
+    Digits,
+    Cifar10,
+    Cifar100,
+    Flowers102,
+    OxfordPets,
+    TinyImageNet,
+    Folder,
+)
+"""Every data set, in the order of messages."""
+
+if TYPE_CHECKING:
+    Data = DatasetSpec
+else:
+    Data = one_of(LISTED, OwnData)
 
 __all__ = [
+    "LISTED",
     "Cifar10",
     "Cifar100",
     "Data",
@@ -38,6 +51,7 @@ __all__ = [
     "ImageCounts",
     "ImagesSpec",
     "MeanStd",
+    "OwnData",
     "OxfordPets",
     "RedGreen",
     "TinyImageNet",

@@ -54,7 +54,14 @@ Normalize = Annotated[Auto | Unnormalized | AsTimm | MeanStd, Field(discriminato
 
 
 class DatasetSpec(Spec):
-    """What every data set's spec declares. `normalize`: how pixels from 0 to 1 are normalized (`Recipe.normalize`)."""
+    """What every data set's spec declares. `normalize`: how pixels from 0 to 1 are normalized (`Recipe.normalize`).
+
+    A data set in a user's own file derives from this class: its `kind` has the default "file.py:Class"; it declares
+    `size`, `outputs`, `metric` and its counts, as fields, properties or class variables, and `max_value`, the value of
+    white, where that is not 255. Its method `arrays(self)` returns the images and targets of "train", "validation" and
+    "test", the same ones at each call. A class that reads files declares a `fingerprint` that changes with them.
+    Shapes: images (N, C, R, S) of uint8; targets (N,) of integers, or (N, outputs) of floats where `metric` is "r2".
+    """
 
     augments: ClassVar[tuple[str, ...]] = ("none",)
     """The kinds of augmentation that keep the labels."""
@@ -103,8 +110,11 @@ class DatasetSpec(Spec):
 
     @property
     def fingerprint(self) -> str:
-        """What the images are, beyond this spec's own fields: a generator's version, or a checksum."""
-        raise NotImplementedError
+        """What the images are, beyond this spec's own fields: a generator's version, or a checksum.
+
+        Nothing by default: the images of a user's own file follow from its code, which counts beside the key.
+        """
+        return ""
 
     def missing(self, folder: Path) -> str:
         """What is missing, in a sentence, where the images are not there; `folder`: that of all data."""

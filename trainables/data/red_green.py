@@ -17,14 +17,16 @@ class RedGreen(DatasetSpec):
     """One red and one green square on black, generated when a run starts.
 
     Tasks: `direction` (green left or right of red), `direction4` (left / right x above / below), `distance` (column and
-    row offset), `absolute` (both squares in the upper or the lower half). Squares never overlap. No image of validation
-    or test is in another split, nor, for `direction`, is its mirror image.
-    Units: sizes in pixels. Source: thesis 4 and 5.1. Differs: sizes, which the thesis leaves open.
+    row offset), `absolute` (both squares in the upper or the lower half), `color_shift` (`absolute`, with a blue and a
+    yellow square in the test images alone). Squares never overlap. No image of validation or test is in another split,
+    nor, for `direction`, is its mirror image; for `color_shift` the same holds for the places of the squares.
+    Units: sizes in pixels. Source: thesis 4 and 5.1. Differs: sizes and the colors of the test images, which the thesis
+    leaves open; images of validation have the colors of training.
     """
 
     kind: Literal["red_green"] = Field(default="red_green", init=False)
-    task: Literal["direction", "direction4", "distance", "absolute"] = Field(
-        default="direction", description="one of direction, direction4, distance, absolute"
+    task: Literal["direction", "direction4", "distance", "absolute", "color_shift"] = Field(
+        default="direction", description="one of direction, direction4, distance, absolute, color_shift"
     )
     image_size: int = Field(default=32, gt=0, description="a positive side in pixels")
     square: int = Field(default=4, gt=0, description="a positive side in pixels")
@@ -69,10 +71,15 @@ class RedGreen(DatasetSpec):
         return 1 if self.task == "distance" else self.outputs
 
     @property
+    def halves(self) -> bool:
+        """Whether the question is in which half of the image both squares lie."""
+        return self.task in ("absolute", "color_shift")
+
+    @property
     def places(self) -> tuple[int, int]:
-        """How many rows and columns a square can lie at; for `absolute` in the upper half alone."""
+        """How many rows and columns a square can lie at; where halves are asked for, in the upper half alone."""
         step = self.square if self.aligned else 1
-        height = self.image_size // 2 if self.task == "absolute" else self.image_size
+        height = self.image_size // 2 if self.halves else self.image_size
         return (height - self.square) // step + 1, (self.image_size - self.square) // step + 1
 
     @property

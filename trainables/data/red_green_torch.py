@@ -21,6 +21,11 @@ Split = Literal["train", "validation", "test"]
 Images = NDArray[np.uint8]
 Places = NDArray[np.int64]
 Labels = NDArray[np.int64]
+Colors = tuple[tuple[int, ...], tuple[int, ...]]
+"""The channels that are lit in each of the two squares."""
+
+RED_GREEN: Colors = ((0,), (1,))
+BLUE_YELLOW: Colors = ((2,), (0, 1))
 
 
 @dataclass(frozen=True)
@@ -59,17 +64,19 @@ def arrays(spec: RedGreen) -> dict[Split, tuple[Images, NDArray[Any]]]:
 
     Classes are balanced exactly, or to one where the count does not divide. `direction`: 0 green left of red, 1 right;
     validation and test come in left-right mirrored pairs (images 2i and 2i + 1), so that a model blind to reflection
-    scores exactly one half. `direction4`: 2 * (green below) + (green right). `absolute`: 0 upper half, 1 lower half.
-    `distance`: the column and the row offset from green to red. An image of validation or test occurs once, and in no
-    other split; for `direction` this holds for mirrored pairs.
+    scores exactly one half. `direction4`: 2 * (green below) + (green right). `absolute`, `color_shift`: 0 upper half, 1
+    lower half. `distance`: the column and the row offset from green to red. An image of validation or test occurs once,
+    and in no other split; for `direction` this holds for mirrored pairs.
 
     Shapes: images (N, 3, S, S); targets (N,), for `distance` (N, 2). Units: offsets in sides of the image (-1 to 1).
     Raises: SpecError where all offsets of a split are equal along an axis, because then R^2 is not defined.
     Source: thesis 4 and 5.1. Differs: class and place of the pair are independent (the thesis' generator ties them);
-    the squares are wholly inside the half of `absolute`.
+    the squares are wholly inside their half.
     """
-    scenes = _scenes(spec)
-    return {split: (paint(spec, scene), _targets(spec, split, scene, labels)) for split, (scene, labels) in scenes}
+    return {
+        split: (paint(spec, scene, colors(spec, split)), _targets(spec, split, scene, labels))
+        for split, (scene, labels) in _scenes(spec)
+    }
 
 
 def _scenes(spec: RedGreen) -> list[tuple[Split, tuple[Scene, Labels]]]:
@@ -135,13 +142,20 @@ def _targets(spec: RedGreen, split: Split, scene: Scene, labels: Labels) -> NDAr
     return offsets
 
 
-def paint(spec: RedGreen, scene: Scene) -> Images:
-    """The images of a scene: red in channel 0, green in channel 1. Shapes: (N, 3, S, S)."""
+def colors(spec: RedGreen, split: Split) -> Colors:
+    """Red and green; in the test images of `color_shift` blue and yellow, which no other image shows."""
+    return BLUE_YELLOW if spec.task == "color_shift" and split == "test" else RED_GREEN
+
+
+def paint(spec: RedGreen, scene: Scene, colors: Colors) -> Images:
+    """The images of a scene, its squares `red` and `green` in two colors. Shapes: (N, 3, S, S)."""
     images = np.zeros((len(scene), 3, spec.image_size, spec.image_size), np.uint8)
     line = np.arange(spec.image_size)
-    for channel, places in ((0, scene.red), (1, scene.green)):
+    for channels, places in zip(colors, (scene.red, scene.green), strict=True):
         inside = (line >= places[..., None]) & (line < places[..., None] + spec.square)
-        images[:, channel] = (inside[:, 0, :, None] & inside[:, 1, None, :]) * np.uint8(MAX_VALUE)
+        pixels = (inside[:, 0, :, None] & inside[:, 1, None, :]) * np.uint8(MAX_VALUE)
+        for channel in channels:
+            images[:, channel] |= pixels
     return images
 
 
@@ -156,7 +170,7 @@ def _draw(spec: RedGreen, rng: np.random.Generator, count: int) -> Scene:
 
 
 def _candidates(spec: RedGreen, rng: np.random.Generator, count: int) -> Scene:
-    """Scenes whose squares lie anywhere in the image, or in its upper half for `absolute`."""
+    """Scenes whose squares lie anywhere in the image, or in its upper half where halves are asked for."""
     step = spec.square if spec.aligned else 1
     return Scene(step * rng.integers(0, spec.places, (count, 2)), step * rng.integers(0, spec.places, (count, 2)))
 
@@ -180,7 +194,7 @@ def _balanced(rng: np.random.Generator, count: int, classes: int) -> Labels:
 def _classed(spec: RedGreen, scene: Scene, labels: Labels) -> Scene:
     """The scene with each image reflected, where needed, into the class of its label."""
     span = spec.image_size - spec.square
-    if spec.task == "absolute":
+    if spec.halves:
         return scene.reflected(labels == 1, 0, span)
     if spec.task in ("direction", "direction4"):
         right = scene.green[:, 1] > scene.red[:, 1]

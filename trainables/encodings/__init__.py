@@ -7,15 +7,13 @@ row-major order, and blocks count from 0.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Union
-
-from pydantic import BeforeValidator, Discriminator, Tag
+from typing import TYPE_CHECKING
 
 from trainables.encodings.alibi import ALiBi as ALiBi
 from trainables.encodings.composed import Composed as Composed
 from trainables.encodings.composed import NoEncoding as NoEncoding
 from trainables.encodings.composed import canonical, parts_of
-from trainables.encodings.custom import OwnEncoding, Values, carry, carry_source, is_own, source_of
+from trainables.encodings.custom import OwnEncoding
 from trainables.encodings.declared import HeadsSpec, Param, linear, normal, trunc_normal, uniform, zeros
 from trainables.encodings.encoding import (
     INJECTION_POINTS,
@@ -37,6 +35,7 @@ from trainables.encodings.relative import RelativeBias as RelativeBias
 from trainables.encodings.rotary import Rotary as Rotary
 from trainables.encodings.sinusoidal import LearnableSinusoidal as LearnableSinusoidal
 from trainables.encodings.sinusoidal import Sinusoidal as Sinusoidal
+from trainables.own import one_of
 
 LISTED: tuple[type[EncodingSpec], ...] = (
     NoEncoding,
@@ -59,20 +58,14 @@ KINDS: dict[str, type[EncodingSpec]] = {cls.model_fields["kind"].default: cls fo
 """Every spec of the list by its kind."""
 
 
-def _tag(value: Any) -> Any:
-    kind = value.get("kind") if isinstance(value, dict) else getattr(value, "kind", None)
-    return "own" if is_own(kind) else kind
-
-
 if TYPE_CHECKING:
     Encoding = EncodingSpec
 else:
-    _MEMBERS = tuple(Annotated[cls, Tag(kind)] for kind, cls in {**KINDS, "own": OwnEncoding}.items())
-    Encoding = Annotated[Union[_MEMBERS], Discriminator(_tag), BeforeValidator(carry_source)]  # noqa: UP007
+    Encoding = one_of(LISTED, OwnEncoding)
 Composed.model_rebuild(_types_namespace={"Encoding": Encoding})
 
 __all__ = [
     "INJECTION_POINTS", "KINDS", "LISTED", "Add", "CodeSpec", "Concat", "Encoding", "EncodingSpec", "Extend", "Grid",
-    "HeadsSpec", "InjectionPoint", "OwnEncoding", "Param", "Parts", "ReservedChannels", "Shape", "Values", "Widths",
-    "canonical", "carry", "is_own", "linear", "normal", "parts_of", "source_of", "trunc_normal", "uniform", "zeros",
+    "HeadsSpec", "InjectionPoint", "OwnEncoding", "Param", "Parts", "ReservedChannels", "Shape", "Widths",
+    "canonical", "linear", "normal", "parts_of", "trunc_normal", "uniform", "zeros",
 ]  # fmt: skip

@@ -7,13 +7,14 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
-from trainables.encodings import OwnEncoding, canonical, is_own, parts_of
+from trainables.encodings import OwnEncoding, canonical, parts_of
 from trainables.encodings.declared import HeadsSpec
 from trainables.encodings.declared_torch import DeclaredCode, DeclaredHeads
 from trainables.encodings.encoding import EncodingSpec, Grid, ReservedChannels, Widths
 from trainables.encodings.encoding_torch import Code, Composition, PositionEncoding
 from trainables.encodings.injection import Add, CodeSpec, Slot
 from trainables.encodings.injection_torch import INJECTORS, OwnCodes
+from trainables.own import is_own
 from trainables.spec import SpecError
 
 

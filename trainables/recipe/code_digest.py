@@ -15,7 +15,8 @@ from pathlib import Path
 
 from trainables.backbones import ViT
 from trainables.data.augment import NoAugment
-from trainables.encodings import EncodingSpec, OwnEncoding, parts_of
+from trainables.encodings import OwnEncoding, parts_of
+from trainables.own import OwnSpec
 from trainables.recipe.init_from import FromFile, FromTimm
 from trainables.recipe.losses import DRLoc, NoTeacher, TaughtByFile
 from trainables.recipe.recipe import Recipe
@@ -26,11 +27,11 @@ LOOP = ("training/loop.py", "training/runtime.py")
 """Where every training begins, and what sets threads and precision for it. Paths are relative to `trainables/`."""
 
 NEVER = (
-    "__init__.py", "backbones/__init__.py", "backbones/counts.py", "data/__init__.py", "data/augment.py",
-    "encodings/__init__.py", "encodings/custom.py", "launch/__init__.py", "launch/bridge.py", "launch/errors.py",
-    "launch/imported.py", "launch/job.py", "launch/worker.py", "recipe/__init__.py", "recipe/code_digest.py",
-    "recipe/cost.py", "recipe/init_from.py", "recipe/learning.py", "recipe/losses.py", "recipe/optimizer.py",
-    "recipe/outcome.py", "recipe/recipe.py", "source.py", "spec.py", "training/__init__.py",
+    "__init__.py", "backbones/__init__.py", "backbones/counts.py", "backbones/vit_by_name_torch.py", "data/__init__.py",
+    "data/augment.py", "encodings/__init__.py", "encodings/custom.py", "launch/__init__.py", "launch/bridge.py",
+    "launch/errors.py", "launch/imported.py", "launch/job.py", "launch/worker.py", "own.py", "recipe/__init__.py",
+    "recipe/code_digest.py", "recipe/cost.py", "recipe/init_from.py", "recipe/learning.py", "recipe/losses.py",
+    "recipe/optimizer.py", "recipe/outcome.py", "recipe/recipe.py", "source.py", "spec.py", "training/__init__.py",
     "training/optional/__init__.py", "weights/__init__.py",
 )  # fmt: skip
 """Files whose content is in the key, or changes no number: lists of kinds, recipes, counts, messages to Ray."""
@@ -65,7 +66,7 @@ class CodeDigests:
         """The code that would compute a recipe's numbers, its parents' included."""
         own: dict[str, list[str]] = {}
         for node in _with_parents(recipe):
-            for name, source in _sources(node.encoding):
+            for name, source in _sources(node):
                 own.setdefault(name, []).append(fingerprint(source))
         files = {f"trainables/{name}": self._fingerprint(name) for name in self.files(recipe)}
         return CodeDigest(files=files | {name: _one(found) for name, found in sorted(own.items())})
@@ -75,7 +76,7 @@ class CodeDigests:
         found: set[str] = set()
         todo: set[str] = set()
         for node in _with_parents(recipe):
-            todo |= {*_roots(node)} | {file for name, text in _sources(node.encoding) for file in self._own(name, text)}
+            todo |= {*_roots(node)} | {file for name, text in _sources(node) for file in self._own(name, text)}
         todo -= {*NEVER}
         while todo:
             found |= todo
@@ -170,8 +171,9 @@ def _with_parents(recipe: Recipe) -> Iterator[Recipe]:
             yield from _with_parents(other)
 
 
-def _sources(encoding: EncodingSpec) -> list[tuple[str, str]]:
-    own = (part for part in parts_of(encoding) if isinstance(part, OwnEncoding))
+def _sources(recipe: Recipe) -> list[tuple[str, str]]:
+    """The user's own files that a recipe holds: their names and texts."""
+    own = (spec for spec in (recipe.data, *parts_of(recipe.encoding)) if isinstance(spec, OwnSpec))
     return [(part.kind.partition(":")[0], part.source) for part in own]
 
 

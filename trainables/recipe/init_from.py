@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from trainables.encodings import Values
+from trainables.own import Values
 from trainables.spec import FilePath, Spec, absolute, require
 
 Part = Literal["encoding", "backbone", "all"]

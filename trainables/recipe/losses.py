@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from trainables.backbones.counts import linear
-from trainables.encodings import Values
+from trainables.own import Values
 from trainables.recipe.init_from import SHA256, known_by_content
 from trainables.spec import FilePath, Spec
 

@@ -1,4 +1,4 @@
-"""The source of a user's own encoding is a part of a study and never a value that is shown."""
+"""The source of a user's own encoding or data set is a part of a study and never a value that is shown."""
 
 import json
 from pathlib import Path
@@ -13,6 +13,7 @@ from service.storage.home import Home
 from service.storage.journal import Counts
 from service.terminal import views
 from service.tracking.rows import rows
+from service.tracking.store import _data
 from tests.rooms.by_hand import ByHand, base
 from trainables.encodings import Fourier
 
@@ -29,11 +30,34 @@ class Spiral(EncodingSpec):
     kind: str = "mine.py:Spiral"
     turns: int = Field(default=2, description="a number")
 '''
+DATA = '''from typing import ClassVar
+
+from trainables.data import DatasetSpec
+
+
+class Spiral(DatasetSpec):
+    """SECRET TEXT | of the file `` ``` ``."""
+
+    kind: str = "mine.py:Spiral"
+    train_size: int = 20
+    val_size: int = 20
+    test_size: int = 20
+
+    size: ClassVar = (3, 16, 16)
+    outputs: ClassVar = 2
+    metric: ClassVar = "accuracy"
+
+    def arrays(self):
+        return {}
+'''
 AS_NODE = {"encoding": {"kind": "mine.py:Spiral", "turns": 3, "source": SOURCE}}
 AS_PATHS = {"encoding.kind": "mine.py:Spiral", "encoding.turns": 3, "encoding.source": SOURCE}
 
 
-@pytest.fixture(params=[AS_NODE, AS_PATHS], ids=["node", "paths"])
+OF_DATA = {"data.kind": "mine.py:Spiral", "data.train_size": 30, "data.source": DATA}
+
+
+@pytest.fixture(params=[AS_NODE, AS_PATHS, OF_DATA], ids=["node", "paths", "data"])
 def result(request, tmp_path) -> Result:
     arms = {"near": {}, "spiral": request.param}
     edition = Study(name="own", question="Which?", base=base(), plan=Ablation(arms, "near"), seeds=3).at()
@@ -53,7 +77,10 @@ def test_it_is_in_no_table_and_no_param(result, capsys, tmp_path):
     for row in rows(result.history, "FINISHED"):
         assert "SECRET TEXT" not in str(row.params) + str(row.tags) + row.name
     assert "SECRET TEXT" not in json.dumps(one_status(result.home, result.edition.id).plain())
-    assert "encoding.source" not in result.edition.study.paths()
+    for trial in result.edition.arms():
+        dataset = _data(trial.recipe).dataset
+        assert "SECRET TEXT" not in f"{dataset.name} {dataset.source}"
+    assert not {"encoding.source", "data.source"} & {*result.edition.study.paths()}
     file = tmp_path / "study.json"
     file.write_text(json.dumps(result.edition.study.plain()))
     views.show(str(file), as_json=False)

@@ -15,12 +15,14 @@ from trainables.data.red_green_torch import arrays
 from trainables.recipe import Recipe
 from trainables.spec import SpecError
 
-TASKS = ("direction", "direction4", "distance", "absolute")
+TASKS = ("direction", "direction4", "distance", "absolute", "color_shift")
+RED, GREEN, BLUE, YELLOW = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 0)
 
 
-def find(picture, channel, side):
+def find(picture, color, side):
     """The upper left pixel of the one square of a color, row before column; slowly."""
-    lit = [(r, c) for r in range(picture.shape[1]) for c in range(picture.shape[2]) if picture[channel, r, c] == 255]
+    rows, columns = range(picture.shape[1]), range(picture.shape[2])
+    lit = [(r, c) for r in rows for c in columns if tuple(picture[:, r, c]) == color]
     top, left = min(r for r, _ in lit), min(c for _, c in lit)
     assert sorted(lit) == [(top + r, left + c) for r in range(side) for c in range(side)]
     return top, left
@@ -49,9 +51,10 @@ def test_every_image_shows_what_its_target_says(spec, split):
     images, targets = arrays(spec)[split]
     assert images.shape == (count(spec, split), 3, spec.image_size, spec.image_size)
     assert images.dtype == np.uint8
-    assert not images[:, 2].any()
+    colors = (BLUE, YELLOW) if spec.task == "color_shift" and split == "test" else (RED, GREEN)
     for picture, target in zip(images, targets, strict=True):
-        red, green = find(picture, 0, spec.square), find(picture, 1, spec.square)
+        assert {tuple(pixel) for pixel in picture.reshape(3, -1).T} == {(0, 0, 0), *colors}
+        red, green = (find(picture, color, spec.square) for color in colors)
         down, right = red[0] - green[0], red[1] - green[1]
         assert abs(down) >= spec.square or abs(right) >= spec.square
         if spec.aligned:
@@ -108,7 +111,8 @@ def test_a_draw_is_repeatable_and_each_split_its_own(task):
 
 
 SCARCE = {
-    "direction": (30, 62, 66), "direction4": (36, 52, 56), "distance": (80, 79, 81), "absolute": (40, 36, 36)
+    "direction": (30, 62, 66), "direction4": (36, 52, 56), "distance": (80, 79, 81), "absolute": (40, 36, 36),
+    "color_shift": (40, 36, 36),
 }  # fmt: skip
 """Splits that use up every image of a grid of 4 x 4, if the images of train are all different."""
 
@@ -144,7 +148,7 @@ def test_different_images_are_counted(task, image, square, aligned):
         legal = abs(down) >= square or abs(right) >= square
         legal &= right != 0 or not task.startswith("direction")
         legal &= down != 0 or task != "direction4"
-        if task == "absolute":
+        if task in ("absolute", "color_shift"):
             upper = all(place[0] + square <= image / 2 for place in (green, red))
             legal &= upper or all(place[0] >= image / 2 for place in (green, red))
         total += legal
@@ -198,6 +202,19 @@ def test_aligned_squares_fill_whole_patches(square, patch, legal):
     with pytest.raises(SpecError, match=said):
         Recipe(data=data, model=model)
     assert Recipe(data=data.put({"aligned": False}), model=model).model == model
+
+
+def test_a_shift_of_color_moves_no_square():
+    """The test images of `color_shift` are those of `absolute` in other colors; their places are in no other split."""
+    sizes = {"train_size": 200, "val_size": 40, "test_size": 60}
+    plain, shifted = (arrays(RedGreen(task=task, **sizes)) for task in ("absolute", "color_shift"))
+    for split in ("train", "validation"):
+        assert all(np.array_equal(*pair) for pair in zip(plain[split], shifted[split], strict=True))
+    (images, labels), (others, same) = plain["test"], shifted["test"]
+    assert np.array_equal(labels, same)
+    assert np.array_equal(others[:, 2], images[:, 0]), "red becomes blue"
+    assert np.array_equal(others[:, 0], images[:, 1]), "green becomes yellow"
+    assert np.array_equal(others[:, 1], images[:, 1])
 
 
 def test_places_are_uniform_and_say_nothing_of_the_class():

@@ -149,7 +149,10 @@ QUERY = {"kind": "add", "places": ["query"]}
             "init.values must give a valid recipe: no field 'bad'; known: data, model, encoding, optimizer, "
             "init, trainable, teacher, auxiliary, test_sizes, augment",
         ),
-        ({"data.task": "left"}, "data.task must be one of direction, direction4, distance, absolute, got 'left'"),
+        (
+            {"data.task": "left"},
+            "data.task must be one of direction, direction4, distance, absolute, color_shift, got 'left'",
+        ),
         ({"init.kind": "from_trial"}, "init.values must be given"),
         ({"test_sizes": [48, 32]}, "test_sizes must be sides other than the training's own (32, 32), got 32"),
         ({"test_sizes": [48, 48]}, "test_sizes must be without doubles, got [48, 48]"),

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.rooms.trainables.data.own_data import SHAPES
 from tests.rooms.trainables.training.small_runs import ENCODINGS, LOCALISED, SMALL, folder, numbers, small
 from trainables.data.splits_torch import load
 from trainables.encodings import PEG
@@ -119,3 +120,13 @@ def test_two_workers_train_as_one(tmp_path, precision, epochs, near, values):
         weights = read(tmp_path / "work0" / WEIGHTS)
         for name, value in read(tmp_path / "alone" / WEIGHTS).items():
             assert torch.allclose(weights[name], value, rtol=0, atol=1e-10), name
+
+
+@pytest.mark.slow
+def test_two_workers_learn_from_the_same_images_of_ones_own(tmp_path):
+    run = small(data={"kind": "mine.py:Shapes", "source": SHAPES}, optimizer__epochs=2)
+    both = by_two(run, tmp_path)
+    assert numbers(both[0]) == numbers(both[1])
+    alone = list(train(run, folder(tmp_path, "alone")))
+    for one, other in zip(both[0], alone, strict=True):
+        assert one.values["train/loss"] == pytest.approx(other.values["train/loss"], rel=1e-5)

@@ -1,0 +1,109 @@
+"""A data set from a user's own file: a spec that also makes or reads its images."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar, get_args
+
+from pydantic import ConfigDict, model_validator
+
+from trainables.data.dataset import DatasetSpec, ImageCounts, Metric
+from trainables.own import OwnSpec
+from trainables.spec import Spec, SpecError
+
+WHITE = 255
+"""The value of white where a class does not declare `max_value`."""
+
+
+class OwnData(OwnSpec, DatasetSpec):
+    """A data set from a user's file: its kind is "file.py:Class", and `source` is the text of that file.
+
+    Raises: SpecError where the class does not declare what its images are.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    NODE: ClassVar[str] = "data"
+    BASE: ClassVar[type[Spec]] = DatasetSpec
+
+    @model_validator(mode="after")
+    def _declares(self) -> OwnData:
+        """A mistake in what the class declares is found before anything is trained."""
+        spec = self.spec
+        if not callable(getattr(spec, "arrays", None)):
+            raise SpecError(f"{self.label} in {self.file} must have a method arrays(self), got none")
+        metric = self._declared("metric", f"one of {', '.join(get_args(Metric))}", lambda one: one in get_args(Metric))
+        least = 2 if metric == "accuracy" else 1
+        self._declared("outputs", f"a whole number from {least} on", lambda one: _counts([one], 1, least))
+        self._declared("size", "the channels, rows and columns of an image", lambda one: _counts(one, 3))
+        self._declared("image_counts", "three positive numbers of images", lambda one: _counts(one, 3))
+        self._declared("fingerprint", "a string", lambda one: isinstance(one, str))
+        if not _counts([self.max_value], 1) or self.max_value > WHITE:
+            raise SpecError(f"{self.label}.max_value in {self.file} must be from 1 to {WHITE}, got {self.max_value!r}")
+        return self
+
+    def _declared(self, name: str, must: str, holds: Any) -> Any:
+        """What the class declares under a name. Raises: SpecError where it declares nothing, or what cannot be."""
+        try:
+            value = getattr(self.spec, name)
+        except (NotImplementedError, AttributeError) as error:
+            why = f" ({error})" if str(error) else ""
+            raise SpecError(f"{self.label} in {self.file} must declare {name}, {must}, got none{why}") from None
+        if not holds(value):
+            raise SpecError(f"{self.label}.{name} in {self.file} must be {must}, got {value!r}")
+        return value
+
+    @property
+    def file(self) -> str:
+        """The name of the user's file."""
+        return self.kind.partition(":")[0]
+
+    @property
+    def spec(self) -> DatasetSpec:
+        """The user's own spec, an instance of the class that `kind` names."""
+        made: DatasetSpec = self.made()
+        return made
+
+    @property
+    def image_counts(self) -> ImageCounts:
+        return ImageCounts(*self.spec.image_counts)
+
+    @property
+    def outputs(self) -> int:
+        return self.spec.outputs
+
+    @property
+    def metric(self) -> Metric:
+        return self.spec.metric
+
+    @property
+    def chance(self) -> float:
+        return self.spec.chance
+
+    @property
+    def size(self) -> tuple[int, int, int]:
+        channels, rows, columns = self.spec.size
+        return channels, rows, columns
+
+    @property
+    def fingerprint(self) -> str:
+        return self.spec.fingerprint
+
+    @property
+    def max_value(self) -> int:
+        """The value of white in the user's arrays."""
+        value: int = getattr(self.spec, "max_value", WHITE)
+        return value
+
+    def missing(self, folder: Path) -> str:
+        return self.spec.missing(folder)
+
+    def fit_patch(self, side: int) -> None:
+        self.spec.fit_patch(side)
+
+
+def _counts(values: Any, count: int, least: int = 1) -> bool:
+    """Whether there are so many whole numbers, each from `least` on."""
+    if not isinstance(values, tuple | list) or len(values) != count:
+        return False
+    return all(isinstance(one, int) and not isinstance(one, bool) and one >= least for one in values)

@@ -1,0 +1,107 @@
+"""Loads a data set of the user's own: calls its method `arrays` and checks every array before anything is trained.
+
+A wrong array must be a sentence here, and no error in the middle of a training, nor numbers that mean nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from trainables.data.custom import OwnData
+from trainables.data.splits_torch import SPLITS, Reading, Split, Splits
+from trainables.spec import SpecError
+
+
+def load(spec: OwnData, reading: Reading) -> Splits:
+    """The splits of a user's data set; its images lie in no folder of ours.
+
+    Raises: SpecError for arrays that are not what the class declares, or that differ from call to call.
+    Cost: `arrays` runs twice, because every run, every worker and every start again must see the same images.
+    """
+    first = digest_of(_arrays(spec))
+    arrays = _arrays(spec)
+    if digest_of(arrays) != first:
+        must = "the same arrays each time: draw them from a generator with a seed of your own"
+        raise SpecError(f"{spec.label}.arrays in {spec.file} must return {must}, got others the second time")
+    train, validation, test = (_split(spec, *arrays[name]) for name in SPLITS)
+    return Splits(train, validation, test)
+
+
+def digest_of(arrays: Mapping[str, tuple[NDArray[Any], NDArray[Any]]]) -> str:
+    """The SHA-256 of all images and targets."""
+    found = hashlib.sha256()
+    for name in SPLITS:
+        for array in arrays[name]:
+            found.update(f"{name} {array.dtype} {array.shape}\n".encode())
+            found.update(np.ascontiguousarray(array).data)
+    return found.hexdigest()
+
+
+def _arrays(spec: OwnData) -> dict[str, tuple[NDArray[Any], NDArray[Any]]]:
+    """What the method returns, checked."""
+    declared: Any = spec.spec
+    found = declared.arrays()
+    where = f"{spec.label}.arrays in {spec.file} must return"
+    if not isinstance(found, Mapping) or set(found) != set(SPLITS):
+        got = ", ".join(map(str, found)) if isinstance(found, Mapping) else type(found).__name__
+        raise SpecError(f"{where} {{'train': ..., 'validation': ..., 'test': ...}}, got {got}")
+    for name, count in zip(SPLITS, spec.image_counts, strict=True):
+        pair = found[name]
+        if not isinstance(pair, tuple | list) or [type(array) for array in pair] != [np.ndarray] * 2:
+            raise SpecError(f"{where} two numpy arrays for {name!r}, images and targets, got {_types(pair)}")
+        fault = _of_images(spec, count, pair[0]) or _of_targets(spec, name, count, pair[1])
+        if fault is not None:
+            raise SpecError(f"{where} {fault[0]} of {name!r} {fault[1]}, got {fault[2]}")
+    return {name: (found[name][0], found[name][1]) for name in SPLITS}
+
+
+def _types(pair: Any) -> str:
+    inside = ", ".join(type(array).__name__ for array in pair) if isinstance(pair, tuple | list) else ""
+    return f"{type(pair).__name__} of {inside}" if inside else type(pair).__name__
+
+
+Fault = tuple[str, str, object]
+"""What is wrong: which array, what it must be, what it is."""
+
+
+def _of_images(spec: OwnData, count: int, images: NDArray[Any]) -> Fault | None:
+    """What is wrong with the images of a split."""
+    shape = (count, *spec.size)
+    if images.dtype != np.uint8:
+        return "images", "of type uint8", images.dtype
+    if images.shape != shape:
+        return "images", f"of shape {shape}, as image_counts and size declare", images.shape
+    if images.max() > spec.max_value:
+        return "images", f"with values up to max_value ({spec.max_value})", images.max()
+    return None
+
+
+def _of_targets(spec: OwnData, name: str, count: int, targets: NDArray[Any]) -> Fault | None:
+    """What is wrong with the targets of a split: labels of classes, or numbers where the metric is R^2."""
+    labels = spec.metric == "accuracy"
+    kinds, words = ("iu", "integers") if labels else ("f", "floats")
+    shape = (count,) if labels else (count, spec.outputs)
+    if targets.dtype.kind not in kinds:
+        return "targets", f"of {words}, as metric is {spec.metric!r}", targets.dtype
+    if targets.shape != shape:
+        return "targets", f"of shape {shape}, as image_counts and outputs declare", targets.shape
+    if not np.isfinite(targets).all():
+        return "targets", "that are finite", "NaN or infinity"
+    if labels and not (targets.min() >= 0 and targets.max() < spec.outputs):
+        return "targets", f"from 0 to {spec.outputs - 1}", f"{targets.min()} to {targets.max()}"
+    if not labels and name != "train" and not np.ptp(targets, axis=0).all():
+        return "targets", "that differ, because R^2 of equal numbers is not defined", "equal ones"
+    return None
+
+
+def _split(spec: OwnData, images: NDArray[Any], targets: NDArray[Any]) -> Split:
+    """Tensors of their own: torch needs arrays that can be written, in memory without gaps."""
+    own = np.require(images, requirements=["C", "W"])
+    kind = np.int64 if spec.metric == "accuracy" else np.float64
+    return Split(torch.from_numpy(own), torch.from_numpy(targets.astype(kind)), spec.max_value)

@@ -1,0 +1,146 @@
+"""Specs from a user's own file: a kind is written "file.py:Class", and the recipe carries the text of that file.
+
+What own encodings and own data sets share: a spec of the list or of one's own in one field, and the text of the file
+beside the kind wherever a value names it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Union
+
+from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+
+from trainables.source import load
+from trainables.spec import OWN, Spec, SpecError
+
+
+class OwnSpec(Spec):
+    """A spec of a class in a user's file; `source` is the text of that file.
+
+    The fields of the class are fields of this node (`encoding.turns`); the class adds defaults and checks them.
+    `NODE`: the field of a recipe where it stands. `BASE`: what the class must derive from.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    NODE: ClassVar[str]
+    BASE: ClassVar[type[Spec]]
+
+    kind: str = Field(pattern=r"^[\w.-]+\.py:\w+$", description="written as 'file.py:Class'")
+    source: str = Field(description="the text of the file")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, value: Any) -> Any:
+        if isinstance(value, dict) and {"kind", "source"} <= value.keys():
+            made = cls._own_class(value["kind"], value["source"]).read(_of_class(value))
+            return {**value, **{name: getattr(made, name) for name in made.fields()}}
+        return value
+
+    @classmethod
+    def _own_class(cls, kind: str, source: str) -> type[Spec]:
+        """The class that a kind names. Raises: SpecError where it is none, or not one for this node."""
+        file, _, name = kind.partition(":")
+        found, base = getattr(load(file, source), name, None), cls.BASE.__name__
+        if not (isinstance(found, type) and issubclass(found, cls.BASE)):
+            article = "an" if base[0] in "AEIOU" else "a"
+            raise SpecError(f"{cls.NODE}.kind must name {article} {base} in {file}, got {name!r}")
+        if found.model_fields["kind"].default != kind:
+            raise SpecError(f"{name}.kind in {file} must be {kind!r}, got {found.model_fields['kind'].default!r}")
+        if "source" in found.model_fields:
+            raise SpecError(f"{name} in {file} must have no field 'source', which is the text of the file")
+        return found
+
+    @classmethod
+    def carried(cls, value: Any) -> Any:
+        """Turns an instance of a user's class into an own spec, with the text of the file that defines the class."""
+        if isinstance(value, Spec) and _needs_source(value):
+            return cls(**value.plain(), source=_source_beside(value, f"{cls.NODE}.kind"))
+        return value
+
+    def made(self) -> Any:
+        """The user's own spec: an instance of the class that `kind` names."""
+        declared = {name: getattr(self, name) for name in type(self).model_fields}
+        return self._own_class(self.kind, self.source).read(_of_class(declared | (self.model_extra or {})))
+
+    @property
+    def label(self) -> str:
+        """The name of the class."""
+        return self.kind.rpartition(":")[2]
+
+    def identity(self) -> Any:
+        return self.made().identity()
+
+
+def is_own(kind: object) -> bool:
+    """True for a kind such as "mine.py:Spiral"."""
+    return isinstance(kind, str) and ".py:" in kind
+
+
+def one_of(listed: Iterable[type[Spec]], own: type[OwnSpec]) -> Any:
+    """The type of a field that holds a spec of a list, or one of the user's own, told apart by `kind`."""
+    members = [Annotated[cls, Tag(cls.model_fields["kind"].default)] for cls in listed]
+    either = Union[(*members, Annotated[own, Tag(OWN)])]  # type: ignore[valid-type]
+    return Annotated[either, Discriminator(_tag), BeforeValidator(own.carried)]
+
+
+def source_of(kind: str, path: str) -> str:
+    """The text of a kind's file: the one being loaded, else the one in the working folder, else the one loaded last.
+
+    Raises: SpecError that names the path of the kind.
+    """
+    file = kind.partition(":")[0]
+    modules = [getattr(module, "__dict__", {}) for module in list(sys.modules.values())]
+    loaded = [names for names in modules if "__source__" in names and names["__file__"] == file]
+    loading = [names for names in loaded if "__loading__" in names]
+    if not loading and Path(file).is_file():
+        return Path(file).read_text()
+    if not loaded:
+        raise SpecError(f"{path} must name a file of the working folder, got {kind!r}")
+    return str((loading or loaded)[-1]["__source__"])
+
+
+def carry(values: Any) -> Any:
+    """`{path: value}` as plain values, with the text of the file wherever a value names a kind of one's own."""
+    if not isinstance(values, Mapping):
+        return values
+    carried: dict[str, Any] = {}
+    for path, value in values.items():
+        carried[path] = _plain(value)
+        if isinstance(value, Spec) and _needs_source(value):
+            carried[path]["source"] = _source_beside(value, f"{path}.kind")
+        beside = path.removesuffix("kind") + "source"
+        if path.endswith("kind") and is_own(value) and beside not in values:
+            carried[beside] = source_of(value, path)
+    return carried
+
+
+Values = Annotated[dict[str, Any], BeforeValidator(carry)]
+"""`{path: value}` to be put on a recipe: the values of arms, points and budgets."""
+
+
+def _tag(value: Any) -> Any:
+    kind = value.get("kind") if isinstance(value, dict) else getattr(value, "kind", None)
+    return OWN if is_own(kind) else kind
+
+
+def _needs_source(value: Spec) -> bool:
+    return is_own(getattr(value, "kind", None)) and not isinstance(value, OwnSpec)
+
+
+def _source_beside(value: Spec, path: str) -> str:
+    """The text of the file that defines a value's class."""
+    loaded = getattr(sys.modules[type(value).__module__], "__source__", None)
+    return str(loaded or source_of(value.kind, path))  # type: ignore[attr-defined]
+
+
+def _of_class(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of the class's fields as plain JSON."""
+    return {name: _plain(value) for name, value in values.items() if name not in ("kind", "source")}
+
+
+def _plain(value: Any) -> Any:
+    return value.plain() if isinstance(value, Spec) else value
