@@ -56,7 +56,8 @@ def configuration(recipe: Spec, path: str = "", default: Any = None) -> Iterator
             for number, part in enumerate(value):
                 yield from configuration(part, f"{here}.{number}")
         else:
-            yield Setting(here, value_words(value), None if value == usual or usual is None else value_words(usual))
+            given = field is not None and (field.is_required() or value != usual)
+            yield Setting(here, value_words(value), value_words(usual) if given else None)
 
 
 def circumstances(result: StudyResult) -> dict[str, dict[str, int]]:

@@ -22,6 +22,7 @@ from service.storage.home import Home
 from service.storage.journal import Adopted, Ended, Journal, Measured
 from service.storage.outcomes import Outcomes
 from tests.rooms.by_hand import ENVIRONMENT, ByHand, ablated, base, searched
+from trainables.data import Cifar10
 from trainables.encodings import Composed, Fourier, Learnable
 from trainables.recipe import Recipe
 from trainables.recipe.cost import estimate_cost
@@ -155,6 +156,9 @@ def test_the_configuration_names_what_differs():
     assert settings_of["encoding.features"].value == "none"
     parts = base().put({"encoding": Composed((Learnable(), Fourier(gamma=3.0)))})
     assert {said.path: said.value for said in configuration(parts)}["encoding.parts.1.gamma"] == "3"
+    few = {said.path: said for said in configuration(Recipe(data=Cifar10(train_size=1000)))}
+    assert (few["data.train_size"].value, few["data.train_size"].default) == ("1000", "none")
+    assert few["data.val_size"].default is None
 
 
 def test_mixed_circumstances_are_counted(ablation):
