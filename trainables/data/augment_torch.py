@@ -93,10 +93,10 @@ class Augmentation:
         if isinstance(self.spec, Standard):
             return self._cropped(self.spec, images, numbers, epoch), targets
         if isinstance(self.spec, DeiT) and self.spec.mixes:
-            return self._mixed(self.spec, images, targets, step)
-        if isinstance(self.spec, DeiT) and self.spec.soft:
-            return images, mixup_target(targets, self.classes, 1.0, self.spec.smoothing)
-        return images, targets
+            images, targets = self._mixed(self.spec, images, targets, step)
+        elif isinstance(self.spec, DeiT) and self.spec.soft:
+            targets = mixup_target(targets, self.classes, 1.0, self.spec.smoothing)
+        return images, targets.to(images.dtype) if targets.is_floating_point() else targets
 
     def _cropped(self, spec: Standard, images: Tensor, numbers: Tensor, epoch: int) -> Tensor:
         """Each image shifted by up to the border, and flipped or not."""

@@ -110,8 +110,9 @@ def _reserved(path: Path, shape: tuple[int, ...]) -> np.memmap[Any, np.dtype[np.
     """
     try:
         images: np.memmap[Any, np.dtype[np.uint8]] = open_memmap(path, mode="w+", dtype=np.uint8, shape=shape)
-        with path.open("r+b") as file:
-            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+        if hasattr(os, "posix_fallocate"):  # macOS has none
+            with path.open("r+b") as file:
+                os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
             raise

@@ -5,12 +5,14 @@ The numbers alone; `images_torch.py` selects and loads the images.
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 from typing import ClassVar
 
 from pydantic import Field, model_validator
 
 from trainables.data.dataset import DatasetSpec, ImageCounts, Metric
+from trainables.source import fingerprint as code_fingerprint
 from trainables.spec import digest, require
 
 HELD_OUT = 0.1
@@ -95,9 +97,12 @@ class ImagesSpec(DatasetSpec):
 
     @property
     def decoded_name(self) -> str:
-        """What the decoded images of these draws are called."""
+        """What the decoded images of these draws are called: by the draws, the set, and what decodes them."""
         found = {name: value for name, value in self.identity().items() if name != "normalize"}
-        return digest([found, self.fingerprint])
+        here = Path(__file__).parent
+        readers = (here / "images_torch.py", here / f"{type(self).__module__.rpartition('.')[2]}_torch.py")
+        code = [code_fingerprint(file.read_text(), file.name) for file in readers]
+        return digest([found, self.fingerprint, code, version("pillow")])
 
     def root(self, folder: Path) -> Path:
         """Where the images lie; `folder`: that of all data."""

@@ -6,7 +6,7 @@ import ctypes
 import platform
 import resource
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +65,9 @@ def reset_peak(device: torch.device) -> None:
     """Forgets the most memory that was used so far, where the system can."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-    elif CLEAR_REFS.exists():
-        CLEAR_REFS.write_text("5")
+    else:
+        with suppress(OSError):  # no such file but on Linux, and some containers forbid it
+            CLEAR_REFS.write_text("5")
 
 
 def peak_gib(device: torch.device) -> float:
@@ -75,7 +76,8 @@ def peak_gib(device: torch.device) -> float:
         return torch.cuda.max_memory_allocated(device) / 2**30
     if STATUS.exists():
         lines = dict(line.partition(":")[::2] for line in STATUS.read_text().splitlines())
-        return int(lines["VmHWM"].split()[0]) / 2**20
+        if "VmHWM" in lines:
+            return int(lines["VmHWM"].split()[0]) / 2**20
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 

@@ -201,3 +201,10 @@ def test_no_bits_are_black():
     made = augmentation(DeiT(rand="rand-m10-n8-inc1", erase=0.0, scale=1.0))
     pixels = [made.one(photograph(), (1, number, 0), 16) for number in range(30)]
     assert any(not image.any() for image in pixels)
+
+
+@pytest.mark.parametrize("spec", [DeiT(), DeiT(mixup=0, cutmix=0)], ids=["mixed", "smoothed"])
+def test_soft_targets_have_the_type_of_the_images(spec):
+    images, soft = augmentation(spec).batch(pictures(4).double(), targets(4), torch.arange(4), 1, 0)
+    assert images.dtype == soft.dtype == torch.float64
+    assert soft.shape == (4, CLASSES)

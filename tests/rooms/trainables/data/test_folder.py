@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from tests.rooms.trainables.data.pictures import image_folder, picture
-from trainables.data import Folder, ImageCounts
+from trainables.data import Folder, ImageCounts, images
 from trainables.data.splits_torch import Reading, load
 from trainables.recipe import Recipe, Run
 from trainables.spec import LocusError, SpecError
@@ -195,3 +195,15 @@ def limit():
 
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+
+def test_decoded_images_are_known_by_what_decodes_them(root, monkeypatch):
+    """Else a change of that code, or another Pillow, would train on images of before."""
+    spec = Folder(path=str(root), image_size=4)
+    before = spec.decoded_name
+    assert spec.model_copy(update={"path": "/elsewhere"}).decoded_name == before
+    monkeypatch.setattr(images, "version", lambda name: "1.0")
+    other = spec.decoded_name
+    monkeypatch.undo()
+    monkeypatch.setattr(images, "code_fingerprint", lambda text, name: text[:10])
+    assert len({before, other, spec.decoded_name}) == 3
