@@ -45,8 +45,8 @@ def run(
     """Runs what is missing of a study, which is a name, a file or a Study, and returns its result.
 
     `set` puts values on the base recipe (this makes another edition, which `edition` may name); `fresh` starts the next
-    edition. Further options: `home`, `tracking`, `hours`, `max_concurrent`, `threads`, `workers`, `adopt`,
-    `download`, and the `address` of a cluster to run there instead.
+    edition. Further options: `home`, `tracking`, `hours`, `max_concurrent`, `threads`, `workers`,
+    `loader_workers`, `device`, `adopt`, `download`, and the `address` of a cluster to run there instead.
 
     Raises: LocusError with one sentence for what cannot run, before anything is written; KeyboardInterrupt.
     """
@@ -81,25 +81,18 @@ def plan(edition: Edition, options: RunOptions, *, fresh: bool = False) -> tuple
 
     Raises: LocusError for an edition that cannot run with these options.
     """
-    from service.execution.machine import machine
+    from service.execution.machine import placement
     from service.planning.estimate import estimate_work
-    from service.planning.placement import place
     from service.run_study import check_study_workers
     from service.storage.outcomes import Outcomes
 
     home = Home.find(options.home)
     resolved = editions.resolve_edition(edition, home, fresh=fresh)
-    placement = place(
-        machine(options),
-        max_concurrent=options.max_concurrent,
-        threads=options.threads,
-        workers=options.workers,
-        loader_workers=options.loader_workers,
-    )
-    check_study_workers(resolved, placement)
+    found = placement(options)
+    check_study_workers(resolved, found)
     history = History.open(home, resolved)
     history.raise_counts(resolved)
-    return history, estimate_work(history, Outcomes(home), placement)
+    return history, estimate_work(history, Outcomes(home), found)
 
 
 def sweep(

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from search_spaces.study import Ablation, Edition
+from service.execution import machine
 from service.execution.driver import Driver
-from service.execution.machine import machine
 from service.execution.signals import Stop, StopSignals
 from service.planning.estimate import WorkEstimate, estimate_work, measured
-from service.planning.placement import Placement, place
+from service.planning.placement import Placement
 from service.planning.run_options import RunOptions
 from service.results import Result
 from service.storage import editions
@@ -43,13 +43,7 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
 
     home = Home.find(options.home)
     tracking = tracking_uri(options.tracking)
-    placement = place(
-        machine(options),
-        max_concurrent=options.max_concurrent,
-        threads=options.threads,
-        workers=options.workers,
-        loader_workers=options.loader_workers,
-    )
+    placement = machine.placement(options)
     check_study_workers(edition, placement)
     folder = home.study(edition.id)
     os.environ.setdefault("LOCUS_COMMIT", commit())

@@ -1,7 +1,7 @@
 """Specs from a user's own file: a kind is written "file.py:Class", and the recipe carries the text of that file.
 
-What own encodings and own data sets share: a spec of the list or of one's own in one field, and the text of the file
-beside the kind wherever a value names it.
+Encodings and data sets use it alike. A field takes a spec from our list or from the user's file; where a value names a
+kind of the user's file, the text of that file is stored beside it.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def source_of(kind: str, path: str) -> str:
 
 
 def carry(values: Any) -> Any:
-    """`{path: value}` as plain values, with the text of the file wherever a value names a kind of one's own."""
+    """`{path: value}` as plain values. Where a value names a kind of a user's file, the text of that file is added."""
     if not isinstance(values, Mapping):
         return values
     carried: dict[str, Any] = {}

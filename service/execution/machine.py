@@ -6,9 +6,20 @@ import os
 
 import pynvml
 
-from service.planning.placement import Machine
+from service.planning.placement import Machine, Placement, place
 from service.planning.run_options import RunOptions
 from trainables.spec import SpecError
+
+
+def placement(options: RunOptions) -> Placement:
+    """How the runs of a command share the machine. Raises: SpecError for what does not fit."""
+    return place(
+        machine(options),
+        max_concurrent=options.max_concurrent,
+        threads=options.threads,
+        workers=options.workers,
+        loader_workers=options.loader_workers,
+    )
 
 
 def machine(options: RunOptions) -> Machine:

@@ -1,4 +1,4 @@
-"""A study file with a data set of one's own, end to end: typed in, trained by Ray, found in MLflow, edited."""
+"""A user's study file with its own data set: it is run, trained by Ray, found in MLflow, and edited."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Stochastic depth: in training, branches of blocks are left out at random, for each image anew.
+"""Stochastic depth: training leaves out branches of blocks at random. It draws again for each image.
 
 The random numbers do not come from a global generator. They are drawn for a step and given to the modules before the
 forward pass, so they are a function of the seed, the step and the image's place in the batch: a resumed run, a batch

@@ -23,10 +23,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from trainables.data.augment import Augment, DeiT, Standard
+from trainables.data.splits_torch import Drawn
 from trainables.rng_torch import stream_seed, torch_stream
-
-Drawn = tuple[int, int, int]
-"""One image of an epoch: the epoch, the number of the image, and how often it came before in this epoch."""
 
 
 @contextmanager

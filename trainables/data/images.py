@@ -109,8 +109,9 @@ class ImagesSpec(DatasetSpec):
         return folder / self.FOLDER
 
     def missing(self, folder: Path) -> str:
-        there = (folder / "decoded" / f"{self.decoded_name}.labels.npy").exists() or self.root(folder).is_dir()
-        return "" if there else self.must(folder)
+        if self.root(folder).is_dir() or (folder / "decoded" / f"{self.decoded_name}.labels.npy").exists():
+            return ""
+        return self.must(folder)
 
     def must(self, folder: Path) -> str:
         """What must be where, in a sentence."""

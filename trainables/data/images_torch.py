@@ -18,8 +18,8 @@ from torch import Tensor
 
 from trainables.data.decoded_torch import Decoded
 from trainables.data.images import ImagesSpec
-from trainables.data.splits_torch import OneImage, Reading, Split, Splits
-from trainables.data.streamed_torch import WHITE, Key, StreamedSplit
+from trainables.data.splits_torch import Drawn, OneImage, Reading, Split, Splits
+from trainables.data.streamed_torch import WHITE, StreamedSplit
 from trainables.rng_torch import numpy_stream
 from trainables.spec import LocusError
 
@@ -124,7 +124,7 @@ class Selected:
     def streamed(self, first: int, labels: Tensor, workers: int, one: OneImage | None) -> StreamedSplit:
         """One split of them, from a place on, decoded batch by batch."""
 
-        def pixels(key: Key) -> NDArray[np.uint8]:
+        def pixels(key: Drawn) -> NDArray[np.uint8]:
             place = first + key[1]
             if one is None:
                 return self.pixels(place)
@@ -149,20 +149,20 @@ def load_images(spec: ImagesSpec, opened: Callable[[], dict[str, Records]], read
     Raises: LocusError where the set is not there, is not the one of the spec, or cannot be read.
     """
     counts, where = spec.image_counts, None if reading.folder is None else reading.folder / "decoded"
-    decoded = None if where is None or spec.streamed else Decoded.read(where, spec.decoded_name)
+    name = spec.decoded_name
+    decoded = None if where is None or spec.streamed else Decoded.read(where, name)
     if decoded is not None and reading.one is None:
         return Splits(*_resident(decoded, counts))
     found = selected(spec, opened())
-    labels = torch.from_numpy(found.labels)
     if spec.streamed:
-        of_train, of_validation, of_test = torch.split(labels, list(counts))
+        of_train, of_validation, of_test = torch.split(torch.from_numpy(found.labels), list(counts))
         return Splits(
             found.streamed(0, of_train, reading.workers, reading.one),
             found.streamed(counts.train, of_validation, reading.workers, None),
             found.streamed(counts.train + counts.validation, of_test, reading.workers, None),
         )
     if decoded is None:
-        decoded = Decoded.make(where, spec.decoded_name, spec.size, found.labels, found.pixels)
+        decoded = Decoded.make(where, name, spec.size, found.labels, found.pixels)
     train, validation, test = _resident(decoded, counts)
     if reading.one is None:
         return Splits(train, validation, test)

@@ -92,8 +92,11 @@ def download(spec: Data, folder: Path) -> None:
         raise LocusError(f"{spec.kind} could not be fetched: {error}") from None
 
 
-OneImage = Callable[[Any, tuple[int, int, int], int], NDArray[np.uint8]]
-"""Changes one image: the image, then (epoch, number, how often before), and the side of the result."""
+Drawn = tuple[int, int, int]
+"""One image of an epoch: the epoch, the number of the image, and how often it came before in this epoch."""
+
+OneImage = Callable[[Any, Drawn, int], NDArray[np.uint8]]
+"""Changes one image: the image, what was drawn, and the side of the result."""
 
 
 @dataclass(frozen=True)

@@ -15,23 +15,21 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from trainables.data.splits_torch import Drawn
 from trainables.spec import LocusError
 
 WHITE = 255
 AHEAD = 4
 """Batches that each process reads ahead."""
 
-Key = tuple[int, int, int]
-"""One image of an epoch: the epoch, the number of the image, and how often it came before in this epoch."""
-
 
 @dataclass(frozen=True)
 class _Images(Dataset[Any]):
     """Decodes one image. An error is returned, for the loader would bury its sentence in a traceback."""
 
-    pixels: Callable[[Key], NDArray[np.uint8]]
+    pixels: Callable[[Drawn], NDArray[np.uint8]]
 
-    def __getitem__(self, key: Key) -> Tensor | LocusError:
+    def __getitem__(self, key: Drawn) -> Tensor | LocusError:
         try:
             return torch.from_numpy(np.ascontiguousarray(self.pixels(key)))
         except LocusError as error:
@@ -50,13 +48,13 @@ class StreamedSplit:
     Shapes: targets (N,) class indices; pixels (C, R, S) of bytes.
     """
 
-    pixels: Callable[[Key], NDArray[np.uint8]]
+    pixels: Callable[[Drawn], NDArray[np.uint8]]
     targets: Tensor
     workers: int = 0
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
 
     def __post_init__(self) -> None:
-        self._keys: list[list[Key]] = []
+        self._keys: list[list[Drawn]] = []
         self._loader: DataLoader[Any] = DataLoader(
             _Images(self.pixels), batch_sampler=self._keys, num_workers=self.workers, collate_fn=_stacked,
             persistent_workers=self.workers > 0, prefetch_factor=AHEAD if self.workers else None,

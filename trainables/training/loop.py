@@ -116,8 +116,7 @@ class Training:
         half = self.spec.precision == "bfloat16"
         self.autocast = torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=half)
         self.augmentation = augmentation_of(run)
-        by_image = self.augmentation is not None and self.augmentation.by_image
-        one = self.augmentation.one if self.augmentation is not None and by_image else None
+        one = self.augmentation.one if self.augmentation is not None and self.augmentation.by_image else None
         self.splits = load(recipe.data, replace(reading, one=one)).to(self.device)
         self.steps = math.ceil(len(self.splits.train) / self.spec.batch_size)
         self.sources: dict[str, Any] = {}

@@ -10,6 +10,7 @@ import pytest
 from search_spaces.space import Choice, Space
 from search_spaces.study import Ablation, Search, Study
 from service import api, run_study
+from service.execution import machine
 from service.planning.placement import Machine
 from service.planning.run_options import RunOptions
 from service.terminal.live import Progress
@@ -27,7 +28,7 @@ PLANS = [
 def test_workers_that_would_change_numbers_are_refused_before_anything_is_written(
     plan, tmp_path: Path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(run_study, "machine", lambda options: Machine(cores=4))
+    monkeypatch.setattr(machine, "machine", lambda options: Machine(cores=4))
     base = Recipe() if isinstance(plan, Ablation) else Recipe().put(STACK)
     edition = Study(name="norms", question="?", base=base, plan=plan).at()
     with pytest.raises(SpecError, match="workers must be 0 or 1 on CPUs where a model has batch norms"):
@@ -36,14 +37,14 @@ def test_workers_that_would_change_numbers_are_refused_before_anything_is_writte
 
 
 def test_a_plan_refuses_the_workers_that_a_run_refuses(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(run_study, "machine", lambda options: Machine(cores=4))
+    monkeypatch.setattr(machine, "machine", lambda options: Machine(cores=4))
     edition = Study(name="norms", question="?", base=Recipe(), plan=PLANS[0]).at()
     with pytest.raises(SpecError, match="workers must be 0 or 1 on CPUs where a model has batch norms"):
         api.plan(edition, RunOptions(home=str(tmp_path / "home"), workers=2))
 
 
 def test_a_study_does_not_end_the_ray_session_of_a_notebook(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(run_study, "machine", lambda options: Machine(cores=4))
+    monkeypatch.setattr(machine, "machine", lambda options: Machine(cores=4))
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: True))
     edition = Study(name="norms", question="?", base=Recipe(), plan=PLANS[0]).at()
     with pytest.raises(LocusError, match="this process must have no Ray session"):
@@ -54,4 +55,4 @@ def test_a_study_does_not_end_the_ray_session_of_a_notebook(tmp_path: Path, monk
 def test_cores_are_counted_where_the_system_does_not_report_those_of_a_process(monkeypatch) -> None:
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 3)
-    assert run_study.machine(RunOptions()).cores == 3
+    assert machine.machine(RunOptions()).cores == 3

@@ -1,4 +1,4 @@
-"""A data set of one's own: read, changed and identified as the listed ones are, and checked before it is trained on."""
+"""A user's own data set is set, changed and identified as a listed one is. Its arrays are checked before training."""
 
 import json
 import os
