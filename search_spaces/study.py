@@ -240,19 +240,30 @@ class Study(Spec):
             raise SpecError(f"{self.name} has no budget {chosen!r}; known: {', '.join(['base', *self.budgets])}")
         size = self.budgets.get(chosen, Budget())
         own: dict[str, Any] = carry(set or {})
-        resolved = self._with(size.values, own)
-        plan = resolved.plan
-        if isinstance(plan, Search):
-            points = _first(trials, size.trials, plan.trials)
-            plan = Search(**{**dict(plan), "trials": points, "stop": plan.stop if size.stop else None})
-        elif trials is not None:
-            raise SpecError(f"{self.name} is an ablation of {len(plan.arms)} arms; trials are for searches")
-        gaps = (*self.gaps, size.gap) if size.gap else self.gaps
-        runs = _first(seeds, size.seeds, self.seeds)
-        resolved = Study(**{**dict(resolved), "seeds": runs, "plan": plan, "gaps": gaps})
+        resolved = self._with(size.values, own).counted(
+            seeds=size.seeds if seeds is None else seeds,
+            trials=size.trials if trials is None else trials,
+            stop=size.stop,
+            gaps=(*self.gaps, size.gap) if size.gap else self.gaps,
+        )
         edition = Edition(budget=chosen, mark="", study=resolved)
         mark = name or (digest(edition.definition, 4) if own else "")
         return Edition(budget=chosen, mark=f"~{mark}" if mark else "", study=resolved, own_paths=tuple(own))
+
+    def counted(
+        self, *, seeds: int | None = None, trials: int | None = None, stop: bool = True, **fields: Any
+    ) -> Study:
+        """The study with other counts, where they are given, and other fields. `stop`: False stops no trial early.
+
+        Raises: SpecError for the trials of an ablation.
+        """
+        plan = self.plan
+        if isinstance(plan, Search):
+            points = plan.trials if trials is None else trials
+            plan = Search(**{**dict(plan), "trials": points, "stop": plan.stop if stop else None})
+        elif trials is not None:
+            raise SpecError(f"{self.name} is an ablation of {len(plan.arms)} arms; trials are for searches")
+        return Study(**{**dict(self), "seeds": self.seeds if seeds is None else seeds, "plan": plan, **fields})
 
     def _with(self, values: dict[str, Any], own: dict[str, Any]) -> Study:
         base = self.base.put(values).put(own)
@@ -325,10 +336,6 @@ def _placeless(value: Any) -> Any:
         files = {name.removesuffix("sha256") + "path" for name in value if name.endswith("sha256")}
         return {name: _placeless(item) for name, item in value.items() if name not in own | files}
     return [_placeless(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def _first(*counts: int | None) -> int:
-    return next(count for count in counts if count is not None)
 
 
 def short(values: dict[str, Any]) -> str:

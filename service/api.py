@@ -50,21 +50,37 @@ def run(
 
     Raises: LocusError with one sentence for what cannot run, before anything is written; KeyboardInterrupt.
     """
-    resolved = resolve(study, budget=budget, set=set, seeds=seeds, trials=trials, edition=edition)
+    resolved = resolve(
+        study, home=options.get("home"), budget=budget, set=set, seeds=seeds, trials=trials, edition=edition
+    )
     if options.get("address") not in (None, "local", "auto"):
         return submit(resolved, fresh=fresh, **options).wait()
     return here(resolved, RunOptions(**options), fresh=fresh, progress=progress)
 
 
-def resolve(study: str | Study | Edition, *, edition: str = "", **size: Any) -> Edition:
-    """A study at a budget, with the user's own values and counts. Raises: SpecError for counts beside an Edition."""
+def resolve(
+    study: str | Study | Edition,
+    *,
+    home: str | None = None,
+    budget: str | None = None,
+    set: dict[str, Any] | None = None,
+    seeds: int | None = None,
+    trials: int | None = None,
+    edition: str = "",
+) -> Edition:
+    """A study at a budget, with the user's own values and counts; or the edition of an id, with other counts.
+
+    Raises: SpecError for a budget, values or a name beside an id or an Edition, which have them already.
+    """
+    if isinstance(study, str) and "@" in study and not study.endswith((".py", ".json")):
+        study = editions.of_id(Home.find(home), study)
     if isinstance(study, Edition):
-        given = [name for name, value in (size | {"edition": edition}).items() if value]
+        given = [name for name, value in (("budget", budget), ("set", set), ("edition", edition)) if value]
         if given:
-            raise SpecError(f"{', '.join(given)} must be given to Study.at, got them beside an Edition")
-        return study
+            raise SpecError(f"{', '.join(given)} must be left out beside {study.id}, which names them already")
+        return study.model_copy(update={"study": study.study.counted(seeds=seeds, trials=trials)})
     found = find(study) if isinstance(study, str) else study
-    return found.at(size.pop("budget", None), name=edition, **size)
+    return found.at(budget, set=set, name=edition, seeds=seeds, trials=trials)
 
 
 def here(edition: Edition, options: RunOptions, *, fresh: bool = False, progress: Progress | None = None) -> Result:
@@ -76,7 +92,9 @@ def here(edition: Edition, options: RunOptions, *, fresh: bool = False, progress
     return run_study(settled, options, progress or Progress(settled))
 
 
-def plan(edition: Edition, options: RunOptions, *, fresh: bool = False) -> tuple[History, WorkEstimate]:
+def plan(
+    edition: Edition, options: RunOptions, *, fresh: bool = False, adopt: bool = False
+) -> tuple[History, WorkEstimate]:
     """What running an edition here would do: its history, and the estimate of what is missing. Writes nothing.
 
     Raises: LocusError for an edition that cannot run with these options.
@@ -92,9 +110,9 @@ def plan(edition: Edition, options: RunOptions, *, fresh: bool = False) -> tuple
     found = placement(options)
     check_study_workers(resolved, found)
     codes = CodeDigests()
-    history = History.open(home, resolved, codes)
+    history = History.open(home, resolved, codes, adopt=adopt)
     history.raise_counts(resolved)
-    return history, estimate_work(history, Outcomes(home), found, codes)
+    return history, estimate_work(history, Outcomes(home), found, codes, adopt=adopt)
 
 
 def sweep(
@@ -157,31 +175,31 @@ def submit(
     from service.execution.jobs import submit as send
     from service.results import SubmittedStudy
 
-    resolved = resolve(study, budget=budget, set=set, seeds=seeds, trials=trials, edition=edition)
+    resolved = resolve(study, home=home, budget=budget, set=set, seeds=seeds, trials=trials, edition=edition)
     sent = send(resolved, RunOptions(home=home, **options), address, fresh=fresh)
     return SubmittedStudy(**vars(sent))
 
 
-def status(name: str | None = None, *, home: str | None = None) -> list[StudyStatus]:
-    """The state of every study of a home, or of the one with this name."""
+def status(name: str | None = None, *, home: str | None = None, adopt: bool = False) -> list[StudyStatus]:
+    """The state of every study of a home, or of the one with this name. `adopt`: answers of older code count."""
     found = Home.find(home)
-    return [one_status(found, editions.latest(found, name))] if name else all_status(found)
+    return [one_status(found, editions.latest(found, name), adopt=adopt)] if name else all_status(found, adopt=adopt)
 
 
-def result(name: str, *, home: str | None = None, tracking: str | None = None) -> Result:
-    """The result so far of a study that was run."""
+def result(name: str, *, home: str | None = None, tracking: str | None = None, adopt: bool = False) -> Result:
+    """The result so far of a study that was run. `adopt`: answers of older code count."""
     from service.results import Result
 
     found = Home.find(home)
-    return Result.open(found, editions.latest(found, name), tracking_uri(tracking))
+    return Result.open(found, editions.latest(found, name), tracking_uri(tracking), adopt=adopt)
 
 
-def report(name: str, *, home: str | None = None) -> Path:
-    """Writes a study's report again; the path of its page.
+def report(name: str, *, home: str | None = None, adopt: bool = False) -> Path:
+    """Writes a study's report again; the path of its page. `adopt`: answers of older code count.
 
     Raises: LocusError where a page is there and no trial has its answers by today's code: the page would lose them.
     """
-    found = result(name, home=home)
+    found = result(name, home=home, adopt=adopt)
     check_report(found)
     return found.report()
 
@@ -193,7 +211,7 @@ def check_report(found: Result) -> None:
     if found.history.stale and not found.ranking.highest and page.exists():
         raise LocusError(
             f"{plural(found.history.stale, 'answer')} of {id} must be by today's code, got other code; {page} is kept; "
-            "locus run --adopt counts them, locus run trains again"
+            "--adopt counts them, locus run trains again"
         )
 
 

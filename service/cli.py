@@ -15,9 +15,10 @@ from typing import Annotated, Any
 
 import typer
 
+from search_spaces import library
 from service.planning.run_options import RunOptions
 from service.storage.home import Home, tracking_uri
-from service.terminal import views
+from service.terminal import ending, looking
 from service.terminal.options import (
     Address,
     AdoptOption,
@@ -59,13 +60,13 @@ app = typer.Typer(
 @app.command()
 def studies(as_json: Json = False) -> None:
     """List the named studies: question, paper, plan, size at each budget."""
-    views.studies(as_json)
+    looking.studies(as_json)
 
 
 @app.command()
 def show(name: Name, as_json: Json = False) -> None:
     """Show one study: question, recipe, space or arms, published numbers, claims, budgets, gaps."""
-    views.show(name, as_json)
+    looking.show(library.find(name), as_json)
 
 
 @app.command()
@@ -73,13 +74,22 @@ def status(
     name: Annotated[str | None, typer.Argument(help="a study that was run; all without one")] = None,
     home: HomeOption = None,
     address: Address = None,
+    adopt: AdoptOption = False,
     as_json: Json = False,
 ) -> None:
     """Show the state of studies, from their journals."""
     if address:
         _say(_attached(name, address).describe())
         return
-    views.status(name, home, as_json)
+    from service import api
+
+    found = api.status(name, home=home, adopt=adopt)
+    if as_json:
+        looking.print_json([one.plain() for one in found])
+    elif name:
+        looking.status_of_one(found[0], Home.find(home))
+    else:
+        looking.status_of_all(found, Home.find(home))
 
 
 @app.command()
@@ -95,14 +105,17 @@ def plan(
     threads: Threads = 1,
     workers: Workers = 0,
     device: Device = "auto",
+    adopt: AdoptOption = False,
     fresh: Fresh = False,
 ) -> None:
     """Print what would run, what is there already and why, time and memory. Writes nothing."""
     from service import api
 
-    resolved = api.resolve(name, budget=budget, set=own_values(set), seeds=seeds, trials=trials, edition=edition)
+    resolved = api.resolve(
+        name, home=home, budget=budget, set=own_values(set), seeds=seeds, trials=trials, edition=edition
+    )
     options = RunOptions(home=home, max_concurrent=max_concurrent, threads=threads, workers=workers, device=device)
-    views.plan(*api.plan(resolved, options, fresh=fresh))
+    ending.plan(*api.plan(resolved, options, fresh=fresh, adopt=adopt))
 
 
 @app.command()
@@ -140,7 +153,9 @@ def run(
         adopt=adopt,
         download=download,
     )
-    resolved = api.resolve(name, budget=budget, set=own_values(set), seeds=seeds, trials=trials, edition=edition)
+    resolved = api.resolve(
+        name, home=home, budget=budget, set=own_values(set), seeds=seeds, trials=trials, edition=edition
+    )
     _run(resolved, options, fresh=fresh)
 
 
@@ -153,7 +168,7 @@ def _run(resolved: Any, options: RunOptions, *, fresh: bool = False) -> None:
         again = _again() if options.address == "local" else "the same locus submit"
         _say(f"stopped; what is finished is kept. To continue: {again}")
         raise typer.Exit(INTERRUPTED) from None
-    views.ending(result, f"{_again('--seeds')} --seeds {result.history.seeds + 2}")
+    ending.ending(result, f"{_again('--seeds')} --seeds {result.history.seeds + 2}")
     if result.history.failed:
         raise typer.Exit(1)
 
@@ -174,14 +189,15 @@ def _again(*without: str) -> str:
 def report(
     name: Known,
     check: Annotated[bool, typer.Option("--check", help="exit 1 where a claim is refuted")] = False,
+    adopt: AdoptOption = False,
     home: HomeOption = None,
 ) -> None:
     """Write a study's report: HTML and Markdown, with figures."""
     from service import api
 
-    result = api.result(name, home=home)
+    result = api.result(name, home=home, adopt=adopt)
     api.check_report(result)
-    _say(str(result.report()))
+    ending.report_written(result, result.report())
     for verdict in result.claims:
         _say(str(verdict))
     if check and any(verdict.word == "REFUTED" for verdict in result.claims):
@@ -209,7 +225,7 @@ def verify(name: Known, home: HomeOption = None, tracking: Tracking = None) -> N
     from service import api
 
     checks = api.verify(name, home=home, tracking=tracking)
-    views.checks(checks)
+    ending.checks(checks)
     if not all(check.ok for check in checks):
         raise typer.Exit(1)
 
@@ -269,7 +285,9 @@ def submit(
         adopt=adopt,
         download=download,
     )
-    resolved = api.resolve(name, budget=budget, set=own_values(set), seeds=seeds, trials=trials, edition=edition)
+    resolved = api.resolve(
+        name, home=home, budget=budget, set=own_values(set), seeds=seeds, trials=trials, edition=edition
+    )
     submission = jobs.submit(resolved, options, address, fresh=fresh, say=_say)
     _say(submission.describe())
 
@@ -313,7 +331,7 @@ def job(file: Path) -> None:
     from search_spaces.study import Edition
 
     sent = json.loads(file.read_text())
-    views.versions(sent["python"])
+    ending.versions(sent["python"])
     options = RunOptions.read(sent["options"] | {"address": "auto"})
     _run(Edition.read(sent["edition"]), options, fresh=sent.get("fresh", False))
 

@@ -66,7 +66,7 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
         ended: MlflowStatus = "FAILED"
         begun = time.monotonic()
         try:
-            _train(driver, sync, progress, signals, options.address)
+            _train(driver, sync, progress, signals, options.address, estimate.epoch_s)
             if driver.history.exhausted is not None and driver.history.exhausted < estimate.points:
                 progress.note(f"the space has no further point: the search has {driver.history.exhausted} trials")
             ended = "KILLED" if stop else "FINISHED"
@@ -131,12 +131,19 @@ def _download(edition: Edition, home: Home, progress: Progress) -> None:
         download(data, home.data)
 
 
-def _train(driver: Driver, sync: MlflowSync, progress: Progress, signals: StopSignals, address: str) -> None:
+def _train(
+    driver: Driver,
+    sync: MlflowSync,
+    progress: Progress,
+    signals: StopSignals,
+    address: str,
+    epoch_s: float | None,
+) -> None:
     """Trains what is missing; with nothing missing neither Ray nor torch is started."""
     driver.begin()
     if url := sync.parent_url:
         progress.note(f"MLflow: {url}")
-    progress.begin(driver.history)
+    progress.begin(driver.history, driver.lock, driver.placement.max_concurrent, epoch_s)
     first = driver.next()
     if isinstance(first, Job):
         from service.execution import (

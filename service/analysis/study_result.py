@@ -29,13 +29,13 @@ class StudyResult:
         self.rows = collect(history, outcomes)
 
     @classmethod
-    def open(cls, home: Home, id: str, tracking: str | None = None) -> Self:
-        """The result of a study of a home, by its id.
+    def open(cls, home: Home, id: str, tracking: str | None = None, *, adopt: bool = False) -> Self:
+        """The result of a study of a home, by its id. `adopt`: answers of older code count.
 
         Raises: LocusError for an id that this home does not hold.
         """
         edition = stored(home, id)
-        return cls(home, edition, History.open(home, edition), Outcomes(home), tracking)
+        return cls(home, edition, History.open(home, edition, adopt=adopt), Outcomes(home), tracking)
 
     def of(self, role: str) -> list[TrialResult]:
         """The trials of a role: trial, confirmation, parent."""

@@ -51,11 +51,11 @@ def driven(folder: StudyFolder) -> bool:
         return True
 
 
-def one_status(home: Home, id: str) -> StudyStatus:
-    """The status of one study. Cost: reads two files."""
+def one_status(home: Home, id: str, *, adopt: bool = False) -> StudyStatus:
+    """The status of one study. `adopt`: answers of older code count. Cost: reads two files."""
     folder = home.study(id)
     edition = editions.stored(home, id)
-    history = History.open(home, edition)
+    history = History.open(home, edition, adopt=adopt)
     alive = driven(folder)
     found = summarize(history, alive=alive)
     complete = isinstance(next_action(history, set()), Done)
@@ -84,6 +84,6 @@ def _best(found: list[TrialSummary]) -> str:
     return f"#{best[0].label} {best[0].name}  {best[0].score}{others}" if best else ""
 
 
-def all_status(home: Home) -> list[StudyStatus]:
-    """The status of every study of a home, the one touched last at the end."""
-    return [one_status(home, id) for id in home.ids()]
+def all_status(home: Home, *, adopt: bool = False) -> list[StudyStatus]:
+    """The status of every study of a home, the one touched last at the end. `adopt`: as `one_status` has it."""
+    return [one_status(home, id, adopt=adopt) for id in home.ids()]

@@ -8,7 +8,7 @@ from statistics import stdev
 from search_spaces.study import Trial
 from search_spaces.words import without_sources
 from service.analysis.best import find_best
-from service.storage.history import History, TrialAnswer
+from service.storage.history import History, RunState, TrialAnswer
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,15 @@ def _summary(history: History, trial: Trial, mark: str, alive: bool) -> TrialSum
         epochs=trial.recipe.optimizer.epochs,
         mean=sum(values) / len(values) if values else None,
         std=stdev(values) if len(values) > 1 else None,
-        state=_state(answer, bool(running), alive),
+        state=_state(answer, bool(running), alive) + _diverged(answer, states),
         mark=mark,
     )
+
+
+def _diverged(answer: TrialAnswer, states: list[RunState]) -> str:
+    """How many seeds of a trial diverged, where its state does not say so; each counts as chance."""
+    count = sum(state.status == "diverged" for state in states)
+    return f", {count} of {len(states)} diverged" if count and answer.status != "diverged" else ""
 
 
 def _state(answer: TrialAnswer, running: bool, alive: bool) -> str:

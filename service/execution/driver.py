@@ -7,6 +7,7 @@ do so. Facts go to the journal first, then to the history, then to the listeners
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ from service.planning.schedule import (
     Wait,
     next_action,
 )
+from service.planning.work_rows import parent_name
 from service.storage.history import History
 from service.storage.home import Home, StudyFolder
 from service.storage.journal import (
@@ -49,7 +51,7 @@ from service.storage.journal import (
 from service.storage.outcomes import Answered, Outcomes
 from trainables.launch.errors import CHANGED
 from trainables.launch.job import Job
-from trainables.recipe import Run, Use
+from trainables.recipe import Run
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.outcome import Completed, Diverged, Measurement
 
@@ -74,6 +76,7 @@ class Driver:
     """Drives one study from its open journal.
 
     `adopt`: answers of older code count. `in_flight`: jobs by run key. `codes`: today's code, as the plan has it.
+    `lock` is held while the history changes, for those that read it in other threads.
     """
 
     edition: Edition
@@ -87,6 +90,7 @@ class Driver:
     codes: CodeDigests = field(default_factory=CodeDigests)
 
     def __post_init__(self) -> None:
+        self.lock = threading.RLock()
         self.outcomes = Outcomes(self.home)
         self.history = History(self.edition, lambda recipe: self.codes(recipe).digest, self.journal.facts)
         plan = self.edition.study.plan
@@ -136,7 +140,7 @@ class Driver:
                     outcome = Diverged(epoch=0, reason="its parent diverged")
                     self._keep(Answered(run=run, code=self.codes(run.recipe), outcome=outcome, ended=time.time()), None)
                 case RegisterParent(parent=parent, use=use):
-                    number, name = len(self.history.of("parent")) + 1, _parent_name(parent, use)
+                    number, name = len(self.history.of("parent")) + 1, parent_name(parent, use)
                     self._write(Planned(role="parent", number=number, name=name, values={"key": parent.key}))
                 case PlanArms(names=names):
                     for arm in [arm for arm in self.edition.arms() if arm.name in names]:
@@ -189,7 +193,8 @@ class Driver:
 
     def _write(self, fact: Fact) -> None:
         written = self.journal.write(fact)
-        self.history.add(written)
+        with self.lock:
+            self.history.add(written)
         for listener in self.listeners:
             listener(written)
 
@@ -324,13 +329,6 @@ class Driver:
     def _tidy(self, job: Job) -> None:
         self.in_flight.pop(job.run.key, None)
         work_folders.clear(self.folder, job.run.key, job.code.digest)
-
-
-def _parent_name(parent: Run, use: Use) -> str:
-    """The name of a parent's trial: its encoding, its data, and whether it is a teacher."""
-    data = parent.recipe.data
-    name = f"{parent.recipe.encoding.label} on {getattr(data, 'task', data.kind)}"
-    return f"teacher: {name}" if use == "teacher" else name
 
 
 def _epoch(answered: Answered) -> int:

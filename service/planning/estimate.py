@@ -15,9 +15,10 @@ from pathlib import Path
 from statistics import median
 
 from search_spaces.grid import grid, is_finite
-from search_spaces.study import CONFIRMED, Ablation, Search, Trial
+from search_spaces.study import CONFIRMED, Search
 from search_spaces.words import plural
 from service.planning.placement import Placement
+from service.planning.work_rows import RunWork, WorkRow, unlisted_arms, work_rows
 from service.storage.history import History, ancestors
 from service.storage.outcomes import Outcomes
 from trainables.data import ImagesSpec
@@ -40,7 +41,8 @@ class WorkEstimate:
     `changed` counts runs whose answer is of older code, by the file that changed; `absent`: a sentence for each file of
     weights and each data set that missing runs need and that is not there. `points` counts the points of a space that
     has fewer than the trials `asked` for; elsewhere it equals them. `peak_gib`: the most memory that a run took, where
-    one is known. Units: seconds, bytes.
+    one is known; `epoch_s`: the time of an epoch of a run; `work`: a row a
+    trial; `stated`: what the study says that it costs. Units: seconds, bytes.
     """
 
     done: int
@@ -57,6 +59,9 @@ class WorkEstimate:
     asked: int = 0
     points: int = 0
     peak_gib: float | None = None
+    epoch_s: float | None = None
+    work: tuple[WorkRow, ...] = ()
+    stated: str = ""
 
     @property
     def run_gib(self) -> float:
@@ -83,7 +88,8 @@ class WorkEstimate:
         if self.points < self.asked:
             yield f"the space has no more than {self.points} points: {self.asked} trials were asked for"
         parts = [f"{runs_in_words(self.to_train)} to train", f"{self.done} done", f"{self.reused} reused"]
-        time = "unknown until the first epoch" if self.seconds is None else f"about {clock(self.seconds)}"
+        said = f" (the study says: {self.stated})" if self.stated else ""
+        time = f"time unknown until the first epoch{said}" if self.seconds is None else f"about {clock(self.seconds)}"
         if not self.to_train:
             time = "nothing to wait for"
         memory = self.run_gib * self.placement.max_concurrent
@@ -97,12 +103,13 @@ def estimate_work(
     history: History, outcomes: Outcomes, placement: Placement, codes: CodeDigests, *, adopt: bool = False
 ) -> WorkEstimate:
     """The plan of a study in its present state. `adopt`: answers of older code count."""
-    counts, changed, epochs = Counter[str](), Counter[str](), 0
+    changed, epochs = Counter[str](), 0
     absent: set[str] = set()
-    for run in _known(history):
+    work: dict[str, RunWork] = {}
+    for run in known_runs(history):
         state, whole = history.state(run), history.keeps(run)
         if state.answered:
-            counts["done"] += 1
+            work[run.key] = "done"
             continue
         older = outcomes.of(run.key)
         counts_here = {history.code(run), codes(run.recipe).digest}  # today's code, where the adopted answer is gone
@@ -110,14 +117,15 @@ def estimate_work(
             (not whole or outcomes.is_whole(one)) and (adopt or counts_here & {one.name, one.code.digest})
             for one in older
         ):
-            counts["reused"] += 1
+            work[run.key] = "reused"
             continue
-        counts["missing"] += 1
+        work[run.key] = "missing"
         absent.update(_absent(run.recipe, outcomes.data))
         epochs += run.recipe.optimizer.epochs - state.epoch
         if older:
             changed.update(codes(run.recipe).changed(older[-1].code))
     unknown = unproposed(history)
+    counts = Counter(work.values())
     base = history.edition.study.base
     epochs += unknown * base.optimizer.epochs
     times, peaks = measured(history, "time/epoch_s"), measured(history, "memory/peak_gib")
@@ -141,6 +149,9 @@ def estimate_work(
         asked=history.trials_asked,
         points=most_trials(history),
         peak_gib=max(peaks, default=None),
+        epoch_s=median(times) if times else None,
+        work=work_rows(history, work, unknown),
+        stated=history.edition.study.cost,
     )
 
 
@@ -172,14 +183,9 @@ def _pixels(recipe: Recipe) -> str:
     return f"pixels are normalized by timm's mean and std of {recipe.normalize.name} (data.normalize.kind)"
 
 
-def _known(history: History) -> list[Run]:
+def known_runs(history: History) -> list[Run]:
     """The runs whose recipes are known, without doubles."""
-    edition = history.edition
-    trials: list[Trial] = list(history.trials)
-    if isinstance(edition.study.plan, Ablation):
-        listed = {trial.name for trial in history.of("trial")}
-        trials += [arm for arm in edition.arms() if arm.name not in listed]
-    runs = [run for trial in trials for run in history.asked(trial)]
+    runs = [run for trial in [*history.trials, *unlisted_arms(history)] for run in history.asked(trial)]
     parents = [parent for run in runs for parent in ancestors(run)]
     return list({run.key: run for run in [*runs, *parents]}.values())
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from collections.abc import Iterator
 from typing import Any
 
+from search_spaces import library
 from search_spaces.study import Edition
 from search_spaces.words import value_words
 from service.storage.home import Home
@@ -45,12 +47,28 @@ def latest(home: Home, name: str) -> str:
     return named[-1]
 
 
+def of_id(home: Home, id: str) -> Edition:
+    """The edition that an id names: that of a named study, or one that was run in this home.
+
+    Raises: EditionError for an id that is neither.
+    """
+    name, _, rest = id.partition("@")
+    if name in library.names() and rest in library.find(name).budgets:
+        return library.find(name).at(rest)
+    if id in home.ids():
+        return stored(home, id)
+    near = difflib.get_close_matches(id, home.ids(), n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise EditionError(f"no study {id!r} in {home.root}{hint} (locus status lists all)")
+
+
 def resolve_edition(edition: Edition, home: Home, *, fresh: bool = False) -> Edition:
     """The edition to run: the newest start of its id, or the next one where `fresh`.
 
     Raises: EditionError where the id has another definition, with the difference.
     """
-    starts = sorted(_starts(edition.id, home))
+    named = re.search(r"\.\d+$", edition.mark) is not None
+    starts = [1] if named and not fresh else sorted(_starts(re.sub(r"\.\d+$", "", edition.id), home))
     if fresh:
         return edition.fresh(starts[-1] + 1) if starts else edition
     if not starts:

@@ -108,10 +108,16 @@ class History:
             self.add(fact)
 
     @classmethod
-    def open(cls, home: Home, edition: Edition, codes: CodeDigests | None = None) -> History:
-        """The history of an edition as its journal has it, by today's code; empty where it was never run."""
+    def open(cls, home: Home, edition: Edition, codes: CodeDigests | None = None, *, adopt: bool = False) -> History:
+        """The history of an edition as its journal has it, by today's code; empty where it was never run.
+
+        `adopt`: where a run has no answer by today's code, its last one by another code counts.
+        """
         codes = codes or CodeDigests()
-        return cls(edition, lambda recipe: codes(recipe).digest, read(home.study(edition.id).journal)[0])
+        found = cls(edition, lambda recipe: codes(recipe).digest, read(home.study(edition.id).journal)[0])
+        if adopt:
+            found.adopt_older()
+        return found
 
     def add(self, fact: Fact) -> None:
         """Adds one fact."""
@@ -133,6 +139,13 @@ class History:
                 state = self.states.setdefault((fact.run, fact.code), RunState())
                 state.last = fact.time
                 _add(state, fact)
+
+    def adopt_older(self) -> None:
+        """Counts the last answer by another code of each run that has none by today's. Nothing is written."""
+        older = {key: code for (key, code), state in self.states.items() if state.answered}
+        for run in {run.key: run for trial in self.trials for run in self.runs(trial).values()}.values():
+            if run.key in older and not self.state(run).answered:
+                self._adopt(Adopted(run=run.key, code=older[run.key]))
 
     def raise_counts(self, edition: Edition) -> None:
         """Raises the counts of seeds and trials to what an edition asks for. They never fall."""

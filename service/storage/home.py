@@ -89,6 +89,10 @@ class Home:
         """The folder of an edition's id."""
         return StudyFolder(self.root / "studies" / id)
 
+    def others(self, id: str) -> list[str]:
+        """The ids of the other editions of a study."""
+        return [other for other in self.ids() if other != id and other.partition("@")[0] == id.partition("@")[0]]
+
     def ids(self) -> list[str]:
         """The ids of all studies here, the latest one last."""
         found = [path.parent for path in (self.root / "studies").glob("*/study.json")]

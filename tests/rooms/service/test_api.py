@@ -9,10 +9,11 @@ import pytest
 import service
 from search_spaces.study import Ablation, Study
 from service import api
+from service.analysis.study_status import one_status
 from service.planning.run_options import RunOptions
 from service.storage import commit
 from service.storage.home import Home
-from service.terminal import views
+from service.terminal import looking
 from tests.rooms.by_hand import ablated
 from tests.rooms.toy import conduct
 from trainables.recipe import FromFile, Recipe
@@ -28,7 +29,7 @@ def test_an_address_of_none_is_this_machine() -> None:
 def test_counts_beside_an_edition_are_refused_and_not_dropped() -> None:
     edition = STUDY.at()
     assert api.resolve(edition, budget=None, seeds=None) == edition
-    with pytest.raises(SpecError, match=r"seeds must be given to Study\.at, got them beside an Edition"):
+    with pytest.raises(SpecError, match=r"budget must be left out beside"):
         api.resolve(edition, seeds=9)
 
 
@@ -83,5 +84,5 @@ def test_a_page_with_answers_is_not_replaced_by_one_without(tmp_path, capsys) ->
     with pytest.raises(LocusError, match=f"{status.stale} answers of {id} must be by today's code, got other code; "):
         service.report(id, home=str(tmp_path))
     assert page.read_text() == before
-    views.status(id, str(tmp_path), as_json=False)
+    looking.status_of_one(one_status(Home(tmp_path), id), Home(tmp_path))
     assert f"not counted: {status.stale} answers of other code; locus plan names the files" in capsys.readouterr().out

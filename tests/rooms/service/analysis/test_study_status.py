@@ -2,6 +2,7 @@
 
 import io
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from service.analysis.study_status import all_status, driven, one_status
 from service.analysis.trial_summary import summarize
 from service.storage.home import Home
 from service.storage.journal import read
-from service.terminal.live import ROWS, Progress, shown
+from service.terminal.live import Progress
+from service.terminal.trials_table import shown
 from tests.rooms.by_hand import ablated, searched
 from tests.rooms.toy import Toy, conduct, driving
 from trainables.encodings import Fourier
@@ -113,10 +115,11 @@ def test_a_search_in_which_all_diverged_is_done(home: Home) -> None:
 
 def spoken(edition: Edition, home: Home, terminal: bool = False, **toy) -> str:
     out = io.StringIO()
-    progress = Progress(edition, Console(file=out, force_terminal=terminal, width=120, highlight=False))
+    console = Console(file=out, force_terminal=terminal, width=120, highlight=False)
+    progress = Progress(edition, console, "usual" if terminal else "all")
     with driving(home, edition) as driver:
         driver.listeners.append(progress.add)
-        progress.begin(driver.history)
+        progress.begin(driver.history, driver.lock, 2)
         Toy(driver, random.Random(0), **toy).drive()
         progress.end()
     return out.getvalue()
@@ -129,6 +132,11 @@ def test_piped_it_is_one_line_an_event(home: Home) -> None:
     assert len(measured) == 24
     assert measured[0].endswith(tuple("0123456789"))
     assert "#0 seed 0 epoch 1/6 val/accuracy 0." in measured[0]
+    assert all(
+        re.search(r"  \(\d of 4 runs, about \d\d:\d\d left\)$|\(4 of 4 runs\)$", line)
+        for line in lines
+        if "completed" in line
+    )
     assert [line.split("  ")[1] for line in lines if "completed" in line] == [
         "#0 seed 0 completed",
         "#1 seed 0 completed",
@@ -157,9 +165,9 @@ def test_in_a_terminal_it_is_a_table_that_ends_complete(home: Home) -> None:
 def test_a_long_table_keeps_the_best_the_unfinished_and_the_newest(home: Home) -> None:
     conduct(home, search(30, seeds=1), cut=100)
     found = one_status(home, "reach@base").rows
-    assert len(found) > ROWS
-    some = shown(found)
-    assert len(some) <= ROWS
+    assert len(found) > 16
+    some = shown(found, 16)
+    assert len(some) == 16
     assert found[-1] in some
     assert next(row for row in found if row.best) in some
     order = [found.index(row) for row in some]

@@ -8,10 +8,11 @@ import pytest
 from rich.console import Console
 
 from search_spaces.study import Ablation, Study
+from service.analysis.study_status import all_status, one_status
 from service.consistency import Check
 from service.results import Result
 from service.storage.home import Home
-from service.terminal import views
+from service.terminal import ending, looking
 from service.terminal.live import Progress
 from tests.rooms.toy import Toy, conduct, driving
 from trainables.encodings import Fourier
@@ -38,7 +39,7 @@ def test_in_the_live_table(home):
     progress = Progress(STUDY.at(), Console(file=out, force_terminal=True, width=120, highlight=False))
     with driving(home, STUDY.at()) as driver:
         driver.listeners.append(progress.add)
-        progress.begin(driver.history)
+        progress.begin(driver.history, driver.lock, 2)
         Toy(driver, random.Random(0)).drive()
         progress.end()
     all_there(out.getvalue())
@@ -46,22 +47,22 @@ def test_in_the_live_table(home):
 
 def test_in_status_show_and_the_end_of_a_run(home, tmp_path, capsys):
     conduct(home, STUDY.at())
-    views.status("odd", str(home.root), as_json=False)
+    looking.status_of_one(one_status(home, "odd@base"), home)
     all_there(capsys.readouterr().out)
-    views.status(None, str(home.root), as_json=False)
+    looking.status_of_all(all_status(home), home)
     assert "odd@base" in capsys.readouterr().out
     (tmp_path / "odd.json").write_text(json.dumps(STUDY.plain()))
-    views.show(str(tmp_path / "odd.json"), as_json=False)
+    looking.show(find(str(tmp_path / "odd.json")), as_json=False)
     all_there(capsys.readouterr().out)
     result = Result.open(home, "odd@base")
-    views.ending(result, "locus run [odd]")
+    ending.ending(result, "locus run [odd]")
     text = capsys.readouterr().out
     assert all(name in text for name in NAMES)
     assert "locus run [odd]" in text
 
 
 def test_in_checks(capsys):
-    views.checks([Check("MLflow", False, "[/v] seed 1 is RUNNING"), Check("a [q]", True, "3 looked at")])
+    ending.checks([Check("MLflow", False, "[/v] seed 1 is RUNNING"), Check("a [q]", True, "3 looked at")])
     text = capsys.readouterr().out
     assert "[/v] seed 1 is RUNNING" in text
     assert "a [q]" in text
@@ -69,5 +70,5 @@ def test_in_checks(capsys):
 
 def test_signs_of_the_table_are_explained_under_it(home, capsys):
     conduct(home, STUDY.at())
-    views.status("odd", str(home.root), as_json=False)
+    looking.status_of_one(one_status(home, "odd@base"), home)
     assert "+-: standard deviation over seeds" in capsys.readouterr().out

@@ -1,0 +1,97 @@
+"""What `plan` and `verify` print, and what a run prints at its end."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from service.analysis.headline import headline
+from service.analysis.power import seeds_sentence
+from service.analysis.trial_summary import summarize
+from service.planning.estimate import WorkEstimate, runs_in_words
+from service.storage.check import Check
+from service.storage.history import History
+from service.storage.home import Home
+from service.terminal.output import address, columns, console, labelled, sentence
+from service.terminal.trials_table import table
+from trainables.spec import SpecError
+
+if TYPE_CHECKING:
+    from service.analysis.study_result import StudyResult
+
+COLORS = {"SUPPORTED": "bold green", "REFUTED": "bold red", "INCONCLUSIVE": "bold yellow", "NOT JUDGED": "bold"}
+"""The color of each verdict."""
+
+
+def plan(history: History, estimate: WorkEstimate) -> None:
+    """What a command would run: each trial with what is there and what is missing, and the estimate of the whole."""
+    out = console()
+    if estimate.work:
+        view = columns("#", "trial", "done", "reused", "to train")
+        for one in estimate.work:
+            view.add_row(*map(Text, (one.label, one.name, *(str(count or "") for count in one.counts))))
+        out.print(view)
+    for line in estimate.lines(history.edition.id):
+        sentence(out, line)
+    sentence(out, seeds_sentence(history))
+
+
+def ending(result: StudyResult, more: str) -> None:
+    """How a run ends: the table, the verdicts, and what to do next; `more` is the command for more seeds."""
+    out = console()
+    edition = result.edition
+    out.print()
+    if not out.is_terminal:
+        out.print(table(summarize(result.history, alive=False), edition))
+    sentence(out, headline(result))
+    for verdict in result.claims:
+        label = Text(verdict.label, style=COLORS[verdict.word])
+        sentence(out, label.append(f" {verdict.claim}. {verdict.why}", style="not bold default"))
+    out.print()
+    home = "" if result.home.root == Home.find().root else f" --home {result.home.root}"
+    page = result.home.study(edition.id).report / "report.html"
+    labelled(out, "report", str(page), link=address(page))
+    labelled(out, "MLflow", f"locus ui {edition.id}{home}")
+    if failed := result.history.failed:
+        labelled(out, "failed", f"{runs_in_words(failed)}; the same command tries again", "bold red")
+        labelled(out, "why", f"locus status {edition.id}{home}, and {result.home.study(edition.id).log}")
+    else:
+        labelled(out, "next", f"{more}   (only the new seeds run)")
+
+
+def report_written(result: StudyResult, page: Path) -> None:
+    """Which study a report is of, where it is, and which other editions there are."""
+    out = console()
+    labelled(out, "study", result.edition.id)
+    labelled(out, "report", str(page), link=address(page))
+    if others := result.home.others(result.edition.id):
+        labelled(out, "others", ", ".join(others))
+
+
+def checks(found: Iterable[Check]) -> None:
+    """A table of checks."""
+    view = columns("", "check", "detail")
+    for one in found:
+        view.add_row(_mark(one.ok), Text(one.name), Text(one.detail))
+    console().print(view)
+
+
+def _mark(ok: bool) -> Text:
+    return Text("ok", style="green") if ok else Text("WRONG", style="bold red")
+
+
+def versions(sender: str) -> None:
+    """The first line of a job. Raises: SpecError for a Python unlike the sender's, or where torch is missing."""
+    here = platform.python_version()
+    if here.split(".")[:2] != sender.split(".")[:2]:
+        raise SpecError(f"the cluster has Python {here}, the sender {sender}; use the same")
+    try:
+        torch = version("torch")
+    except PackageNotFoundError:
+        raise SpecError("the cluster has no torch; its nodes need locus[train]") from None
+    print(f"versions: python {here}, ray {version('ray')}, torch {torch}", flush=True)

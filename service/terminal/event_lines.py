@@ -1,0 +1,47 @@
+"""A line for each event of a study, where the output is no terminal."""
+
+from __future__ import annotations
+
+from search_spaces.study import Trial
+from service.storage.history import History
+from service.storage.journal import Confirms, Ended, Fact, FailedWith, Measured, Planned, Started, StoppedAt
+
+
+class EventLines:
+    """Facts in words: a call returns a fact's line, or None for a fact that nobody waits for."""
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self._owners: dict[str, tuple[Trial, int]] = {}
+
+    def __call__(self, fact: Fact) -> str | None:
+        """A fact's line."""
+        match fact:
+            case Planned(role="trial", number=number, name=name):
+                return f"#{number} {name} planned"
+            case Confirms(numbers=numbers):
+                return f"confirming {', '.join(f'#{number}' for number in numbers)} on fresh seeds"
+            case Started(label=label, seed=seed, attempt=attempt):
+                return f"#{label} seed {seed} started" + (f", attempt {attempt}" if attempt > 1 else "")
+            case Measured(epoch=epoch, values=values):
+                trial, seed = self._owner(fact.run)
+                metric, epochs = self.history.edition.study.score.metric, trial.recipe.optimizer.epochs
+                return f"#{trial.label} seed {seed} epoch {epoch}/{epochs} {metric} {values.get(metric, 0):.4f}"
+            case StoppedAt(epoch=epoch, cutoff=cutoff):
+                trial, seed = self._owner(fact.run)
+                return f"#{trial.label} seed {seed} stopped at {epoch} (cut-off {cutoff:.3g})"
+            case FailedWith(reason=reason):
+                trial, seed = self._owner(fact.run)
+                return f"#{trial.label} seed {seed} failed: {reason}"
+            case Ended(outcome=outcome, reused=reused):
+                trial, seed = self._owner(fact.run)
+                return f"#{trial.label} seed {seed} {outcome}" + (", reused" if reused else "")
+            case _:
+                return None
+
+    def _owner(self, key: str) -> tuple[Trial, int]:
+        if key not in self._owners:
+            for trial in self.history.trials:
+                for seed, run in self.history.runs(trial).items():
+                    self._owners.setdefault(run.key, (trial, seed))
+        return self._owners[key]

@@ -1,0 +1,144 @@
+"""What `studies`, `show` and `status` print."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import time
+from typing import Any
+
+from search_spaces import library
+from search_spaces.study import Ablation, Edition, Study
+from search_spaces.words import plural, setting_words, value_words, without_sources
+from service.analysis.study_status import StudyStatus
+from service.storage import editions
+from service.storage.home import Home
+from service.terminal.output import NARROW, columns, console, labelled, row, section, sentence, title
+from service.terminal.trials_table import table
+
+
+def print_json(value: Any) -> None:
+    """Prints plain values as JSON."""
+    print(json.dumps(value, indent=1))
+
+
+def studies(as_json: bool) -> None:
+    """The named studies."""
+    found = [library.find(name) for name in library.names()]
+    if as_json:
+        print_json(
+            [{"name": one.name, "question": one.question, "paper": one.paper, "sizes": _sizes(one)} for one in found]
+        )
+        return
+    out = console()
+    wide = out.width >= NARROW
+    view = columns("study", "question", *(["paper", "plan"] if wide else []), "trials x seeds at each budget")
+    for one in found:
+        sizes = ", ".join(f"{budget} {size}" for budget, size in _sizes(one).items())
+        row(view, one.name, one.question, *([one.paper.partition(",")[0], one.plan.kind] if wide else []), sizes)
+    out.print(view)
+
+
+def _sizes(study: Study) -> dict[str, str]:
+    """Trials x seeds at each budget."""
+    return {budget: _size(study.at(budget)) for budget in study.budgets or ["base"]}
+
+
+def _size(edition: Edition) -> str:
+    plan = edition.study.plan
+    trials = len(plan.arms) if isinstance(plan, Ablation) else plan.trials
+    return f"{trials} x {edition.study.seeds}"
+
+
+def show(study: Study, as_json: bool) -> None:
+    """One study, whole."""
+    if as_json:
+        print_json(study.plain())
+        return
+    out = console()
+    sentence(out, title(study.name, study.question))
+    said = [(label, text) for label in ("paper", "expected", "cost") if (text := getattr(study, label))]
+    section(out, "about", said)
+    plan = study.plan
+    if isinstance(plan, Ablation):
+        section(out, "arms", [(arm, _said(values) or "the base") for arm, values in plan.arms.items()])
+        sentence(out, f"  baseline: {plan.baseline}")
+    else:
+        section(out, "space", [(path, _said(domain.plain())) for path, domain in plan.space.every()])
+        first = "; ".join(_said(point) for point in plan.first) or "none"
+        sentence(out, f"  first: {first}; {plan.trials} trials")
+    section(out, "base recipe", list(_leaves(study.base.plain())))
+    sizes = _sizes(study)
+    budgets = [(name, f"{_said(one.values) or 'as it is'}; {sizes[name]}") for name, one in study.budgets.items()]
+    section(out, "budgets (trials x seeds)", budgets)
+    section(out, "published", [(one.who, str(one)) for one in study.published])
+    claims = [(claim.kind, f"{claim}" + (f" ({claim.source})" if claim.source else "")) for claim in study.claims]
+    section(out, "claims", claims)
+    section(out, "gaps to the paper", [("-", gap) for gap in study.gaps])
+
+
+def _leaves(node: Any, path: str = "") -> Any:
+    if isinstance(node, dict) and node:
+        for name, value in without_sources(node).items():
+            yield from _leaves(value, f"{path}.{name}" if path else name)
+    else:
+        yield path, value_words(node)
+
+
+def _said(values: dict[str, Any]) -> str:
+    return ", ".join(setting_words(values))
+
+
+def status_of_all(found: list[StudyStatus], home: Home) -> None:
+    """The state of the studies of a home."""
+    out = console()
+    if not found:
+        sentence(out, f"nothing was run in {home.root} yet; locus studies lists what could be")
+        return
+    wide = out.width >= NARROW
+    view = columns("study", "state", "runs", *(["trials"] if wide else []), "best so far", "last change")
+    for one in found:
+        state = one.state + (f", {one.stale} of other code" if one.stale else "")
+        trials = [one.trials] if wide else []
+        row(view, one.id, state, f"{one.done}/{one.asked}", *trials, one.best, _ago(one.last))
+    out.print(view)
+    if any(one.stale for one in found):
+        sentence(out, "answers of other code are not counted; --adopt counts them, locus plan NAME names the files")
+
+
+def status_of_one(found: StudyStatus, home: Home) -> None:
+    """The state of one study: a row a trial, and the command that goes on."""
+    out = console()
+    edition = editions.stored(home, found.id)
+    sentence(out, title(found.id, found.question))
+    out.print(table(found.rows, edition))
+    sentence(out, f"{found.state}; {found.done} of {found.asked} runs; last change {_ago(found.last)}")
+    if found.stale:
+        answers = plural(found.stale, "answer")
+        sentence(out, f"not counted: {answers} of other code; locus plan names the files, --adopt counts them")
+    if any(one.state.startswith("failed") for one in found.rows):
+        labelled(out, "log", str(home.study(found.id).log))
+    if others := home.others(found.id):
+        labelled(out, "others", ", ".join(others))
+    if found.state == "done":
+        labelled(out, "next", run_command(found.id, home, f"--seeds {edition.study.seeds + 2}"))
+    elif found.state != "running":
+        labelled(out, "to go on", run_command(found.id, home))
+
+
+def run_command(id: str, home: Home, *options: str) -> str:
+    """The command that runs an edition of a home."""
+    words = ["locus", "run", id]
+    if home.root != Home.find().root:
+        words += ["--home", str(home.root)]
+    return " ".join([shlex.join(words), *options])
+
+
+def _ago(moment: float | None) -> str:
+    if moment is None:
+        return "never"
+    seconds = max(time.time() - moment, 0)
+    for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds >= size:
+            return f"{plural(int(seconds // size), unit)} ago"
+    return f"{int(seconds)} s ago"

@@ -1,0 +1,68 @@
+"""How text reaches a person: wrapped at words in a terminal, whole in a pipe; commands and paths are never cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+WIDE = 200
+"""Columns where the output is no terminal."""
+NARROW = 110
+"""Columns below which a table leaves out what matters least."""
+
+
+def console() -> Console:
+    """Standard output: as wide as the terminal, or wide."""
+    found = Console(highlight=False)
+    return found if found.is_terminal else Console(highlight=False, width=WIDE)
+
+
+def sentence(out: Console, text: Text | str) -> None:
+    """Prints a sentence. A terminal wraps it between words; a pipe gets it in one line."""
+    out.print(text if isinstance(text, Text) else Text(text), soft_wrap=not out.is_terminal)
+
+
+def labelled(out: Console, label: str, text: str, style: str = "", link: str = "") -> None:
+    """Prints a label and what is to be copied behind it, such as a command, in one line. `link`: an address."""
+    value = Text(text, style=f"not bold default link {link}" if link and out.is_terminal else "not bold default")
+    out.print(Text(f"{label:11}", style=style).append_text(value), soft_wrap=True)
+
+
+def address(path: Path) -> str:
+    """The address of a file, which a terminal can open."""
+    return path.resolve().as_uri()
+
+
+def title(name: str, question: str) -> Text:
+    """A study's id and its question."""
+    return Text(name, style="bold").append(f"  {question}", style="not bold")
+
+
+def columns(*names: str) -> Table:
+    """A table without lines. The first column is never cut, because it holds what people type."""
+    view = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 1))
+    for place, name in enumerate(names):
+        view.add_column(name, overflow="fold", no_wrap=place == 0)
+    return view
+
+
+def row(view: Table, *cells: str) -> None:
+    """Adds cells as plain text: rich would read brackets in a name as markup."""
+    view.add_row(*map(Text, cells))
+
+
+def section(out: Console, heading: str, lines: Sequence[tuple[str, str]]) -> None:
+    """A heading with named lines; nothing where there are none."""
+    if not lines:
+        return
+    out.print(Text(f"\n{heading}", style="bold"))
+    view = Table.grid(padding=(0, 2))
+    view.add_column(no_wrap=True)
+    view.add_column(overflow="fold")
+    for name, text in lines:
+        view.add_row(Text(f"  {name}"), Text(text))
+    out.print(view)
