@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from trainables.backbones import Model, Size, ViT
+from trainables.backbones.timm_names import canonical_model
 from trainables.data import Data, MeanStd, RedGreen
 from trainables.data.augment import Augment, NoAugment
 from trainables.encodings import Encoding, NoEncoding, OwnEncoding, ReservedChannels, Shape, canonical, parts_of
@@ -36,7 +37,7 @@ class Recipe(Spec):
     """
 
     data: Data = RedGreen()
-    model: Model = ViT()
+    model: Annotated[Model, AfterValidator(canonical_model)] = ViT()
     encoding: Annotated[Encoding, AfterValidator(canonical)] = NoEncoding()
     optimizer: AdamW = AdamW()
     init: Init = Fresh()
