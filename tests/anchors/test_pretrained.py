@@ -211,7 +211,8 @@ def test_timms_weights_are_known_by_their_content(monkeypatch, tmp_path):
     spec = recipe(Learnable(), init).put({"optimizer.epochs": 1, "data.train_size": 20, "data.val_size": 4})
     list(train(Run(recipe=spec, seed=0), tmp_path))
     found = recorded_sources(tmp_path)
-    assert found == {"init_sha256": init.sha256, "init_mean": [0.485, 0.456, 0.406], "init_std": [0.229, 0.224, 0.225]}
+    said = {"init_mean": [0.485, 0.456, 0.406], "init_std": [0.229, 0.224, 0.225], "init_image_size": [224, 224]}
+    assert found == {"init_sha256": init.sha256, **said}
     other = theirs()
     with torch.no_grad():
         other.head.bias[0] += 1e-6
