@@ -94,14 +94,16 @@ def plan(edition: Edition, options: RunOptions, *, fresh: bool = False) -> tuple
     from service.planning.estimate import estimate_work
     from service.run_study import check_study_workers
     from service.storage.outcomes import Outcomes
+    from trainables.recipe.code_digest import CodeDigests
 
     home = Home.find(options.home)
     resolved = editions.resolve_edition(edition, home, fresh=fresh)
     found = placement(options)
     check_study_workers(resolved, found)
-    history = History.open(home, resolved)
+    codes = CodeDigests()
+    history = History.open(home, resolved, codes)
     history.raise_counts(resolved)
-    return history, estimate_work(history, Outcomes(home), found)
+    return history, estimate_work(history, Outcomes(home), found, codes)
 
 
 def sweep(

@@ -24,6 +24,7 @@ from service.storage.journal import Journal
 from service.storage.outcomes import Outcomes
 from service.terminal.live import Progress
 from trainables.launch.job import Job
+from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.cost import check_workers
 from trainables.spec import LocusError
 
@@ -48,14 +49,15 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
     folder = home.study(edition.id)
     os.environ.setdefault("LOCUS_COMMIT", commit())
     check(home, tracking)
-    estimate = _plan(home, edition, placement, options, progress)
+    codes = CodeDigests()
+    estimate = _plan(home, edition, placement, options, codes, progress)
     if estimate.to_train:
         _check_ray()
     stop = Stop(deadline=time.time() + options.hours * 3600 if options.hours else None)
     signals = StopSignals(stop, progress.note)
     with signals.installed(), Journal(folder.journal, folder.lock) as journal:
         editions.save_edition(edition, home)
-        driver = Driver(edition, home, journal, placement, adopt=options.adopt, stop=stop)
+        driver = Driver(edition, home, journal, placement, adopt=options.adopt, stop=stop, codes=codes)
         sync = MlflowSync(edition, home, lambda recipe: driver.codes(recipe).digest, tracking)
         driver.listeners += [progress.add, sync.add]
         sync.open()
@@ -101,13 +103,15 @@ def _check_ray() -> None:
         )
 
 
-def _plan(home: Home, edition: Edition, placement: Placement, options: RunOptions, progress: Progress) -> WorkEstimate:
+def _plan(
+    home: Home, edition: Edition, placement: Placement, options: RunOptions, codes: CodeDigests, progress: Progress
+) -> WorkEstimate:
     """Prints the plan. Raises: LocusError where a file of weights or a data set is missing."""
-    history = History.open(home, edition)
+    history = History.open(home, edition, codes)
     history.raise_counts(edition)
     if options.download:
         _download(edition, home, progress)
-    estimate = estimate_work(history, Outcomes(home), placement, adopt=options.adopt)
+    estimate = estimate_work(history, Outcomes(home), placement, codes, adopt=options.adopt)
     if estimate.absent:
         raise LocusError(f"{estimate.absent[0]}; nothing was trained")
     for line in estimate.lines(edition.id):

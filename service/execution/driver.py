@@ -71,7 +71,10 @@ Listener = Callable[[Fact], None]
 
 @dataclass
 class Driver:
-    """Drives one study from its open journal. `adopt`: answers of older code count. `in_flight`: jobs by run key."""
+    """Drives one study from its open journal.
+
+    `adopt`: answers of older code count. `in_flight`: jobs by run key. `codes`: today's code, as the plan has it.
+    """
 
     edition: Edition
     home: Home
@@ -81,9 +84,9 @@ class Driver:
     stop: Stop = field(default_factory=Stop)
     listeners: list[Listener] = field(default_factory=list)
     in_flight: dict[str, Job] = field(default_factory=dict)
+    codes: CodeDigests = field(default_factory=CodeDigests)
 
     def __post_init__(self) -> None:
-        self.codes = CodeDigests()
         self.outcomes = Outcomes(self.home)
         self.history = History(self.edition, lambda recipe: self.codes(recipe).digest, self.journal.facts)
         plan = self.edition.study.plan

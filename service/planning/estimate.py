@@ -93,9 +93,11 @@ class WorkEstimate:
         yield f"plan: {id}: {', '.join(parts)}; {time}"
 
 
-def estimate_work(history: History, outcomes: Outcomes, placement: Placement, *, adopt: bool = False) -> WorkEstimate:
+def estimate_work(
+    history: History, outcomes: Outcomes, placement: Placement, codes: CodeDigests, *, adopt: bool = False
+) -> WorkEstimate:
     """The plan of a study in its present state. `adopt`: answers of older code count."""
-    codes, counts, changed, epochs = CodeDigests(), Counter[str](), Counter[str](), 0
+    counts, changed, epochs = Counter[str](), Counter[str](), 0
     absent: set[str] = set()
     for run in _known(history):
         state, whole = history.state(run), history.keeps(run)

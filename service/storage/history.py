@@ -108,9 +108,9 @@ class History:
             self.add(fact)
 
     @classmethod
-    def open(cls, home: Home, edition: Edition) -> History:
+    def open(cls, home: Home, edition: Edition, codes: CodeDigests | None = None) -> History:
         """The history of an edition as its journal has it, by today's code; empty where it was never run."""
-        codes = CodeDigests()
+        codes = codes or CodeDigests()
         return cls(edition, lambda recipe: codes(recipe).digest, read(home.study(edition.id).journal)[0])
 
     def add(self, fact: Fact) -> None:

@@ -146,11 +146,11 @@ def _roots(recipe: Recipe) -> Iterator[str]:
     if recipe.test_sizes:
         yield "weights/transfer.py"
     if isinstance(recipe.auxiliary, DRLoc):
-        yield "training/drloc.py"
+        yield "training/optional/drloc.py"
     if not isinstance(recipe.augment, NoAugment):
         yield "data/augment_torch.py"
     if not isinstance(recipe.teacher, NoTeacher):
-        yield "training/distillation.py"
+        yield "training/optional/distillation.py"
     if isinstance(recipe.teacher, TaughtByFile):
         yield "weights/files.py"
 

@@ -7,6 +7,7 @@ not at all, and hold nothing but tensors and plain values (`weights_only` reads 
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections.abc import Mapping
@@ -21,11 +22,23 @@ EMA_WEIGHTS = "weights_ema.pt"
 SOURCES = "sources.json"
 
 
+def packed(value: Any) -> bytes:
+    """Tensors and plain values as the content of a file."""
+    content = io.BytesIO()
+    torch.save(value, content)
+    return content.getvalue()
+
+
 def write(path: Path, value: Any) -> None:
-    """Writes tensors and plain values so that after a crash the file is the old one or the new one, never a part."""
+    """Writes tensors and plain values as `write_whole` does."""
+    write_whole(path, packed(value))
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Writes a file so that after a crash it is the old one or the new one, never a part."""
     draft = path.with_name(path.name + ".tmp")
     with draft.open("wb") as file:
-        torch.save(value, file)
+        file.write(content)
         file.flush()
         os.fsync(file.fileno())
     draft.replace(path)

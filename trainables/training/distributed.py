@@ -13,6 +13,9 @@ from torch import Tensor, nn
 from trainables.backbones.backbone_torch import Host
 from trainables.spec import SpecError
 
+AGREE_STEPS = 50
+"""Steps after which the workers of a run agree whether to save; it costs a message, and waits for the GPU."""
+
 
 def _unwrapped(module: nn.Module) -> nn.Module:
     return module
@@ -64,6 +67,16 @@ class DataParallel:
         if self.world_size > 1:
             for value in model.buffers():
                 torch.distributed.broadcast(value, 0)
+
+    def rank_0(self, condition: Callable[[], bool], step: int, device: torch.device) -> bool:
+        """Whether a condition holds on rank 0, known to all workers; several of them ask every 50 steps only."""
+        if self.world_size == 1:
+            return condition()
+        if step % AGREE_STEPS:
+            return False
+        found = torch.tensor(int(self.rank == 0 and condition()), device=device)
+        torch.distributed.broadcast(found, 0)
+        return bool(found)
 
     def all_reduce(self, value: Tensor) -> Tensor:
         """The sum of a value over all workers."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Generator, Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,14 +35,12 @@ from trainables.training.normalize import normalizer
 from trainables.training.optimizer import adamw, rate, set_rate
 from trainables.training.parameters import no_decay, set_trainable, train_mode
 from trainables.training.runtime import peak_gib, reset_peak
+from trainables.training.saving import Progress, Saver
 from trainables.weights.load import HEADS, load_weights
 
 if TYPE_CHECKING:
     from trainables.data.augment_torch import Augmentation
-    from trainables.training.distillation import Teacher
-
-CHECKPOINT_S = 20.0
-"""Seconds between two checkpoints, at least; a killed run loses no more, apart from the epoch it was in."""
+    from trainables.training.optional.distillation import Teacher
 
 BEFORE_TESTS_S = 1.0
 """Seconds of training that are worth a checkpoint before the last tests; further test sizes always are."""
@@ -59,47 +58,50 @@ def train(
 ) -> Generator[Measurement | Diverged]:
     """Trains a run: one Measurement an epoch, the last with the test set's metric too, or a Diverged as the last item.
 
-    Where the folder has a checkpoint, training goes on from it, after the measurements before it have been yielded
-    again. Checkpoints are written 20 s apart, when the iterator is closed, before the tests of the last epoch where
-    a crash in them could lose more than a second of training, and at the end, after the weights.
+    Where the folder has a checkpoint, training goes on from it, also inside an epoch, after the measurements before it
+    have been yielded again. Checkpoints are written as `Saver` says, when the iterator is closed, before the tests of
+    the last epoch where a crash in them could lose more than a second of training, and at the end, after the weights.
     `parents`: the files of the weights of the runs that this one needs, by their use (`Run.parents`). `data`: the
     folder of known data sets and of decoded images; without it only images that are made, or in a folder of their own.
     `loader_workers`: processes that decode images which are streamed; they change the speed alone.
 
-    Raises: SpecError where a parent's weights do not fit, or nothing learns; LocusError where images cannot be read.
+    Raises: SpecError where a parent's weights do not fit, or nothing learns; LocusError where images cannot be read;
+    OSError where a checkpoint cannot be written.
     """
-    training = Training(run, device, parents, team, Reading(data, workers=loader_workers))
-    curve, learned = training.resume(folder)
-    training.record(folder)
-    epochs = run.recipe.optimizer.epochs
-    if len(curve) == epochs:
-        training.save(folder, curve)
-    yield from tuple(curve)
-    saved = time.monotonic()
-    for epoch in range(len(curve) + 1, epochs + 1):
-        values = learned or training.learn(epoch)
-        bad = training.first_nonfinite(values)
-        if bad is None:
-            costly = bool(run.recipe.test_sizes) or time.monotonic() - saved >= BEFORE_TESTS_S
-            if epoch == epochs and not learned and costly:
-                training.save(folder, curve, values)
-            values = training.evaluate(epoch, values)
+    saver = Saver(folder / CHECKPOINT)
+    with closing(saver):
+        training = Training(run, device, parents, team, Reading(data, workers=loader_workers))
+        progress = training.resume(saver.path)
+        training.record(folder)
+        curve, epochs = progress.curve, run.recipe.optimizer.epochs
+        if len(curve) == epochs:  # another attempt, in another folder, has trained it
+            training.finish(folder, saver, progress)
+        yield from tuple(curve)
+        for epoch in range(len(curve) + 1, epochs + 1):
+            trained = not progress.learned
+            values = training.learn(epoch, progress, saver) if trained else progress.learned
             bad = training.first_nonfinite(values)
-        if bad is not None:
-            yield Diverged(epoch=epoch, curve=tuple(curve), reason=f"{bad} not finite")
-            return
-        learned = {}
-        curve.append(Measurement(epoch=epoch, values=values))
-        stale = epoch < epochs and time.monotonic() - saved < CHECKPOINT_S
-        if not stale:
-            training.save(folder, curve)
-            saved = time.monotonic()
-        try:
-            yield curve[-1]
-        except GeneratorExit:
-            if stale:
-                training.save(folder, curve)
-            raise
+            if bad is None:
+                costly = bool(run.recipe.test_sizes) or saver.since >= BEFORE_TESTS_S
+                if epoch == epochs and trained and costly:
+                    training.save(saver, Progress(curve, learned=values))
+                values = training.evaluate(epoch, values)
+                bad = training.first_nonfinite(values)
+            if bad is not None:
+                yield Diverged(epoch=epoch, curve=tuple(curve), reason=f"{bad} not finite")
+                return
+            curve.append(Measurement(epoch=epoch, values=values))
+            progress = Progress(curve)
+            if epoch == epochs:
+                training.finish(folder, saver, progress)
+            elif due := saver.due:
+                training.save(saver, progress)
+            try:
+                yield curve[-1]
+            except GeneratorExit:
+                if epoch < epochs and not due:
+                    training.save(saver, progress)
+                raise
 
 
 class Training:
@@ -146,15 +148,19 @@ class Training:
         """A teacher that is asked about each batch, where images change, or its label of every training image."""
         if isinstance(self.run.recipe.teacher, NoTeacher):
             return None, None
-        from trainables.training.distillation import Teacher
+        from trainables.training.optional.distillation import Teacher
 
         teacher = Teacher(self.run.recipe, parents, self.device, self.dtype)
         return (None, teacher.labels(self.splits.train)) if self.augmentation is None else (teacher, None)
 
-    def learn(self, number: int) -> dict[str, float]:
-        """Learns from every training image once: the loss, finite or not, and the time."""
-        begun = time.perf_counter()
-        loss = self._learn(number)
+    def learn(self, number: int, before: Progress | None = None, saver: Saver | None = None) -> dict[str, float]:
+        """Learns from every training image once: the loss, finite or not, and the time.
+
+        `before`: what was learned of this epoch before a checkpoint. Without a saver no checkpoint is written.
+        """
+        before = before or Progress()
+        begun = time.perf_counter() - before.seconds
+        loss = self._learn(number, before, begun, saver)
         for model in (self.model, *self._averages()):
             self.team.broadcast_buffers(model)
         seconds = time.perf_counter() - begun
@@ -182,24 +188,30 @@ class Training:
         """The model with averaged weights, where the recipe has one."""
         return [] if self.ema is None else [self.ema.module]
 
-    def _learn(self, number: int) -> float:
+    def _learn(self, number: int, before: Progress, begun: float, saver: Saver | None) -> float:
         """The epoch's mean loss an image, as it was at the step of each batch."""
         train_mode(self.module)
-        count = len(self.splits.train)
+        count, done = len(self.splits.train), before.steps
         order = torch.randperm(count, generator=torch_stream(self.run.seed, "order", number)).to(self.device)
         copies = torch.zeros_like(order)
         if self.augmentation is not None:
             order, copies = self.augmentation.repeated(order)
-        batches, of_copies = (torch.split(of_all, self.spec.batch_size) for of_all in (order, copies))
+        batches, of_copies = (torch.split(of_all, self.spec.batch_size)[done:] for of_all in (order, copies))
         mine, copies_of_mine = ([self.team.share(one) for one in of_all] for of_all in (batches, of_copies))
         pictures = self.splits.train.batches(mine, self.dtype, number, copies_of_mine)
         total = torch.zeros((), dtype=torch.float64, device=self.device)
-        for step, batch in enumerate(zip(batches, mine, pictures, strict=True), start=(number - 1) * self.steps):
+        total += before.loss if self.team.rank == 0 else 0.0
+        first = (number - 1) * self.steps
+        for step, batch in enumerate(zip(batches, mine, pictures, strict=True), start=first + done):
             chosen, own, (images, targets) = batch
             if self.augmentation is not None:
                 images, targets = self.augmentation.batch(images, targets, own, number, step)
             set_rate(self.optimizer, rate(self.spec, step, self.steps * self.spec.epochs))
             total += self._step(chosen, images, targets, step)
+            done = step + 1 - first
+            if saver and done < self.steps and self.team.rank_0(lambda: saver.due, done, self.device):
+                loss = float(self.team.all_reduce(total.clone()))
+                self.save(saver, Progress(before.curve, steps=done, loss=loss, seconds=time.perf_counter() - begun))
         return float(self.team.all_reduce(total)) / count
 
     def _step(self, chosen: Tensor, images: Tensor, targets: Tensor, step: int) -> Tensor:
@@ -244,39 +256,42 @@ class Training:
         if self.team.rank == 0:
             record_sources(folder, self.sources)
 
-    def save(self, folder: Path, curve: list[Measurement], learned: Mapping[str, float] = {}) -> None:
-        """Writes the checkpoint, and after the last epoch first the weights; rank 0 alone.
-
-        `learned`: what `learn` returned for an epoch that is not evaluated yet.
-        """
+    def save(self, saver: Saver, progress: Progress) -> None:
+        """Begins to write the checkpoint; rank 0 alone."""
         if self.team.rank > 0:
             return
-        weights = self.model.state_dict()
-        if len(curve) == self.spec.epochs:
-            write(folder / WEIGHTS, weights)
-            for model in self._averages():
-                write(folder / EMA_WEIGHTS, model.state_dict())
         state = {
-            "weights": weights,
+            "progress": progress.plain(),
+            "weights": self.model.state_dict(),
             "ema": [model.state_dict() for model in self._averages()],
-            "extra": self.objective.extra_state(),
-            "optimizer": self.optimizer.state_dict(),
-            "curve": [measurement.plain() for measurement in curve],
-            "learned": dict(learned),
         }
-        write(folder / CHECKPOINT, state)
+        if len(progress.curve) < self.spec.epochs:
+            state |= {"extra": self.objective.extra_state(), "optimizer": self.optimizer.state_dict()}
+        saver.save(state)
 
-    def resume(self, folder: Path) -> tuple[list[Measurement], dict[str, float]]:
-        """Loads the folder's checkpoint, where there is one: the curve so far, and what `save` was given as learned."""
-        if not (folder / CHECKPOINT).exists():
-            return [], {}
-        state: dict[str, Any] = read(folder / CHECKPOINT, self.device)
+    def finish(self, folder: Path, saver: Saver, progress: Progress) -> None:
+        """Writes the weights, then the checkpoint, without what only training needs; rank 0 alone."""
+        if self.team.rank > 0:
+            return
+        write(folder / WEIGHTS, self.model.state_dict())
+        for model in self._averages():
+            write(folder / EMA_WEIGHTS, model.state_dict())
+        self.save(saver, progress)
+        saver.wait()
+
+    def resume(self, path: Path) -> Progress:
+        """Loads the checkpoint, where there is one: how far the run is."""
+        if not path.exists():
+            return Progress()
+        state: dict[str, Any] = read(path, self.device)
         self.model.load_state_dict(state["weights"])
         for model, averaged in zip(self._averages(), state["ema"], strict=True):
             model.load_state_dict(averaged)
-        self.objective.load_extra_state(state["extra"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        return [Measurement.read(measured) for measured in state["curve"]], state["learned"]
+        progress = Progress.read(state["progress"])
+        if len(progress.curve) < self.spec.epochs:
+            self.objective.load_extra_state(state["extra"])
+            self.optimizer.load_state_dict(state["optimizer"])
+        return progress
 
 
 def augmentation_of(run: Run) -> Augmentation | None:

@@ -14,7 +14,7 @@ from trainables.data.dataset import Metric
 from trainables.recipe import DRLoc, Run
 
 if TYPE_CHECKING:
-    from trainables.training.drloc import Localization
+    from trainables.training.optional.drloc import Localization
 
 
 class Objective(nn.Module):
@@ -32,7 +32,7 @@ class Objective(nn.Module):
         self.metric, self.seed = run.recipe.data.metric, run.seed
         self.drops_paths = isinstance(run.recipe.model, ViT) and run.recipe.model.drop_path > 0
         if isinstance(run.recipe.auxiliary, DRLoc):
-            from trainables.training.drloc import Localization
+            from trainables.training.optional.drloc import Localization
 
             self.drloc = Localization(run.recipe.auxiliary, run.recipe.shapes[-1].widths.dim, run.seed)
 

@@ -37,7 +37,7 @@ def search(trials: int = 7, seeds: int = 3) -> Edition:
 def planned(home: Home, edition: Edition, max_concurrent: int = 2, **options) -> WorkEstimate:
     history = History.open(home, edition)
     history.raise_counts(edition)
-    return estimate_work(history, Outcomes(home), Placement(max_concurrent=max_concurrent), **options)
+    return estimate_work(history, Outcomes(home), Placement(max_concurrent=max_concurrent), CodeDigests(), **options)
 
 
 @pytest.fixture

@@ -107,6 +107,21 @@ def test_memory_is_given_back_after_a_run(tmp_path, monkeypatch):
     assert released == [True]
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_the_memory_of_a_process_that_trains_many_runs_stays(tmp_path):
+    """Without `release_memory` it grows by 20 MB a run."""
+    root = Path(__file__).parents[4]
+    environment = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
+    script = [sys.executable, str(Path(__file__).with_name("many_runs.py"))]
+    done = subprocess.run(
+        script, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=300, check=True
+    )
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert len(found) == 30
+    assert max(found[5:]) - min(found[5:]) < 10, found
+
+
 def test_a_divergence_ends_a_run_and_says_where():
     said = message(RUN, Diverged(epoch=2, reason="weights not finite"), Job.read(job_plain()))
     assert (said["kind"], said["epoch"]) == ("diverged", 2)

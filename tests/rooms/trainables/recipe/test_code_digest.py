@@ -51,11 +51,11 @@ def test_a_parents_files_count_too() -> None:
 
 
 def test_what_is_added_to_the_loss_counts_where_it_is() -> None:
-    assert files({"auxiliary.kind": "drloc"}) == {"training/drloc"}
+    assert files({"auxiliary.kind": "drloc"}) == {"training/optional/drloc"}
     taught = {"model.pool": "distilled", "teacher": {"kind": "from_trial", "values": {"encoding.kind": "peg"}}}
-    assert files(taught) == {"training/distillation", *PEG}, "the teacher's files count"
+    assert files(taught) == {"training/optional/distillation", *PEG}, "the teacher's files count"
     file = {**taught["teacher"], "kind": "from_file", "path": "t.pt", "sha256": "a" * 64}
-    assert files({**taught, "teacher": file}) == {"training/distillation", "weights/files", *PEG}
+    assert files({**taught, "teacher": file}) == {"training/optional/distillation", "weights/files", *PEG}
 
 
 def test_own_code_is_in_by_its_syntax_tree() -> None:
@@ -122,7 +122,8 @@ def copy(tmp_path: Path) -> Path:
 
 
 FOURIER = Recipe().put({"encoding.kind": "fourier"})
-OTHERS = ["encodings/peg.py", "encodings/peg_torch.py", "backbones/cait.py", "data/digits.py", "training/drloc.py"]
+OTHERS = ["encodings/peg.py", "encodings/peg_torch.py", "backbones/cait.py", "data/digits.py"]
+OTHERS += ["training/optional/drloc.py"]
 
 
 @pytest.mark.parametrize("name", CodeDigests().files(FOURIER))

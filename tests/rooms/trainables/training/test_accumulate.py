@@ -53,7 +53,7 @@ def test_each_part_is_computed_alone(monkeypatch):
     training = Training(small(optimizer__accumulate=3), "cpu", {}, SINGLE, Reading())
     seen = []
     training.module.register_forward_pre_hook(lambda module, given: seen.append(len(given[0])))
-    training._learn(1)
+    training.learn(1)
     assert seen == [5, 5, 6, 5, 5, 6, 5, 5, 6, 1, 1]
 
 

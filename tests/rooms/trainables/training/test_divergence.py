@@ -40,7 +40,7 @@ def test_divergence_comes_last_and_carries_the_epochs_before_it(tmp_path):
 
 @pytest.mark.parametrize("where", ["weights", "val/accuracy"])
 def test_divergence_says_where_it_began(tmp_path, monkeypatch, where):
-    def learn(training, number):
+    def learn(training, number, *rest):
         spoilt = training.learning[0] if where == "weights" else training.model.norm.bias
         with torch.no_grad():
             spoilt.view(-1)[0] = math.inf

@@ -11,8 +11,8 @@ from trainables.backbones.vit_torch import PositionedViT
 from trainables.encodings import PEG, Learnable
 from trainables.encodings.encoding_torch import Grid, Tokens
 from trainables.recipe import DRLoc
-from trainables.training.drloc import Localization
 from trainables.training.init import init_weights
+from trainables.training.optional.drloc import Localization
 
 SPEC = DRLoc(pairs=7, hidden=9, weight=0.3)
 

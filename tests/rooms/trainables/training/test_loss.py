@@ -7,13 +7,14 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from tests.rooms.trainables.training.small_runs import folder, numbers, same, small
-from trainables.data.splits_torch import load
+from trainables.data.splits_torch import Reading, load
 from trainables.recipe import DRLoc, Recipe, Run, TaughtByFile, TaughtByTrial
 from trainables.spec import LocusError, SpecError
 from trainables.training.checkpoint import CHECKPOINT, WEIGHTS, read, write
-from trainables.training.distillation import Teacher
-from trainables.training.loop import build_model_with_weights, train
+from trainables.training.distributed import SINGLE
+from trainables.training.loop import Training, build_model_with_weights, train
 from trainables.training.loss import Objective, summed_loss
+from trainables.training.optional.distillation import Teacher
 
 LOCALISES = DRLoc(pairs=5, hidden=12)
 
@@ -88,11 +89,12 @@ def test_localization_goes_down_and_its_head_decays_as_linear_layers_do(tmp_path
     run = small(auxiliary=DRLoc(pairs=5, hidden=12, weight=10.0), optimizer__epochs=12)
     losses = [measured.values["train/loss"] for measured in train(run, tmp_path)]
     assert losses[-1] < 0.9 * losses[0]
-    state = read(tmp_path / CHECKPOINT)
-    counts = [len(group["params"]) for group in state["optimizer"]["param_groups"]]
     list(train(small(), folder(tmp_path, "plain")))
-    plain = read(tmp_path / "plain" / CHECKPOINT)["optimizer"]["param_groups"]
-    assert counts == [len(group["params"]) + 3 for group in plain], "three weights decay, three biases do not"
+    counts, plain = (
+        [len(group["params"]) for group in Training(one, "cpu", {}, SINGLE, Reading()).optimizer.param_groups]
+        for one in (run, small())
+    )
+    assert counts == [count + 3 for count in plain], "three weights decay, three biases do not"
     assert set(read(tmp_path / WEIGHTS)) == set(read(tmp_path / "plain" / WEIGHTS)), "the head is no part of a run's"
 
 

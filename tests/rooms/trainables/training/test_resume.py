@@ -6,7 +6,7 @@ from itertools import islice
 import pytest
 
 from tests.rooms.trainables.training.small_runs import ENCODINGS, LOCALISED, folder, numbers, same, small
-from trainables.training import loop
+from trainables.training import loop, saving
 from trainables.training.checkpoint import CHECKPOINT, WEIGHTS, read
 from trainables.training.evaluation import Evaluation
 from trainables.training.loop import train
@@ -32,7 +32,7 @@ def test_a_closed_run_goes_on_bit_for_bit(tmp_path, values, cut):
 def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path, monkeypatch):
     run = small()
     whole = list(train(run, folder(tmp_path, "whole")))
-    monkeypatch.setattr(loop, "CHECKPOINT_S", 0.0)
+    monkeypatch.setattr(saving, "CHECKPOINT_S", 0.0)
     running = train(run, folder(tmp_path, "running"))
     assert len(list(islice(running, 2))) == 2
     shutil.copytree(tmp_path / "running", tmp_path / "left")  # as a kill would leave it
@@ -73,7 +73,9 @@ def test_a_crash_in_the_last_tests_trains_no_epoch_again(tmp_path, monkeypatch):
         list(train(run, folder(tmp_path, "crashed")))
     monkeypatch.setattr(Evaluation, "__call__", metric)
     trained = []
-    monkeypatch.setattr(loop.Training, "_learn", lambda self, number: trained.append(number) or learn(self, number))
+    monkeypatch.setattr(
+        loop.Training, "_learn", lambda self, number, *rest: trained.append(number) or learn(self, number, *rest)
+    )
     again = list(train(run, tmp_path / "crashed"))
     assert trained == []
     assert numbers(again) == numbers(whole)

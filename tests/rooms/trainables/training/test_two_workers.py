@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ from trainables.encodings import PEG
 from trainables.recipe import Run, TaughtByFile, TaughtByTrial
 from trainables.recipe.outcome import Measurement
 from trainables.spec import SpecError
-from trainables.training.checkpoint import WEIGHTS, read
+from trainables.training.checkpoint import CHECKPOINT, WEIGHTS, read
 from trainables.training.distributed import DataParallel
 from trainables.training.loop import build_model_with_weights, train
 from trainables.training.metrics import compute_metric, metric_sums
@@ -58,19 +59,28 @@ def taught_by_file(run, path):
     return Run(run.recipe.put({"teacher": teacher}), run.seed)
 
 
-def by_two(run, path):
-    """The measurements of both workers of a run, trained by two processes."""
+def by_two(run, path, *steps):
+    """The measurements of both workers of a run, trained by two processes, or killed after some steps."""
+    workers, outs = started(run, path, *steps)
+    assert [worker.wait(120) for worker in workers] == [0, 0]
+    return [] if steps else [[Measurement.read(item) for item in json.loads(out.read_text())] for out in outs]
+
+
+def started(run, path, *steps):
+    """Two processes that train a run, and the files of their measurements."""
     (path / "run.json").write_text(json.dumps(run.plain()))
-    outs = [path / f"{rank}.json" for rank in (0, 1)]
+    outs, work = ([path / name.format(rank) for rank in (0, 1)] for name in ("{}.json", "work{}"))
+    store = path / f"store{len(list(path.iterdir()))}"
+    for each in work:
+        each.mkdir(exist_ok=True)
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
     workers = [
         subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name("two_workers.py")), *map(str, arguments)], env=environment
         )
-        for arguments in [(path / "run.json", folder(path, f"work{r}"), path / "store", r, outs[r]) for r in (0, 1)]
+        for arguments in [(path / "run.json", work[r], store, r, outs[r], *steps) for r in (0, 1)]
     ]
-    assert [worker.wait(120) for worker in workers] == [0, 0]
-    return [[Measurement.read(item) for item in json.loads(out.read_text())] for out in outs]
+    return workers, outs
 
 
 @pytest.mark.slow
@@ -131,3 +141,20 @@ def test_two_workers_learn_from_the_same_images_of_ones_own(tmp_path):
     alone = list(train(run, folder(tmp_path, "alone")))
     for one, other in zip(both[0], alone, strict=True):
         assert one.values["train/loss"] == pytest.approx(other.values["train/loss"], rel=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("steps", [2, 7])
+def test_two_workers_go_on_from_inside_an_epoch(tmp_path, steps):
+    """5 steps an epoch; the loss of the epoch counts what both had learned before they were killed."""
+    run = small(optimizer__precision="float64", optimizer__epochs=3, data__train_size=65, encoding=ENCODINGS[1])
+    whole = list(train(run, folder(tmp_path, "alone")))
+    by_two(run, tmp_path, steps)
+    left = read(tmp_path / "work0" / CHECKPOINT)["progress"]
+    assert (len(left["curve"]), left["steps"]) == divmod(steps, 5)
+    assert list((tmp_path / "work1").iterdir()) == []
+    shutil.copyfile(tmp_path / "work0" / CHECKPOINT, tmp_path / "work1" / CHECKPOINT)  # they share a folder elsewhere
+    both = by_two(run, tmp_path)
+    assert numbers(both[0]) == numbers(both[1])
+    for mine, ours in zip(whole, both[0], strict=True):
+        assert ours.values["train/loss"] == pytest.approx(mine.values["train/loss"], abs=1e-10)

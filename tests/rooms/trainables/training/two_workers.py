@@ -1,4 +1,7 @@
-"""One of the two workers of a run, started by test_two_workers.py: RUN.json FOLDER STORE RANK OUT.json."""
+"""One of the two workers of a run, started by test_two_workers.py: RUN.json FOLDER STORE RANK OUT.json [STEPS].
+
+With a number of steps it saves after each, and ends as if it were killed after so many.
+"""
 
 import json
 import sys
@@ -9,11 +12,28 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from trainables.recipe import Run
+from trainables.training import distributed
 from trainables.training.distributed import DataParallel
-from trainables.training.loop import train
+from trainables.training.loop import Training, train
+from trainables.training.saving import Saver
 
 
-def main(run_file: str, folder: str, store: str, rank: str, out: str) -> None:
+def end_after(steps: int) -> None:
+    """Saves after each step, and ends this process in the step after so many."""
+    step, done = Training._step, []
+
+    def counted(*given):
+        if len(done) == steps:
+            sys.exit(0)
+        done.append(step(*given))
+        return done[-1]
+
+    Training._step, Saver.due, distributed.AGREE_STEPS = counted, property(lambda self: self.path.parent.exists()), 1
+
+
+def main(run_file: str, folder: str, store: str, rank: str, out: str, steps: str = "") -> None:
+    if steps:
+        end_after(int(steps))
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=int(rank), world_size=2)
     wrap = partial(DistributedDataParallel, broadcast_buffers=False)
