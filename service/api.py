@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from search_spaces.library import find
+from search_spaces.presets import explained, put_first
 from search_spaces.space import Domain, Space
 from search_spaces.study import Ablation, Edition, Halving, Score, Search, Study
 from search_spaces.words import plural
@@ -22,9 +23,10 @@ from trainables.spec import LocusError, SpecError, digest
 
 if TYPE_CHECKING:
     from service.planning.estimate import WorkEstimate
+    from service.removal import Forgettable
     from service.results import Result, SubmittedStudy
     from service.storage.check import Check
-    from service.terminal.live import Progress
+    from service.terminal.live import Detail, Progress
 
 FIRST_TRIALS = 20
 """How many points an ad-hoc sweep tries by default."""
@@ -37,6 +39,7 @@ def run(
     set: dict[str, Any] | None = None,
     seeds: int | None = None,
     trials: int | None = None,
+    preset: str | None = None,
     edition: str = "",
     fresh: bool = False,
     progress: Progress | None = None,
@@ -44,15 +47,15 @@ def run(
 ) -> Result:
     """Runs what is missing of a study, which is a name, a file or a Study, and returns its result.
 
-    `set` puts values on the base recipe (this makes another edition, which `edition` may name); `fresh` starts the next
-    edition. Further options: `home`, `tracking`, `hours`, `max_concurrent`, `threads`, `workers`,
-    `loader_workers`, `device`, `adopt`, `download`, and the `address` of a cluster to run there instead.
+    `set` puts values on the base recipe, and `preset` those of `search_spaces.presets` before them (this makes another
+    edition, which `edition` may name); `fresh` starts the next edition. Further options: `home`, `tracking`, `hours`,
+    `max_concurrent`, `threads`, `workers`, `loader_workers`, `device`, `adopt`, `download`, and the `address` of a
+    cluster to run there instead.
 
     Raises: LocusError with one sentence for what cannot run, before anything is written; KeyboardInterrupt.
     """
-    resolved = resolve(
-        study, home=options.get("home"), budget=budget, set=set, seeds=seeds, trials=trials, edition=edition
-    )
+    own: dict[str, Any] = {"budget": budget, "set": set, "preset": preset, "edition": edition}
+    resolved = resolve(study, home=options.get("home"), seeds=seeds, trials=trials, **own)
     if options.get("address") not in (None, "local", "auto"):
         return submit(resolved, fresh=fresh, **options).wait()
     return here(resolved, RunOptions(**options), fresh=fresh, progress=progress)
@@ -64,32 +67,44 @@ def resolve(
     home: str | None = None,
     budget: str | None = None,
     set: dict[str, Any] | None = None,
+    preset: str | None = None,
     seeds: int | None = None,
     trials: int | None = None,
     edition: str = "",
 ) -> Edition:
     """A study at a budget, with the user's own values and counts; or the edition of an id, with other counts.
 
+    `preset`: values that are put on the base recipe before the user's own.
     Raises: SpecError for a budget, values or a name beside an id or an Edition, which have them already.
     """
     if isinstance(study, str) and "@" in study and not study.endswith((".py", ".json")):
         study = editions.of_id(Home.find(home), study)
     if isinstance(study, Edition):
-        given = [name for name, value in (("budget", budget), ("set", set), ("edition", edition)) if value]
+        own = (("budget", budget), ("set", set), ("preset", preset), ("edition", edition))
+        given = [name for name, value in own if value]
         if given:
             raise SpecError(f"{', '.join(given)} must be left out beside {study.id}, which names them already")
         return study.model_copy(update={"study": study.study.counted(seeds=seeds, trials=trials)})
     found = find(study) if isinstance(study, str) else study
-    return found.at(budget, set=set, name=edition, seeds=seeds, trials=trials)
+    values = put_first(preset, set or {})
+    with explained(preset, set or {}):
+        return found.at(budget, set=values, name=edition, seeds=seeds, trials=trials)
 
 
-def here(edition: Edition, options: RunOptions, *, fresh: bool = False, progress: Progress | None = None) -> Result:
-    """Runs an edition on this machine, or on the cluster this process belongs to."""
+def here(
+    edition: Edition,
+    options: RunOptions,
+    *,
+    fresh: bool = False,
+    progress: Progress | None = None,
+    detail: Detail = "usual",
+) -> Result:
+    """Runs an edition on this machine, or on the cluster this process belongs to. `detail`: as `Progress` has it."""
     from service.run_study import run_study
     from service.terminal.live import Progress
 
     settled = editions.resolve_edition(edition, Home.find(options.home), fresh=fresh)
-    return run_study(settled, options, progress or Progress(settled))
+    return run_study(settled, options, progress or Progress(settled, detail=detail))
 
 
 def plan(
@@ -167,6 +182,7 @@ def submit(
     set: dict[str, Any] | None = None,
     seeds: int | None = None,
     trials: int | None = None,
+    preset: str | None = None,
     edition: str = "",
     fresh: bool = False,
     **options: Any,
@@ -175,7 +191,8 @@ def submit(
     from service.execution.jobs import submit as send
     from service.results import SubmittedStudy
 
-    resolved = resolve(study, home=home, budget=budget, set=set, seeds=seeds, trials=trials, edition=edition)
+    own: dict[str, Any] = {"budget": budget, "set": set, "preset": preset, "edition": edition}
+    resolved = resolve(study, home=home, seeds=seeds, trials=trials, **own)
     sent = send(resolved, RunOptions(home=home, **options), address, fresh=fresh)
     return SubmittedStudy(**vars(sent))
 
@@ -226,3 +243,18 @@ def verify(name: str, *, home: str | None = None, tracking: str | None = None) -
 
     found = Home.find(home)
     return checks(found, editions.stored(found, editions.latest(found, name)), tracking_uri(tracking))
+
+
+def forgettable(id: str, *, home: str | None = None, tracking: str | None = None) -> Forgettable:
+    """What forgetting a study would remove; its `remove` does it. `id`: NAME@BUDGET, for a name may have several."""
+    from service.removal import forgettable as found
+
+    return found(Home.find(home), id, tracking_uri(tracking))
+
+
+def forget(id: str, *, home: str | None = None, tracking: str | None = None) -> None:
+    """Removes a study: its folder, its MLflow runs, and the answers that no other study uses.
+
+    Raises: LocusError for an id that is not there, and for a study that runs.
+    """
+    forgettable(id, home=home, tracking=tracking).remove()

@@ -3,7 +3,7 @@
 from search_spaces.claim import AtChance, AtLeast, Better, Equivalent
 from search_spaces.space import Above, Choice, Integer, Real, Space, Subset
 from search_spaces.study import Ablation, Budget, Halving, Published, Score, Search, Study
-from service.api import ablate, report, rerun, result, run, status, submit, sweep, verify
+from service.api import ablate, forget, report, rerun, result, run, status, submit, sweep, verify
 from trainables.recipe import Recipe
 from trainables.spec import LocusError, SpecError
 
@@ -29,6 +29,7 @@ __all__ = [
     "Study",
     "Subset",
     "ablate",
+    "forget",
     "report",
     "rerun",
     "result",

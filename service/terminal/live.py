@@ -28,8 +28,10 @@ SUMMARY_S = 0.5
 """Seconds for which a summary of the trials is used again: one of 200 trials takes 0.1 s to make."""
 QUIET_S = 5.0
 """Seconds between two lines about an epoch, where the output is no terminal."""
-AROUND = 8
-"""Lines of the screen that are not rows: title, heads, legend, bar, and what stands above."""
+AROUND = 5
+"""Lines of the screen that are not of the table: title, bar, and what stands above."""
+FEWEST = 3
+"""Rows that are shown on any screen."""
 
 Detail = Literal["quiet", "usual", "all"]
 
@@ -99,9 +101,19 @@ class Progress:
     def _view(self) -> RenderableType:
         assert self._history is not None
         with self._lock:
-            rows = max(self.console.height - AROUND, 4)
             head = title(self.edition.id, self.edition.study.question)
-            return Group(head, table(self._trials(), self.edition, rows), self._bar())
+            return Group(head, self._table(), self._bar())
+
+    def _table(self) -> RenderableType:
+        """As many rows as the screen has place for; a long name takes several lines."""
+        place = max(self.console.height - AROUND, FEWEST)
+        rows = place
+        while True:
+            found = table(self._trials(), self.edition, rows)
+            over = len(self.console.render_lines(found, pad=False)) - place
+            if over <= 0 or rows <= FEWEST:
+                return found
+            rows = max(rows - max(over // 3, 1), FEWEST)
 
     def _trials(self) -> list[TrialSummary]:
         assert self._history is not None

@@ -15,6 +15,7 @@ from service.storage import editions
 from service.storage.home import Home
 from service.terminal.output import NARROW, columns, console, labelled, row, section, sentence, title
 from service.terminal.trials_table import table
+from trainables.recipe import kinds
 
 
 def print_json(value: Any) -> None:
@@ -75,6 +76,45 @@ def show(study: Study, as_json: bool) -> None:
     claims = [(claim.kind, f"{claim}" + (f" ({claim.source})" if claim.source else "")) for claim in study.claims]
     section(out, "claims", claims)
     section(out, "gaps to the paper", [("-", gap) for gap in study.gaps])
+
+
+def with_own(edition: Edition) -> Study:
+    """The study of an edition, its budgets without the values that the user's own replace."""
+    budgets = {}
+    for name, budget in edition.study.budgets.items():
+        left = {path: value for path, value in budget.values.items() if path not in edition.own_paths}
+        budgets[name] = budget.model_copy(update={"values": left})
+    return edition.study.model_copy(update={"budgets": budgets})
+
+
+def is_kind(name: str) -> bool:
+    """Whether a word names a node of a recipe and not a study or a file."""
+    return name.partition(".")[0] in kinds.nodes() and name not in library.names()
+
+
+def show_kind(path: str, as_json: bool) -> None:
+    """What a kind is, and what its fields may be; for a node alone, its kinds."""
+    if len(kinds.nodes().get(path, {})) > 1:
+        found = {name: kinds.documentation(cls).partition("\n")[0] for name, cls in kinds.nodes()[path].items()}
+        if as_json:
+            print_json(found)
+        else:
+            section(console(), path, [(f"{path}.{name}", text) for name, text in found.items()])
+        return
+    cls = kinds.kind(path)
+    if as_json:
+        print_json(cls.model_json_schema())
+        return
+    out = console()
+    sentence(out, title(path, ""))
+    for paragraph in kinds.documentation(cls).split("\n\n"):
+        sentence(out, " ".join(paragraph.split()))
+    view = columns("field", "default", "what it may be")
+    for field in kinds.fields(cls):
+        default = "must be given" if field.required else value_words(field.default)
+        row(view, field.name, default, field.may_be)
+    out.print()
+    out.print(view)
 
 
 def _leaves(node: Any, path: str = "") -> Any:

@@ -7,12 +7,31 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from search_spaces import library
+from service.storage.home import Home
 from trainables.spec import SpecError
 
-Name = Annotated[str, typer.Argument(help="a study's name, or a file that defines `study`")]
-Known = Annotated[str, typer.Argument(help="a study that was run: NAME, or an id such as NAME@cpu")]
+
+def study_names(begun: str) -> list[str]:
+    """The named studies and those of the home whose names begin so, for completion in a shell."""
+    return [name for name in dict.fromkeys([*library.names(), *Home.find().ids()]) if name.startswith(begun)]
+
+
+Name = Annotated[
+    str,
+    typer.Argument(
+        help="a study's name, an id such as NAME@cpu, or a file that defines `study`", autocompletion=study_names
+    ),
+]
+Known = Annotated[
+    str,
+    typer.Argument(help="a study that was run: NAME (its latest edition), or NAME@cpu", autocompletion=study_names),
+]
 Budget = Annotated[str | None, typer.Option(help="smoke, cpu, ...; `locus show NAME` lists a study's")]
 Set = Annotated[list[str] | None, typer.Option("--set", help="PATH=VALUE put on the base recipe; may be repeated")]
+Preset = Annotated[
+    str | None, typer.Option(help="deit or gabor: a paper's way of training, as so many --set before yours")
+]
 Seeds = Annotated[int | None, typer.Option(help="seeds a trial; may grow later")]
 Trials = Annotated[int | None, typer.Option(help="points of a search; may grow later")]
 As = Annotated[str, typer.Option("--as", help="names this edition: NAME@BUDGET~WORD")]
@@ -32,6 +51,9 @@ AdoptOption = Annotated[bool, typer.Option("--adopt", help="count answers of old
 Fresh = Annotated[bool, typer.Option("--fresh", help="start the next edition, NAME@BUDGET.2")]
 Download = Annotated[bool, typer.Option("--download", help="fetch a known data set that is not there")]
 Json = Annotated[bool, typer.Option("--json", help="print JSON")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="print the plan and train nothing, as locus plan does")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="print the plan and the end alone")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="print a line for every event, and no live table")]
 Address = Annotated[str | None, typer.Option(help="a Ray cluster's job address, http://head:8265")]
 
 

@@ -8,6 +8,7 @@ right is replaced, and its children get the new parent.
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,6 +123,17 @@ class Store:
     def log_folder(self, place: RunId, folder: Path, name: str) -> None:
         """Copies a folder to the artifacts of a row, under a name."""
         self.client.log_artifacts(self.shown[place].id, str(folder), name)
+
+    def delete(self, artifacts: Path) -> None:
+        """Deletes every row of the study; files of theirs go where they lie in the home's own folder of artifacts."""
+        for shown in [*self.shown.values(), *self.doubles]:
+            where = self.client.get_run(shown.id).info.artifact_uri
+            self.client.delete_run(shown.id)
+            folder = Path(where.removeprefix("file://")).parent
+            if folder.is_relative_to(artifacts.absolute()) and folder.name == shown.id:
+                shutil.rmtree(folder, ignore_errors=True)
+        self.shown.clear()
+        self.doubles.clear()
 
     def _create(self, row: Row) -> TrackedRun:
         tags = {name: value for name, value in self._tags(row).items() if name not in row.fixed or not row.points}

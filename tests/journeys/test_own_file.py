@@ -43,7 +43,7 @@ def started(terminal, id="mine@base"):
 def test_it_runs_to_its_report(mine):
     done = mine.first
     assert (done.code, done.err) == (0, "")
-    assert "plan: mine@base: 4 runs to train, 0 done, 0 reused; unknown until the first epoch" in done.lines
+    assert "plan: mine@base: 4 runs to train, 0 done, 0 reused; time unknown until the first epoch" in done.lines
     assert len([line for line in done.lines if line.endswith("completed")]) == 4
     assert "INCONCLUSIVE “wave” reaches at least 0.999. “wave” has 2 seeds: " in done.out
     report = re.search(r"^report +(.*)$", done.out, re.MULTILINE)[1]

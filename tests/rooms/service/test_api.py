@@ -11,12 +11,13 @@ from search_spaces.study import Ablation, Study
 from service import api
 from service.analysis.study_status import one_status
 from service.planning.run_options import RunOptions
-from service.storage import commit
+from service.storage import commit, editions
 from service.storage.home import Home
 from service.terminal import looking
 from tests.rooms.by_hand import ablated
 from tests.rooms.toy import conduct
 from trainables.recipe import FromFile, Recipe
+from trainables.recipe.code_digest import CodeDigests
 from trainables.spec import LocusError, SpecError
 
 STUDY = Study(name="arms", question="?", base=Recipe(), plan=Ablation({"near": {}}, "near"), seeds=1)
@@ -29,8 +30,32 @@ def test_an_address_of_none_is_this_machine() -> None:
 def test_counts_beside_an_edition_are_refused_and_not_dropped() -> None:
     edition = STUDY.at()
     assert api.resolve(edition, budget=None, seeds=None) == edition
-    with pytest.raises(SpecError, match=r"budget must be left out beside"):
-        api.resolve(edition, seeds=9)
+    assert api.resolve(edition, seeds=9).study.seeds == 9
+    with pytest.raises(SpecError, match="set must be left out beside arms@base, which names them already"):
+        api.resolve(edition, set={"optimizer.epochs": 3})
+
+
+def test_an_id_names_an_edition_also_to_run(tmp_path: Path) -> None:
+    home, cells = Home(tmp_path), STUDY.at(set={"optimizer.epochs": 2})
+    conduct(home, cells)
+    again = api.resolve(cells.id, home=str(tmp_path), seeds=2)
+    assert (again.id, again.definition, again.study.seeds) == (cells.id, cells.definition, 2)
+    assert api.resolve("fourier-gamma@smoke", home=str(tmp_path)) == api.resolve("fourier-gamma", budget="smoke")
+    with pytest.raises(LocusError, match=rf"no study 'arms@base~zzzz' in .*; did you mean {re.escape(cells.id)}"):
+        api.resolve("arms@base~zzzz", home=str(tmp_path))
+    with pytest.raises(SpecError, match="budget must be left out beside"):
+        api.resolve(cells.id, home=str(tmp_path), budget="smoke")
+
+
+def test_a_numbered_start_is_named_by_its_id(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    conduct(home, STUDY.at())
+    second = editions.resolve_edition(STUDY.at(), home, fresh=True)
+    conduct(home, second)
+    assert second.id == "arms@base.2"
+    assert editions.resolve_edition(api.resolve(second.id, home=str(tmp_path)), home) == second
+    assert editions.resolve_edition(second, home, fresh=True).id == "arms@base.3"
+    assert editions.resolve_edition(STUDY.at(), home).id == "arms@base.2"
 
 
 def test_a_missing_file_of_weights_is_refused_before_anything_is_written(tmp_path: Path) -> None:
@@ -86,3 +111,24 @@ def test_a_page_with_answers_is_not_replaced_by_one_without(tmp_path, capsys) ->
     assert page.read_text() == before
     looking.status_of_one(one_status(Home(tmp_path), id), Home(tmp_path))
     assert f"not counted: {status.stale} answers of other code; locus plan names the files" in capsys.readouterr().out
+
+
+def test_answers_of_older_code_are_looked_at_where_they_are_adopted(tmp_path, monkeypatch) -> None:
+    home, edition = str(tmp_path), STUDY.at(seeds=3)
+    conduct(Home(tmp_path), edition)
+    fingerprint = CodeDigests._fingerprint_of
+    monkeypatch.setattr(CodeDigests, "_fingerprint_of", lambda self, name: fingerprint(self, name) + "x")
+    (found,) = service.status("arms", home=home)
+    assert (found.stale, found.done) == (3, 0)
+    (adopted,) = service.status("arms", home=home, adopt=True)
+    assert (adopted.stale, adopted.done) == (0, 3)
+    service.report("arms", home=home, adopt=True)
+    with pytest.raises(LocusError, match="must be by today's code"):
+        service.report("arms", home=home)
+    assert "Adopted: 3 runs of other code" in (Home(tmp_path).study("arms@base").report / "report.md").read_text()
+    history, estimate = api.plan(edition, RunOptions(home=home), adopt=True)
+    assert (estimate.done, estimate.missing) == (3, 0)
+    assert api.plan(edition, RunOptions(home=home))[1].missing == 3
+    assert len(history.adopted) == 3
+    facts = Home(tmp_path).study("arms@base").journal.read_text()
+    assert "adopted" not in facts, "looking writes nothing"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from search_spaces.library import find
 from search_spaces.study import Ablation, Study, short
 from search_spaces.words import setting_words, value_words, without_sources
 from service.analysis.study_status import one_status

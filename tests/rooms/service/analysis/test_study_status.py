@@ -58,7 +58,7 @@ def test_a_searchs_rows(tmp_path: Path) -> None:
 
 def test_an_ablations_rows(tmp_path: Path) -> None:
     found = {row.name: row for row in one_status(Home(tmp_path), ablated(tmp_path)).rows}
-    assert (found["learnable"].state, found["learnable"].done) == ("done", 5)
+    assert (found["learnable"].state, found["learnable"].done) == ("done, 1 of 5 diverged", 5)
     assert found["relative bias"].state.startswith("failed: CUDA error")
     assert found["fourier"].values == {"encoding.kind": "fourier"}
 

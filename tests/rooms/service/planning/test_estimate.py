@@ -50,7 +50,7 @@ def test_before_the_first_run_all_is_missing_and_the_time_unknown(home: Home) ->
     assert (found.done, found.reused, found.missing, found.unknown, found.seconds) == (0, 0, 4, 0, None)
     first, last = found.lines("arms@base")
     assert first.startswith("2 concurrent runs, 1 thread each, cpu; ")
-    assert last == "plan: arms@base: 4 runs to train, 0 done, 0 reused; unknown until the first epoch"
+    assert last == "plan: arms@base: 4 runs to train, 0 done, 0 reused; time unknown until the first epoch"
 
 
 def test_what_learns_is_said_where_something_does_not(home: Home) -> None:

@@ -7,6 +7,7 @@ import random
 import pytest
 from rich.console import Console
 
+from search_spaces.library import find
 from search_spaces.study import Ablation, Study
 from service.analysis.study_status import all_status, one_status
 from service.consistency import Check

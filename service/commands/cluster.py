@@ -1,0 +1,105 @@
+"""The verbs for a Ray cluster: submit, logs, stop."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from service.commands.app import app, resolve, say
+from service.planning.run_options import RunOptions
+from service.terminal.options import (
+    AdoptOption,
+    As,
+    Budget,
+    Device,
+    Download,
+    Fresh,
+    Hours,
+    Known,
+    LoaderWorkers,
+    MaxConcurrent,
+    Name,
+    Preset,
+    Seeds,
+    Set,
+    Threads,
+    Tracking,
+    Trials,
+    Workers,
+)
+from trainables.spec import SpecError
+
+JobAddress = Annotated[str, typer.Option(help="a Ray cluster's job address, http://head:8265")]
+
+
+@app.command()
+def submit(
+    name: Name,
+    address: JobAddress,
+    home: Annotated[
+        str | None, typer.Option(help="the driver's home there; may be left out with LOCUS_HOME there")
+    ] = None,
+    budget: Budget = None,
+    set: Set = None,
+    preset: Preset = None,
+    seeds: Seeds = None,
+    trials: Trials = None,
+    edition: As = "",
+    tracking: Tracking = None,
+    max_concurrent: MaxConcurrent = None,
+    threads: Threads = 1,
+    workers: Workers = 0,
+    loader_workers: LoaderWorkers = None,
+    device: Device = "auto",
+    hours: Hours = None,
+    adopt: AdoptOption = False,
+    download: Download = False,
+    fresh: Fresh = False,
+) -> None:
+    """Submit a study to a Ray cluster and follow until its plan is printed there."""
+    from service.execution import jobs
+
+    options = RunOptions(
+        home=home,
+        tracking=tracking,
+        max_concurrent=max_concurrent,
+        threads=threads,
+        workers=workers,
+        loader_workers=loader_workers,
+        device=device,
+        hours=hours,
+        adopt=adopt,
+        download=download,
+    )
+    size = {"budget": budget, "seeds": seeds, "trials": trials, "edition": edition}
+    submission = jobs.submit(resolve(name, set, preset, **size), options, address, fresh=fresh, say=say)
+    say(submission.describe())
+
+
+@app.command()
+def logs(
+    name: Known,
+    address: JobAddress,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="continue until the job ends")] = False,
+) -> None:
+    """Print the output of a submitted study."""
+    for line in attached(name, address).logs(follow=follow):
+        say(line)
+
+
+@app.command()
+def stop(name: Known, address: JobAddress) -> None:
+    """Stop a submitted study: each run ends at its next report; submitting again continues."""
+    submission = attached(name, address)
+    submission.stop()
+    say(submission.describe())
+
+
+def attached(name: str | None, address: str) -> Any:
+    """The submission of a study's name. Raises: SpecError without a name."""
+    from service.execution import jobs
+
+    if name is None:
+        raise SpecError("a study's name must be given with --address")
+    return jobs.attach(name, address)

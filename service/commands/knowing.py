@@ -1,0 +1,108 @@
+"""The verbs that work on what was found: report, export, verify, forget, ui."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from service.commands.app import app, say
+from service.storage.home import Home, tracking_uri
+from service.terminal import ending
+from service.terminal.options import AdoptOption, HomeOption, Known, Tracking, study_names
+from trainables.spec import SpecError
+
+
+@app.command()
+def report(
+    name: Known,
+    check: Annotated[bool, typer.Option("--check", help="exit 1 where a claim is refuted")] = False,
+    open: Annotated[bool, typer.Option("--open", help="open the page in a browser")] = False,
+    adopt: AdoptOption = False,
+    home: HomeOption = None,
+) -> None:
+    """Write a study's report: HTML and Markdown, with figures."""
+    from service import api
+
+    result = api.result(name, home=home, adopt=adopt)
+    api.check_report(result)
+    page = result.report()
+    ending.report_written(result, page)
+    if open:
+        typer.launch(page.as_uri())
+    if check and any(verdict.word == "REFUTED" for verdict in result.claims):
+        raise typer.Exit(1)
+
+
+@app.command()
+def export(
+    name: Known,
+    csv: Annotated[bool, typer.Option("--csv", help="a row a run, comma-separated")] = False,
+    latex: Annotated[bool, typer.Option("--latex", help="a row a trial, as a LaTeX table (booktabs)")] = False,
+    to: Annotated[Path | None, typer.Option(help="a file to write; the terminal without one")] = None,
+    adopt: AdoptOption = False,
+    home: HomeOption = None,
+) -> None:
+    """Write a study's numbers as CSV (a row a run) or LaTeX (a row a trial)."""
+    from service import api
+    from service.reporting.exports import as_csv, as_latex
+
+    if csv == latex:
+        raise SpecError("export must be told one of --csv and --latex")
+    result = api.result(name, home=home, adopt=adopt)
+    text = as_csv(result) if csv else as_latex(result)
+    if to is None:
+        say(text.rstrip("\n"))
+    else:
+        to.write_text(text)
+        say(str(to))
+
+
+@app.command()
+def verify(name: Known, home: HomeOption = None, tracking: Tracking = None) -> None:
+    """Check that journal, outcomes, MLflow and files agree; exit 1 where they do not."""
+    from service import api
+
+    checks = api.verify(name, home=home, tracking=tracking)
+    ending.checks(checks)
+    if not all(check.ok for check in checks):
+        raise typer.Exit(1)
+
+
+@app.command()
+def forget(
+    name: Annotated[str, typer.Argument(help="an id, such as NAME@cpu", autocompletion=study_names)],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="do not ask")] = False,
+    home: HomeOption = None,
+    tracking: Tracking = None,
+) -> None:
+    """Remove a study: its folder, its MLflow runs, and the answers that no other study uses."""
+    from service import api
+
+    found = api.forgettable(name, home=home, tracking=tracking)
+    for line in found.lines():
+        say(line)
+    if yes or typer.confirm("Remove all this?"):
+        found.remove()
+        say(f"{found.id} is forgotten")
+    else:
+        say("nothing was removed")
+
+
+@app.command()
+def ui(
+    name: Annotated[
+        str | None, typer.Argument(help="a study that was run; all without one", autocompletion=study_names)
+    ] = None,
+    home: HomeOption = None,
+    tracking: Tracking = None,
+    port: Annotated[int, typer.Option(help="a port of loopback")] = 5000,
+) -> None:
+    """Start MLflow on loopback and print links: trials best first, runs by trial, the report."""
+    from service.storage import editions
+    from service.tracking.server import serve
+
+    found = Home.find(home)
+    edition = editions.stored(found, editions.latest(found, name)) if name else None
+    serve(found, edition, port, tracking_uri(tracking), say)

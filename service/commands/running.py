@@ -1,0 +1,155 @@
+"""The verbs that train, or say what they would train: plan, run, rerun, and the job of a cluster."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from service.commands.app import INTERRUPTED, again, app, resolve, say
+from service.planning.run_options import RunOptions
+from service.storage.home import Home
+from service.terminal import ending
+from service.terminal.live import Detail
+from service.terminal.options import (
+    AdoptOption,
+    As,
+    Budget,
+    Device,
+    Download,
+    DryRun,
+    Fresh,
+    HomeOption,
+    Hours,
+    LoaderWorkers,
+    MaxConcurrent,
+    Name,
+    Preset,
+    Quiet,
+    Seeds,
+    Set,
+    Threads,
+    Tracking,
+    Trials,
+    Verbose,
+    Workers,
+)
+from trainables.spec import SpecError
+
+
+@app.command()
+def plan(
+    name: Name,
+    budget: Budget = None,
+    set: Set = None,
+    preset: Preset = None,
+    seeds: Seeds = None,
+    trials: Trials = None,
+    edition: As = "",
+    home: HomeOption = None,
+    max_concurrent: MaxConcurrent = None,
+    threads: Threads = 1,
+    workers: Workers = 0,
+    device: Device = "auto",
+    adopt: AdoptOption = False,
+    fresh: Fresh = False,
+) -> None:
+    """Print what would run, what is there already and why, time and memory. Writes nothing."""
+    size = {"budget": budget, "seeds": seeds, "trials": trials, "edition": edition, "home": home}
+    options = RunOptions(home=home, max_concurrent=max_concurrent, threads=threads, workers=workers, device=device)
+    _plan(resolve(name, set, preset, **size), options, fresh=fresh, adopt=adopt)
+
+
+def _plan(edition: Any, options: RunOptions, *, fresh: bool, adopt: bool) -> None:
+    from service import api
+
+    ending.plan(*api.plan(edition, options, fresh=fresh, adopt=adopt))
+
+
+@app.command()
+def run(
+    name: Name,
+    budget: Budget = None,
+    set: Set = None,
+    preset: Preset = None,
+    seeds: Seeds = None,
+    trials: Trials = None,
+    edition: As = "",
+    home: HomeOption = None,
+    tracking: Tracking = None,
+    max_concurrent: MaxConcurrent = None,
+    threads: Threads = 1,
+    workers: Workers = 0,
+    loader_workers: LoaderWorkers = None,
+    device: Device = "auto",
+    hours: Hours = None,
+    adopt: AdoptOption = False,
+    download: Download = False,
+    fresh: Fresh = False,
+    dry_run: DryRun = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Run what is missing of a study; the same command again resumes, extends or just reports."""
+    if quiet and verbose:
+        raise SpecError("--quiet must stand alone, got --verbose beside it")
+    options = RunOptions(
+        home=home,
+        tracking=tracking,
+        max_concurrent=max_concurrent,
+        threads=threads,
+        workers=workers,
+        loader_workers=loader_workers,
+        device=device,
+        hours=hours,
+        adopt=adopt,
+        download=download,
+    )
+    size = {"budget": budget, "seeds": seeds, "trials": trials, "edition": edition, "home": home}
+    resolved = resolve(name, set, preset, **size)
+    if dry_run:
+        _plan(resolved, options, fresh=fresh, adopt=adopt)
+    else:
+        _run(resolved, options, fresh=fresh, detail="quiet" if quiet else "all" if verbose else "usual")
+
+
+def _run(resolved: Any, options: RunOptions, *, fresh: bool = False, detail: Detail = "usual") -> None:
+    from service import api
+
+    try:
+        result = api.here(resolved, options, fresh=fresh, detail=detail)
+    except KeyboardInterrupt:
+        command = again() if options.address == "local" else "the same locus submit"
+        say(f"stopped; what is finished is kept. To continue: {command}")
+        raise typer.Exit(INTERRUPTED) from None
+    ending.ending(result, f"{again('--seeds')} --seeds {result.history.seeds + 2}")
+    if result.history.failed:
+        raise typer.Exit(1)
+
+
+@app.command()
+def rerun(key: Annotated[str, typer.Argument(help="a run's key, or its beginning")], home: HomeOption = None) -> None:
+    """Train one run again, without Ray, and compare it number by number with its outcome."""
+    from service.execution.rerun import rerun as train_again
+
+    done = train_again(Home.find(home), key, say)
+    for file in done.changed:
+        say(f"{file} changed since")
+    for gap in done.differences:
+        say(f"epoch {gap.epoch}: {gap.name} was {gap.before}, is {gap.now}")
+    say(f"{done.key}: {done.compared} numbers compared, {len(done.differences)} differ")
+    if not done.equal:
+        raise typer.Exit(1)
+
+
+@app.command(hidden=True)
+def job(file: Path) -> None:
+    """Run the edition and the options of a study.json that `submit` sent: what a cluster's job runs."""
+    from search_spaces.study import Edition
+
+    sent = json.loads(file.read_text())
+    ending.versions(sent["python"])
+    options = RunOptions.read(sent["options"] | {"address": "auto"})
+    _run(Edition.read(sent["edition"]), options, fresh=sent.get("fresh", False), detail="all")

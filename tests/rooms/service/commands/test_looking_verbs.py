@@ -1,0 +1,136 @@
+"""The verbs that only look, as they are typed: at 80 columns no name is broken, and every kind shows its fields."""
+
+import json
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from search_spaces import library
+from search_spaces.study import Ablation, Study
+from service.cli import app
+from service.storage.home import Home
+from service.terminal import looking, output
+from service.terminal.options import study_names
+from tests.rooms.toy import conduct
+from trainables.encodings import Fourier
+from trainables.recipe import Recipe, kinds
+from trainables.spec import SpecError
+
+LONG = "a-study-whose-name-is-rather-long"
+STUDY = Study(
+    name=LONG,
+    question="Does a question of many words stay readable on a terminal that is only eighty columns wide?",
+    base=Recipe(encoding=Fourier()).put({"optimizer.epochs": 3}),
+    plan=Ablation({"a rather long arm name": {"encoding.gamma": 1.5}, "none": {"encoding.kind": "none"}}, "none"),
+    seeds=2,
+)
+
+
+def typed(*words, home=None):
+    done = CliRunner().invoke(app, list(words), env={"LOCUS_HOME": str(home)} if home else {})
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+@pytest.fixture
+def narrow(monkeypatch):
+    def at(width):
+        for module in (looking, output):
+            monkeypatch.setattr(module, "console", lambda: Console(width=width, force_terminal=True, highlight=False))
+
+    return at
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_no_name_is_broken(tmp_path, capsys, narrow, width):
+    narrow(width)
+    conduct(Home(tmp_path), STUDY.at())
+    looking.studies(as_json=False)
+    text = capsys.readouterr().out
+    assert all(name in text for name in library.names())
+    assert all(len(line) <= width for line in plain(text).splitlines())
+    looking.status_of_all([*looking_status(tmp_path)], Home(tmp_path))
+    assert f"{LONG}@base" in capsys.readouterr().out
+    looking.status_of_one(looking_status(tmp_path)[0], Home(tmp_path))
+    text = plain(capsys.readouterr().out)
+    for word in (f"{LONG}@base", "readable", "eighty", "3/3", "2/2", "val/accuracy", f"locus run {LONG}@base"):
+        assert word in text
+    assert "a rather long arm name" in " ".join(text.split())
+
+
+def plain(text):
+    return Console(width=500).render_str(text, markup=False).plain if "\x1b" not in text else strip(text)
+
+
+def strip(text):
+    import re
+
+    return re.sub(r"\x1b\[[0-9;]*m|\x1b\]8;[^\x1b]*\x1b\\", "", text)
+
+
+def looking_status(root):
+    from service.analysis.study_status import all_status
+
+    return all_status(Home(root))
+
+
+def test_status_ends_with_the_command_that_goes_on(tmp_path):
+    home = Home(tmp_path)
+    conduct(home, STUDY.at(), cut=2)
+    text = typed("status", LONG, home=tmp_path)
+    assert f"to go on   locus run {LONG}@base\n" in text
+    conduct(home, STUDY.at())
+    text = typed("status", f"{LONG}@base", home=tmp_path)
+    assert f"next       locus run {LONG}@base --seeds 4\n" in text
+    elsewhere = typed("status", LONG, "--home", str(tmp_path))
+    assert f"locus run {LONG}@base --home {tmp_path} --seeds 4" in elsewhere
+
+
+def test_every_kind_shows_its_fields():
+    for node, found in kinds.nodes().items():
+        for name, cls in found.items():
+            text = typed("show", f"{node}.{name}")
+            assert all(field.name in text and field.may_be in text for field in kinds.fields(cls)), text
+            assert cls.__doc__.split()[0] in text
+    assert "must be given" in typed("show", "init.from_file")
+    assert "encoding.peg " in typed("show", "encoding")
+    assert "AdamW" in typed("show", "optimizer")
+    assert "alpha" in json.loads(typed("show", "encoding.index.piecewise", "--json"))["properties"]
+
+
+def test_every_field_says_what_it_may_be():
+    found = kinds.nodes()
+    silent = [
+        f"{node}.{name}.{field.name}"
+        for node, each in found.items()
+        for name, cls in each.items()
+        for field in kinds.fields(cls)
+        if not field.may_be
+    ]
+    assert silent == []
+
+
+def test_a_kind_that_is_none_is_one_sentence():
+    with pytest.raises(SpecError, match=r"encoding must be of a kind .*peg.*, got 'pegg'"):
+        kinds.kind("encoding.pegg")
+    with pytest.raises(SpecError, match="encoding must be followed by a kind"):
+        kinds.kind("encoding")
+    with pytest.raises(SpecError, match=r"a kind must be one of a recipe's, such as encoding.peg"):
+        kinds.kind("encodings.peg")
+
+
+def test_show_takes_a_budget_and_values():
+    assert "optimizer.epochs  " in typed("show", "fourier-gamma")
+    text = typed("show", "fourier-gamma", "--budget", "smoke", "--set", "optimizer.lr=0.007")
+    assert "0.007" in text
+    smoke = library.find("fourier-gamma").at("smoke").study.base
+    assert f"data.train_size {smoke.data.train_size}" in " ".join(text.split())
+
+
+def test_the_version_and_names_for_the_shell(tmp_path, monkeypatch):
+    assert typed("--version").startswith("locus ")
+    conduct(Home(tmp_path), STUDY.at())
+    monkeypatch.setenv("LOCUS_HOME", str(tmp_path))
+    assert study_names("a-st") == [f"{LONG}@base"]
+    assert study_names("fourier") == ["fourier-gamma"]

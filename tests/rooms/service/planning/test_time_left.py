@@ -1,0 +1,93 @@
+"""How much is done and how long the rest takes, against sums by hand."""
+
+import random
+
+import pytest
+
+from search_spaces.space import Real, Space
+from search_spaces.study import Ablation, Search, Study
+from service.planning.time_left import amount, epoch_times, time_left
+from service.planning.work_rows import work_rows
+from service.storage.history import History
+from service.storage.home import Home
+from tests.rooms.toy import Toy, conduct, driving
+from trainables.encodings import Fourier
+from trainables.recipe import Recipe
+
+BASE = Recipe(encoding=Fourier()).put({"optimizer.epochs": 6})
+
+
+def arms(seeds=2):
+    plan = Ablation({"near": {}, "long": {"optimizer.epochs": 9}}, "near")
+    return Study(name="arms", question="?", base=BASE, plan=plan, seeds=seeds).at()
+
+
+def timed(history, seconds):
+    """Every measured epoch takes so long, by the arm's name."""
+    for trial in history.trials:
+        for run in history.runs(trial).values():
+            for fact in history.state(run).curve.values():
+                fact.values["time/epoch_s"] = seconds[trial.name]
+
+
+@pytest.fixture
+def home(tmp_path):
+    return Home(tmp_path)
+
+
+def test_an_ablation_counts_all_its_runs_before_the_first(home):
+    history = History.open(home, arms())
+    assert (amount(history).done, amount(history).total) == (0, 4)
+    assert time_left(history, 2) is None
+    assert time_left(history, 2, epoch_s=3.0) == 2 * (6 + 9) * 3.0 / 2
+
+
+def test_epochs_of_running_runs_count(home):
+    with driving(home, arms()) as driver:
+        toy = Toy(driver, random.Random(0))
+        toy._fill()
+        for _ in range(5):
+            toy._advance(next(iter(toy.workers)))
+        history = driver.history
+        timed(history, {"near": 2.0, "long": 10.0})
+        left = sum(
+            (run.recipe.optimizer.epochs - history.state(run).epoch)
+            * {"near": 2.0, "long": 10.0 if "1" in epoch_times(history) else 2.0}[trial.name]
+            for trial in history.trials
+            for run in history.runs(trial).values()
+        )
+        assert history.state(next(iter(history.runs(history.trials[0]).values()))).epoch > 0
+        longest = 9 * (10.0 if "1" in epoch_times(history) else 2.0)
+        assert time_left(history, 2) == pytest.approx(max(left / 2, longest))
+        assert time_left(history, 100) == pytest.approx(longest), "no run is shared between two processes"
+
+
+def test_nothing_is_left_at_the_end(home):
+    conduct(home, arms())
+    history = History.open(home, arms())
+    timed(history, {"near": 2.0, "long": 4.0})
+    assert (amount(history).done, amount(history).total, time_left(history, 2)) == (4, 4, 0.0)
+
+
+def test_the_points_of_a_search_that_nobody_proposed_count(home):
+    plan = Search(space=Space({"encoding.gamma": Real(low=0.5, high=9)}), trials=5)
+    edition = Study(name="reach", question="?", base=BASE, plan=plan, seeds=2).at()
+    history = History.open(home, edition)
+    assert amount(history).total == (5 + 3) * 2
+    assert time_left(history, 4, epoch_s=1.0) == (5 + 3) * 2 * 6 / 4
+
+
+def test_the_plan_names_arms_and_parents(home):
+    child = BASE.put({"init": {"kind": "from_trial", "values": {"data.task": "distance"}}})
+    plan = Ablation({"from scratch": {"init.kind": "fresh"}, "pretrained": {}}, "from scratch")
+    edition = Study(name="more", question="?", base=child, plan=plan, seeds=2).at()
+    history = History.open(home, edition)
+    runs = [run for arm in edition.arms() for run in arm.runs(2)]
+    parents = [parent for run in runs for parent in run.needs()]
+    rows = work_rows(history, {run.key: "missing" for run in [*runs, *parents]}, 0)
+    assert [(row.name, row.missing) for row in rows] == [
+        ("from scratch", 2),
+        ("pretrained", 2),
+        ("fourier on distance", 2),
+    ]
+    assert rows[-1].label == "p"

@@ -1,0 +1,94 @@
+"""The live screen: it goes on between two facts, hides no failure, and fits its terminal."""
+
+import io
+import random
+import re
+import threading
+import time
+
+from rich.console import Console
+
+from search_spaces.study import Ablation, Study
+from service.analysis.trial_summary import TrialSummary
+from service.storage.home import Home
+from service.terminal.live import Progress
+from service.terminal.trials_table import shown
+from tests.rooms.toy import Toy, driving
+from trainables.encodings import Fourier
+from trainables.recipe import Recipe
+
+BASE = Recipe(encoding=Fourier()).put({"optimizer.epochs": 6})
+ARMS = {f"arm number {number} with a long name": {"encoding.gamma": 1.0 + number} for number in range(30)}
+STUDY = Study(name="many", question="Which?", base=BASE, plan=Ablation(ARMS, next(iter(ARMS))), seeds=1)
+
+
+def screen(out, width=80, height=24):
+    return Console(file=out, force_terminal=True, width=width, height=height, highlight=False)
+
+
+def strip(text):
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+
+
+def test_the_clock_goes_on_without_a_fact(tmp_path):
+    out = io.StringIO()
+    progress = Progress(STUDY.at(), screen(out))
+    with driving(Home(tmp_path), STUDY.at()) as driver:
+        progress.begin(driver.history, driver.lock, 2, epoch_s=60.0)
+        time.sleep(2.6)
+        text = strip(out.getvalue())
+        progress.end()
+    clocks = re.findall(r"0 of 30 runs  (\d\d:\d\d) gone, about 1:30:00 left", text)
+    assert len({*clocks}) >= 2, text
+
+
+def test_the_screen_fits_its_terminal_and_says_how_many_rows_it_leaves_out(tmp_path):
+    out = io.StringIO()
+    progress = Progress(STUDY.at(), screen(out))
+    with driving(Home(tmp_path), STUDY.at()) as driver:
+        driver.listeners.append(progress.add)
+        Toy(driver, random.Random(0)).drive()
+        progress.begin(driver.history, driver.lock, 2)
+        progress.end()
+    lines = strip(out.getvalue()).split("many@base  Which?")[-1].splitlines()
+    assert len(lines) <= 24
+    assert all(len(line) <= 80 for line in lines)
+    assert " more: locus status many@base" in " ".join(" ".join(lines).split())
+
+
+def summary(label, state, mean=None):
+    return TrialSummary(label, f"arm {label}", {}, 1, 1, 3, 3, mean, None, state)
+
+
+def test_what_failed_comes_first():
+    rows = [summary(str(number), "done", mean=number / 100) for number in range(40)]
+    rows[2] = summary("2", "failed: CUDA error")
+    rows[5] = summary("5", "running")
+    assert {row.label for row in shown(rows, 4)} == {"2", "5", "39", "38"}
+    assert [row.label for row in shown(rows, 4)] == ["2", "5", "38", "39"]
+    assert shown(rows, 40) == rows
+
+
+def test_a_screen_that_reads_while_the_driver_writes_never_fails(tmp_path):
+    """Two threads on one history: without the lock a dictionary would change while it is read."""
+    progress = Progress(STUDY.at(), screen(io.StringIO()))
+    errors = []
+    with driving(Home(tmp_path), STUDY.at()) as driver:
+        progress.begin(driver.history, driver.lock, 2)
+        progress.live.stop()
+        ended = threading.Event()
+
+        def draw():
+            while not ended.is_set():
+                progress._summary = (0.0, [])
+                try:
+                    progress._view()
+                except RuntimeError as error:
+                    errors.append(error)
+
+        drawer = threading.Thread(target=draw)
+        drawer.start()
+        Toy(driver, random.Random(0)).drive()
+        ended.set()
+        drawer.join()
+    assert errors == []
