@@ -23,6 +23,7 @@ from service.storage.home import Home, tracking_uri
 from service.storage.journal import Journal
 from service.storage.outcomes import Outcomes
 from service.terminal.live import Progress
+from service.trying import try_own
 from trainables.launch.job import Job
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.cost import check_workers
@@ -53,6 +54,8 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
     estimate = _plan(home, edition, placement, options, codes, progress)
     if estimate.to_train:
         _check_ray()
+        for remark in try_own(edition, home.data):
+            progress.note(remark)
     stop = Stop(deadline=time.time() + options.hours * 3600 if options.hours else None)
     signals = StopSignals(stop, progress.note)
     with signals.installed(), Journal(folder.journal, folder.lock) as journal:

@@ -64,8 +64,23 @@ def plan(
 
 def _plan(edition: Any, options: RunOptions, *, fresh: bool, adopt: bool) -> None:
     from service import api
+    from service.trying import try_own
 
     ending.plan(*api.plan(edition, options, fresh=fresh, adopt=adopt))
+    for remark in try_own(edition, Home.find(options.home).data):
+        say(remark)
+
+
+@app.command()
+def check(name: Name, budget: Budget = None, set: Set = None, preset: Preset = None, home: HomeOption = None) -> None:
+    """Build each arm and compute one step on two images: mistakes of an own file show before anything is spent."""
+    from service.trying import try_recipes
+
+    edition = resolve(name, set, preset, budget=budget, home=home)
+    remarks = [*try_recipes(edition, Home.find(home).data)]
+    for remark in remarks:
+        say(remark)
+    say(f"{edition.id}: every recipe is built, learns a step, and gives the same in all ways of computing it")
 
 
 @app.command()

@@ -39,7 +39,7 @@ ORDER = {
         ("analysis",),
         ("execution",),
         ("reporting", "tracking", "terminal"),
-        ("results", "consistency", "removal"),
+        ("results", "consistency", "removal", "trying"),
         ("run_study",),
         ("api",),
         ("public",),

@@ -1,0 +1,56 @@
+"""Tries the recipes of a study before anything is spent: each is built, and computes one step on two images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+from search_spaces.study import Ablation, Edition
+from trainables.encodings import parts_of
+from trainables.own import OwnSpec
+from trainables.recipe import Recipe
+from trainables.spec import LocusError
+
+
+def try_own(edition: Edition, data: Path) -> list[str]:
+    """Tries the recipes with code of a user's own, as `try_recipes` does; nothing where torch is not installed."""
+    own = any(_has_own_code(recipe) for _, recipe in _recipes(edition))
+    return [*try_recipes(edition, data, own_only=True)] if own and find_spec("torch") else []
+
+
+def try_recipes(edition: Edition, data: Path, *, own_only: bool = False) -> Iterator[str]:
+    """Tries each arm, or the base and the first points of a search, and those that they start from.
+
+    Yields what looks odd, a sentence each. Raises: LocusError that names the arm, and the user's own file and line.
+    """
+    from trainables.launch.trial_step import try_step
+
+    tried: set[str] = set()
+    for name, recipe in _recipes(edition):
+        key = recipe.model_dump_json()
+        if key in tried or (own_only and not _has_own_code(recipe)):
+            continue
+        tried.add(key)
+        try:
+            yield from (f"{name}: {remark}" for remark in try_step(recipe, data))
+        except LocusError as error:
+            raise LocusError(f"{name}: {error}") from None
+
+
+def _recipes(edition: Edition) -> Iterator[tuple[str, Recipe]]:
+    """The recipes that can be known before a search begins, by the words for each; parents come first."""
+    plan = edition.study.plan
+    if isinstance(plan, Ablation):
+        found = [(f"arm {arm.name!r}", arm.recipe) for arm in edition.arms()]
+    else:
+        points = [edition.trial(number, point) for number, point in enumerate(plan.first)]
+        found = [(f"point {point.name}", point.recipe) for point in points] or [("the base", edition.study.base)]
+    for name, recipe in found:
+        for use, parent in recipe.parents.items():
+            yield f"{name}, its {'teacher' if use == 'teacher' else 'parent'}", parent
+        yield name, recipe
+
+
+def _has_own_code(recipe: Recipe) -> bool:
+    return any(isinstance(part, OwnSpec) for part in (recipe.data, *parts_of(recipe.encoding)))

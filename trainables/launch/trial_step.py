@@ -1,0 +1,90 @@
+"""Tries a recipe before anything is spent: its model is built, and two images go forward and backward.
+
+An encoding of a user's own is held to the promises that a wrong answer would break without a word.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from trainables.data.splits_torch import Reading, load
+from trainables.launch.errors import sentence
+from trainables.own import OwnSpec
+from trainables.recipe import Recipe, Run
+from trainables.recipe.model_torch import build_model
+from trainables.rng_torch import torch_stream
+from trainables.spec import LocusError
+from trainables.training.init import init_weights
+from trainables.training.loss import Objective
+from trainables.training.parameters import set_trainable
+
+IMAGES = 2
+NEAR = 1e-8
+"""How far two results in float64 may lie apart where they must be equal."""
+
+
+class TrialStepError(LocusError):
+    """A recipe whose model cannot train, or whose encoding breaks a promise."""
+
+
+def try_step(recipe: Recipe, data: Path | None = None) -> list[str]:
+    """Builds a recipe's model with random weights, and computes a step on two random images, in float64.
+
+    Returns what looks odd and need not be wrong, a sentence each.
+
+    Images that the user's own code makes are loaded too; others are random. `data`: the folder of data sets.
+    Raises: TrialStepError with one sentence; it names the user's own file and line where the error is there.
+    Cost: 10 ms for one block, a second for a DeiT.
+    """
+    try:
+        return _try_step(recipe, data)
+    except TrialStepError:
+        raise
+    except Exception as error:
+        raise TrialStepError(sentence(error)) from error
+
+
+def _try_step(recipe: Recipe, data: Path | None) -> list[str]:
+    if isinstance(recipe.data, OwnSpec):
+        load(recipe.data, Reading(data))
+    model = build_model(recipe)
+    init_weights(model, 0)
+    set_trainable(model, recipe.trainable)
+    objective = Objective(Run(recipe=recipe, seed=0), model).double()
+    stream = torch_stream(0, "trial step")
+    images = torch.rand(IMAGES, *recipe.data.size, dtype=torch.float64, generator=stream)
+    loss = objective(images, _targets(recipe), **objective.loss_inputs(torch.arange(IMAGES), 0))
+    first = loss.item()
+    _require(math.isfinite(first), recipe, "a finite loss at its initial weights", f"a loss of {first}")
+    torch.autograd.backward(loss)
+    learning = {name: value for name, value in model.named_parameters() if value.requires_grad}
+    unread = [name for name, value in learning.items() if name.startswith("encoding.") and value.grad is None]
+    model.eval()
+    with torch.inference_mode():
+        whole = model.output(model.features(images))
+        _same(recipe, model(images), whole, "the same for the rows that are read as for all rows (in_heads, bias)")
+        _same(recipe, model(images), model(images), "the same when it is computed again")
+        alone = torch.cat([model(images[:1]), model(images[1:])])
+        _same(recipe, alone, model(images), "the same for an image alone as in a batch")
+    return [f"{name} gets no gradient: nothing reads it" for name in unread]
+
+
+def _targets(recipe: Recipe) -> Tensor:
+    """A class, or two numbers, for each image."""
+    if recipe.data.metric == "r2":
+        return torch.zeros(IMAGES, recipe.data.outputs, dtype=torch.float64)
+    return torch.arange(IMAGES) % recipe.data.outputs
+
+
+def _same(recipe: Recipe, first: Tensor, second: Tensor, must: str) -> None:
+    gap = float((first - second).abs().max())
+    _require(gap <= NEAR, recipe, f"outputs that are {must}", f"a difference of {gap:.3g}")
+
+
+def _require(holds: bool, recipe: Recipe, must: str, got: str) -> None:
+    if not holds:
+        raise TrialStepError(f"encoding ({recipe.encoding.label}) must give {must}, got {got}")
