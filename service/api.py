@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from search_spaces.library import find
+from search_spaces.presets import explained, put_first
 from search_spaces.space import Domain, Space
 from search_spaces.study import Ablation, Edition, Halving, Score, Search, Study
 from search_spaces.words import plural
@@ -37,6 +38,7 @@ def run(
     set: dict[str, Any] | None = None,
     seeds: int | None = None,
     trials: int | None = None,
+    preset: str | None = None,
     edition: str = "",
     fresh: bool = False,
     progress: Progress | None = None,
@@ -44,27 +46,34 @@ def run(
 ) -> Result:
     """Runs what is missing of a study, which is a name, a file or a Study, and returns its result.
 
-    `set` puts values on the base recipe (this makes another edition, which `edition` may name); `fresh` starts the next
-    edition. Further options: `home`, `tracking`, `hours`, `max_concurrent`, `threads`, `workers`,
-    `loader_workers`, `device`, `adopt`, `download`, and the `address` of a cluster to run there instead.
+    `set` puts values on the base recipe, and `preset` those of `search_spaces.presets` before them (this makes another
+    edition, which `edition` may name); `fresh` starts the next edition. Further options: `home`, `tracking`, `hours`,
+    `max_concurrent`, `threads`, `workers`, `loader_workers`, `device`, `adopt`, `download`, and the `address` of a
+    cluster to run there instead.
 
     Raises: LocusError with one sentence for what cannot run, before anything is written; KeyboardInterrupt.
     """
-    resolved = resolve(study, budget=budget, set=set, seeds=seeds, trials=trials, edition=edition)
+    resolved = resolve(study, budget=budget, set=set, preset=preset, seeds=seeds, trials=trials, edition=edition)
     if options.get("address") not in (None, "local", "auto"):
         return submit(resolved, fresh=fresh, **options).wait()
     return here(resolved, RunOptions(**options), fresh=fresh, progress=progress)
 
 
-def resolve(study: str | Study | Edition, *, edition: str = "", **size: Any) -> Edition:
-    """A study at a budget, with the user's own values and counts. Raises: SpecError for counts beside an Edition."""
+def resolve(study: str | Study | Edition, *, edition: str = "", preset: str | None = None, **size: Any) -> Edition:
+    """A study at a budget, with the user's own values and counts. Raises: SpecError for counts beside an Edition.
+
+    `preset`: values that are put on the base recipe before the user's own.
+    """
     if isinstance(study, Edition):
-        given = [name for name, value in (size | {"edition": edition}).items() if value]
+        given = [name for name, value in (size | {"edition": edition, "preset": preset}).items() if value]
         if given:
             raise SpecError(f"{', '.join(given)} must be given to Study.at, got them beside an Edition")
         return study
     found = find(study) if isinstance(study, str) else study
-    return found.at(size.pop("budget", None), name=edition, **size)
+    own = size.pop("set", None) or {}
+    values = put_first(preset, own)
+    with explained(preset, own):
+        return found.at(size.pop("budget", None), name=edition, set=values, **size)
 
 
 def here(edition: Edition, options: RunOptions, *, fresh: bool = False, progress: Progress | None = None) -> Result:
@@ -149,6 +158,7 @@ def submit(
     set: dict[str, Any] | None = None,
     seeds: int | None = None,
     trials: int | None = None,
+    preset: str | None = None,
     edition: str = "",
     fresh: bool = False,
     **options: Any,
@@ -157,7 +167,7 @@ def submit(
     from service.execution.jobs import submit as send
     from service.results import SubmittedStudy
 
-    resolved = resolve(study, budget=budget, set=set, seeds=seeds, trials=trials, edition=edition)
+    resolved = resolve(study, budget=budget, set=set, preset=preset, seeds=seeds, trials=trials, edition=edition)
     sent = send(resolved, RunOptions(home=home, **options), address, fresh=fresh)
     return SubmittedStudy(**vars(sent))
 

@@ -33,6 +33,7 @@ from service.terminal.options import (
     LoaderWorkers,
     MaxConcurrent,
     Name,
+    Preset,
     Seeds,
     Set,
     Threads,
@@ -40,7 +41,7 @@ from service.terminal.options import (
     Trials,
     Workers,
     own_values,
-)
+)  # fmt: skip
 from trainables.spec import LocusError, SpecError
 
 INTERRUPTED = 130
@@ -63,9 +64,10 @@ def studies(as_json: Json = False) -> None:
 
 
 @app.command()
-def show(name: Name, as_json: Json = False) -> None:
+def show(name: Name, set: Set = None, preset: Preset = None, as_json: Json = False) -> None:
     """Show one study: question, recipe, space or arms, published numbers, claims, budgets, gaps."""
-    views.show(name, as_json)
+    own = _edition(name, set, preset, budget="base") if set or preset else None
+    views.show(name, as_json, own)
 
 
 @app.command()
@@ -87,6 +89,7 @@ def plan(
     name: Name,
     budget: Budget = None,
     set: Set = None,
+    preset: Preset = None,
     seeds: Seeds = None,
     trials: Trials = None,
     edition: As = "",
@@ -100,7 +103,7 @@ def plan(
     """Print what would run, what is there already and why, time and memory. Writes nothing."""
     from service import api
 
-    resolved = api.resolve(name, budget=budget, set=own_values(set), seeds=seeds, trials=trials, edition=edition)
+    resolved = _edition(name, set, preset, budget=budget, seeds=seeds, trials=trials, edition=edition)
     options = RunOptions(home=home, max_concurrent=max_concurrent, threads=threads, workers=workers, device=device)
     views.plan(*api.plan(resolved, options, fresh=fresh))
 
@@ -110,6 +113,7 @@ def run(
     name: Name,
     budget: Budget = None,
     set: Set = None,
+    preset: Preset = None,
     seeds: Seeds = None,
     trials: Trials = None,
     edition: As = "",
@@ -126,8 +130,6 @@ def run(
     fresh: Fresh = False,
 ) -> None:
     """Run what is missing of a study; the same command again resumes, extends or just reports."""
-    from service import api
-
     options = RunOptions(
         home=home,
         tracking=tracking,
@@ -140,8 +142,14 @@ def run(
         adopt=adopt,
         download=download,
     )
-    resolved = api.resolve(name, budget=budget, set=own_values(set), seeds=seeds, trials=trials, edition=edition)
+    resolved = _edition(name, set, preset, budget=budget, seeds=seeds, trials=trials, edition=edition)
     _run(resolved, options, fresh=fresh)
+
+
+def _edition(name: str, own: Set, preset: Preset, **size: Any) -> Any:
+    from service import api
+
+    return api.resolve(name, set=own_values(own), preset=preset, **size)
 
 
 def _run(resolved: Any, options: RunOptions, *, fresh: bool = False) -> None:
@@ -239,6 +247,7 @@ def submit(
     ] = None,
     budget: Budget = None,
     set: Set = None,
+    preset: Preset = None,
     seeds: Seeds = None,
     trials: Trials = None,
     edition: As = "",
@@ -254,7 +263,6 @@ def submit(
     fresh: Fresh = False,
 ) -> None:
     """Submit a study to a Ray cluster and follow until its plan is printed there."""
-    from service import api
     from service.execution import jobs
 
     options = RunOptions(
@@ -269,7 +277,7 @@ def submit(
         adopt=adopt,
         download=download,
     )
-    resolved = api.resolve(name, budget=budget, set=own_values(set), seeds=seeds, trials=trials, edition=edition)
+    resolved = _edition(name, set, preset, budget=budget, seeds=seeds, trials=trials, edition=edition)
     submission = jobs.submit(resolved, options, address, fresh=fresh, say=_say)
     _say(submission.describe())
 

@@ -127,11 +127,14 @@ class TrialResult:
         return model if image_size is None else at_size(model, self.recipe, image_size)
 
     def value(self, path: str) -> Any:
-        """What this trial has at a path, or None where its recipe has no such field."""
+        """What this trial has at a path; where its recipe has no such field, what the trial sets there, or None.
+
+        A trial sets `model.name`; its recipe has the numbers of that model instead.
+        """
         try:
             return self.recipe.get(path)
         except SpecError:
-            return None
+            return self.trial.values.get(path)
 
 
 def collect(history: History, outcomes: Outcomes) -> list[TrialResult]:

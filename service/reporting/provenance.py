@@ -23,6 +23,7 @@ SHOWN = (
     "matmul_fp32_precision",
     "conv_fp32_precision",
     "init_sha256",
+    "init_image_size",
     "torch",
     "timm",
     "python",

@@ -13,6 +13,9 @@ Name = Annotated[str, typer.Argument(help="a study's name, or a file that define
 Known = Annotated[str, typer.Argument(help="a study that was run: NAME, or an id such as NAME@cpu")]
 Budget = Annotated[str | None, typer.Option(help="smoke, cpu, ...; `locus show NAME` lists a study's")]
 Set = Annotated[list[str] | None, typer.Option("--set", help="PATH=VALUE put on the base recipe; may be repeated")]
+Preset = Annotated[
+    str | None, typer.Option(help="deit or gabor: a paper's way of training, as so many --set before yours")
+]
 Seeds = Annotated[int | None, typer.Option(help="seeds a trial; may grow later")]
 Trials = Annotated[int | None, typer.Option(help="points of a search; may grow later")]
 As = Annotated[str, typer.Option("--as", help="names this edition: NAME@BUDGET~WORD")]

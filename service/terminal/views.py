@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from search_spaces import library
-from search_spaces.study import Ablation, Study
+from search_spaces.study import Ablation, Edition, Study
 from search_spaces.words import plural, setting_words, value_words, without_sources
 from service.analysis.headline import headline
 from service.analysis.power import seeds_sentence
@@ -88,9 +88,9 @@ def _sizes(study: Study) -> dict[str, str]:
     return sizes
 
 
-def show(name: str, as_json: bool) -> None:
-    """One study, whole."""
-    study = library.find(name)
+def show(name: str, as_json: bool, own: Edition | None = None) -> None:
+    """One study, whole; `own`: with a user's own values on its base."""
+    study = library.find(name) if own is None else _with_own(own)
     if as_json:
         _plain(study.plain())
         return
@@ -115,6 +115,15 @@ def show(name: str, as_json: bool) -> None:
     claims = [(claim.kind, f"{claim}" + (f" ({claim.source})" if claim.source else "")) for claim in study.claims]
     _section(out, "claims", claims)
     _section(out, "gaps to the paper", [("-", gap) for gap in study.gaps])
+
+
+def _with_own(edition: Edition) -> Study:
+    """The study of an edition, its budgets without the values that the user's own replace."""
+    budgets = {}
+    for name, budget in edition.study.budgets.items():
+        left = {path: value for path, value in budget.values.items() if path not in edition.own_paths}
+        budgets[name] = budget.model_copy(update={"values": left})
+    return edition.study.model_copy(update={"budgets": budgets})
 
 
 def _title(name: str, question: str) -> Text:

@@ -248,8 +248,9 @@ def _params(edition: Edition, trial: Trial) -> dict[str, str]:
     for path in edition.study.paths():
         try:
             found[path] = value_words(recipe.get(path))
-        except SpecError:  # a path of another kind's: this recipe has no such number
-            continue
+        except SpecError:  # a path of another kind's; or a model's name, in place of which the recipe has its numbers
+            if path in trial.values:
+                found[path] = value_words(trial.values[path])
     weight = estimate_cost(recipe)
     counts = {"parameters": str(weight.parameters), "parameters.learnt": str(weight.learnt)}
     return found | {"encoding.kind": recipe.encoding.label} | counts

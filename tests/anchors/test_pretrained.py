@@ -189,11 +189,22 @@ def test_what_our_own_engine_wrote_is_taken(tmp_path):
     assert all(torch.equal(value, parent.state_dict()[name]) for name, value in fourier.items())
 
 
-@pytest.mark.parametrize("start", [FromFile("w.pt", "0" * 64), FromTimm("deit_tiny_patch16_224.fb_in1k")])
-def test_channels_that_position_takes_are_refused_when_the_recipe_is_made(start):
-    with pytest.raises(SpecError, match=r"init\.kind must be fresh or from_trial where position takes channels"):
+def test_channels_that_position_takes_are_refused_for_timms_weights_when_the_recipe_is_made():
+    start = FromTimm("deit_tiny_patch16_224.fb_in1k")
+    with pytest.raises(SpecError, match=r"init\.kind must be fresh, from_trial or from_file where position takes chan"):
         recipe(Learnable(injection=Concat()), start)
     recipe(Learnable(injection=Concat()), start.put({"part": "encoding"}))
+
+
+@pytest.mark.parametrize("places", [("common",), ("query", "key"), ("value",)])
+def test_a_file_of_a_model_in_which_position_takes_channels_is_taken(tmp_path, places):
+    """Of our own; timm's layers are wider, so a file of timm's is refused when it is read."""
+    encoding = Learnable(injection=Concat(places=places))
+    parent = build_model_with_weights(recipe(encoding, Fresh()), 1)
+    child = build_model_with_weights(recipe(encoding, saved(parent, tmp_path)), 0).state_dict()
+    assert all(torch.equal(child[name], value) for name, value in parent.state_dict().items())
+    with pytest.raises(SpecError, match=r"init\.path must name a file with .* of shape .*, got shape"):
+        build_model_with_weights(recipe(encoding, saved(theirs(), tmp_path).put({"part": "backbone"})), 0)
 
 
 def test_timm_is_asked_by_name(monkeypatch):
@@ -211,7 +222,8 @@ def test_timms_weights_are_known_by_their_content(monkeypatch, tmp_path):
     spec = recipe(Learnable(), init).put({"optimizer.epochs": 1, "data.train_size": 20, "data.val_size": 4})
     list(train(Run(recipe=spec, seed=0), tmp_path))
     found = recorded_sources(tmp_path)
-    assert found == {"init_sha256": init.sha256, "init_mean": [0.485, 0.456, 0.406], "init_std": [0.229, 0.224, 0.225]}
+    said = {"init_mean": [0.485, 0.456, 0.406], "init_std": [0.229, 0.224, 0.225], "init_image_size": [224, 224]}
+    assert found == {"init_sha256": init.sha256, **said}
     other = theirs()
     with torch.no_grad():
         other.head.bias[0] += 1e-6

@@ -72,6 +72,8 @@ COMMANDS = [
     (("studies", "--json"), 0, '"test_sizes"'),
     (("show", "fourier-gamma"), 0, "Which gamma lets Fourier features"),
     (("show", "fourier-gamma", "--json"), 0, '"name": "fourier-gamma"'),
+    (("show", "cifar-baselines", "--preset", "deit"), 0, "optimizer.ema_decay     0.99996"),
+    (("show", "cifar-baselines", "--preset", "deit", "--set", "model.drop_path=0.2"), 0, "model.drop_path         0.2"),
     (("status",), 0, "tiny@base"),
     (("status", "tiny"), 0, "done; 4 of 4 runs"),
     (("status", "tiny", "--json"), 0, '"state": "done"'),
@@ -80,6 +82,8 @@ COMMANDS = [
     (("run", "fourier-gamma", "--set", "encoding.gama=1"), 2, "locus: no field 'encoding.gama'; known: kind, gamma"),
     (("run", "fourier-gamma", "--budget", "huge"), 2, "locus: fourier-gamma has no budget 'huge'; known: base, smoke"),
     (("run", "fourier-gamma", "--set", "encoding.gamma=0"), 2, "encoding.gamma must be a positive length in patches"),
+    (("run", "fourier-gamma", "--preset", "diet"), 2, "locus: the preset must be one of deit, gabor, got 'diet'"),
+    (("plan", "fourier-gamma", "--preset", "deit"), 2, "(the preset deit sets it; a value of your own for model.drop"),
     (("run", "fourier-gamma", "--set", "gamma"), 2, "--set must be PATH=VALUE, got 'gamma'"),
     (("status", "tinny"), 2, "locus: no study 'tinny' was run in "),
 ]

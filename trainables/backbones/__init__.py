@@ -15,12 +15,13 @@ from trainables.backbones.cait import CaiT
 from trainables.backbones.convit import ConViT
 from trainables.backbones.pvt_v2 import PVTv2
 from trainables.backbones.swin import Swin
+from trainables.backbones.timm_names import TimmViT
 from trainables.backbones.tnt import TNT
 from trainables.backbones.twins import Twins
 from trainables.backbones.vit import ViT
 from trainables.backbones.volo import VOLO
 
-Model = Annotated[ViT | CaiT | ConViT | VOLO | TNT | PVTv2 | Swin | Twins, Field(discriminator="kind")]
-"""Any backbone, told apart by its kind."""
+Model = Annotated[ViT | CaiT | ConViT | VOLO | TNT | PVTv2 | Swin | Twins | TimmViT, Field(discriminator="kind")]
+"""Any backbone, told apart by its kind. A recipe holds a `TimmViT` as the `ViT` that it names."""
 
-__all__ = ["TNT", "VOLO", "CaiT", "ConViT", "Model", "ModelSpec", "PVTv2", "Size", "Swin", "Twins", "ViT"]
+__all__ = ["TNT", "VOLO", "CaiT", "ConViT", "Model", "ModelSpec", "PVTv2", "Size", "Swin", "TimmViT", "Twins", "ViT"]

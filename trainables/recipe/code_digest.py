@@ -27,7 +27,7 @@ LOOP = ("training/loop.py", "training/runtime.py")
 """Where every training begins, and what sets threads and precision for it. Paths are relative to `trainables/`."""
 
 NEVER = (
-    "__init__.py", "backbones/__init__.py", "backbones/counts.py", "backbones/vit_by_name_torch.py", "data/__init__.py",
+    "__init__.py", "backbones/__init__.py", "backbones/counts.py", "backbones/timm_names.py", "data/__init__.py",
     "data/augment.py", "encodings/__init__.py", "encodings/custom.py", "launch/__init__.py", "launch/bridge.py",
     "launch/errors.py", "launch/imported.py", "launch/job.py", "launch/worker.py", "own.py", "recipe/__init__.py",
     "recipe/code_digest.py", "recipe/cost.py", "recipe/init_from.py", "recipe/learning.py", "recipe/losses.py",

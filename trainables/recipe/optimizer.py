@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from trainables.spec import Spec, require
 
@@ -22,7 +22,7 @@ class AdamW(Spec):
 
     Units: `lr` at its highest; `warmup` is a share of all steps; `clip_grad` bounds the gradient's norm.
     `schedule`: `one_cycle` rises and falls along cosines; `cosine` rises in a line and falls along a cosine;
-    `constant` stays, without warm-up.
+    `constant` stays, without warm-up. `min_lr`: where `cosine` ends.
     `precision`: `tf32` is float32 whose products a GPU computes with fewer digits, faster; `float32` computes all in
     full. `bfloat16` computes blocks in bfloat16 (autocast), the sum over blocks, heads and loss in float32.
     `betas`: how slowly the two moments forget; `eps` is added to the root of the second.
@@ -42,6 +42,7 @@ class AdamW(Spec):
         default="one_cycle", description="one_cycle, cosine or constant"
     )
     warmup: float = Field(default=0.3, ge=0, lt=1, description="a share of all steps, 0 <= warmup < 1")
+    min_lr: float = Field(default=0.0, ge=0, description="a learning rate of 0 or more")
     clip_grad: float | None = Field(default=1.0, gt=0, description="a positive norm, or null")
     precision: Literal["float32", "float64", "bfloat16", "tf32"] = Field(
         default="float32", description="float32, tf32, bfloat16 or float64"
@@ -54,3 +55,10 @@ class AdamW(Spec):
     lr_base_size: int | None = Field(default=None, gt=0, description="a positive number of images a step, or null")
     accumulate: int = Field(default=1, gt=0, description="a positive number of parts of a batch")
     ema_decay: float | None = Field(default=None, gt=0, lt=1, description="a decay, 0 < decay < 1, or null")
+
+    @model_validator(mode="after")
+    def _falls(self) -> AdamW:
+        lowest, highest = self.min_lr, self.lr * self.batch_size / (self.lr_base_size or self.batch_size)
+        require(lowest == 0 or self.schedule == "cosine", "min_lr", "0 where schedule is not cosine", lowest)
+        require(lowest <= highest, "min_lr", f"at most the highest rate ({highest:g})", lowest)
+        return self

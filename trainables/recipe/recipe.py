@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from trainables.backbones import Model, Size, ViT
+from trainables.backbones.timm_names import canonical_model
 from trainables.data import Data, MeanStd, RedGreen
 from trainables.data.augment import Augment, NoAugment
 from trainables.encodings import Encoding, NoEncoding, OwnEncoding, ReservedChannels, Shape, canonical, parts_of
@@ -36,7 +37,7 @@ class Recipe(Spec):
     """
 
     data: Data = RedGreen()
-    model: Model = ViT()
+    model: Annotated[Model, AfterValidator(canonical_model)] = ViT()
     encoding: Annotated[Encoding, AfterValidator(canonical)] = NoEncoding()
     optimizer: AdamW = AdamW()
     init: Init = Fresh()
@@ -99,10 +100,13 @@ class Recipe(Spec):
 
     @model_validator(mode="after")
     def _check_init(self) -> Recipe:
-        """Pretrained weights need a backbone of full width; a parent's recipe must be legal."""
-        if isinstance(self.init, FromFile | FromTimm) and self.init.part != "encoding":
+        """Timm's weights need a backbone of full width; a parent's recipe must be legal.
+
+        A file may hold the weights of a model in which position takes channels; the shapes decide when it is read.
+        """
+        if isinstance(self.init, FromTimm) and self.init.part != "encoding":
             whole = all(self.encoding.reserved(shape.widths) == ReservedChannels() for shape in self.shapes)
-            must = "fresh or from_trial where position takes channels, which replaces layers"
+            must = "fresh, from_trial or from_file where position takes channels, which replaces timm's layers"
             require(whole, "init.kind", must, self.init.kind)
         if isinstance(self.init, FromTrial):
             self.parent  # noqa: B018 (raises where it is not legal)

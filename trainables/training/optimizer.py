@@ -61,7 +61,7 @@ def rate(spec: AdamW, step: int, steps: int) -> float:
     """The learning rate of a step (counted from 0) of all `steps`; `lr` is the highest (`highest_rate`).
 
     `one_cycle`: from lr / 25 to lr in the warm-up, then to lr / 250,000, both along cosines. `cosine`: from nearly 0 to
-    lr in a line, then to nearly 0 along a cosine. `constant`: lr throughout, without warm-up.
+    lr in a line, then nearly to `min_lr` along a cosine. `constant`: lr throughout, without warm-up.
 
     Source: torch's OneCycleLR with its defaults. Differs: the momentum stays.
     """
@@ -69,17 +69,17 @@ def rate(spec: AdamW, step: int, steps: int) -> float:
     if spec.schedule == "constant":
         return lr
     if spec.schedule == "cosine":
-        return _cosine(lr, spec.warmup * steps, step, steps)
+        return _cosine(lr, spec.min_lr, spec.warmup * steps, step, steps)
     highest = spec.warmup * steps - 1
     if step < highest:
         return _along_cosine(lr / 25, lr, step / highest)
     return _along_cosine(lr, lr / 250_000, (step - highest) / (steps - 1 - highest))
 
 
-def _cosine(lr: float, rising: float, step: int, steps: int) -> float:
+def _cosine(lr: float, lowest: float, rising: float, step: int, steps: int) -> float:
     if step < rising:
         return lr * min(1.0, (step + 1) / rising)
-    return _along_cosine(lr, 0.0, (step - rising + 1) / (steps - rising + 1))
+    return _along_cosine(lr, lowest, (step - rising + 1) / (steps - rising + 1))
 
 
 def _along_cosine(start: float, end: float, share: float) -> float:

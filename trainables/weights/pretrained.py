@@ -41,7 +41,8 @@ def load_pretrained(
 ) -> list[str]:
     """Loads the weights that a recipe's `init` names; the names that were loaded.
 
-    `sources`: the checksum of what timm fetched is added here, and the mean and std of the pixels that go with it.
+    `sources`: the checksum of what timm fetched is added here, and what timm says of the images that it was trained on:
+    mean and std of their pixels, and their rows and columns. A table is resampled where the recipe's images are others.
     Raises: SpecError where the weights do not fit; LocusError where they cannot be read, or have another checksum.
     """
     if isinstance(init, FromFile):
@@ -91,6 +92,7 @@ def _check(weights: Mapping[str, Tensor], init: FromTimm, sources: dict[str, Any
     sources["init_sha256"] = found
     known = timm.models.get_pretrained_cfg(init.name)
     sources["init_mean"], sources["init_std"] = list(known.mean), list(known.std)
+    sources["init_image_size"] = list(known.input_size[1:])
     if init.sha256 is not None and init.sha256 != found:
         raise LocusError(f"timm's weights of {init.name} must have the SHA-256 {init.sha256}, got {found}")
 

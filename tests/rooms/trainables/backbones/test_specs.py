@@ -191,7 +191,7 @@ def test_a_refusal_is_one_sentence():
     ("twins", {"sr_ratios": [3, 1]}, r"model\.sr_ratios must be divisors of the stages' sides, here \(8, 8\), got"),
     ("swin", {"window_size": 3},
      r"model\.window_size must be a divisor of the stages' sides, or larger, here \(8, 8\), got 3"),
-    ("bit", {}, r"model\.kind must be one of vit, cait, convit, volo, tnt, pvt_v2, swin, twins, got 'bit'"),
+    ("bit", {}, r"model\.kind must be one of vit, cait, convit, volo, tnt, pvt_v2, swin, twins, timm, got 'bit'"),
 ])  # fmt: skip
 def test_mistakes_are_told_in_one_sentence(kind, knobs, sentence):
     with pytest.raises(SpecError, match=sentence):

@@ -4,7 +4,8 @@ import hashlib
 
 import pytest
 
-from trainables.recipe import FromFile, Recipe
+from trainables.backbones import ViT
+from trainables.recipe import FromFile, Recipe, TaughtByTrial
 from trainables.spec import SpecError
 
 
@@ -28,9 +29,15 @@ def test_a_path_is_seen_from_where_it_is_given_and_is_no_part_of_what_it_is(tmp_
     assert FromFile("w.pt", "0" * 64).identity() == here.identity()
 
 
-def test_a_home_folder_is_expanded(tmp_path, monkeypatch):
+@pytest.mark.parametrize("node", ["init", "teacher"])
+def test_a_home_folder_is_expanded(tmp_path, monkeypatch, node):
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert FromFile("~/w.pt", "0" * 64).path == str(tmp_path / "w.pt")
     (tmp_path / "w.pt").write_bytes(b"something")
-    with pytest.raises(SpecError, match=r"init\.sha256 must be given \([0-9a-f]{64} is that of ~/w\.pt\), got None"):
-        Recipe().put({"init": {"kind": "from_file", "path": "~/w.pt"}})
+    base = Recipe() if node == "init" else Recipe(model=ViT(pool="distilled"), teacher=TaughtByTrial(values={}))
+    said = rf"{node}\.sha256 must be given \([0-9a-f]{{64}} is that of ~/w\.pt\), got None"
+    with pytest.raises(SpecError, match=said):
+        base.put({node: {"kind": "from_file", "path": "~/w.pt"}})
+    known = {f"{node}.kind": "from_file", f"{node}.sha256": "0" * 64}
+    at_home, whole = (base.put(known | {f"{node}.path": path}) for path in ("~/w.pt", str(tmp_path / "w.pt")))
+    assert at_home.files == (str(tmp_path / "w.pt"),)
+    assert at_home == whole

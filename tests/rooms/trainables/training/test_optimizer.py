@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from timm.scheduler import CosineLRScheduler
 
 from trainables.encodings import Fourier, Learnable
 from trainables.recipe import AdamW, Recipe, Run
@@ -47,6 +48,39 @@ def test_cosine_rises_in_a_line_and_falls_along_a_cosine():
     rates = [rate(spec, step, 12) for step in range(12)]
     assert rates[:3] == pytest.approx([2 / 3, 4 / 3, 2.0])
     assert rates[3:] == pytest.approx([1 + math.cos(math.pi * k / 10) for k in range(1, 10)])
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(2, 60), st.integers(0, 20), st.floats(0, 1))
+def test_a_cosine_ends_where_timms_does(steps, rising, share):
+    """timm's schedule a step later, as its first rate is the highest itself; and one step before its end."""
+    spec = AdamW(lr=0.3, schedule="cosine", min_lr=0.3 * share, warmup=rising / (steps + rising))
+    optimizer = torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))], lr=0.3)
+    timms = CosineLRScheduler(optimizer, t_initial=steps + 1, lr_min=0.3 * share)
+    for step in range(steps):
+        expected = timms._get_lr(step + 1)[0]
+        assert rate(spec, step + rising, steps + rising) == pytest.approx(expected, rel=1e-9)
+
+
+def test_without_a_lowest_rate_the_cosine_is_what_it_was():
+    """To the last bit; 0 has been its end."""
+    spec = AdamW(lr=0.0123, schedule="cosine", warmup=0.1)
+    for step in range(3, 30):
+        share = (step - 0.1 * 30 + 1) / (30 - 0.1 * 30 + 1)
+        assert rate(spec, step, 30) == 0.0 + (0.0123 - 0.0) * (1 + math.cos(math.pi * share)) / 2
+
+
+@pytest.mark.parametrize(("values", "must"), [
+    ({"schedule": "one_cycle", "min_lr": 1e-5}, "0 where schedule is not cosine, got 1e-05"),
+    ({"schedule": "constant", "min_lr": 1e-5}, "0 where schedule is not cosine, got 1e-05"),
+    ({"schedule": "cosine", "lr": 1e-3, "min_lr": 2e-3}, r"at most the highest rate \(0\.001\), got 0\.002"),
+    ({"schedule": "cosine", "lr": 1e-3, "lr_base_size": 512, "batch_size": 256, "min_lr": 6e-4},
+     r"at most the highest rate \(0\.0005\), got 0\.0006"),
+    ({"schedule": "cosine", "min_lr": -1e-5}, "a learning rate of 0 or more, got -1e-05"),
+])  # fmt: skip
+def test_lowest_rates_that_cannot_be_are_refused(values, must):
+    with pytest.raises(SpecError, match=rf"^optimizer\.min_lr must be {must}$"):
+        Recipe().put({f"optimizer.{name}": value for name, value in values.items()})
 
 
 def test_constant_is_constant():

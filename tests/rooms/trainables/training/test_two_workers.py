@@ -104,9 +104,10 @@ def test_two_workers_score_the_model_that_is_saved(tmp_path):
         ("float64", 10, 1e-10, {"encoding": ENCODINGS[1]}),
         ("float32", 4, 1e-5, {"encoding": ENCODINGS[1]}),
         ("float64", 4, 1e-10, {**LOCALISED, "model__pool": "distilled", "teacher": TEACHER}),
+        ("float64", 4, 1e-10, {"encoding": ENCODINGS[1], "trainable": "position+head"}),
         ("float64", 4, 1e-10, {"optimizer__accumulate": 3, "optimizer__ema_decay": 0.9, **DROPS, **LOCALISED}),
     ],
-    ids=["float64", "float32", "drloc and a teacher", "in parts, with drop path and an average"],
+    ids=["float64", "float32", "drloc and a teacher", "a frozen backbone", "in parts, with drop path and an average"],
 )
 def test_two_workers_train_as_one(tmp_path, precision, epochs, near, values):
     """5 steps an epoch; the last batch has one image, so the second worker's share of it is empty."""

@@ -1,0 +1,118 @@
+"""A model named as timm names it is timm's: its layers, its weights, their number, its outputs."""
+
+import pytest
+import timm
+import torch
+
+from tests.anchors.timm_vits import candidates, plain
+from trainables.backbones import TimmViT, ViT
+from trainables.backbones.timm_names import PLAIN
+from trainables.backbones.vit_torch import PositionedViT
+from trainables.data import Digits, RedGreen
+from trainables.encodings import Learnable, NoEncoding, ReservedChannels
+from trainables.recipe import FromTrial, Recipe, Run, TaughtByTrial
+from trainables.recipe.code_digest import CodeDigests
+from trainables.spec import SpecError
+
+TINY = ViT(embed_dim=192, depth=12, num_heads=3, patch_size=16)
+SET = {"data.image_size": 32, "model.kind": "timm"}
+
+
+@pytest.mark.parametrize("name", [
+    "deit_tiny_patch16_224", "deit_small_distilled_patch16_224", "vit_small_patch32_384", "vit_base_patch16_gap_224",
+    "vit_so400m_patch14_siglip_gap_224", "vit_giant_patch14_224", "test_vit",
+])  # fmt: skip
+def test_some_names_have_timms_layers(name):
+    assert plain(name) == PLAIN[name]
+
+
+@pytest.mark.parametrize("name", [
+    "deit3_small_patch16_224", "vit_small_patch16_18x2_224", "vit_base_patch16_siglip_224", "vit_tiny_r_s16_p8_224",
+    "vit_so150m_patch16_reg4_gap_256", "vit_betwixt_patch16_gap_256", "vit_base_patch16_clip_224", "resnet18",
+])  # fmt: skip
+def test_other_models_are_not_plain(name):
+    assert plain(name) is None
+    assert name not in PLAIN
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_list_is_timms():
+    """Cost: a minute on an idle machine."""
+    found = {name: plain(name) for name in candidates()}
+    assert len(found) > 150
+    assert {name: model for name, model in found.items() if model is not None} == PLAIN
+
+
+def test_every_name_is_timms_and_says_patch_and_pool():
+    """What timm writes into its names, for those whose layers the fast tests do not compare."""
+    assert PLAIN.keys() <= {*candidates()}
+    for name, model in PLAIN.items():
+        if "patch" in name:
+            assert f"patch{model.patch_size}_" in name
+        assert (model.pool == "gap") == ("_gap_" in name)
+        assert (model.pool == "distilled") == ("_distilled_" in name)
+
+
+@pytest.mark.parametrize("name", ["deit_tiny_patch16_224", "deit_small_distilled_patch16_224"])
+def test_the_number_of_weights_is_timms(name):
+    with torch.device("meta"):
+        theirs = timm.create_model(name, num_classes=7)
+    size = (3, 224, 224)
+    assert Learnable().parameters(PLAIN[name].shapes(size)[0]) == theirs.pos_embed.numel()
+    counted = PLAIN[name].parameters(size, 7, ReservedChannels()) + theirs.pos_embed.numel()
+    assert counted == sum(value.numel() for value in theirs.parameters())
+
+
+def test_its_outputs_are_timms():
+    theirs = timm.create_model("test_vit", num_classes=7).double().eval()
+    weights = dict(theirs.state_dict())
+    ours = PositionedViT(PLAIN["test_vit"], (3, 160, 160), 7, Learnable()).double().eval()
+    weights["encoding.learnable.table"] = weights.pop("pos_embed")[0]
+    ours.load_state_dict(weights)
+    images = torch.randn(3, 3, 160, 160, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    assert torch.allclose(ours(images), theirs(images), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["deit_tiny_patch16_224", "vit_tiny_patch16_384.augreg_in21k_ft_in1k"])
+def test_a_recipe_that_names_a_model_is_the_recipe_with_its_numbers(name):
+    """So both share their runs: the key, the code, the JSON are the same."""
+    named = Recipe().put(SET | {"model.name": name})
+    plainly = Recipe(data=RedGreen(image_size=32), model=TINY)
+    assert named == plainly == Recipe(data=RedGreen(image_size=32), model=TimmViT(name))
+    assert Recipe.read(named.plain()) == Recipe.read({"data": plainly.data.plain(), "model": TimmViT(name).plain()})
+    assert Run(recipe=named, seed=0).key == Run(recipe=plainly, seed=0).key
+    assert CodeDigests()(named) == CodeDigests()(plainly)
+    assert named.model.plain()["kind"] == "vit"
+
+
+def test_a_named_model_can_be_changed():
+    named = Recipe().put(SET | {"model.name": "deit_tiny_patch16_224", "model.drop_path": 0.1, "model.pool": "gap"})
+    assert named.model == TINY.put({"drop_path": 0.1, "pool": "gap"})
+    assert named.put({"model.depth": 3}).model.depth == 3
+    with pytest.raises(SpecError, match=r"no field 'model\.depth'; known: kind, name, pool, drop_path"):
+        Recipe().put(SET | {"model.name": "deit_tiny_patch16_224", "model.depth": 3})
+
+
+def test_parents_and_teachers_can_be_named():
+    values = SET | {"model.name": "deit_tiny_patch16_224"}
+    spec = Recipe(data=RedGreen(image_size=32), model=TINY, init=FromTrial(values={**values, "encoding": NoEncoding()}))
+    assert spec.parent == Recipe().put(values)
+    student = Recipe(data=Digits(), model=ViT(patch_size=2, pool="distilled"), teacher=TaughtByTrial(values={}))
+    with pytest.raises(SpecError, match=r"teacher\.values must give a valid recipe: model\.patch_size must be a divi"):
+        student.put({"teacher.values": {"model.kind": "timm", "model.name": "deit_tiny_patch16_224"}})
+
+
+@pytest.mark.parametrize(("name", "near"), [
+    ("deit_tiny_patch_224", "deit_tiny_patch16_224"), ("deit3_small_patch16_224", "deit_small_patch16_224"),
+    ("resnet18", ""), ("", ""),
+])  # fmt: skip
+def test_other_names_are_refused_with_names_like_them(name, near):
+    must = r"one of timm's ViTs without layer scale, register tokens or other layers that a plain ViT does not have"
+    with pytest.raises(SpecError, match=rf"^model\.name must be {must}, such as {near}.*, got {name!r}$"):
+        Recipe().put(SET | {"model.name": name})
+
+
+def test_a_name_must_be_given():
+    with pytest.raises(SpecError, match=r"^model\.name must be given$"):
+        Recipe().put(SET)
