@@ -46,7 +46,7 @@ def run(
 
     `set` puts values on the base recipe (this makes another edition, which `edition` may name); `fresh` starts the next
     edition. Further options: `home`, `tracking`, `hours`, `max_concurrent`, `threads`, `workers`,
-    `loader_workers`, `device`, `adopt`, `download`, and the `address` of a cluster to run there instead.
+    `loader_workers`, `device`, `compile`, `adopt`, `download`, and the `address` of a cluster to run there instead.
 
     Raises: LocusError with one sentence for what cannot run, before anything is written; KeyboardInterrupt.
     """

@@ -23,6 +23,7 @@ from service.terminal.options import (
     AdoptOption,
     As,
     Budget,
+    Compile,
     Device,
     Download,
     Fresh,
@@ -95,13 +96,16 @@ def plan(
     threads: Threads = 1,
     workers: Workers = 0,
     device: Device = "auto",
+    compile: Compile = False,
     fresh: Fresh = False,
 ) -> None:
     """Print what would run, what is there already and why, time and memory. Writes nothing."""
     from service import api
 
     resolved = api.resolve(name, budget=budget, set=own_values(set), seeds=seeds, trials=trials, edition=edition)
-    options = RunOptions(home=home, max_concurrent=max_concurrent, threads=threads, workers=workers, device=device)
+    options = RunOptions(
+        home=home, max_concurrent=max_concurrent, threads=threads, workers=workers, device=device, compile=compile
+    )
     views.plan(*api.plan(resolved, options, fresh=fresh))
 
 
@@ -120,6 +124,7 @@ def run(
     workers: Workers = 0,
     loader_workers: LoaderWorkers = None,
     device: Device = "auto",
+    compile: Compile = False,
     hours: Hours = None,
     adopt: AdoptOption = False,
     download: Download = False,
@@ -136,6 +141,7 @@ def run(
         workers=workers,
         loader_workers=loader_workers,
         device=device,
+        compile=compile,
         hours=hours,
         adopt=adopt,
         download=download,
@@ -248,6 +254,7 @@ def submit(
     workers: Workers = 0,
     loader_workers: LoaderWorkers = None,
     device: Device = "auto",
+    compile: Compile = False,
     hours: Hours = None,
     adopt: AdoptOption = False,
     download: Download = False,
@@ -265,6 +272,7 @@ def submit(
         workers=workers,
         loader_workers=loader_workers,
         device=device,
+        compile=compile,
         hours=hours,
         adopt=adopt,
         download=download,

@@ -19,7 +19,7 @@ def placement(options: RunOptions) -> Placement:
         threads=options.threads,
         workers=options.workers,
         loader_workers=options.loader_workers,
-    )
+    ).model_copy(update={"compile": options.compile})
 
 
 def machine(options: RunOptions) -> Machine:

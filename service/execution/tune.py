@@ -192,7 +192,7 @@ def _ray(address: str, placement: Placement) -> Iterator[None]:
     os.environ.setdefault("TUNE_DISABLE_SIGINT_HANDLER", "1")
     os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
     os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
-    env = {"OMP_NUM_THREADS": str(placement.threads)}
+    env = {"OMP_NUM_THREADS": str(placement.threads), "TORCHINDUCTOR_COMPILE_THREADS": str(placement.threads)}
     if placement.workers:
         env |= {"RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": str(POLL_S), "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0"}
     local = {"include_dashboard": placement.workers > 0} if address == "local" else {}

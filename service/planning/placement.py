@@ -20,7 +20,7 @@ class Placement(Spec):
     """How many runs train together, and with what.
 
     `workers` 0: a run trains in Tune's own process; n: in a group of n workers. `loader_workers`: processes of a run
-    that decode images which are streamed.
+    that decode images which are streamed. `compile`: a training step is compiled by torch.
     """
 
     max_concurrent: int
@@ -28,6 +28,7 @@ class Placement(Spec):
     workers: int = 0
     device: str = "cpu"
     loader_workers: int = 0
+    compile: bool = False
 
     @property
     def cores(self) -> int:
@@ -37,7 +38,8 @@ class Placement(Spec):
     def __str__(self) -> str:
         group = f", {self.workers} workers a run" if self.workers else ""
         runs, threads = _count(self.max_concurrent, "concurrent run"), _count(self.threads, "thread")
-        return f"{runs}, {threads} each{group}, {self.device}"
+        compiled = ", compiled" if self.compile else ""
+        return f"{runs}, {threads} each{group}, {self.device}{compiled}"
 
 
 def place(

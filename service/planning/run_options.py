@@ -14,7 +14,8 @@ class RunOptions(Spec):
 
     `home` and `tracking`: None means the defaults of `storage.home`. `address`: "local" (or None) starts a Ray for this
     command, "auto" joins the cluster at hand. `adopt`: answers of older code count. `download`: known data sets that
-    are not there are fetched. `device`: GPUs where there are any, by default. Units: `hours` of wall-clock.
+    are not there are fetched. `device`: GPUs where there are any, by default. `compile`: torch compiles training steps.
+    Units: `hours` of wall-clock.
     """
 
     @field_validator("address", mode="before")
@@ -31,5 +32,6 @@ class RunOptions(Spec):
     workers: int = Field(default=0, ge=0, description="a number of workers a run, 0 or more")
     loader_workers: int | None = Field(default=None, ge=0, description="a number of loader workers a run, or null")
     device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto, cpu or cuda")
+    compile: bool = False
     adopt: bool = False
     download: bool = False

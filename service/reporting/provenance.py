@@ -20,6 +20,8 @@ SHOWN = (
     "machine",
     "threads",
     "workers",
+    "compile",
+    "graphs",
     "matmul_fp32_precision",
     "conv_fp32_precision",
     "init_sha256",

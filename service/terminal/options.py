@@ -27,6 +27,7 @@ LoaderWorkers = Annotated[
 Device = Annotated[
     Literal["auto", "cpu", "cuda"], typer.Option(help="auto, cpu or cuda; auto takes GPUs where there are any")
 ]
+Compile = Annotated[bool, typer.Option("--compile", help="compile training steps: faster on GPUs after some minutes")]
 Hours = Annotated[float | None, typer.Option(help="stop after so many hours; the same command continues")]
 AdoptOption = Annotated[bool, typer.Option("--adopt", help="count answers of older code")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="start the next edition, NAME@BUDGET.2")]

@@ -27,3 +27,4 @@ class Job(Spec):
     threads: int = 1
     workers: int = 0
     loader_workers: int = 0
+    compile: bool = False

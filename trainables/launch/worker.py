@@ -12,7 +12,6 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +27,8 @@ from trainables.recipe import Run
 from trainables.recipe.outcome import Diverged, Measurement
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from trainables.training.distributed import DataParallel
 
 Report = Callable[[dict[str, Any]], None]
@@ -39,14 +40,13 @@ START_TRIES = 10
 
 def work(job: Job, report: Report) -> None:
     """Trains a job to its end in this process, reporting epoch by epoch. Raises: WorkError."""
-    from trainables.training.distributed import SINGLE
 
     def say(said: Said) -> bool:
         report(message(job.run, said, job))
         return True
 
     def loop() -> None:
-        _train(job, job.device, SINGLE, say)
+        _train(job, job.device, _team(job), say)
 
     with without_launcher():
         TorchTrainer(loop, scaling_config=ray.train.ScalingConfig(num_workers=0)).fit()
@@ -138,14 +138,9 @@ def _member(job: Job, bridge: Any) -> None:
     """One worker's part. Rank 0 reports for all workers, and all receive the answer: to go on or to end."""
     imported_code()
     import torch
-    from torch.nn.parallel import DistributedDataParallel
-
-    from trainables.training.distributed import SINGLE, DataParallel
 
     context = ray.train.get_context()
     rank, size = context.get_world_rank(), context.get_world_size()
-    wrap = partial(DistributedDataParallel, broadcast_buffers=False)  # batch norms synchronize themselves
-    team = DataParallel(rank, size, wrap) if size > 1 else SINGLE
     device = str(get_device()) if job.device.startswith("cuda") else job.device
 
     def say(said: Said) -> bool:
@@ -155,7 +150,25 @@ def _member(job: Job, bridge: Any) -> None:
             torch.distributed.broadcast(verdict, src=0)
         return bool(verdict)
 
-    _train(job, device, team, say)
+    _train(job, device, _team(job, rank, size), say)
+
+
+def _team(job: Job, rank: int = 0, size: int = 1) -> DataParallel:
+    """One of a job's workers: this process, and what wraps its objective: torch.compile, and DDP around it."""
+    from trainables.training.distributed import DataParallel
+
+    def wrap(module: nn.Module) -> nn.Module:
+        if job.compile:
+            from trainables.training.optional.compiled import compiled
+
+            module = compiled(module)
+        if size == 1:
+            return module
+        from torch.nn.parallel import DistributedDataParallel
+
+        return DistributedDataParallel(module, broadcast_buffers=False)  # batch norms synchronize themselves
+
+    return DataParallel(rank, size, wrap)
 
 
 def _train(job: Job, device: str, team: DataParallel, say: Callable[[Said], bool]) -> None:
@@ -209,6 +222,16 @@ def environment(job: Job) -> dict[str, Any]:
     return {
         **environment_of(job.device),
         "workers": job.workers,
+        **compilation(job),
         "commit": os.environ.get("LOCUS_COMMIT", ""),
         **recorded_sources(Path(job.folder)),
     }
+
+
+def compilation(job: Job) -> dict[str, Any]:
+    """Whether a job is compiled, and in how many graphs: for a compiled run's numbers differ in the last digits."""
+    if not job.compile:
+        return {"compile": False}
+    from trainables.training.optional.compiled import graphs
+
+    return {"compile": True, "graphs": graphs()}

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from service.execution.machine import cores, gpus, machine, visible_gpus
+from service.execution.machine import cores, gpus, machine, placement, visible_gpus
 from service.planning.run_options import RunOptions
 from trainables.spec import SpecError
 
@@ -17,6 +17,12 @@ from trainables.spec import SpecError
 )  # fmt: skip
 def test_gpus_are_counted_as_cuda_counts_them(names, count):
     assert visible_gpus(2, names) == count
+
+
+def test_a_placement_is_compiled_where_asked_for():
+    compiled = [placement(RunOptions(device="cpu", compile=compile)) for compile in (False, True)]
+    assert [placement.compile for placement in compiled] == [False, True]
+    assert str(compiled[1]) == f"{compiled[0]}, compiled"
 
 
 def test_without_a_gpu_none_is_visible():
