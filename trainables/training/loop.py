@@ -235,7 +235,7 @@ class Training:
         """The first that is not finite of the loss, the weights and the metrics; None where all are finite."""
         if not math.isfinite(values["train/loss"]):
             return "train/loss"
-        if not all(bool(parameter.isfinite().all()) for parameter in self.learning):
+        if not bool(torch.stack([parameter.isfinite().all() for parameter in self.learning]).all()):
             return "weights"
         return next((name for name, value in values.items() if not math.isfinite(value)), None)
 
