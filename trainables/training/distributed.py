@@ -66,7 +66,7 @@ class DataParallel:
     def broadcast_buffers(self, model: nn.Module) -> None:
         """Copies the statistics of rank 0 to all workers, because rank 0 saves its own."""
         if self.world_size > 1:
-            for value in model.buffers():
+            for value in saved_buffers(model).values():
                 torch.distributed.broadcast(value, 0)
 
     def all_reduce(self, value: Tensor) -> Tensor:
@@ -87,6 +87,12 @@ class DataParallel:
             raise SpecError(f"workers must be 0 on CPUs where a model has batch norms, got {self.world_size}")
         synchronized: Host = nn.SyncBatchNorm.convert_sync_batchnorm(model)  # type: ignore[no-untyped-call]
         return synchronized
+
+
+def saved_buffers(model: nn.Module) -> dict[str, Tensor]:
+    """The buffers that are saved, such as running statistics; the others are fixed tables, equal on all workers."""
+    learned = {name for name, _ in model.named_parameters()}
+    return {name: value for name, value in model.state_dict().items() if name not in learned}
 
 
 def check_accumulate(model: nn.Module, count: int) -> None:
