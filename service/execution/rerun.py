@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from service.storage.home import Home
 from service.storage.outcomes import CLOCKED, Difference, Outcomes, compare
-from trainables.recipe import Run
+from trainables.recipe import Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.outcome import Diverged, Measurement
 from trainables.spec import LocusError
@@ -61,11 +61,11 @@ def rerun(home: Home, start: str, report: Callable[[str], None] = lambda line: N
     report(f"trained again on {environment.get('device', 'cpu')} with threads {threads}{compiled}")
     now: list[Measurement] = []
     ending = "completed"
-    settings = runtime(threads, run.recipe.optimizer.precision)
+    settings, team = runtime(threads, run.recipe.optimizer.precision), _team(environment, run.recipe)
     with tempfile.TemporaryDirectory(prefix="locus-rerun-") as folder, settings:
         for line in _environment_differences(environment, device):
             report(line)
-        for measured in train(run, Path(folder), device, parents=parents, team=_team(environment), data=home.data):
+        for measured in train(run, Path(folder), device, parents=parents, team=team, data=home.data):
             if isinstance(measured, Diverged):
                 ending = "diverged"
                 break
@@ -92,15 +92,17 @@ def _device(environment: Mapping[str, Any], key: str) -> str:
     return f"cuda:{here.index(name)}"
 
 
-def _team(environment: Mapping[str, Any]) -> DataParallel:
-    """One worker, which compiles what an environment says was compiled."""
-    from trainables.training.distributed import SINGLE, DataParallel
+def _team(environment: Mapping[str, Any], recipe: Recipe) -> DataParallel:
+    """One worker that computes batches in as many parts as an environment says, and compiled where it says so."""
+    from trainables.training.distributed import SINGLE
 
+    accumulate = recipe.optimizer.accumulate
+    team = replace(SINGLE, more_parts=environment.get("accumulate", accumulate) // accumulate)
     if not environment.get("compile"):
-        return SINGLE
+        return team
     from trainables.training.optional.compiled import compiled
 
-    return DataParallel(wrap=compiled)
+    return replace(team, wrap=compiled)
 
 
 def _environment_differences(environment: Mapping[str, Any], device: str) -> Iterator[str]:

@@ -105,12 +105,18 @@ class JournalScheduler(FIFOScheduler):  # type: ignore[misc]
     def __init__(self, driver: Driver) -> None:
         super().__init__()
         self.driver = driver
+        self.noted: set[str] = set()
 
     def on_trial_result(self, tune_controller: Any, trial: TuneTrial, result: dict[str, Any]) -> str:
         """Continues or stops the run."""
         if "result" not in result:
             return str(TrialScheduler.CONTINUE)
-        on = self.driver.on_result(_job(trial), result)
+        job, note = _job(trial), result.get("note", "")
+        line = f"{job.run.key}, attempt {job.attempt}: {note}\n"
+        if note and line not in self.noted:  # every epoch repeats it
+            self.noted.add(line)
+            self._log(line)
+        on = self.driver.on_result(job, result)
         return str(TrialScheduler.CONTINUE if on else TrialScheduler.STOP)
 
     def on_trial_complete(self, tune_controller: Any, trial: TuneTrial, result: dict[str, Any]) -> None:
@@ -126,10 +132,13 @@ class JournalScheduler(FIFOScheduler):  # type: ignore[misc]
     def on_trial_error(self, tune_controller: Any, trial: TuneTrial) -> None:
         """Records a failure with its reason. Of a killed process only Tune knows the reason."""
         text = Path(trial.error_file).read_text() if trial.error_file else ""
-        with self.driver.folder.log.open("a") as log:
-            log.write(text)
+        self._log(text)
         why = reason(text)
         self.driver.on_failure(_job(trial), why, lost=lost(why), final=changed(why))
+
+    def _log(self, text: str) -> None:
+        with self.driver.folder.log.open("a") as log:
+            log.write(text)
 
     def __getstate__(self) -> dict[str, Any]:
         return {}

@@ -22,6 +22,7 @@ SHOWN = (
     "workers",
     "compile",
     "graphs",
+    "accumulate",
     "matmul_fp32_precision",
     "conv_fp32_precision",
     "init_sha256",

@@ -28,3 +28,5 @@ class Job(Spec):
     workers: int = 0
     loader_workers: int = 0
     compile: bool = False
+    more_parts: int = 1
+    """A batch is computed in so many times the parts of its recipe, because the memory of a GPU was short."""

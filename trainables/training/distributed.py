@@ -23,12 +23,13 @@ class DataParallel:
     """One of the workers of a run: its rank, how many workers there are, and how its objective is wrapped (DDP).
 
     With more than one worker, torch's process group must have been initialized, and all workers must see the run's
-    folder; rank 0 alone writes.
+    folder; rank 0 alone writes. `more_parts`: a batch is computed in so many times the parts that a recipe says.
     """
 
     rank: int = 0
     world_size: int = 1
     wrap: Callable[[nn.Module], nn.Module] = _unwrapped
+    more_parts: int = 1
 
     def share(self, of_all: Tensor) -> Tensor:
         """The rows of this worker in a batch of all workers; the first row where none is left for it.
@@ -53,11 +54,11 @@ class DataParallel:
         return self.rank >= (count + 1) // 2
 
     def parts(self, module: Any, images: int, count: int) -> Iterator[slice]:
-        """The parts in which this worker computes its images, at most `count`, sizes as equal as can be.
+        """The parts in which this worker computes its images, at most `count * more_parts`, as equal as can be.
 
         Gradients of a wrapped module are exchanged with the last part alone, for its forward and its backward.
         """
-        count = min(count, images)
+        count = min(count * self.more_parts, images)
         for part in range(count):
             waits = self.world_size > 1 and part < count - 1
             with module.no_sync() if waits else nullcontext():

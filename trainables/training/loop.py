@@ -121,7 +121,7 @@ class Training:
         self.steps = math.ceil(len(self.splits.train) / self.spec.batch_size)
         self.sources: dict[str, Any] = {}
         built = build_model_with_weights(recipe, run.seed, parents.get("init"), self.sources)
-        check_accumulate(built, self.spec.accumulate)
+        check_accumulate(built, self.spec.accumulate * team.more_parts)
         self.model = team.synchronized(built, self.device).to(self.device, self.dtype)
         self.normalize = normalizer(recipe, self.device, self.dtype)
         self.evaluation = Evaluation(recipe, self.normalize, self.dtype, self.autocast, team)

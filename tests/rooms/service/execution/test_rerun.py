@@ -103,6 +103,14 @@ def test_a_compiled_run_is_compiled_again(home: Home, tmp_path: Path, monkeypatc
     assert calls[:2] == ["trained again on cpu with threads 1, compiled", "compiled"]
 
 
+def test_a_batch_is_computed_in_as_many_parts_again(home: Home, tmp_path: Path) -> None:
+    """A run whose GPU was too small for the recipe's parts; in other parts the last digits are others."""
+    changed, key = edited(home, tmp_path, accumulate=5)
+    differences = rerun(changed, key).differences
+    assert {gap.name for gap in differences} >= {"train/loss"}
+    assert all(abs(gap.now - gap.before) < 1e-6 for gap in differences if gap.name == "train/loss")
+
+
 def test_another_environment_is_reported(home: Home, tmp_path: Path) -> None:
     changed, key = edited(home, tmp_path, torch="1.0", workers=2)
     lines: list[str] = []

@@ -1,7 +1,12 @@
 """Room: what surrounds a Ray of our own."""
 
+from types import SimpleNamespace
+
 from service.execution import tune as cluster
 from service.planning.placement import Placement
+from service.storage.home import Home
+from tests.rooms.service.execution.studies import arms
+from tests.rooms.toy import driving, measure, message
 
 
 def test_a_run_asks_for_its_cores_and_a_groups_asker_for_none():
@@ -11,3 +16,15 @@ def test_a_run_asks_for_its_cores_and_a_groups_asker_for_none():
     assert [set(bundle) for bundle in asker.bundles] == [{"memory"}]
     on_gpu = cluster._resources(Placement(max_concurrent=1, device="cuda"))
     assert on_gpu.bundles == [{"CPU": 1.0, "GPU": 1.0}]
+
+
+def test_what_a_worker_notes_is_in_the_log_once(home: Home) -> None:
+    """It comes with every epoch, because the driver may not have seen the first."""
+    edition = arms()
+    with driving(home, edition) as driver:
+        job = driver.next()
+        scheduler, trial = cluster.JournalScheduler(driver), SimpleNamespace(config={"job": job.plain()})
+        for epoch, note in ((1, ""), (2, "in 2 parts"), (3, "in 2 parts")):
+            said = message(measure(job.run, epoch), job) | {"note": note}
+            assert scheduler.on_trial_result(None, trial, said) == "CONTINUE"
+        assert driver.folder.log.read_text() == f"{job.run.key}, attempt 1: in 2 parts\n"
