@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -34,6 +33,7 @@ from service.terminal.options import (
     LoaderWorkers,
     MaxConcurrent,
     Name,
+    RunsPerGpu,
     Seeds,
     Set,
     Threads,
@@ -96,6 +96,7 @@ def plan(
     threads: Threads = 1,
     workers: Workers = 0,
     device: Device = "auto",
+    runs_per_gpu: RunsPerGpu = "1",
     compile: Compile = False,
     fresh: Fresh = False,
 ) -> None:
@@ -104,8 +105,9 @@ def plan(
 
     resolved = api.resolve(name, budget=budget, set=own_values(set), seeds=seeds, trials=trials, edition=edition)
     options = RunOptions(
-        home=home, max_concurrent=max_concurrent, threads=threads, workers=workers, device=device, compile=compile
-    )
+        home=home, max_concurrent=max_concurrent, threads=threads, workers=workers, device=device,
+        runs_per_gpu=runs_per_gpu, compile=compile,
+    )  # fmt: skip
     views.plan(*api.plan(resolved, options, fresh=fresh))
 
 
@@ -124,6 +126,7 @@ def run(
     workers: Workers = 0,
     loader_workers: LoaderWorkers = None,
     device: Device = "auto",
+    runs_per_gpu: RunsPerGpu = "1",
     compile: Compile = False,
     hours: Hours = None,
     adopt: AdoptOption = False,
@@ -141,6 +144,7 @@ def run(
         workers=workers,
         loader_workers=loader_workers,
         device=device,
+        runs_per_gpu=runs_per_gpu,
         compile=compile,
         hours=hours,
         adopt=adopt,
@@ -156,24 +160,12 @@ def _run(resolved: Any, options: RunOptions, *, fresh: bool = False) -> None:
     try:
         result = api.here(resolved, options, fresh=fresh)
     except KeyboardInterrupt:
-        again = _again() if options.address == "local" else "the same locus submit"
+        again = views.command() if options.address == "local" else "the same locus submit"
         _say(f"stopped; what is finished is kept. To continue: {again}")
         raise typer.Exit(INTERRUPTED) from None
-    views.ending(result, f"{_again('--seeds')} --seeds {result.history.seeds + 2}")
+    views.ending(result, f"{views.command('--seeds')} --seeds {result.history.seeds + 2}")
     if result.history.failed:
         raise typer.Exit(1)
-
-
-def _again(*without: str) -> str:
-    """The command that was typed, without some options and their values."""
-    kept: list[str] = []
-    words = iter(sys.argv[1:])
-    for word in words:
-        if word in without:
-            next(words, None)
-        elif word != "--fresh":
-            kept.append(word)
-    return shlex.join(["locus", *kept])
 
 
 @app.command()
@@ -254,6 +246,7 @@ def submit(
     workers: Workers = 0,
     loader_workers: LoaderWorkers = None,
     device: Device = "auto",
+    runs_per_gpu: RunsPerGpu = "1",
     compile: Compile = False,
     hours: Hours = None,
     adopt: AdoptOption = False,
@@ -272,6 +265,7 @@ def submit(
         workers=workers,
         loader_workers=loader_workers,
         device=device,
+        runs_per_gpu=runs_per_gpu,
         compile=compile,
         hours=hours,
         adopt=adopt,

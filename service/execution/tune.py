@@ -175,10 +175,15 @@ def run_on_tune(driver: Driver, first: Job, address: str = "local") -> None:
 
 
 def _resources(placement: Placement) -> tune.PlacementGroupFactory:
-    gpus = {"GPU": 1} if placement.device == "cuda" else {}
+    gpus = {"GPU": gpu_share(placement.runs_per_gpu)} if placement.device == "cuda" else {}
     if placement.workers == 0:
         return tune.PlacementGroupFactory([{"CPU": placement.threads, **gpus}])
     return tune.PlacementGroupFactory([{"memory": WAITING_BYTES}])
+
+
+def gpu_share(runs: int) -> float:
+    """What each of so many runs asks of a GPU. Ray counts in parts of 1/10,000, and so many must fit."""
+    return 10_000 // runs / 10_000
 
 
 def machine(address: str, threads: int = 1) -> Machine:

@@ -18,6 +18,13 @@ def test_a_run_asks_for_its_cores_and_a_groups_asker_for_none():
     assert on_gpu.bundles == [{"CPU": 1.0, "GPU": 1.0}]
 
 
+def test_as_many_runs_fit_on_a_gpu_as_were_asked_for():
+    """Ray rounds to 1/10,000: six times 0.1667 would be more than one GPU."""
+    for runs in range(1, 200):
+        share = cluster._resources(Placement(max_concurrent=runs, device="cuda", runs_per_gpu=runs)).bundles[0]["GPU"]
+        assert runs * round(share * 10_000) <= 10_000 < (runs + 1) * round(share * 10_000) + runs
+
+
 def test_what_a_worker_notes_is_in_the_log_once(home: Home) -> None:
     """It comes with every epoch, because the driver may not have seen the first."""
     edition = arms()
