@@ -141,7 +141,7 @@ def _train(driver: Driver, sync: MlflowSync, progress: Progress, signals: StopSi
 
         with signals.interruptible():
             if not driver.stop:
-                cluster.run_on_tune(driver, first, address)
+                cluster.run_on_tune(driver, first, address, progress.note)
 
 
 def _close(driver: Driver, sync: MlflowSync, progress: Progress, ended: MlflowStatus) -> None:

@@ -14,7 +14,8 @@ import os
 import signal
 import tempfile
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,9 @@ from trainables.launch.job import Job
 WAITING_BYTES = 2**20
 """The memory that Ray reserves for the process that only waits for a worker group. Ray wants some resource to be asked
 for, and any share of a core would keep the last group of a full machine waiting."""
+
+PATIENCE_S = 30.0
+"""How long runs wait for resources before that is said."""
 
 POLL_S = 0.2
 """How often Ray Train checks whether a group has started, failed or ended. Messages do not wait for it."""
@@ -144,16 +148,56 @@ class JournalScheduler(FIFOScheduler):  # type: ignore[misc]
         return {}
 
 
+class Waiting(tune.Callback, tune.Stopper):  # type: ignore[misc]
+    """Notices when all runs in flight wait for resources: it says so after a while, and a stop then ends them.
+
+    Tune itself would wait for ever, because a run that has not begun makes no report at which it could end.
+    """
+
+    def __init__(self, driver: Driver, note: Callable[[str], None], resources: str) -> None:
+        self.driver, self.note, self.resources = driver, note, resources
+        self.since: float | None = None
+        self.said = False
+
+    def on_step_end(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
+        """What Tune calls after each event, and at least ten times a second."""
+        live = [trial.status for trial in trials if not trial.is_finished()]
+        if not live or {*live} != {TuneTrial.PENDING}:
+            self.since, self.said = None, False
+            return
+        self.since = self.since or time.monotonic()
+        if not self.said and time.monotonic() - self.since >= PATIENCE_S:
+            self.said = True
+            self.note(
+                f"no run has begun for {PATIENCE_S:.0f} s: Ray has no {self.resources} free; Ctrl-C ends the study"
+            )
+
+    def stop_all(self) -> bool:
+        """Whether Tune must forget the runs in flight, none of which has begun."""
+        return bool(self.driver.stop) and self.since is not None
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """Stops no run by its result; the scheduler does."""
+        return False
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+
 def _job(trial: TuneTrial) -> Job:
     return Job.read(trial.config["job"])
 
 
-def run_on_tune(driver: Driver, first: Job, address: str = "local") -> None:
+def run_on_tune(
+    driver: Driver, first: Job, address: str = "local", note: Callable[[str], None] = lambda line: None
+) -> None:
     """Runs the jobs of a study on Ray until the driver has none left, or is asked to stop.
 
+    `note` is called with a line for a person, where runs wait for resources.
     Cost: 5 s to start Ray here, 0.1 to 0.3 s a run beside its training.
     """
     placement = driver.placement
+    waiting = Waiting(driver, note, _resources_in_words(placement))
     with _ray(address, placement), tempfile.TemporaryDirectory(prefix="locus-tune-") as scratch:
         tune.Tuner(
             tune.with_resources(GroupTrial if placement.workers else train, _resources(placement)),
@@ -169,6 +213,8 @@ def run_on_tune(driver: Driver, first: Job, address: str = "local") -> None:
                 storage_path=scratch,
                 name="runs",
                 verbose=0,
+                callbacks=[waiting],
+                stop=waiting,
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
             ),
         ).fit()
@@ -179,6 +225,11 @@ def _resources(placement: Placement) -> tune.PlacementGroupFactory:
     if placement.workers == 0:
         return tune.PlacementGroupFactory([{"CPU": placement.threads, **gpus}])
     return tune.PlacementGroupFactory([{"memory": WAITING_BYTES}])
+
+
+def _resources_in_words(placement: Placement) -> str:
+    """What a run asks of Ray, such as `2 CPU and 1 GPU`."""
+    return " and ".join(f"{count:g} {name}" for name, count in _resources(placement).required_resources.items())
 
 
 def gpu_share(runs: int) -> float:

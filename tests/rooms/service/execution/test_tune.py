@@ -2,10 +2,14 @@
 
 from types import SimpleNamespace
 
+import pytest
+
 from service.execution import tune as cluster
+from service.execution.machine import cores
 from service.planning.placement import Placement
 from service.storage.home import Home
-from tests.rooms.service.execution.studies import arms
+from service.storage.journal import Ended, Started
+from tests.rooms.service.execution.studies import arms, facts
 from tests.rooms.toy import driving, measure, message
 
 
@@ -35,3 +39,24 @@ def test_what_a_worker_notes_is_in_the_log_once(home: Home) -> None:
             said = message(measure(job.run, epoch), job) | {"note": note}
             assert scheduler.on_trial_result(None, trial, said) == "CONTINUE"
         assert driver.folder.log.read_text() == f"{job.run.key}, attempt 1: in 2 parts\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stops", ["when it is said", "before"])
+def test_runs_whose_resources_never_come_are_said_and_end_with_a_stop(home: Home, monkeypatch, stops) -> None:
+    """A machine has fewer cores than the run asks for: Tune alone would wait for ever."""
+    monkeypatch.setattr(cluster, "PATIENCE_S", 2.0)
+    lines: list[str] = []
+    with driving(home, arms()) as driver:
+        driver.placement = Placement(max_concurrent=1, threads=cores() + 1)
+        job, driver.stop.asked = driver.next(), stops == "before"
+
+        def note(line: str) -> None:
+            lines.append(line)
+            driver.stop.asked = True
+
+        cluster.run_on_tune(driver, job, note=note)
+    said = f"no run has begun for 2 s: Ray has no {cores() + 1} CPU free; Ctrl-C ends the study"
+    assert lines == ([] if stops == "before" else [said])
+    assert facts(home, arms(), Started)
+    assert not facts(home, arms(), Ended)
