@@ -168,9 +168,8 @@ class Waiting(tune.Callback, tune.Stopper):  # type: ignore[misc]
         self.since = self.since or time.monotonic()
         if not self.said and time.monotonic() - self.since >= PATIENCE_S:
             self.said = True
-            self.note(
-                f"no run has begun for {PATIENCE_S:.0f} s: Ray has no {self.resources} free; Ctrl-C ends the study"
-            )
+            asks = f"each asks Ray for {self.resources}, which may not be free"
+            self.note(f"no run has begun for {PATIENCE_S:.0f} s: {asks}; Ctrl-C ends the study")
 
     def stop_all(self) -> bool:
         """Whether Tune must forget the runs in flight, none of which has begun."""

@@ -56,7 +56,8 @@ def test_runs_whose_resources_never_come_are_said_and_end_with_a_stop(home: Home
             driver.stop.asked = True
 
         cluster.run_on_tune(driver, job, note=note)
-    said = f"no run has begun for 2 s: Ray has no {cores() + 1} CPU free; Ctrl-C ends the study"
+    asks = f"each asks Ray for {cores() + 1} CPU, which may not be free"
+    said = f"no run has begun for 2 s: {asks}; Ctrl-C ends the study"
     assert lines == ([] if stops == "before" else [said])
     assert facts(home, arms(), Started)
     assert not facts(home, arms(), Ended)
