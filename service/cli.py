@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,6 +22,7 @@ from service.terminal.options import (
     AdoptOption,
     As,
     Budget,
+    Compile,
     Device,
     Download,
     Fresh,
@@ -34,6 +34,7 @@ from service.terminal.options import (
     MaxConcurrent,
     Name,
     Preset,
+    RunsPerGpu,
     Seeds,
     Set,
     Threads,
@@ -98,13 +99,18 @@ def plan(
     threads: Threads = 1,
     workers: Workers = 0,
     device: Device = "auto",
+    runs_per_gpu: RunsPerGpu = "1",
+    compile: Compile = False,
     fresh: Fresh = False,
 ) -> None:
     """Print what would run, what is there already and why, time and memory. Writes nothing."""
     from service import api
 
     resolved = _edition(name, set, preset, budget=budget, seeds=seeds, trials=trials, edition=edition)
-    options = RunOptions(home=home, max_concurrent=max_concurrent, threads=threads, workers=workers, device=device)
+    options = RunOptions(
+        home=home, max_concurrent=max_concurrent, threads=threads, workers=workers, device=device,
+        runs_per_gpu=runs_per_gpu, compile=compile,
+    )  # fmt: skip
     views.plan(*api.plan(resolved, options, fresh=fresh))
 
 
@@ -124,6 +130,8 @@ def run(
     workers: Workers = 0,
     loader_workers: LoaderWorkers = None,
     device: Device = "auto",
+    runs_per_gpu: RunsPerGpu = "1",
+    compile: Compile = False,
     hours: Hours = None,
     adopt: AdoptOption = False,
     download: Download = False,
@@ -138,6 +146,8 @@ def run(
         workers=workers,
         loader_workers=loader_workers,
         device=device,
+        runs_per_gpu=runs_per_gpu,
+        compile=compile,
         hours=hours,
         adopt=adopt,
         download=download,
@@ -158,24 +168,12 @@ def _run(resolved: Any, options: RunOptions, *, fresh: bool = False) -> None:
     try:
         result = api.here(resolved, options, fresh=fresh)
     except KeyboardInterrupt:
-        again = _again() if options.address == "local" else "the same locus submit"
+        again = views.command() if options.address == "local" else "the same locus submit"
         _say(f"stopped; what is finished is kept. To continue: {again}")
         raise typer.Exit(INTERRUPTED) from None
-    views.ending(result, f"{_again('--seeds')} --seeds {result.history.seeds + 2}")
+    views.ending(result, f"{views.command('--seeds')} --seeds {result.history.seeds + 2}")
     if result.history.failed:
         raise typer.Exit(1)
-
-
-def _again(*without: str) -> str:
-    """The command that was typed, without some options and their values."""
-    kept: list[str] = []
-    words = iter(sys.argv[1:])
-    for word in words:
-        if word in without:
-            next(words, None)
-        elif word != "--fresh":
-            kept.append(word)
-    return shlex.join(["locus", *kept])
 
 
 @app.command()
@@ -257,6 +255,8 @@ def submit(
     workers: Workers = 0,
     loader_workers: LoaderWorkers = None,
     device: Device = "auto",
+    runs_per_gpu: RunsPerGpu = "1",
+    compile: Compile = False,
     hours: Hours = None,
     adopt: AdoptOption = False,
     download: Download = False,
@@ -273,6 +273,8 @@ def submit(
         workers=workers,
         loader_workers=loader_workers,
         device=device,
+        runs_per_gpu=runs_per_gpu,
+        compile=compile,
         hours=hours,
         adopt=adopt,
         download=download,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import platform
+import shlex
+import sys
 import time
 from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -255,3 +257,15 @@ def versions(sender: str) -> None:
     except PackageNotFoundError:
         raise SpecError("the cluster has no torch; its nodes need locus[train]") from None
     print(f"versions: python {here}, ray {version('ray')}, torch {torch}", flush=True)
+
+
+def command(*without: str) -> str:
+    """The command that was typed, without some options and their values."""
+    kept: list[str] = []
+    words = iter(sys.argv[1:])
+    for word in words:
+        if word in without:
+            next(words, None)
+        elif word != "--fresh":
+            kept.append(word)
+    return shlex.join(["locus", *kept])

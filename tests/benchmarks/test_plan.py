@@ -46,7 +46,8 @@ def test_plans_come_true(tmp_path):
         peak = max(measured(plan(edition, RunOptions(home=sizes["home"]))[0], "memory/peak_gib"))
         found[name] = (estimate.seconds / took, estimate.run_gib / peak)
         print(
-            f"\n{name}: {estimate.seconds:.0f} s predicted, {took:.0f} s measured; {estimate.run_gib:.2f} GiB predicted, "
+            f"\n{name}: {estimate.seconds:.0f} s predicted, {took:.0f} s measured; "
+            f"{estimate.run_gib:.2f} GiB predicted, "
             f"{peak:.2f} GiB measured; by arithmetic {estimate.weight.memory_bytes / 2**30:.2f} GiB",
             end="",
         )
