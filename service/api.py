@@ -49,8 +49,8 @@ def run(
 
     `set` puts values on the base recipe, and `preset` those of `search_spaces.presets` before them (this makes another
     edition, which `edition` may name); `fresh` starts the next edition. Further options: `home`, `tracking`, `hours`,
-    `max_concurrent`, `threads`, `workers`, `loader_workers`, `device`, `adopt`, `download`, and the `address` of a
-    cluster to run there instead.
+    `max_concurrent`, `threads`, `workers`, `loader_workers`, `device`, `runs_per_gpu` (a number or "auto"), `compile`,
+    `adopt`, `download`, and the `address` of a cluster to run there instead.
 
     Raises: LocusError with one sentence for what cannot run, before anything is written; KeyboardInterrupt.
     """
@@ -115,14 +115,14 @@ def plan(
     Raises: LocusError for an edition that cannot run with these options.
     """
     from service.execution.machine import placement
-    from service.planning.estimate import estimate_work
+    from service.planning.estimate import estimate_work, run_memory
     from service.run_study import check_study_workers
     from service.storage.outcomes import Outcomes
     from trainables.recipe.code_digest import CodeDigests
 
     home = Home.find(options.home)
     resolved = editions.resolve_edition(edition, home, fresh=fresh)
-    found = placement(options)
+    found = placement(options, lambda: run_memory(History.open(home, resolved), Outcomes(home)))
     check_study_workers(resolved, found)
     codes = CodeDigests()
     history = History.open(home, resolved, codes, adopt=adopt)

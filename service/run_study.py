@@ -12,7 +12,7 @@ from search_spaces.study import Ablation, Edition
 from service.execution import machine
 from service.execution.driver import Driver
 from service.execution.signals import Stop, StopSignals
-from service.planning.estimate import WorkEstimate, estimate_work, measured
+from service.planning.estimate import WorkEstimate, estimate_work, measured, run_memory
 from service.planning.placement import Placement
 from service.planning.run_options import RunOptions
 from service.results import Result
@@ -45,7 +45,7 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
 
     home = Home.find(options.home)
     tracking = tracking_uri(options.tracking)
-    placement = machine.placement(options)
+    placement = machine.placement(options, lambda: run_memory(History.open(home, edition), Outcomes(home)))
     check_study_workers(edition, placement)
     folder = home.study(edition.id)
     os.environ.setdefault("LOCUS_COMMIT", commit())
@@ -155,7 +155,7 @@ def _train(
 
         with signals.interruptible():
             if not driver.stop:
-                cluster.run_on_tune(driver, first, address)
+                cluster.run_on_tune(driver, first, address, progress.note)
 
 
 def _close(driver: Driver, sync: MlflowSync, progress: Progress, ended: MlflowStatus) -> None:

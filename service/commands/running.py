@@ -17,6 +17,7 @@ from service.terminal.options import (
     AdoptOption,
     As,
     Budget,
+    Compile,
     Device,
     Download,
     DryRun,
@@ -28,6 +29,7 @@ from service.terminal.options import (
     Name,
     Preset,
     Quiet,
+    RunsPerGpu,
     Seeds,
     Set,
     Threads,
@@ -53,12 +55,22 @@ def plan(
     threads: Threads = 1,
     workers: Workers = 0,
     device: Device = "auto",
+    runs_per_gpu: RunsPerGpu = 1,
+    compile: Compile = False,
     adopt: AdoptOption = False,
     fresh: Fresh = False,
 ) -> None:
     """Print what would run, what is there already and why, time and memory. Writes nothing."""
     size = {"budget": budget, "seeds": seeds, "trials": trials, "edition": edition, "home": home}
-    options = RunOptions(home=home, max_concurrent=max_concurrent, threads=threads, workers=workers, device=device)
+    options = RunOptions(
+        home=home,
+        max_concurrent=max_concurrent,
+        threads=threads,
+        workers=workers,
+        device=device,
+        runs_per_gpu=runs_per_gpu,
+        compile=compile,
+    )
     _plan(resolve(name, set, preset, **size), options, fresh=fresh, adopt=adopt)
 
 
@@ -99,6 +111,8 @@ def run(
     workers: Workers = 0,
     loader_workers: LoaderWorkers = None,
     device: Device = "auto",
+    runs_per_gpu: RunsPerGpu = 1,
+    compile: Compile = False,
     hours: Hours = None,
     adopt: AdoptOption = False,
     download: Download = False,
@@ -118,6 +132,8 @@ def run(
         workers=workers,
         loader_workers=loader_workers,
         device=device,
+        runs_per_gpu=runs_per_gpu,
+        compile=compile,
         hours=hours,
         adopt=adopt,
         download=download,

@@ -245,6 +245,7 @@ class Driver:
             threads=self.placement.threads,
             workers=self.placement.workers,
             loader_workers=self.placement.loader_workers,
+            compile=self.placement.compile,
         )
         self.in_flight[run.key] = job
         self._write(

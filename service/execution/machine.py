@@ -3,36 +3,56 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pynvml
 
-from service.planning.placement import Machine, Placement, place
+from service.planning.placement import Machine, Placement, place, runs_by_cores, runs_by_memory
 from service.planning.run_options import RunOptions
 from trainables.spec import SpecError
 
 
-def placement(options: RunOptions) -> Placement:
-    """How the runs of a command share the machine. Raises: SpecError for what does not fit."""
+def placement(options: RunOptions, run_gib: Callable[[], float]) -> Placement:
+    """How the runs of a command share the machine. `run_gib`: the predicted memory of a run, asked where it matters.
+
+    Raises: SpecError for what does not fit.
+    """
+    found = machine(options)
     return place(
-        machine(options),
+        found,
         max_concurrent=options.max_concurrent,
         threads=options.threads,
         workers=options.workers,
         loader_workers=options.loader_workers,
-    )
+        runs_per_gpu=runs_per_gpu(options, found, run_gib),
+    ).model_copy(update={"compile": options.compile})
+
+
+def runs_per_gpu(options: RunOptions, found: Machine, run_gib: Callable[[], float]) -> int:
+    """How many runs share a GPU; `auto` is 1 for groups of workers. Raises: SpecError where `auto` knows no memory."""
+    if options.runs_per_gpu != "auto":
+        return options.runs_per_gpu
+    if options.workers or not found.gpus:
+        return 1
+    if found.gpu_gib is None:
+        must = "a number where the memory of the GPUs is unknown, as on a cluster"
+        raise SpecError(f"runs-per-gpu must be {must}, got 'auto'")
+    return min(runs_by_cores(found, options.threads), runs_by_memory(found.gpu_gib, run_gib()))
 
 
 def machine(options: RunOptions) -> Machine:
     """The machine or cluster that a command may use. Raises: SpecError for a device that is not there."""
     if options.address == "local":
-        found = Machine(cores=cores(), gpus=gpus())
+        found = Machine(cores=cores(), gpus=gpus(), gpu_gib=gpu_gib())
     else:
         from service.execution import tune as cluster
 
         found = cluster.machine(options.address, options.threads)
     if options.device == "cuda" and not found.gpus:
         raise SpecError("device must be auto or cpu where there is no GPU, got 'cuda'")
-    return found.model_copy(update={"gpus": 0}) if options.device == "cpu" else found
+    return found.model_copy(update={"gpus": 0, "gpu_gib": None}) if options.device == "cpu" else found
 
 
 def cores() -> int:
@@ -45,22 +65,45 @@ def cores() -> int:
 def gpus() -> int:
     """The GPUs that CUDA would use here, counted by NVIDIA's driver without torch."""
     try:
-        pynvml.nvmlInit()
-        total = pynvml.nvmlDeviceGetCount()
-        pynvml.nvmlShutdown()
+        with _driver() as total:
+            return len(visible_gpus(total, os.environ.get("CUDA_VISIBLE_DEVICES")))
     except pynvml.NVMLError:  # no driver
         return 0
-    return visible_gpus(total, os.environ.get("CUDA_VISIBLE_DEVICES"))
 
 
-def visible_gpus(total: int, names: str | None) -> int:
-    """How many GPUs CUDA_VISIBLE_DEVICES names: CUDA ignores an invalid name, such as -1, and all that follow."""
+def gpu_gib() -> float | None:
+    """The memory of the smallest GPU that CUDA would use here; None where the driver does not say. Units: GiB."""
+    try:
+        with _driver() as total:
+            handles = [_handle(name) for name in visible_gpus(total, os.environ.get("CUDA_VISIBLE_DEVICES"))]
+            return min((pynvml.nvmlDeviceGetMemoryInfo(handle).total / 2**30 for handle in handles), default=None)
+    except pynvml.NVMLError:  # such as for a part of a GPU, or an abbreviated UUID
+        return None
+
+
+@contextmanager
+def _driver() -> Iterator[int]:
+    """NVIDIA's driver, and how many GPUs it has. Raises: NVMLError where there is none."""
+    pynvml.nvmlInit()
+    try:
+        yield pynvml.nvmlDeviceGetCount()
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _handle(name: str) -> Any:
+    """NVML's handle of a GPU, by its number or its UUID."""
+    return pynvml.nvmlDeviceGetHandleByIndex(int(name)) if name.isdigit() else pynvml.nvmlDeviceGetHandleByUUID(name)
+
+
+def visible_gpus(total: int, names: str | None) -> list[str]:
+    """The GPUs that CUDA_VISIBLE_DEVICES names: CUDA ignores an invalid name, such as -1, and all that follow."""
     if names is None:
-        return total
-    found = 0
+        return [str(number) for number in range(total)]
+    found: list[str] = []
     for name in (name.strip() for name in names.split(",")):
         number = name.isdigit() and int(name) < total
         if not number and not (total and name.startswith(("GPU-", "MIG-"))):
             break
-        found += 1
+        found.append(name)
     return found

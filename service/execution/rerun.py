@@ -1,22 +1,25 @@
 """Trains one run again, without Ray, and compares its numbers with its outcome.
 
-It trains with the threads and on the device that the outcome's environment names.
+It trains with the threads and on the device that the outcome's environment names, compiled where that says so.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from service.storage.home import Home
 from service.storage.outcomes import CLOCKED, Difference, Outcomes, compare
-from trainables.recipe import Run
+from trainables.recipe import Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.outcome import Diverged, Measurement
 from trainables.spec import LocusError
+
+if TYPE_CHECKING:
+    from trainables.training.distributed import DataParallel
 
 SETTINGS = ("threads", "matmul_fp32_precision", "conv_fp32_precision")
 """Parts of an environment that a rerun sets again, and so does not compare."""
@@ -51,16 +54,18 @@ def rerun(home: Home, start: str, report: Callable[[str], None] = lambda line: N
     before = outcomes.find(start)[-1]
     run = before.run
     parents = {use: _weights(outcomes, parent, run) for use, parent in run.parents.items()}
-    device = _device(before.environment, run.key)
-    threads = int(before.environment.get("threads", 1))
-    report(f"trained again on {before.environment.get('device', 'cpu')} with threads {threads}")
+    environment = before.environment
+    device = _device(environment, run.key)
+    threads = int(environment.get("threads", 1))
+    compiled = ", compiled" if environment.get("compile") else ""
+    report(f"trained again on {environment.get('device', 'cpu')} with threads {threads}{compiled}")
     now: list[Measurement] = []
     ending = "completed"
-    settings = runtime(threads, run.recipe.optimizer.precision)
+    settings, team = runtime(threads, run.recipe.optimizer.precision), _team(environment, run.recipe)
     with tempfile.TemporaryDirectory(prefix="locus-rerun-") as folder, settings:
-        for line in _environment_differences(before.environment, device):
+        for line in _environment_differences(environment, device):
             report(line)
-        for measured in train(run, Path(folder), device, parents=parents, data=home.data):
+        for measured in train(run, Path(folder), device, parents=parents, team=team, data=home.data):
             if isinstance(measured, Diverged):
                 ending = "diverged"
                 break
@@ -85,6 +90,19 @@ def _device(environment: Mapping[str, Any], key: str) -> str:
         found = ", ".join(here) or "cpu"
         raise LocusError(f"{key} was trained on {name}: a rerun must be on a machine with one, got {found}")
     return f"cuda:{here.index(name)}"
+
+
+def _team(environment: Mapping[str, Any], recipe: Recipe) -> DataParallel:
+    """One worker that computes batches in as many parts as an environment says, and compiled where it says so."""
+    from trainables.training.distributed import SINGLE
+
+    accumulate = recipe.optimizer.accumulate
+    team = replace(SINGLE, more_parts=environment.get("accumulate", accumulate) // accumulate)
+    if not environment.get("compile"):
+        return team
+    from trainables.training.optional.compiled import compiled
+
+    return replace(team, wrap=compiled)
 
 
 def _environment_differences(environment: Mapping[str, Any], device: str) -> Iterator[str]:

@@ -14,7 +14,8 @@ import os
 import signal
 import tempfile
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,9 @@ from trainables.launch.job import Job
 WAITING_BYTES = 2**20
 """The memory that Ray reserves for the process that only waits for a worker group. Ray wants some resource to be asked
 for, and any share of a core would keep the last group of a full machine waiting."""
+
+PATIENCE_S = 30.0
+"""How long runs wait for resources before that is said."""
 
 POLL_S = 0.2
 """How often Ray Train checks whether a group has started, failed or ended. Messages do not wait for it."""
@@ -105,12 +109,18 @@ class JournalScheduler(FIFOScheduler):  # type: ignore[misc]
     def __init__(self, driver: Driver) -> None:
         super().__init__()
         self.driver = driver
+        self.noted: set[str] = set()
 
     def on_trial_result(self, tune_controller: Any, trial: TuneTrial, result: dict[str, Any]) -> str:
         """Continues or stops the run."""
         if "result" not in result:
             return str(TrialScheduler.CONTINUE)
-        on = self.driver.on_result(_job(trial), result)
+        job, note = _job(trial), result.get("note", "")
+        line = f"{job.run.key}, attempt {job.attempt}: {note}\n"
+        if note and line not in self.noted:  # every epoch repeats it
+            self.noted.add(line)
+            self._log(line)
+        on = self.driver.on_result(job, result)
         return str(TrialScheduler.CONTINUE if on else TrialScheduler.STOP)
 
     def on_trial_complete(self, tune_controller: Any, trial: TuneTrial, result: dict[str, Any]) -> None:
@@ -126,10 +136,48 @@ class JournalScheduler(FIFOScheduler):  # type: ignore[misc]
     def on_trial_error(self, tune_controller: Any, trial: TuneTrial) -> None:
         """Records a failure with its reason. Of a killed process only Tune knows the reason."""
         text = Path(trial.error_file).read_text() if trial.error_file else ""
-        with self.driver.folder.log.open("a") as log:
-            log.write(text)
+        self._log(text)
         why = reason(text)
         self.driver.on_failure(_job(trial), why, lost=lost(why), final=changed(why))
+
+    def _log(self, text: str) -> None:
+        with self.driver.folder.log.open("a") as log:
+            log.write(text)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+
+class Waiting(tune.Callback, tune.Stopper):  # type: ignore[misc]
+    """Notices when all runs in flight wait for resources: it says so after a while, and a stop then ends them.
+
+    Tune itself would wait for ever, because a run that has not begun makes no report at which it could end.
+    """
+
+    def __init__(self, driver: Driver, note: Callable[[str], None], resources: str) -> None:
+        self.driver, self.note, self.resources = driver, note, resources
+        self.since: float | None = None
+        self.said = False
+
+    def on_step_end(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
+        """What Tune calls after each event, and at least ten times a second."""
+        live = [trial.status for trial in trials if not trial.is_finished()]
+        if not live or {*live} != {TuneTrial.PENDING}:
+            self.since, self.said = None, False
+            return
+        self.since = self.since or time.monotonic()
+        if not self.said and time.monotonic() - self.since >= PATIENCE_S:
+            self.said = True
+            asks = f"each asks Ray for {self.resources}, which may not be free"
+            self.note(f"no run has begun for {PATIENCE_S:.0f} s: {asks}; Ctrl-C ends the study")
+
+    def stop_all(self) -> bool:
+        """Whether Tune must forget the runs in flight, none of which has begun."""
+        return bool(self.driver.stop) and self.since is not None
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """Stops no run by its result; the scheduler does."""
+        return False
 
     def __getstate__(self) -> dict[str, Any]:
         return {}
@@ -139,12 +187,16 @@ def _job(trial: TuneTrial) -> Job:
     return Job.read(trial.config["job"])
 
 
-def run_on_tune(driver: Driver, first: Job, address: str = "local") -> None:
+def run_on_tune(
+    driver: Driver, first: Job, address: str = "local", note: Callable[[str], None] = lambda line: None
+) -> None:
     """Runs the jobs of a study on Ray until the driver has none left, or is asked to stop.
 
+    `note` is called with a line for a person, where runs wait for resources.
     Cost: 5 s to start Ray here, 0.1 to 0.3 s a run beside its training.
     """
     placement = driver.placement
+    waiting = Waiting(driver, note, _resources_in_words(placement))
     with _ray(address, placement), tempfile.TemporaryDirectory(prefix="locus-tune-") as scratch:
         tune.Tuner(
             tune.with_resources(GroupTrial if placement.workers else train, _resources(placement)),
@@ -160,16 +212,28 @@ def run_on_tune(driver: Driver, first: Job, address: str = "local") -> None:
                 storage_path=scratch,
                 name="runs",
                 verbose=0,
+                callbacks=[waiting],
+                stop=waiting,
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
             ),
         ).fit()
 
 
 def _resources(placement: Placement) -> tune.PlacementGroupFactory:
-    gpus = {"GPU": 1} if placement.device == "cuda" else {}
+    gpus = {"GPU": gpu_share(placement.runs_per_gpu)} if placement.device == "cuda" else {}
     if placement.workers == 0:
         return tune.PlacementGroupFactory([{"CPU": placement.threads, **gpus}])
     return tune.PlacementGroupFactory([{"memory": WAITING_BYTES}])
+
+
+def _resources_in_words(placement: Placement) -> str:
+    """What a run asks of Ray, such as `2 CPU and 1 GPU`."""
+    return " and ".join(f"{count:g} {name}" for name, count in _resources(placement).required_resources.items())
+
+
+def gpu_share(runs: int) -> float:
+    """What each of so many runs asks of a GPU. Ray counts in parts of 1/10,000, and so many must fit."""
+    return 10_000 // runs / 10_000
 
 
 def machine(address: str, threads: int = 1) -> Machine:
@@ -192,7 +256,7 @@ def _ray(address: str, placement: Placement) -> Iterator[None]:
     os.environ.setdefault("TUNE_DISABLE_SIGINT_HANDLER", "1")
     os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
     os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
-    env = {"OMP_NUM_THREADS": str(placement.threads)}
+    env = {"OMP_NUM_THREADS": str(placement.threads), "TORCHINDUCTOR_COMPILE_THREADS": str(placement.threads)}
     if placement.workers:
         env |= {"RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": str(POLL_S), "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0"}
     local = {"include_dashboard": placement.workers > 0} if address == "local" else {}

@@ -15,9 +15,9 @@ from pathlib import Path
 from statistics import median
 
 from search_spaces.grid import grid, is_finite
-from search_spaces.study import CONFIRMED, Search
+from search_spaces.study import CONFIRMED, Ablation, Edition, Search, Trial
 from search_spaces.words import plural
-from service.planning.placement import Placement
+from service.planning.placement import Placement, runs_by_memory
 from service.planning.work_rows import RunWork, WorkRow, unlisted_arms, work_rows
 from service.storage.history import History, ancestors
 from service.storage.outcomes import Outcomes
@@ -92,11 +92,23 @@ class WorkEstimate:
         time = f"time unknown until the first epoch{said}" if self.seconds is None else f"about {clock(self.seconds)}"
         if not self.to_train:
             time = "nothing to wait for"
+        if shared := self._shared():
+            yield shared
         memory = self.run_gib * self.placement.max_concurrent
         some = self.weight.learnt < self.weight.parameters
         learnt = f", {self.weight.learnt:,} of them learn" if some else ""
         yield f"{self.placement}; {self.weight.parameters:,} parameters{learnt}, {memory:.1f} GiB in all"
         yield f"plan: {id}: {', '.join(parts)}; {time}"
+
+    def _shared(self) -> str:
+        """How many runs the memory of a GPU would hold, where that is known and not what was chosen."""
+        gpu = self.placement.gpu_gib
+        if gpu is None or self.placement.workers:
+            return ""
+        fit = runs_by_memory(gpu, self.run_gib)
+        if fit == self.placement.runs_per_gpu:
+            return ""
+        return f"a GPU of {gpu:.0f} GiB would hold {runs_in_words(fit)} by memory (--runs-per-gpu)"
 
 
 def estimate_work(
@@ -128,9 +140,7 @@ def estimate_work(
     counts = Counter(work.values())
     base = history.edition.study.base
     epochs += unknown * base.optimizer.epochs
-    times, peaks = measured(history, "time/epoch_s"), measured(history, "memory/peak_gib")
-    if not times:
-        times, peaks = _measured_alike(outcomes, base)
+    times, peaks = _measured_times_and_peaks(history, outcomes)
     runs = counts["missing"] + unknown
     rounds = math.ceil(runs / placement.max_concurrent)
     seconds = START_S + rounds * (epochs / runs) * median(times) if times and runs else None
@@ -213,6 +223,32 @@ def measured(history: History, name: str) -> list[float]:
     """A metric of every epoch that this study has measured."""
     curves = [state.curve for state in history.states.values()]
     return [one.values[name] for curve in curves for one in curve.values() if name in one.values]
+
+
+def run_memory(history: History, outcomes: Outcomes) -> float:
+    """The memory of a run, for the choice of how many share a GPU: of the largest arm or first point. Units: GiB.
+
+    The largest of what was measured and of what follows by arithmetic, because arms differ.
+    """
+    study = history.edition.study
+    some = history.edition.arms() if isinstance(study.plan, Ablation) else _first(history.edition)
+    costs = [estimate_cost(recipe) for recipe in [study.base, *(trial.recipe for trial in some)]]
+    _, peaks = _measured_times_and_peaks(history, outcomes)
+    return max([*peaks, *(cost.memory_bytes / 2**30 for cost in costs)])
+
+
+def _first(edition: Edition) -> list[Trial]:
+    """The points that a search begins with."""
+    plan = edition.study.plan
+    return [edition.trial(0, point) for point in plan.first] if isinstance(plan, Search) else []
+
+
+def _measured_times_and_peaks(history: History, outcomes: Outcomes) -> tuple[list[float], list[float]]:
+    """The times of epochs and the memory of runs: of this study, else of earlier answers."""
+    times = measured(history, "time/epoch_s")
+    if times:
+        return times, measured(history, "memory/peak_gib")
+    return _measured_alike(outcomes, history.edition.study.base)
 
 
 def _measured_alike(outcomes: Outcomes, base: Recipe) -> tuple[list[float], list[float]]:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from trainables.spec import Spec
+from trainables.spec import Spec, require
 
 
 class RunOptions(Spec):
@@ -14,13 +14,22 @@ class RunOptions(Spec):
 
     `home` and `tracking`: None means the defaults of `storage.home`. `address`: "local" (or None) starts a Ray for this
     command, "auto" joins the cluster at hand. `adopt`: answers of older code count. `download`: known data sets that
-    are not there are fetched. `device`: GPUs where there are any, by default. Units: `hours` of wall-clock.
+    are not there are fetched. `device`: GPUs where there are any, by default. `compile`: torch compiles training steps.
+    `runs_per_gpu`: "auto" is as many as their predicted memory and the cores allow.
+    Units: `hours` of wall-clock.
     """
 
     @field_validator("address", mode="before")
     @classmethod
     def _local(cls, address: object) -> object:
         return "local" if address is None else address
+
+    @field_validator("runs_per_gpu", mode="before")
+    @classmethod
+    def _positive(cls, runs: object) -> object:
+        positive = isinstance(runs, int) and runs > 0
+        require(positive or runs == "auto", "", "auto, or a positive number of runs a GPU", runs)
+        return runs
 
     home: str | None = None
     tracking: str | None = None
@@ -31,5 +40,7 @@ class RunOptions(Spec):
     workers: int = Field(default=0, ge=0, description="a number of workers a run, 0 or more")
     loader_workers: int | None = Field(default=None, ge=0, description="a number of loader workers a run, or null")
     device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto, cpu or cuda")
+    runs_per_gpu: int | Literal["auto"] = 1
+    compile: bool = False
     adopt: bool = False
     download: bool = False

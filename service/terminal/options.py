@@ -46,6 +46,15 @@ LoaderWorkers = Annotated[
 Device = Annotated[
     Literal["auto", "cpu", "cuda"], typer.Option(help="auto, cpu or cuda; auto takes GPUs where there are any")
 ]
+RunsPerGpu = Annotated[
+    Any,
+    typer.Option(
+        help="runs that share a GPU: a number, or auto, by memory and cores",
+        metavar="N|auto",
+        parser=lambda text: int(text) if text.isdigit() else text,
+    ),
+]
+Compile = Annotated[bool, typer.Option("--compile", help="compile training steps: faster on GPUs after some minutes")]
 Hours = Annotated[float | None, typer.Option(help="stop after so many hours; the same command continues")]
 AdoptOption = Annotated[bool, typer.Option("--adopt", help="count answers of older code")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="start the next edition, NAME@BUDGET.2")]

@@ -44,6 +44,8 @@ class PositionedConViT(Host, ConVit):  # type: ignore[misc]
         )
         self.patch_embed = PatchEmbed(size[1:], model.patch_size, size[0], model.embed_dim - found.reserved.tokens)
         self.encoding, self.heads = found, model.num_heads
+        for block in self.blocks[: model.local_up_to_layer]:  # timm computes the offsets in the first forward pass
+            block.attn.rel_indices = block.attn.get_rel_indices(self.patch_embed.num_patches)
 
     def features(self, images: Tensor) -> Tokens:
         """The class token and the patches after the last norm. Shapes: to (B, 1 + P, D)."""

@@ -60,7 +60,8 @@ class PositionedSwin(Host, SwinTransformer):  # type: ignore[misc]
 
     def features(self, images: Tensor) -> Tokens:
         """The patches of the last stage after the norm. Shapes: to (B, P, D)."""
-        x, cache = self.patch_embed(images), Cache()
+        x = self.patch_embed(images)
+        cache: Cache = {}
         for stage, encoding in zip(self.layers, self.encoding, strict=True):
             x = stage.downsample(x)
             for number, block in enumerate(stage.blocks):

@@ -30,6 +30,10 @@ class Attention(timm_vit.Attention):  # type: ignore[misc]
 
     Fused, unless the encoding reads the weights or timm's `fused_attn` says no. Logits are scaled
     by the head's own width, also where an encoding adds channels.
+
+    A bias is a mask for `scaled_dot_product_attention`. Nothing is padded here: torch itself pads rows that are no
+    multiple of 8 numbers for its memory-efficient kernel. FlexAttention is not used: it has no gradient on CPUs, and it
+    is fast only where it is compiled, which would be another computation than a run that is not.
     """
 
     reserved = ReservedChannels()

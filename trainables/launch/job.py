@@ -27,3 +27,6 @@ class Job(Spec):
     threads: int = 1
     workers: int = 0
     loader_workers: int = 0
+    compile: bool = False
+    more_parts: int = 1
+    """A batch is computed in so many times the parts of its recipe, because the memory of a GPU was short."""

@@ -12,7 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,27 +26,32 @@ from trainables.launch.imported import imported_code
 from trainables.launch.job import Job
 from trainables.recipe import Run
 from trainables.recipe.outcome import Diverged, Measurement
+from trainables.spec import SpecError
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from trainables.training.distributed import DataParallel
 
 Report = Callable[[dict[str, Any]], None]
 Said = Measurement | Diverged
+Say = Callable[[Said, Job], bool]
+"""Passes on what a training says, with the job as it is trained; False where the training must end."""
 
+MORE_PARTS = "the GPU's memory did not hold a batch: it is computed in {} times as many parts"
 START_TRIES = 10
 """How many times, a minute each, a group waits for the resources of its workers before its run fails."""
 
 
 def work(job: Job, report: Report) -> None:
     """Trains a job to its end in this process, reporting epoch by epoch. Raises: WorkError."""
-    from trainables.training.distributed import SINGLE
 
-    def say(said: Said) -> bool:
+    def say(said: Said, job: Job) -> bool:
         report(message(job.run, said, job))
         return True
 
     def loop() -> None:
-        _train(job, job.device, SINGLE, say)
+        _train(job, job.device, _team(job), say)
 
     with without_launcher():
         TorchTrainer(loop, scaling_config=ray.train.ScalingConfig(num_workers=0)).fit()
@@ -138,52 +143,96 @@ def _member(job: Job, bridge: Any) -> None:
     """One worker's part. Rank 0 reports for all workers, and all receive the answer: to go on or to end."""
     imported_code()
     import torch
-    from torch.nn.parallel import DistributedDataParallel
-
-    from trainables.training.distributed import SINGLE, DataParallel
 
     context = ray.train.get_context()
     rank, size = context.get_world_rank(), context.get_world_size()
-    wrap = partial(DistributedDataParallel, broadcast_buffers=False)  # batch norms synchronize themselves
-    team = DataParallel(rank, size, wrap) if size > 1 else SINGLE
     device = str(get_device()) if job.device.startswith("cuda") else job.device
 
-    def say(said: Said) -> bool:
+    def say(said: Said, job: Job) -> bool:
         on = rank > 0 or ray.get(bridge.send.remote(message(job.run, said, job)))
         verdict = torch.tensor(int(on), device=device)
         if size > 1:
             torch.distributed.broadcast(verdict, src=0)
         return bool(verdict)
 
-    _train(job, device, team, say)
+    _train(job, device, _team(job, rank, size), say)
 
 
-def _train(job: Job, device: str, team: DataParallel, say: Callable[[Said], bool]) -> None:
-    """Trains as long as `say` returns True. The loop is always closed, so that it writes its checkpoint."""
-    from trainables.training.runtime import release_memory, runtime
+def _team(job: Job, rank: int = 0, size: int = 1) -> DataParallel:
+    """One of a job's workers: this process, and what wraps its objective: torch.compile, and DDP around it."""
+    from trainables.training.distributed import DataParallel
 
-    parents = {use: Path(file) for use, file in job.parents.items()}
+    def wrap(module: nn.Module) -> nn.Module:
+        if job.compile:
+            from trainables.training.optional.compiled import compiled
+
+            module = compiled(module)
+        if size == 1:
+            return module
+        from torch.nn.parallel import DistributedDataParallel
+
+        return DistributedDataParallel(module, broadcast_buffers=False)  # batch norms synchronize themselves
+
+    return DataParallel(rank, size, wrap)
+
+
+def _train(job: Job, device: str, team: DataParallel, say: Say) -> None:
+    """Trains as long as `say` returns True; once more, in more parts, where the memory of a GPU is too small."""
+    from trainables.training.runtime import release_memory
+
     try:
         imported_code().load(job.code)
-        from trainables.training.loop import train
-
-        epochs = train(
-            job.run,
-            Path(job.folder),
-            device,
-            parents=parents,
-            team=team,
-            data=None if job.data is None else Path(job.data),
-            loader_workers=job.loader_workers,
-        )
-        with runtime(job.threads, job.run.recipe.optimizer.precision), closing(epochs):
-            for said in epochs:
-                if not say(said):
-                    return
+        if not _fits(job, device, team, say):
+            _train_in_more_parts(job, device, team, say)
     except Exception as error:
         raise WorkError(sentence(error)) from error
     finally:
         release_memory()
+
+
+def _fits(job: Job, device: str, team: DataParallel, say: Say) -> bool:
+    """Trains a job; False where the memory of the GPU ran out. The loop is always closed: it writes its checkpoint."""
+    from torch import OutOfMemoryError
+
+    from trainables.training.loop import train
+    from trainables.training.runtime import runtime
+
+    parents = {use: Path(file) for use, file in job.parents.items()}
+    epochs = train(
+        job.run,
+        Path(job.folder),
+        device,
+        parents=parents,
+        team=team,
+        data=None if job.data is None else Path(job.data),
+        loader_workers=job.loader_workers,
+    )
+    try:
+        with runtime(job.threads, job.run.recipe.optimizer.precision), closing(epochs):
+            for said in epochs:
+                if not say(said, job):
+                    return True
+    except OutOfMemoryError:
+        return False
+    return True
+
+
+def _train_in_more_parts(job: Job, device: str, team: DataParallel, say: Say) -> None:
+    """Trains from the last checkpoint, or from the start, with batches in twice as many parts.
+
+    Raises: GpuMemoryError with advice where that cannot be, or where it needs too much memory as well.
+    """
+    from trainables.training.optional.out_of_memory import FACTOR, check_parts, free_memory, too_large
+
+    recipe = job.run.recipe
+    check_parts(recipe, team.world_size, device)
+    free_memory()
+    try:
+        fits = _fits(job.model_copy(update={"more_parts": FACTOR}), device, replace(team, more_parts=FACTOR), say)
+    except SpecError:  # of `check_accumulate`: a user's own encoding has a batch norm
+        raise too_large(recipe, 1, device, "a batch norm that learns must see a batch as a whole") from None
+    if not fits:
+        raise too_large(recipe, FACTOR, device)
 
 
 def message(run: Run, said: Said, job: Job) -> dict[str, Any]:
@@ -196,6 +245,7 @@ def message(run: Run, said: Said, job: Job) -> dict[str, Any]:
         "epoch": said.epoch,
         "kind": "diverged" if isinstance(said, Diverged) else "measured",
         "result": said.model_dump_json(),
+        "note": MORE_PARTS.format(job.more_parts) if job.more_parts > 1 else "",
         "code": imported_code().code(job.code).digest if last else "",
         "environment": json.dumps(environment(job) if last else {}),
     }
@@ -209,6 +259,17 @@ def environment(job: Job) -> dict[str, Any]:
     return {
         **environment_of(job.device),
         "workers": job.workers,
+        "accumulate": job.run.recipe.optimizer.accumulate * job.more_parts,
+        **compilation(job),
         "commit": os.environ.get("LOCUS_COMMIT", ""),
         **recorded_sources(Path(job.folder)),
     }
+
+
+def compilation(job: Job) -> dict[str, Any]:
+    """Whether a job is compiled, and in how many graphs: for a compiled run's numbers differ in the last digits."""
+    if not job.compile:
+        return {"compile": False}
+    from trainables.training.optional.compiled import graphs
+
+    return {"compile": True, "graphs": graphs()}

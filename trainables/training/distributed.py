@@ -26,12 +26,13 @@ class DataParallel:
     """One of the workers of a run: its rank, how many workers there are, and how its objective is wrapped (DDP).
 
     With more than one worker, torch's process group must have been initialized, and all workers must see the run's
-    folder; rank 0 alone writes.
+    folder; rank 0 alone writes. `more_parts`: a batch is computed in so many times the parts that a recipe says.
     """
 
     rank: int = 0
     world_size: int = 1
     wrap: Callable[[nn.Module], nn.Module] = _unwrapped
+    more_parts: int = 1
 
     def share(self, of_all: Tensor) -> Tensor:
         """The rows of this worker in a batch of all workers; the first row where none is left for it.
@@ -43,20 +44,24 @@ class DataParallel:
             return of_all
         if self.idle(len(of_all)):
             return of_all[:1]
-        place = torch.arange(len(of_all))
-        mine = torch.minimum(place, place.flip(0)) % self.world_size == self.rank
-        return of_all[place[mine].to(of_all.device)]
+        return of_all[self._places(len(of_all), of_all.device)]
+
+    def _places(self, count: int, device: torch.device) -> Tensor:
+        """The places of this worker's rows, in order. They are made on the device, so no copy waits for it."""
+        first = torch.arange(self.rank, (count + 1) // 2, self.world_size, device=device)
+        mirrored = torch.arange(self.rank, max(count // 2, self.rank), self.world_size, device=device)
+        return torch.cat([first, count - 1 - mirrored.flip(0)])
 
     def idle(self, count: int) -> bool:
         """Whether no row of a batch of so many is this worker's; it happens at the end of an epoch."""
         return self.rank >= (count + 1) // 2
 
     def parts(self, module: Any, images: int, count: int) -> Iterator[slice]:
-        """The parts in which this worker computes its images, at most `count`, sizes as equal as can be.
+        """The parts in which this worker computes its images, at most `count * more_parts`, as equal as can be.
 
         Gradients of a wrapped module are exchanged with the last part alone, for its forward and its backward.
         """
-        count = min(count, images)
+        count = min(count * self.more_parts, images)
         for part in range(count):
             waits = self.world_size > 1 and part < count - 1
             with module.no_sync() if waits else nullcontext():
@@ -65,7 +70,7 @@ class DataParallel:
     def broadcast_buffers(self, model: nn.Module) -> None:
         """Copies the statistics of rank 0 to all workers, because rank 0 saves its own."""
         if self.world_size > 1:
-            for value in model.buffers():
+            for value in saved_buffers(model).values():
                 torch.distributed.broadcast(value, 0)
 
     def rank_0(self, condition: Callable[[], bool], step: int, device: torch.device) -> bool:
@@ -96,6 +101,12 @@ class DataParallel:
             raise SpecError(f"workers must be 0 on CPUs where a model has batch norms, got {self.world_size}")
         synchronized: Host = nn.SyncBatchNorm.convert_sync_batchnorm(model)  # type: ignore[no-untyped-call]
         return synchronized
+
+
+def saved_buffers(model: nn.Module) -> dict[str, Tensor]:
+    """The buffers that are saved, such as running statistics; the others are fixed tables, equal on all workers."""
+    learned = {name for name, _ in model.named_parameters()}
+    return {name: value for name, value in model.state_dict().items() if name not in learned}
 
 
 def check_accumulate(model: nn.Module, count: int) -> None:

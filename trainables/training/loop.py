@@ -123,7 +123,7 @@ class Training:
         self.steps = math.ceil(len(self.splits.train) / self.spec.batch_size)
         self.sources: dict[str, Any] = {}
         built = build_model_with_weights(recipe, run.seed, parents.get("init"), self.sources)
-        check_accumulate(built, self.spec.accumulate)
+        check_accumulate(built, self.spec.accumulate * team.more_parts)
         self.model = team.synchronized(built, self.device).to(self.device, self.dtype)
         self.normalize = normalizer(recipe, self.device, self.dtype)
         self.evaluation = Evaluation(recipe, self.normalize, self.dtype, self.autocast, team)
@@ -247,7 +247,7 @@ class Training:
         """The first that is not finite of the loss, the weights and the metrics; None where all are finite."""
         if not math.isfinite(values["train/loss"]):
             return "train/loss"
-        if not all(bool(parameter.isfinite().all()) for parameter in self.learning):
+        if not bool(torch.stack([parameter.isfinite().all() for parameter in self.learning]).all()):
             return "weights"
         return next((name for name, value in values.items() if not math.isfinite(value)), None)
 

@@ -11,6 +11,7 @@ from torch.nn.functional import cross_entropy
 from trainables.backbones import ViT
 from trainables.backbones.backbone_torch import Host
 from trainables.data.dataset import Metric
+from trainables.encodings.encoding_torch import full_precision
 from trainables.recipe import DRLoc, Run
 
 if TYPE_CHECKING:
@@ -42,11 +43,11 @@ class Objective(nn.Module):
         if self.teacher_labels is not None:
             inputs["taught"] = self.teacher_labels[chosen]
         if self.drloc is not None:
-            inputs["places"] = self.drloc.places(len(chosen), step).to(chosen.device)
+            inputs["places"] = _on_device(self.drloc.places(len(chosen), step), chosen.device)
         if self.drops_paths:
             from trainables.backbones.drop_path_torch import draw_factors
 
-            inputs["kept"] = draw_factors(self.model, len(chosen), self.seed, step).to(chosen.device)
+            inputs["kept"] = _on_device(draw_factors(self.model, len(chosen), self.seed, step), chosen.device)
         return inputs
 
     def forward(
@@ -74,7 +75,7 @@ class Objective(nn.Module):
             loss = (loss + summed_loss(self.metric, second, taught)) / 2
         if self.drloc is not None:
             assert places is not None, "localization needs places: see loss_inputs"
-            with torch.autocast(images.device.type, enabled=False):
+            with full_precision(images):
                 loss = loss + self.drloc(t, places).to(loss.dtype)
         return loss
 
@@ -86,6 +87,12 @@ class Objective(nn.Module):
         """Loads what `extra_state` returned."""
         if self.drloc is not None:
             self.drloc.load_state_dict(state)
+
+
+def _on_device(drawn: Tensor, device: torch.device) -> Tensor:
+    """Numbers that were drawn on the CPU, copied without waiting: a GPU reads pinned memory while Python goes on."""
+    pinned = drawn.pin_memory() if device.type == "cuda" else drawn
+    return pinned.to(device, non_blocking=True)
 
 
 def summed_loss(metric: Metric, outputs: Tensor, targets: Tensor) -> Tensor:

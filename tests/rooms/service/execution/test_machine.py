@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from service.execution.machine import cores, gpus, machine, visible_gpus
+from service.execution.machine import cores, gpu_gib, gpus, machine, placement, visible_gpus
 from service.planning.run_options import RunOptions
 from trainables.spec import SpecError
 
@@ -16,16 +16,28 @@ from trainables.spec import SpecError
     ],
 )  # fmt: skip
 def test_gpus_are_counted_as_cuda_counts_them(names, count):
-    assert visible_gpus(2, names) == count
+    assert len(visible_gpus(2, names)) == count
+
+
+def unasked():
+    raise AssertionError("the memory of a run must matter only for 'auto'")
+
+
+def test_a_placement_is_compiled_where_asked_for():
+    compiled = [placement(RunOptions(device="cpu", compile=compile), unasked) for compile in (False, True)]
+    assert [placement.compile for placement in compiled] == [False, True]
+    assert str(compiled[1]) == f"{compiled[0]}, compiled"
 
 
 def test_without_a_gpu_none_is_visible():
-    assert [visible_gpus(0, names) for names in (None, "", "0", "GPU-8932f937")] == [0, 0, 0, 0]
+    assert [visible_gpus(0, names) for names in (None, "", "0", "GPU-8932f937")] == [[], [], [], []]
+    assert visible_gpus(3, "2, GPU-8932f937") == ["2", "GPU-8932f937"]
 
 
 def test_this_machine_has_what_torch_finds():
     assert gpus() == torch.cuda.device_count()
     assert cores() >= 1
+    assert (gpu_gib() is None) == (gpus() == 0)
 
 
 def test_a_device_is_chosen_or_refused(monkeypatch):
@@ -35,3 +47,49 @@ def test_a_device_is_chosen_or_refused(monkeypatch):
     assert machine(RunOptions()).gpus == 0
     with pytest.raises(SpecError, match=r"^device must be auto or cpu where there is no GPU, got 'cuda'$"):
         machine(RunOptions(device="cuda"))
+
+
+@pytest.fixture
+def four_gpus(monkeypatch):
+    monkeypatch.setattr("service.execution.machine.gpus", lambda: 4)
+    monkeypatch.setattr("service.execution.machine.cores", lambda: 32)
+    monkeypatch.setattr("service.execution.machine.gpu_gib", lambda: 80.0)
+
+
+def shared(run_gib=1.0, **options):
+    found = placement(RunOptions(**options), lambda: run_gib)
+    return found.runs_per_gpu, found.max_concurrent, found.loader_workers
+
+
+def test_runs_share_a_gpu_where_asked_for(four_gpus):
+    assert shared() == (1, 4, 7)
+    assert shared(runs_per_gpu=3) == (3, 12, 1)
+    assert shared(runs_per_gpu=3, max_concurrent=5) == (3, 5, 5)
+    assert shared(runs_per_gpu=20) == (20, 32, 0), "as many as there are cores"
+
+
+@pytest.mark.parametrize(
+    ("run_gib", "options", "runs"),
+    [
+        (9.5, {}, 6),  # 64 of 80 GiB, 10 each with CUDA's own
+        (1.0, {}, 8),  # a core each
+        (1.0, {"threads": 4}, 2),
+        (200.0, {}, 1),
+        (1.0, {"workers": 2}, 1),
+        (1.0, {"device": "cpu"}, 1),
+    ],
+)
+def test_auto_is_as_many_as_memory_and_cores_allow(four_gpus, run_gib, options, runs):
+    assert shared(run_gib, runs_per_gpu="auto", **options)[0] == runs
+
+
+def test_auto_needs_to_know_the_memory(four_gpus, monkeypatch):
+    monkeypatch.setattr("service.execution.machine.gpu_gib", lambda: None)
+    with pytest.raises(SpecError, match=r"^runs-per-gpu must be a number where the memory .* unknown, .*, got 'auto'$"):
+        shared(runs_per_gpu="auto")
+
+
+def test_a_number_is_positive():
+    for wrong in (0, -1, "3", "many"):
+        with pytest.raises(SpecError, match="runs_per_gpu"):
+            RunOptions(runs_per_gpu=wrong)

@@ -1,6 +1,7 @@
 """One run again, compared number by number: really trained, tiny."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,25 @@ def test_threads_are_those_of_the_run_and_set_back(home: Home, tmp_path: Path, m
         rerun(changed, key)
     assert threads == [2, 2, 1, 1]
     assert torch.get_num_threads() == before
+
+
+def test_a_compiled_run_is_compiled_again(home: Home, tmp_path: Path, monkeypatch) -> None:
+    from trainables.training.optional import compiled as compilation
+
+    by_torch = partial(compilation.compiled, backend="eager")  # computes the same numbers to the last bit
+    calls: list[str] = []
+    monkeypatch.setattr(compilation, "compiled", lambda module: calls.append("compiled") or by_torch(module))
+    changed, key = edited(home, tmp_path, compile=True)
+    assert rerun(changed, key, calls.append).equal
+    assert calls[:2] == ["trained again on cpu with threads 1, compiled", "compiled"]
+
+
+def test_a_batch_is_computed_in_as_many_parts_again(home: Home, tmp_path: Path) -> None:
+    """A run whose GPU was too small for the recipe's parts; in other parts the last digits are others."""
+    changed, key = edited(home, tmp_path, accumulate=5)
+    differences = rerun(changed, key).differences
+    assert {gap.name for gap in differences} >= {"train/loss"}
+    assert all(abs(gap.now - gap.before) < 1e-6 for gap in differences if gap.name == "train/loss")
 
 
 def test_another_environment_is_reported(home: Home, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Ablation, Edition, Halving, Search, Study
-from service.planning.estimate import START_S, WorkEstimate, clock, estimate_work
+from service.planning.estimate import START_S, WorkEstimate, clock, estimate_work, run_memory
 from service.planning.placement import Placement
 from service.storage.history import History
 from service.storage.home import Home
@@ -18,7 +18,7 @@ from tests.rooms.toy import Toy, conduct, driving
 from trainables.encodings import Fourier
 from trainables.recipe import FromTrial, Recipe
 from trainables.recipe.code_digest import CodeDigests
-from trainables.recipe.cost import Cost
+from trainables.recipe.cost import Cost, estimate_cost
 
 BASE = Recipe(encoding=Fourier(gamma=2.5)).put({"optimizer.epochs": 6})
 
@@ -68,6 +68,22 @@ def test_the_plan_says_where_pixels_are_normalized(home: Home) -> None:
         "pixels are normalized by timm's mean and std of deit_tiny_patch16_224.fb_in1k (data.normalize.kind)" in lines
     )
     assert not [line for line in planned(home, arms()).lines("x") if line.startswith("pixels")]
+
+
+def test_the_plan_says_how_many_runs_a_gpu_would_hold(home: Home) -> None:
+    found = replace(planned(home, arms()), peak_gib=3.5)
+    for chosen, gpu, said in ((1, 80.0, ["16 runs"]), (16, 80.0, []), (2, 4.0, ["1 run"]), (1, None, [])):
+        placement = Placement(max_concurrent=1, device="cuda", runs_per_gpu=chosen, gpu_gib=gpu)
+        lines = [line for line in replace(found, placement=placement).lines("x") if "would hold" in line]
+        assert lines == [f"a GPU of {gpu:.0f} GiB would hold {runs} by memory (--runs-per-gpu)" for runs in said]
+
+
+def test_the_memory_of_a_run_is_that_of_the_largest_arm(home: Home) -> None:
+    history = History.open(home, arms(wide={"model.embed_dim": 512, "model.depth": 12}))
+    alone = History.open(home, arms(name="narrow"))
+    wide = arms(wide={"model.embed_dim": 512, "model.depth": 12}).arms()[-1].recipe
+    assert run_memory(history, Outcomes(home)) == estimate_cost(wide).memory_bytes / 2**30
+    assert run_memory(alone, Outcomes(home)) < run_memory(history, Outcomes(home))
 
 
 def test_parents_are_counted_once(home: Home) -> None:

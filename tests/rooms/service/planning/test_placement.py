@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.planning.placement import Machine, place
+from service.planning.placement import Machine, place, runs_by_cores, runs_by_memory
 from trainables.spec import SpecError
 
 
@@ -33,6 +33,17 @@ def test_as_many_runs_as_fit(machine: Machine, options: dict, max_concurrent: in
         (Machine(cores=8, gpus=1), {"workers": 2}, "workers must be at most 1, one a GPU, got 2"),
         (Machine(cores=8), {"max_concurrent": 0}, "max-concurrent must be 1 or more, got 0"),
         (Machine(cores=8), {"threads": 0}, "threads must be 1 or more, got 0"),
+        (Machine(cores=8), {"runs_per_gpu": 2}, "runs-per-gpu must be 1 where there is no GPU, got 2"),
+        (
+            Machine(cores=8, gpus=2),
+            {"runs_per_gpu": 2, "workers": 2},
+            "runs-per-gpu must be 1 with workers, got 2",
+        ),
+        (
+            Machine(cores=8, gpus=2),
+            {"runs_per_gpu": 2, "max_concurrent": 5},
+            "max-concurrent must be at most 4 with 8 cores and 1 a run, got 5",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(machine: Machine, options: dict, said: str) -> None:
@@ -41,8 +52,16 @@ def test_what_does_not_fit_is_refused(machine: Machine, options: dict, said: str
     assert str(caught.value) == said
 
 
+def test_memory_decides_how_many_runs_fit() -> None:
+    assert runs_by_memory(80.0, 9.5) == 6
+    assert runs_by_memory(8.0, 40.0) == 1
+    assert [runs_by_cores(Machine(cores=cores, gpus=4), 2) for cores in (3, 16, 31)] == [1, 2, 3]
+
+
 def test_a_placement_reads_as_words() -> None:
     assert str(place(Machine(cores=2))) == "2 concurrent runs, 1 thread each, cpu"
+    two = place(Machine(cores=8, gpus=2), runs_per_gpu=2)
+    assert str(two) == "4 concurrent runs, 1 thread each, cuda (2 runs a GPU)"
     assert str(place(Machine(cores=8), threads=2, workers=2, max_concurrent=1)) == (
         "1 concurrent run, 2 threads each, 2 workers a run, cpu"
     )

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from textwrap import dedent
 
@@ -19,6 +20,7 @@ from trainables.launch.worker import Group, message, without_launcher, work
 from trainables.recipe import AdamW, Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.outcome import Diverged, Measurement
+from trainables.training.optional import compiled as compilation
 from trainables.training.runtime import settings
 
 EPOCHS = 3
@@ -86,6 +88,36 @@ def test_threads_and_precision_are_a_runs_own_and_recorded(tmp_path, monkeypatch
         flags.append((found["threads"], found["matmul_fp32_precision"], found["conv_fp32_precision"]))
         assert flags[-1] == (2, flag, flag)
         assert settings() == before
+
+
+def test_a_compiled_job_says_so_and_in_how_many_graphs(tmp_path, monkeypatch):
+    monkeypatch.setattr(compilation, "compiled", partial(compilation.compiled, backend="eager"))
+    whole, said = alone(tmp_path / "a"), []
+    work(job(tmp_path / "b", compile=True), said.append)
+    assert losses(said) == losses(whole)
+    environments = [json.loads(one[-1]["environment"]) for one in (whole, said)]
+    assert [environment["compile"] for environment in environments] == [False, True]
+    assert "graphs" not in environments[0]
+    assert environments[1]["graphs"] >= 2  # a full batch and the last one; the checks of shapes in tests add graphs
+
+
+@pytest.mark.slow
+def test_a_job_is_compiled_by_inductor(tmp_path):
+    """In a process without the checks of shapes, which would give hundreds of small graphs."""
+    given = job(tmp_path / "b", compile=True)
+    code = "import json, sys; from trainables.launch.job import Job; from trainables.launch.worker import work; "
+    code += "said = []; work(Job.read(json.loads(sys.argv[1])), said.append); print(json.dumps(said))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, json.dumps(given.plain())],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[4],
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout.splitlines()[-1])
+    assert losses(said) == pytest.approx(losses(alone(tmp_path / "a")), abs=1e-5)
+    assert json.loads(said[-1]["environment"])["graphs"] == 2
 
 
 def test_memory_is_given_back_after_a_run(tmp_path, monkeypatch):

@@ -14,12 +14,12 @@ import torch
 from tests.rooms.trainables.data.own_data import SHAPES
 from tests.rooms.trainables.training.small_runs import ENCODINGS, LOCALISED, SMALL, folder, numbers, small
 from trainables.data.splits_torch import load
-from trainables.encodings import PEG
+from trainables.encodings import IRPE, PEG, Composed, Sinusoidal
 from trainables.recipe import Run, TaughtByFile, TaughtByTrial
 from trainables.recipe.outcome import Measurement
 from trainables.spec import SpecError
 from trainables.training.checkpoint import CHECKPOINT, WEIGHTS, read
-from trainables.training.distributed import DataParallel
+from trainables.training.distributed import DataParallel, saved_buffers
 from trainables.training.loop import build_model_with_weights, train
 from trainables.training.metrics import compute_metric, metric_sums
 
@@ -45,6 +45,17 @@ def test_batch_norms_are_synchronized_on_gpus():
     assert {type(module) for module in norms} == {torch.nn.SyncBatchNorm}
     assert len(norms) == 4
     assert list(made.state_dict()) == names
+
+
+def test_workers_exchange_running_statistics_and_no_fixed_tables():
+    values = {"encoding": Composed(parts=(PEG(form="depthwise_stack"), IRPE(), Sinusoidal()))}
+    model = build_model_with_weights(SMALL.put(values), 0)
+    found = saved_buffers(model)
+    assert {name.rpartition(".")[2] for name in found} == {"running_mean", "running_var", "num_batches_tracked"}
+    assert len(found) == 3 * 4
+    assert len(list(model.buffers())) > len(found)
+    for name, value in found.items():
+        assert value.data_ptr() == model.get_buffer(name).data_ptr(), "a copy would change nothing"
 
 
 DROPS = {"model__depth": 3, "model__drop_path": 0.6}

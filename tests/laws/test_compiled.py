@@ -1,0 +1,30 @@
+"""Law: torch.compile sees every model as one graph, which computes the model's own numbers."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from trainables.backbones import Model
+from trainables.encodings import KINDS
+
+ROOT = Path(__file__).parents[2]
+
+
+def traced(count: str) -> dict[str, list]:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.laws.traced", count], capture_output=True, text=True, cwd=ROOT, timeout=280
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("count", ["1", pytest.param("all", marks=pytest.mark.slow)])
+def test_every_model_is_one_graph(count: str) -> None:
+    found = traced(count)
+    assert {name: outcome for name, outcome in found.items() if outcome != [1, [], True]} == {}
+    backbones = {cls.model_fields["kind"].default for cls in get_args(get_args(Model)[0])}
+    assert {f"{kind}-0" for kind in KINDS} | backbones - {"vit"} <= found.keys()

@@ -1,0 +1,52 @@
+"""Trains runs compiled and not, for test_compiled.py: in a process without the checks of shapes.
+
+Prints what was measured, how many graphs were compiled, and the names in the weights. The backend `aot_eager` traces
+forward and backward as the default does, and computes the graphs with torch's own operations: equal to the last bit.
+"""
+
+import json
+import sys
+import tempfile
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+from tests.rooms.trainables.training.small_runs import LOCALISED, numbers, small
+from trainables.training.checkpoint import WEIGHTS, read
+from trainables.training.distributed import SINGLE, DataParallel
+from trainables.training.loop import train
+from trainables.training.optional.compiled import compiled, graphs
+
+COMPILED = DataParallel(wrap=partial(compiled, backend="aot_eager"))
+VALUES = {
+    "plain": {},
+    "in parts": {"optimizer__accumulate": 3},
+    "drop path, an average, localization": {
+        "model__depth": 3, "model__drop_path": 0.6, "optimizer__ema_decay": 0.9, **LOCALISED
+    },
+    "float64": {"optimizer__precision": "float64"},
+}  # fmt: skip
+
+
+def cut(run, first, second):
+    """A run that is closed after two epochs and goes on with another team."""
+    folder = Path(tempfile.mkdtemp())
+    running = train(run, folder, team=first)
+    list(islice(running, 2))
+    running.close()
+    return numbers(train(run, folder, team=second)), folder
+
+
+def main(name):
+    run = small(**VALUES[name])
+    folder = Path(tempfile.mkdtemp())
+    found = {"eager": numbers(train(run, folder)), "names": [[*read(folder / WEIGHTS)]]}
+    for label, teams in {"compiled first": (COMPILED, SINGLE), "compiled then": (SINGLE, COMPILED)}.items():
+        found[label], folder = cut(run, *teams)
+        found["names"] += [[*read(folder / WEIGHTS)]]
+        found[f"graphs, {label}"] = graphs()
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
