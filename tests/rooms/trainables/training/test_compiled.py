@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[4]
 
 def outcome(name):
     done = subprocess.run(
-        [sys.executable, "-m", "tests.rooms.trainables.training.optional.compiled_runs", name],
+        [sys.executable, "-m", "tests.rooms.trainables.training.compiled_runs", name],
         capture_output=True,
         text=True,
         cwd=ROOT,
