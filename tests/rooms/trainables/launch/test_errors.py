@@ -103,9 +103,8 @@ def test_in_a_group_the_death_is_the_reason_and_not_who_waited_for_it():
 def test_what_code_caused_is_not_tried_again(error, again):
     found = failure(error)
     assert isinstance(found, CodeError) is not again
-    text = str(
-        RayTaskError("train", f"Traceback ...\ntrainables.launch.errors.{type(found).__name__}: {found}\n", found)
-    )
+    last = f"trainables.launch.errors.{type(found).__name__}: {found}"
+    text = str(RayTaskError("train", f"Traceback ...\n{last}\n", found))
     assert is_code_error(text) is not again
     assert reason(text) == str(found)
 

@@ -31,14 +31,15 @@ SCALE = (
     HEAD
     + '''
 from dataclasses import replace
+from typing import ClassVar
 
 
 class Ramp(HeadsSpec):
     """Queries times a number a head. Source: this test."""
 
     kind: str = "mine.py:Ramp"
-    accepts_fewer_queries = True
-    modifies_qk = True
+    accepts_fewer_queries: ClassVar[bool] = True
+    modifies_qk: ClassVar[bool] = True
 
     def params(self, widths, grid, depth):
         return {"slope": Param((widths.heads,), normal(0.5))}
