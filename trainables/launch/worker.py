@@ -22,6 +22,7 @@ from ray.train.torch import TorchTrainer, get_device
 
 from trainables.launch.bridge import Bridge
 from trainables.launch.errors import WorkError, group_reason, sentence
+from trainables.launch.host import host
 from trainables.launch.imported import imported_code
 from trainables.launch.job import Job
 from trainables.recipe import Run
@@ -208,6 +209,7 @@ def environment(job: Job) -> dict[str, Any]:
 
     return {
         **environment_of(job.device),
+        **host(),
         "workers": job.workers,
         "commit": os.environ.get("LOCUS_COMMIT", ""),
         **recorded_sources(Path(job.folder)),
