@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from search_spaces.study import Ablation
 from search_spaces.words import plural, value_words
 from trainables.spec import Spec
 
@@ -88,10 +89,11 @@ def answered(result: StudyResult) -> list[RunResult]:
 
 def codes(result: StudyResult) -> dict[str, list[str]]:
     """By the name of the answer that counts (its code, perhaps with `~2`): the trials that have such an answer."""
+    arms = isinstance(result.edition.study.plan, Ablation)
     found: dict[str, list[str]] = {}
     for row in result.rows:
         for code in dict.fromkeys(run.code for run in row.runs.values() if run.answered is not None):
-            found.setdefault(code, []).append(row.trial.label if row.trial.role != "trial" else row.name)
+            found.setdefault(code, []).append(row.name if arms and row.trial.role == "trial" else row.trial.label)
     return found
 
 

@@ -69,6 +69,13 @@ def _children(result: StudyResult, parent: TrialResult) -> list[str]:
     ]
 
 
+def _who(result: StudyResult, row: TrialResult) -> str:
+    """An arm by its name; a point, a confirmation or a parent with its number."""
+    if row.trial.role != "trial":
+        return f"{row.trial.label} {row.name}"
+    return row.name if isinstance(result.edition.study.plan, Ablation) else f"#{row.trial.label} {row.name}"
+
+
 def unfinished(result: StudyResult) -> Table | None:
     """Runs that were stopped, diverged, or failed, and why."""
     ends = ("failed", "diverged", "stopped")
@@ -77,7 +84,7 @@ def unfinished(result: StudyResult) -> Table | None:
     if not runs:
         return None
     columns = [
-        Column("trial", [f"{row.trial.label} {row.name}" for row, _ in runs], words=True),
+        Column("trial", [_who(result, row) for row, _ in runs], words=True),
         Column("seed", [str(run.run.seed) for _, run in runs]),
         Column("end", [run.state.status for _, run in runs], words=True),
         Column("why", [run.reason for _, run in runs], words=True),

@@ -12,6 +12,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 Values = dict[int, list[float]]
 """By epoch, or by side of images: the score of each seed."""
+ENDS = {"stopped": "v", "diverged": "x"}
+"""What marks the end of a line that was not trained to its last epoch."""
 LETTERS = 16
 """Names longer than this stand under a narrow figure, not beside it."""
 
@@ -60,7 +63,7 @@ def curve_lines(result: StudyResult) -> list[Line]:
             fresh = row.trial.role == "confirmation"
             own = palette.named(row) and (fresh or not result.confirmed)
             look, called = (palette[row], _name(result, row)) if own else (GRAY, "")
-            end = row.answer.status if row.answer.status in ("stopped", "diverged") else ""
+            end = row.answer.status if row.answer.status in ENDS else ""
             found.append(Line(values, look, called, row in result.winners, end))
     return sorted(found, key=lambda line: bool(line.name))
 
@@ -100,7 +103,8 @@ def draw_lines(lines: Sequence[Line], chance: float, sheet: Sheet) -> tuple[Figu
     below = sheet.narrow and any(len(line.name) > LETTERS for line in named)
     height = max(3.3, 0.19 * (len(named) + 1)) if not below else 2.6 + 0.17 * len(named)
     fig, axes = sheet.axes(height)
-    for line in lines:
+    draw_gray(axes, [line for line in lines if not line.name])
+    for line in named:
         draw_line(axes, line)
     chance_line(axes, chance, named=below)
     if below:
@@ -114,19 +118,32 @@ def draw_lines(lines: Sequence[Line], chance: float, sheet: Sheet) -> tuple[Figu
     return fig, axes
 
 
+def draw_gray(axes: Axes, lines: Sequence[Line]) -> None:
+    """The lines without a name, all together: there may be hundreds."""
+    if not lines:
+        return
+    axes.add_collection(LineCollection(
+        [[(place, fmean(values)) for place, values in line.values.items()] for line in lines],
+        colors=GRAY.color, linewidths=0.8, alpha=0.75, zorder=1.5,
+    ))  # fmt: skip
+    for end, marker in ENDS.items():
+        last = [list(line.values.items())[-1] for line in lines if line.end == end]
+        if last:
+            axes.plot([place for place, _ in last], [fmean(values) for _, values in last], linestyle="", marker=marker,
+                      markersize=3.5, color=GRAY.color)  # fmt: skip
+
+
 def draw_line(axes: Axes, line: Line) -> None:
     """The mean over seeds with its band; a mark where the trial was not trained to its last epoch."""
     places, means = list(line.values), [fmean(values) for values in line.values.values()]
     color = line.look.color
-    if line.name and any(len(values) > 1 for values in line.values.values()):
+    if any(len(values) > 1 for values in line.values.values()):
         low, high = [min(values) for values in line.values.values()], [max(values) for values in line.values.values()]
         axes.fill_between(places, low, high, color=color, alpha=0.13, linewidth=0)
-    width = 2.6 if line.strong else 1.4 if line.name else 0.8
-    axes.plot(places, means, color=color, linestyle=line.look.dash, linewidth=width, alpha=1 if line.name else 0.75,
+    axes.plot(places, means, color=color, linestyle=line.look.dash, linewidth=2.6 if line.strong else 1.4,
               marker="o" if len(places) == 1 else None, markersize=3, zorder=3 if line.strong else 2)  # fmt: skip
     if line.end:
-        marker = "v" if line.end == "stopped" else "x"
-        axes.plot(places[-1:], means[-1:], marker=marker, markersize=5 if line.name else 3.5, color=color, zorder=4)
+        axes.plot(places[-1:], means[-1:], marker=ENDS[line.end], markersize=5, color=color, zorder=4)
 
 
 def band(lines: Sequence[Line]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from matplotlib.axes import Axes
@@ -62,21 +64,26 @@ def _draw(result: StudyResult, plan: Search, sheet: Sheet) -> Figure:
 
 def _points(axes: Axes, panel: Panel, result: StudyResult) -> None:
     palette = Palette.of(result)
+    alike: dict[tuple[str, str], list[tuple[float, list[float]]]] = {}
     for row in sorted(_scored(result), key=palette.named):
         value = panel.value(row)
         if value is not None:
-            _mark(axes, value, row, palette[row].color)
+            same = alike.setdefault((row.answer.status, palette[row].color), [])
+            same.append((value, list(row.validation.values.values())))
+    for (status, color), points in alike.items():
+        _marks(axes, points, status, color)
     for row in result.confirmed:
         value = panel.value(row)
         if value is not None and row.validation.mean is not None:
             axes.plot([value], [row.validation.mean], **_ring(palette[row].color, strong=row in result.winners))
 
 
-def _mark(axes: Axes, x: Any, row: TrialResult, color: str) -> None:
-    seeds = list(row.validation.values.values())
-    if len(seeds) > 1:
-        axes.plot([x, x], [min(seeds), max(seeds)], color=color, linewidth=1.2, alpha=0.6)
-    axes.plot([x], [row.validation.mean or 0.0], **_style(row.answer.status, color))
+def _marks(axes: Axes, points: Sequence[tuple[float, list[float]]], status: str, color: str) -> None:
+    """All points of one status and color together, which is much faster than one by one."""
+    lines = [(value, min(seeds), max(seeds)) for value, seeds in points if len(seeds) > 1]
+    if lines:
+        axes.vlines(*zip(*lines, strict=True), color=color, linewidth=1.2, alpha=0.6)
+    axes.plot([value for value, _ in points], [fmean(seeds) for _, seeds in points], **_style(status, color))
 
 
 def _style(status: str, color: str) -> dict[str, Any]:

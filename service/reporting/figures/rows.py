@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -80,11 +81,14 @@ def draw_seeds(axes: Axes, place: int, values: Mapping[int, float], diverged: Se
     """A small dot a seed below the line, a cross where it diverged; equal seeds are stacked so that all are seen."""
     low, high = axes.get_xlim()
     last, level = None, 0
+    heights: dict[int, float] = {}
     for seed, value in sorted(values.items(), key=lambda item: item[1]):
         level = level + 1 if last is not None and value - last < SAME * (high - low) else 0
         last = value if level == 0 else last
-        at = row_place(place) - 0.18 - 0.09 * min(level, 3)
-        if seed in diverged:
-            axes.plot([value], [at], linestyle="", marker="x", markersize=3.6, color=MUTED)
-        else:
-            axes.plot([value], [at], linestyle="", marker="o", markersize=3, color=color, markeredgewidth=0)
+        heights[seed] = row_place(place) - 0.18 - 0.09 * min(level, 3)
+    dot: dict[str, Any] = {"marker": "o", "markersize": 3, "color": color, "markeredgewidth": 0}
+    cross: dict[str, Any] = {"marker": "x", "markersize": 3.6, "color": MUTED}
+    for seeds, style in ((values.keys() - diverged, dot), (values.keys() & diverged, cross)):
+        if seeds:
+            order = sorted(seeds)
+            axes.plot([values[seed] for seed in order], [heights[seed] for seed in order], linestyle="", **style)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
@@ -32,15 +32,17 @@ class Panel:
     domain: Domain
     given: tuple[str, str] | None = None
 
-    def value(self, row: TrialResult) -> Any:
+    def value(self, row: TrialResult) -> float | None:
         """Where a trial stands on this axis; None where the path was not open for it."""
         values = row.trial.values
         if self.given is not None and str(values.get(self.given[0])) != self.given[1]:
             return None
         value = values.get(self.path)
-        if value is None or isinstance(self.domain, Real | Integer | Above):
-            return value
-        return len(value) if isinstance(self.domain, Subset) else str(value)
+        if value is None:
+            return None
+        if isinstance(self.domain, Choice):
+            return float(self.domain.options.index(value)) if value in self.domain.options else None
+        return float(len(value) if isinstance(self.domain, Subset) else value)
 
     def label(self, rows: list[TrialResult]) -> str:
         """The name of the axis, with the unit and with what opens the path, in lines that fit a panel."""
@@ -104,7 +106,6 @@ def _is_log(domain: Domain) -> bool:
 
 def _words(axes: Axes, options: list[str]) -> None:
     """A place an option, the untried ones too."""
-    axes.plot(options, [math.nan] * len(options))
     long = sum(map(len, options)) > LINE
     axes.set_xticks(range(len(options)), options, rotation=30 if long else 0, ha="right" if long else "center")
     axes.set_xlim(-0.5, len(options) - 0.5)
