@@ -7,7 +7,7 @@ import re
 from markupsafe import Markup, escape
 
 REFERENCE = re.compile(
-    r"arXiv:(?P<arxiv>\d{4}\.\d{4,5})|doi:(?P<doi>10\.\d{4,9}/[^\s,;]+[^\s,;.])|(?P<url>https?://[^\s,;)]+)"
+    r"arXiv:(?P<arxiv>\d{4}\.\d{4,5})|doi:(?P<doi>10\.\d{4,9}/[^\s,;()]*[^\s,;().])|(?P<url>https?://[^\s,;()]*[^\s,;().])"
 )
 
 
