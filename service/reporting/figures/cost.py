@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from service.analysis.trial_result import TrialResult
 
 
+DIFFERS = 1.1
+"""Times of equal trainings differ by some percent, because programs share a machine."""
+
+
 @dataclass(frozen=True)
 class Axis:
     """One kind of cost. `of`: a trial's cost in the unit of the label."""
@@ -40,13 +44,14 @@ def cost(result: StudyResult) -> Plot | None:
 
 
 def _axes(rows: Sequence[TrialResult]) -> list[Axis]:
-    """The time of training, and the parameters: each where trials differ in it."""
+    """The time of training, and the parameters: each where trials differ in it by more than chance would."""
     unit, seconds = train_time_unit(rows)
     kinds = [
         Axis(f"training time of a run ({unit})", lambda row: (training_s(row) or 0.0) / seconds),
         Axis("parameters", lambda row: float(parameters(row))),
     ]
-    return [kind for kind in kinds if len({kind.of(row) for row in rows}) > 1]
+    costs = {kind: [kind.of(row) for row in rows] for kind in kinds}
+    return [kind for kind, known in costs.items() if known and max(known) > DIFFERS * min(known)]
 
 
 def _draw(result: StudyResult, rows: Sequence[TrialResult], sheet: Sheet) -> Figure:

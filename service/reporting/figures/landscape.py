@@ -98,14 +98,21 @@ def _ring(color: str, *, strong: bool) -> dict[str, Any]:
 
 
 def _name_best(axes: list[Axes], searched: list[Panel], result: StudyResult) -> None:
-    """The best point's number, once: in the first panel. Several that tie would cover each other: the key has them."""
+    """The best point's number, once: in the first panel, away from the point's own dot.
+
+    The numbers of several that tie would cover each other; the key has them.
+    """
     if len(result.winners) != 1:
         return
     (row,) = result.winners
     known = ((ax, panel.value(row)) for ax, panel in zip(axes, searched, strict=True))
     ax, value = next((ax, value) for ax, value in known if value is not None)
-    ax.annotate(f"#{row.trial.number}", (value, row.validation.mean or 0.0), xytext=(0, 9), ha="center",
-                textcoords="offset points", color=INK, fontweight="bold", annotation_clip=False)  # fmt: skip
+    mean = row.validation.mean or 0.0
+    points = [other.validation.mean or 0.0 for other in result.of("trial") if other.trial.number == row.trial.number]
+    below = max(points) > mean
+    ax.annotate(f"#{row.trial.number}", (value, mean), xytext=(0, -9 if below else 9), ha="center",
+                va="top" if below else "bottom", textcoords="offset points", color=INK, fontweight="bold",
+                annotation_clip=False)  # fmt: skip
 
 
 def _key(fig: Figure, result: StudyResult, columns: int) -> None:

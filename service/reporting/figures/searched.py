@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
-from search_spaces.space import Above, Choice, Domain, Integer, Real, Space, Subset
+from search_spaces.space import CLOSE, Above, Choice, Domain, Integer, Real, Space, Subset
 from search_spaces.words import value_words
 from service.reporting.figures.units import axis_label
 
@@ -82,7 +82,7 @@ def lay_axis(axes: Axes, panel: Panel, space: Space, base: Recipe, ticks: int) -
         axes.set_xscale("log")
         room = (high / low) ** MARGIN
         axes.set_xlim(low / room, high * room)
-        _log_ticks(axes, math.log10(high / low), ticks)
+        _log_ticks(axes, low, high, ticks)
     else:
         room = (high - low) * MARGIN
         axes.set_xlim(low - room, high + room)
@@ -111,9 +111,12 @@ def _words(axes: Axes, options: list[str]) -> None:
     axes.set_xlim(-0.5, len(options) - 0.5)
 
 
-def _log_ticks(axes: Axes, decades: float, room: int) -> None:
-    """Round numbers on a log axis, as many as there is room for."""
+def _log_ticks(axes: Axes, low: float, high: float, room: int) -> None:
+    """Round numbers within the domain, as many as there is room for; its ends where no round number lies in it."""
+    decades = math.log10(high / low)
     steps = next((steps for steps in ((1.0, 2.0, 5.0), (1.0, 3.0)) if decades * len(steps) <= room), (1.0,))
-    axes.xaxis.set_major_locator(LogLocator(subs=steps, numticks=max(room, 2)))
+    found = LogLocator(subs=steps, numticks=max(room, 2)).tick_values(low, high)
+    inside = [float(tick) for tick in found if low * (1 - CLOSE) <= tick <= high * (1 + CLOSE)]
+    axes.set_xticks(inside if len(inside) > 1 else [low, high])
     axes.xaxis.set_major_formatter(lambda value, _: value_words(float(value)))
     axes.xaxis.set_minor_locator(NullLocator())
