@@ -48,7 +48,9 @@ def _time(rows: Sequence[TrialResult]) -> list[Column]:
     if not any(time is not None for time in times):
         return []
     unit, size = train_time_unit(rows)
-    cells = ["" if time is None else f"{time / size:.3g}" for time in times]
+    longest = max(time or 0.0 for time in times) / size
+    digits = 0 if longest >= 100 else 1 if longest >= 10 else 2
+    cells = ["" if time is None else f"{time / size:.{digits}f}" for time in times]
     return [Column(f"time ({unit})", cells, GROUP)]
 
 

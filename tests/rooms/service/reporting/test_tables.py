@@ -47,7 +47,7 @@ def test_the_numbers_are_those_of_the_analysis(ablation):
     assert column(table, "minus “none”, paired, mean") == [signed(gap.mean) if gap else "" for gap in gaps]
     intervals = column(table, "minus “none”, paired, interval (Holm)")
     assert intervals == [between(gap.interval) if gap else "" for gap in gaps]
-    assert column(table, "cost, time (s)") == ["12"] * 6
+    assert column(table, "cost, time (s)") == ["12.0"] * 6
     assert [training_s(row) for row in rows] == [12.0] * 6, "eight epochs of 1.5 s"
     assert table.strong == {3}
 
