@@ -81,11 +81,13 @@ def draw_seeds(axes: Axes, place: int, values: Mapping[int, float], diverged: Se
     """A small dot a seed below the line, a cross where it diverged; equal seeds are stacked so that all are seen."""
     low, high = axes.get_xlim()
     last, level = None, 0
-    heights: dict[int, float] = {}
+    levels: dict[int, int] = {}
     for seed, value in sorted(values.items(), key=lambda item: item[1]):
         level = level + 1 if last is not None and value - last < SAME * (high - low) else 0
         last = value if level == 0 else last
-        heights[seed] = row_place(place) - 0.18 - 0.09 * min(level, 3)
+        levels[seed] = level
+    step = 0.27 / max(3, *levels.values()) if levels else 0.0
+    heights = {seed: row_place(place) - 0.18 - step * level for seed, level in levels.items()}
     dot: dict[str, Any] = {"marker": "o", "markersize": 3, "color": color, "markeredgewidth": 0}
     cross: dict[str, Any] = {"marker": "x", "markersize": 3.6, "color": MUTED}
     for seeds, style in ((values.keys() - diverged, dot), (values.keys() & diverged, cross)):

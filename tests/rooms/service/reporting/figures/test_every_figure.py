@@ -122,6 +122,11 @@ def test_equal_seeds_are_stacked():
     draw_seeds(axes, 0, {0: 0.5, 1: 0.5, 2: 0.5, 3: 0.9}, {1}, SERIES[0])
     assert len({y for _, y in marks(axes, "o") + marks(axes, "x") if y}) == 3, "the fourth stands alone"
     assert [x for x, _ in marks(axes, "x")] == [0.5]
+    _, axes = WIDE.axes(2)
+    draw_seeds(axes, 0, dict.fromkeys(range(10), 0.5), set(), SERIES[0])
+    heights = {round(y, 6) for _, y in marks(axes, "o")}
+    assert len(heights) == 10
+    assert min(heights) > -0.5, "they stay in their row"
 
 
 def test_differences_agree_with_an_independent_formula(ablation):
