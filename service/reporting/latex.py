@@ -10,9 +10,9 @@ SPECIAL = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"$<$", ">": r"$>$",
     "\N{MINUS SIGN}": "$-$", "±": r"$\pm$", "²": "$^2$", "×": r"$\times$", "“": "``", "”": "''", "–": "--",
-    "\n": " ",
+    "\n": " ", "[": "{[}", "*": "{*}",
 }  # fmt: skip
-"""What LaTeX would read as a command, or has no letter for."""
+"""What LaTeX would read as a command, also at the beginning of a row, or has no letter for."""
 WIDE = 40
 """From how many letters on a column of words is broken into lines."""
 

@@ -128,12 +128,19 @@ def _key(fig: Figure, result: StudyResult, columns: int) -> None:
                labelcolor=MUTED, fontsize=7.5, handletextpad=0.1, columnspacing=1.2, borderaxespad=0)  # fmt: skip
 
 
+def _best_sentence(result: StudyResult) -> str:
+    names = listed([f"#{row.trial.number}" for row in result.winners])
+    ringed = any(row in result.winners for row in result.confirmed)
+    if len(result.winners) > 1:
+        return f"{names} tie as best{' and have the heavy rings' if ringed else ''}."
+    return f"{names} is the best{' and has the heavy ring' if ringed else ''}." if names else ""
+
+
 def _caption(result: StudyResult, searched: list[Panel]) -> str:
     rows = _scored(result)
     several = any(len(row.validation.values) > 1 for row in rows)
     seen = {row.answer.status for row in rows}
     each = "each searched path" if len(searched) > 1 else searched[0].path
-    best = listed([f"#{row.trial.number}" for row in result.winners])
     some = any(panel.given for panel in searched)
     return sentences((
         f"The {metric_words(result.edition.study.score.metric)} of {plural(len(rows), 'point')} over {each}; "
@@ -143,7 +150,6 @@ def _caption(result: StudyResult, searched: list[Panel]) -> str:
         "A cross diverged and counts at chance." if "diverged" in seen else "",
         "A hollow dot lacks a seed." if seen & {"incomplete", "open"} else "",
         "Rings are points on fresh seeds, in the color of the point." if result.confirmed else "",
-        f"{best} tie as best." if len(result.winners) > 1 else f"{best} is the best." if best else "",
-        "Heavy rings are the best." if any(row in result.winners for row in result.confirmed) else "",
+        _best_sentence(result),
         "A panel shows the points for which its path was open." if some else "",
     ))  # fmt: skip

@@ -118,7 +118,7 @@ def test_csv_is_read_back(ablation):
 
 WILD = Table(
     "wild", "50 % of a_b & c#d", [
-        Column(r"a\b{c}", ["x_1 & 2", "~^$"], words=True),
+        Column(r"a\b{c}", ["[x_1] & 2", "*~^$"], words=True),
         Column("mean ± SD", ["0.5 ± 0.1", "−0.2"], "R², “good”"),
         Column("p", ["< 0.001", ""], "R², “good”"),
     ], frozenset({1}), note="100 % of it",
@@ -140,6 +140,7 @@ def test_latex_escapes_and_balances(search, ablation):
         body = text[text.index(r"\midrule") : text.index(r"\bottomrule")].splitlines()[1:]
         assert [len(re.findall(r"(?<!\\)&", line)) for line in body] == [len(table.columns) - 1] * len(table.rows)
         assert all(line.endswith(r"\\") for line in body)
+    assert "\n{[}x\\_1] " in latex(WILD, "a"), "a row that begins with [ would be an argument of the one before"
     assert r"\textbackslash{}b\{c\}" in latex(WILD, "a")
     assert r"\textbf{$-$0.2}" in latex(WILD, "a")
     assert r" & \multicolumn{2}{c}{R$^2$, ``good''} \\" in latex(WILD, "a")
