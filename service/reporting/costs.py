@@ -18,6 +18,7 @@ GROUP = "cost"
 UNITS = (("h", 3600.0), ("min", 60.0), ("s", 1.0))
 AFFECT_TIME = ("device", "host_cpu", "machine", "threads", "workers", "matmul_fp32_precision", "conv_fp32_precision")
 """What of an environment makes the same training faster or slower."""
+WITHOUT_PARENTS = "The time that a trial's parents trained is not in it."
 MIXED = "The runs trained on different machines or with different settings, so their times cannot be compared exactly."
 
 
@@ -69,6 +70,7 @@ def cost_note(result: StudyResult, rows: Sequence[TrialResult]) -> list[str]:
     found = []
     if any(training_s(row) is not None for row in rows):
         found += ["The time is that of all epochs of a completed run, on average."]
+        found += [WITHOUT_PARENTS] if result.of("parent") else []
         found += [MIXED] if mixed_machines(result) else []
     counts = {parameters(row) for row in rows}
     if len(counts) == 1:

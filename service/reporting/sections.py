@@ -43,11 +43,13 @@ def parents(result: StudyResult) -> Table | None:
     rows = result.of("parent")
     if not rows:
         return None
-    metrics = {metric_words(row.trial.score.test) for row in rows}
-    group = metrics.pop() if len(metrics) == 1 else "test score"
+    metrics = [metric_words(row.trial.score.test) for row in rows]
+    mixed = len({*metrics}) > 1
+    group = "test score" if mixed else metrics[0]
     columns = [
         Column("parent", [f"{row.trial.label} {row.name}" for row in rows], words=True),
         *score_columns(group, [row.test for row in rows]),
+        *([Column("metric", metrics, group, words=True)] if mixed else []),
         Column("seeds", [seeds(row) for row in rows]),
         Column("epochs", [str(row.answer.epoch) for row in rows]),
         Column("state", [row.answer.status for row in rows], words=True),

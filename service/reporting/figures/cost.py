@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from service.analysis.format import metric_words
-from service.reporting.costs import MIXED, mixed_machines, parameters, train_time_unit, training_s
+from service.reporting.costs import MIXED, WITHOUT_PARENTS, mixed_machines, parameters, train_time_unit, training_s
 from service.reporting.figures.dots import shown
 from service.reporting.figures.labels import Label, label_ends
 from service.reporting.figures.palette import Look, Palette
@@ -115,6 +115,7 @@ def _caption(result: StudyResult, rows: Sequence[TrialResult]) -> str:
         f"The {metric_words(result.edition.study.score.test)} of each trial over the {' and the '.join(names)}"
         f"{', with the 95 % interval' if intervals else ''}.",
         "The time is the mean over a trial's completed runs." if timed else "",
+        WITHOUT_PARENTS if timed and result.of("parent") else "",
         MIXED if timed and mixed_machines(result) else "",
         "The best is in bold." if any(row in result.winners for row in rows) else "",
     ))  # fmt: skip

@@ -65,7 +65,7 @@ def test_two_intervals_have_heads_of_their_own(ablation):
 def test_a_note_speaks_of_what_is_there(search, ablation, tmp_path):
     assert "Split:" in measured(ablation).note
     assert "diverged" in measured(ablation).note
-    for word in ("Split:", "diverged", "Holm", "different machines"):
+    for word in ("Split:", "diverged", "Holm", "different machines", "parents"):
         assert word not in measured(search).note, word
     assert "Every model has 57,698 parameters." in measured(search).note
     assert "Every model" not in measured(ablation).note, "they differ"
@@ -103,6 +103,7 @@ def test_parents_are_listed_with_what_needs_them(tmp_path):
     page = result.report().read_text()
     assert "p1 fourier on direction" in page
     assert "seeds of parents" in page
+    assert "The time that a trial's parents trained is not in it." in measured(result).note
 
 
 def test_a_study_without_parents_has_no_such_table(search):
