@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from search_spaces.space import Above, Choice, Domain, Real, Subset
 from search_spaces.study import Ablation
 from search_spaces.words import plural, setting_words, value_words
-from service.planning.importance import importances
 from service.reporting.figures.searched import Panel, panels
 from service.reporting.figures.units import axis_label
 from service.reporting.provenance import configuration
@@ -26,6 +25,8 @@ def varied(result: StudyResult) -> Table:
         sets = ["; ".join(setting_words(values)) or "base" for values in plan.arms.values()]
         columns = [Column("arm", list(plan.arms), words=True), Column("sets", sets, words=True)]
         return Table("arms", "What each arm changes", columns)
+    from service.planning.importance import importances  # here, for Optuna takes a while to import
+
     searched = panels(plan.space)
     recipes = [row.recipe for row in result.rows]
     columns = [
