@@ -171,7 +171,7 @@ def test_the_whole_domain_is_on_the_axis_and_the_best_is_named_once(tmp_path):
 
 
 SIX = {
-    "encoding.kind": Choice(("fourier", "irpe", "peg")),
+    "encoding.kind": Choice(("fourier", "irpe", "peg", "relative")),
     "optimizer.lr": Real(low=1e-4, high=0.1, log=True),
     "model.depth": Integer(low=2, high=5),
     "optimizer.weight_decay": Above("optimizer.lr", Real(low=2.0, high=3.0)),
@@ -187,15 +187,16 @@ POINTS = (
     {"encoding.kind": "fourier", "encoding.gamma": 1.5, "optimizer.lr": 0.001},
     {"encoding.kind": "irpe", "encoding.shared": True, "optimizer.lr": 0.003},
     {"encoding.kind": "peg", "encoding.places": [-1, 0], "optimizer.lr": 0.01},
+    {"encoding.kind": "relative", "optimizer.lr": 0.02},
 )
 
 
 def six(root) -> Result:
-    plan = Search(space=Space(SIX, GIVEN), trials=3)
+    plan = Search(space=Space(SIX, GIVEN), trials=4)
     edition = Study(name="six", question="?", base=base(), plan=plan, seeds=1).at()
     hand = ByHand(root, edition)
     with hand.journal:
-        hand.journal.write(Counts(seeds=1, trials=3))
+        hand.journal.write(Counts(seeds=1, trials=4))
         for number, values in enumerate(POINTS):
             more = {"model.depth": 2 + number, "optimizer.weight_decay": 2.5 * values["optimizer.lr"]}
             hand.complete(hand.plan("trial", number, values | more), 0, 0.6 + number / 10, 0.6)
@@ -215,15 +216,20 @@ def test_a_panel_a_path_with_its_own_points(tmp_path):
         lows = {path: axes.get_xlim() for path, axes in found.items()}
         for path, (low, high) in {
             "encoding.gamma": (0.1, 40), "optimizer.lr": (1e-4, 0.1), "model.depth": (2, 5), "encoding.shared": (0, 1),
-            "optimizer.weight_decay": (2e-4, 0.3), "encoding.places": (0, 2), "encoding.kind": (0, 2),
+            "optimizer.weight_decay": (2e-4, 0.3), "encoding.places": (0, 2), "encoding.kind": (0, 3),
         }.items():  # fmt: skip
             assert lows[path][0] <= low < high <= lows[path][1], path
-        assert [tick.get_text() for tick in found["encoding.kind"].get_xticklabels()] == ["fourier", "irpe", "peg"]
+        assert [tick.get_text() for tick in found["encoding.kind"].get_xticklabels()] == [
+            "fourier",
+            "irpe",
+            "peg",
+            "relative",
+        ]
         assert [x for x, _ in marks(found["encoding.gamma"], "o")] == [1.5], "only where gamma was searched"
-        assert [x for x, _ in marks(found["encoding.shared"], "o")] == [1.0], "the second choice"
+        assert [x for x, _ in marks(found["encoding.shared"], "o")] == [1.0], "relative has it, too, unsearched"
         assert [x for x, _ in marks(found["encoding.places"], "o")] == [2.0], "how many"
-        assert sorted(x for x, _ in marks(found["model.depth"], "o")) == [2, 3, 4]
-        assert sum(text == "#2" for text in texts(fig)) == 1
+        assert sorted(x for x, _ in marks(found["model.depth"], "o")) == [2, 3, 4, 5]
+        assert sum(text == "#3" for text in texts(fig)) == 1
         labels = [axes.get_xlabel() for axes in fig.axes]
         assert "encoding.gamma (patches)\nwhere encoding.kind is fourier" in labels
         assert all(len(line) <= 40 for label in labels for line in label.split("\n"))
