@@ -22,6 +22,7 @@ from ray.train.torch import TorchTrainer, get_device
 
 from trainables.launch.bridge import Bridge
 from trainables.launch.errors import failure, group_failure
+from trainables.launch.host import host
 from trainables.launch.imported import imported_code
 from trainables.launch.job import Job
 from trainables.recipe import Run
@@ -258,6 +259,7 @@ def environment(job: Job) -> dict[str, Any]:
 
     return {
         **environment_of(job.device),
+        **host(),
         "workers": job.workers,
         "accumulate": job.run.recipe.optimizer.accumulate * job.more_parts,
         **compilation(job),
