@@ -3,6 +3,7 @@
 import csv
 import io
 
+import pytest
 from typer.testing import CliRunner
 
 from service.cli import app, main
@@ -41,8 +42,6 @@ def test_one_of_the_two_must_be_asked_for(tmp_path, monkeypatch, capsys):
     id = ablated(tmp_path)
     for words in ([], ["--csv", "--latex"]):
         monkeypatch.setattr("sys.argv", ["locus", "export", id, *words, "--home", str(tmp_path)])
-        try:
+        with pytest.raises(SystemExit, match="2"):
             main()
-        except SystemExit as ended:
-            assert ended.code == 2
         assert capsys.readouterr().err == "locus: export must be told one of --csv and --latex\n"
