@@ -52,9 +52,11 @@ def test_only_position_moved(plugged):
 
 def test_what_learns_is_said(plugged):
     assert re.search(r"; 4,370 parameters, 224 of them learn, ", plugged.first.out)
-    report = re.search(r"^report +(.*)$", plugged.first.out, re.MULTILINE)[1]
-    table = (plugged.home / "studies/plugged@base/report/report.md").read_text()
-    assert "| arm | parameters | learnt | seeds |" in table, report
+    text = (plugged.home / "studies/plugged@base/report/report.md").read_text()
+    head = next(line for line in text.splitlines() if line.startswith("| arm |"))
+    row = next(line for line in text.splitlines() if line.startswith("|") and "gabor" in line)
+    cells = dict(zip(head.split("|"), row.replace("*", "").split("|"), strict=True))
+    assert [value.strip() for name, value in cells.items() if name.strip().endswith("learnt")] == ["224"]
 
 
 def test_the_file_elsewhere_is_the_same_question(plugged):
@@ -74,5 +76,6 @@ def test_another_files_content_fails_in_one_sentence(plugged):
     torch.save({"other": torch.zeros(2, 3)}, plugged.folder / "weights.pt")
     done = plugged.type("run", "./plugged.py", "--set", "optimizer.lr=0.02", "--seeds", "1")
     assert done.code == 1
-    assert "failed     2 runs; locus status other@" in done.out
+    assert "failed     2 runs; the same command tries again" in done.out
+    assert re.search(r"^why        locus status other@base~\w+, and /.*/driver\.log$", done.out, re.MULTILINE), done.out
     assert re.search(r"weights\.pt must have the SHA-256 [0-9a-f]{64}, got [0-9a-f]{64}", done.out), done.out + done.err
