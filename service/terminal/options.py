@@ -51,7 +51,7 @@ RunsPerGpu = Annotated[
     typer.Option(
         help="runs that share a GPU: a number, or auto, by memory and cores",
         metavar="N|auto",
-        parser=lambda text: int(text) if text.isdigit() else text,
+        parser=lambda given: int(given) if str(given).isdigit() else given,
     ),
 ]
 Compile = Annotated[bool, typer.Option("--compile", help="compile training steps: faster on GPUs after some minutes")]
