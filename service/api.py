@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -86,6 +88,10 @@ def resolve(
             raise SpecError(f"{', '.join(given)} must be left out beside {study.id}, which names them already")
         return study.model_copy(update={"study": study.study.counted(seeds=seeds, trials=trials)})
     found = find(study) if isinstance(study, str) else study
+    if not isinstance(found, Study):
+        raise SpecError(f"study must be a name, a file or a Study, got {found!r}")
+    if not isinstance(set, Mapping | None):
+        raise SpecError(f"set must be {{path: value}}, got {set!r}")
     values = put_first(preset, set or {})
     with explained(preset, set or {}):
         return found.at(budget, set=values, name=edition, seeds=seeds, trials=trials)
@@ -103,7 +109,10 @@ def here(
     from service.run_study import run_study
     from service.terminal.live import Progress
 
-    settled = editions.resolve_edition(edition, Home.find(options.home), fresh=fresh)
+    home = Home.usable(options.home)
+    if home.root.is_dir() and not os.access(home.root, os.W_OK):
+        raise LocusError(f"home must be a folder that can be written, got {home.root}")
+    settled = editions.resolve_edition(edition, home, fresh=fresh)
     return run_study(settled, options, progress or Progress(settled, detail=detail))
 
 
@@ -120,7 +129,7 @@ def plan(
     from service.storage.outcomes import Outcomes
     from trainables.recipe.code_digest import CodeDigests
 
-    home = Home.find(options.home)
+    home = Home.usable(options.home)
     resolved = editions.resolve_edition(edition, home, fresh=fresh)
     found = placement(options, lambda: run_memory(History.open(home, resolved), Outcomes(home)))
     check_study_workers(resolved, found)
@@ -163,6 +172,8 @@ def ablate(
 
 
 def _adhoc(base: dict[str, Any], plan: Search | Ablation, name: str, seeds: int, *, named: bool) -> Study:
+    if not isinstance(base, Mapping):
+        raise SpecError(f"base must be {{path: value}}, got {base!r}")
     recipe = Recipe().put(carry(base))
     if not named:
         said = plan.identity()
@@ -199,7 +210,7 @@ def submit(
 
 def status(name: str | None = None, *, home: str | None = None, adopt: bool = False) -> list[StudyStatus]:
     """The state of every study of a home, or of the one with this name. `adopt`: answers of older code count."""
-    found = Home.find(home)
+    found = Home.usable(home)
     return [one_status(found, editions.latest(found, name), adopt=adopt)] if name else all_status(found, adopt=adopt)
 
 
