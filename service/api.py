@@ -12,6 +12,7 @@ from search_spaces.presets import explained, put_first
 from search_spaces.space import Domain, Space
 from search_spaces.study import Ablation, Edition, Halving, Score, Search, Study
 from search_spaces.words import plural
+from service.analysis.lines import Lines
 from service.analysis.study_status import StudyStatus, all_status, one_status
 from service.execution.rerun import Rerun
 from service.execution.rerun import rerun as again  # here, for a later import would put the module in the verb's place
@@ -208,10 +209,12 @@ def submit(
     return SubmittedStudy(**vars(sent))
 
 
-def status(name: str | None = None, *, home: str | None = None, adopt: bool = False) -> list[StudyStatus]:
+def status(name: str | None = None, *, home: str | None = None, adopt: bool = False) -> Lines[StudyStatus]:
     """The state of every study of a home, or of the one with this name. `adopt`: answers of older code count."""
     found = Home.usable(home)
-    return [one_status(found, editions.latest(found, name), adopt=adopt)] if name else all_status(found, adopt=adopt)
+    if name is None:
+        return all_status(found, adopt=adopt)
+    return Lines([one_status(found, editions.latest(found, name), adopt=adopt)])
 
 
 def result(name: str, *, home: str | None = None, tracking: str | None = None, adopt: bool = False) -> Result:

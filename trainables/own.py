@@ -30,7 +30,7 @@ class OwnSpec(Spec):
     BASE: ClassVar[type[Spec]]
 
     kind: str = Field(pattern=r"^[\w.-]+\.py:\w+$", description="written as 'file.py:Class'")
-    source: str = Field(description="the text of the file")
+    source: str = Field(repr=False, description="the text of the file")
 
     @model_validator(mode="before")
     @classmethod
