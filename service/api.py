@@ -12,7 +12,7 @@ from search_spaces.presets import explained, put_first
 from search_spaces.space import Domain, Space
 from search_spaces.study import Ablation, Edition, Halving, Score, Search, Study
 from search_spaces.words import plural
-from service.analysis.lines import Lines
+from service.analysis.format import Lines
 from service.analysis.study_status import StudyStatus, all_status, one_status
 from service.execution.rerun import Rerun
 from service.execution.rerun import rerun as again  # here, for a later import would put the module in the verb's place

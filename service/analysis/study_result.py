@@ -10,7 +10,7 @@ from service.analysis.best import Best, find_best
 from service.analysis.claims.question import Departure, departure
 from service.analysis.claims.verdicts import Verdict, judge
 from service.analysis.differences import Difference, compare
-from service.analysis.lines import Lines
+from service.analysis.format import Lines
 from service.analysis.statistics import Scores
 from service.analysis.trial_result import TrialResult, collect
 from service.storage.editions import stored

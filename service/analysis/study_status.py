@@ -8,7 +8,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from search_spaces.words import plural
-from service.analysis.lines import Lines
+from service.analysis.format import Lines
 from service.analysis.trial_summary import TrialSummary, summarize
 from service.planning.schedule import Done, next_action
 from service.storage import editions
