@@ -17,6 +17,8 @@ from service.execution.submission import Submission
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from service.tracking.views import Links
+
 
 class ReportPath(PosixPath):
     """The path of a report; a notebook shows the page itself."""
@@ -46,11 +48,23 @@ class Result(StudyResult):
 
         return trials_table(self)
 
-    def report(self) -> ReportPath:
-        """Writes the report (HTML, Markdown, figures, CSV) and returns the path of its page. Cost: 1-3 s."""
-        from service.reporting.page import write
+    def report(self, links: Links | None = None) -> ReportPath:
+        """Writes the report (HTML, Markdown, figures, tables) and returns the path of its page. Cost: 1-3 s.
 
-        return ReportPath(write(self))
+        `links`: the addresses of the study in MLflow; without them a server at `mlflow_url` is asked.
+        """
+        from service.reporting.files import write
+
+        return ReportPath(write(self, _named(links or self._served_links())))
+
+    def _served_links(self) -> Links | None:
+        """The addresses of the study at its MLflow server; None for another kind of store, or one that is away."""
+        if not (self.mlflow_url or "").startswith("http"):
+            return None
+        from service.tracking.server import reachable_links
+
+        server = (self.mlflow_url or "").partition("/#/")[0]
+        return reachable_links(self.home, self.edition, server)
 
     def __repr__(self) -> str:
         verdicts = "\n".join(f"  {verdict}" for verdict in self.claims)
@@ -63,6 +77,13 @@ class Result(StudyResult):
         head = f"<b>{html.escape(self.edition.id)}</b> {html.escape(self.edition.study.question)}"
         rows = brief_table(self).to_html(index=False)
         return f"<p>{head}</p><p>{html.escape(self.headline)}</p><ul>{said}</ul>{rows}"
+
+
+def _named(links: Links | None) -> dict[str, str]:
+    """The addresses by what a page calls them."""
+    if links is None:
+        return {}
+    return {"trials": links.trials, "runs": links.runs, "the study": links.parent}
 
 
 class SubmittedStudy(Submission):

@@ -167,7 +167,7 @@ def _close(driver: Driver, sync: MlflowSync, progress: Progress, ended: MlflowSt
     found = Conclusion()
     try:
         result = Result(driver.home, driver.edition, driver.history, driver.outcomes)
-        report = result.report().parent if result.rows else None
+        report = result.report(sync.links(0)).parent if result.rows else None
         found = Conclusion(result.headline, tuple(map(str, result.claims)))
     finally:
         warning = sync.close(ended, report, found)

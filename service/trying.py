@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 from search_spaces.study import Ablation, Edition
@@ -15,8 +14,12 @@ from trainables.spec import LocusError
 
 def try_own(edition: Edition, data: Path) -> list[str]:
     """Tries the recipes with code of a user's own, as `try_recipes` does; nothing where torch is not installed."""
-    own = any(_has_own_code(recipe) for _, recipe in _recipes(edition))
-    return [*try_recipes(edition, data, own_only=True)] if own and find_spec("torch") else []
+    try:
+        return [*try_recipes(edition, data, own_only=True)]
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        return []
 
 
 def try_recipes(edition: Edition, data: Path, *, own_only: bool = False) -> Iterator[str]:
@@ -24,13 +27,13 @@ def try_recipes(edition: Edition, data: Path, *, own_only: bool = False) -> Iter
 
     Yields what looks odd, a sentence each. Raises: LocusError that names the arm, and the user's own file and line.
     """
-    from trainables.launch.trial_step import try_step
-
     tried: set[str] = set()
     for name, recipe in _recipes(edition):
         key = recipe.model_dump_json()
         if key in tried or (own_only and not _has_own_code(recipe)):
             continue
+        from trainables.launch.trial_step import try_step  # torch, which a laptop that only submits has not
+
         tried.add(key)
         try:
             yield from (f"{name}: {remark}" for remark in try_step(recipe, data))

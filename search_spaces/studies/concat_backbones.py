@@ -35,7 +35,8 @@ study = Study(
     name="concat-backbones",
     question="Does a table beside the content serve other backbones as well as one added to it?",
     family="concat",
-    paper="Zhou et al. 2024, Rethinking Position Embedding Methods in the Transformer Architecture, table 1",
+    paper="Zhou et al. 2024, Rethinking Position Embedding Methods in the Transformer Architecture "
+    "(doi:10.1007/s11063-024-11539-7), table 1",
     cost="smoke 2 minutes, cpu 8 on 2 cores",
     expected="alike; the paper's gains are far below what a few seeds can tell apart",
     base=Recipe(data=RedGreen(task="absolute", image_size=16, train_size=2000), encoding=Learnable(std=0.5)),

@@ -18,7 +18,7 @@ study = Study(
     name="peg-stages",
     question="Does a PEG in each stage help pyramids and windows?",
     family="cpvt",
-    paper="Chu et al. 2021, Conditional Positional Encodings for Vision Transformers, table 13",
+    paper="Chu et al. 2021, Conditional Positional Encodings for Vision Transformers (arXiv:2102.10882), table 13",
     cost="smoke 1 minute, cpu 8 on 2 cores",
     expected="a PEG beats PVT's tables and helps Swin; PVT v2's convolutions leave it little to add",
     base=Recipe(data=RedGreen(task="absolute")),

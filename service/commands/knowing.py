@@ -29,6 +29,8 @@ def report(
     api.check_report(result)
     page = result.report()
     ending.report_written(result, page)
+    for verdict in result.claims:
+        say(str(verdict))
     if open:
         typer.launch(page.as_uri())
     if check and any(verdict.word == "REFUTED" for verdict in result.claims):

@@ -28,7 +28,7 @@ from ray.tune.search import Searcher
 from service.execution import ray_token as token
 from service.execution.driver import Driver, Finished
 from service.planning.placement import Machine, Placement
-from trainables.launch.errors import changed, lost, reason
+from trainables.launch.errors import changed, is_code_error, lost, reason
 from trainables.launch.job import Job
 
 WAITING_BYTES = 2**20
@@ -138,7 +138,7 @@ class JournalScheduler(FIFOScheduler):  # type: ignore[misc]
         text = Path(trial.error_file).read_text() if trial.error_file else ""
         self._log(text)
         why = reason(text)
-        self.driver.on_failure(_job(trial), why, lost=lost(why), final=changed(why))
+        self.driver.on_failure(_job(trial), why, lost=lost(why), final=changed(why) or is_code_error(text))
 
     def _log(self, text: str) -> None:
         with self.driver.folder.log.open("a") as log:

@@ -91,7 +91,7 @@ def _finished_trial(edition: Edition, trial: Trial, answer: TrialAnswer) -> Froz
     """A trial as TPE gets it."""
     coordinates = _search(edition).space.coordinates(edition.study.base, trial.values)
     params = {name: value for name, (_, value) in coordinates.items()}
-    distributions = {name: _distribution(coordinate) for name, (coordinate, _) in coordinates.items()}
+    distributions = {name: distribution(coordinate) for name, (coordinate, _) in coordinates.items()}
     chance = edition.study.base.data.chance
     match answer.status:
         case "completed":
@@ -108,7 +108,8 @@ def _finished_trial(edition: Edition, trial: Trial, answer: TrialAnswer) -> Froz
     return create_trial(params=params, distributions=distributions, **end)
 
 
-def _distribution(coordinate: Coordinate) -> BaseDistribution:
+def distribution(coordinate: Coordinate) -> BaseDistribution:
+    """A coordinate as Optuna knows it."""
     match coordinate:
         case Real(low=low, high=high, log=log):
             return FloatDistribution(low, high, log=log)

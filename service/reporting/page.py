@@ -1,40 +1,33 @@
-"""The report of a study: one self-contained page, the same in Markdown, the figures and the runs as files.
-
-<home>/studies/<id>/report/report.html report.md *.svg results.csv
-"""
+"""What the report of a study shows: texts, tables and figures, each with its number."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
-
-import jinja2
 
 from search_spaces.words import duration, listed, plural, quoted
 from service.analysis.headline import headline
-from service.analysis.tables import runs_table
-from service.reporting import sections
-from service.reporting.figures import Drawn, figures
-from service.reporting.provenance import adopted, later, trained_s, wall_s
+from service.reporting import recipe_tables, sections
+from service.reporting.all_figures import figures
+from service.reporting.figures.plot import Drawn
+from service.reporting.provenance import adopted, code_rows, later, surroundings, trained_s, wall_s
 from service.reporting.results_table import measured
-from service.reporting.svg import inline
 from service.reporting.table import Table
-from service.storage.whole_files import write_whole
 
 if TYPE_CHECKING:
     from service.analysis.claims.verdicts import Verdict
     from service.analysis.study_result import StudyResult
 
-SYMBOLS = {"SUPPORTED": "✓", "REFUTED": "✕", "INCONCLUSIVE": "?", "NOT JUDGED": "–"}
-"""A sign beside each verdict, so that readers need no colors to distinguish them."""
-
 
 @dataclass(frozen=True)
 class Page:
-    """Everything that a report shows, as text and tables."""
+    """Everything that a report shows, as text, tables and figures.
+
+    `results`: tables of results that come before the figures; `more`: those after them. `links`: by name, the addresses
+    of the study in MLflow.
+    """
 
     id: str
     question: str
@@ -43,33 +36,36 @@ class Page:
     headline: str
     expected: str
     verdicts: list[Verdict]
-    measured: Table | None
-    points: Table | None
+    results: list[Table]
     figures: list[Drawn]
-    unfinished: Table | None
-    varied: Table
-    recipe: tuple[Table, Table]
+    more: list[Table]
+    unfinished: list[Table]
+    recipe: list[Table]
     gaps: tuple[str, ...]
     published: list[str]
     own_sources: list[tuple[str, str]]
-    surroundings: Table
+    surroundings: list[tuple[str, str, bool]]
+    codes: list[tuple[str, str]]
     effort: str
     remarks: list[str]
+    links: Mapping[str, str]
+
+    @property
+    def tables(self) -> list[Table]:
+        """Every table, in the order of the page."""
+        return [*self.results, *self.more, *self.unfinished, *self.recipe]
+
+    def number(self, name: str) -> str:
+        """What a figure or a table is called: `Figure 2`, `Table 1`."""
+        for word, things in (("Table", self.tables), ("Figure", self.figures)):
+            names = [thing.name for thing in things]
+            if name in names:
+                return f"{word} {names.index(name) + 1}"
+        raise KeyError(name)
 
 
-def write(result: StudyResult) -> Path:
-    """Writes the report of a result and returns the path of its page. Cost: 1-3 s, most of it figures."""
-    folder = result.home.study(result.edition.id).report
-    page = _page(result)
-    for drawn in page.figures:
-        write_whole(folder / f"{drawn.name}.svg", drawn.svg)
-    write_whole(folder / "results.csv", runs_table(result).to_csv(index=False))
-    write_whole(folder / "report.md", _render("report.md.j2", page))
-    write_whole(folder / "report.html", _render("report.html.j2", page))
-    return folder / "report.html"
-
-
-def _page(result: StudyResult) -> Page:
+def page(result: StudyResult, links: Mapping[str, str]) -> Page:
+    """The page of a result. `links`: by name, the addresses of the study in MLflow."""
     study = result.edition.study
     return Page(
         id=result.edition.id,
@@ -79,19 +75,24 @@ def _page(result: StudyResult) -> Page:
         headline=headline(result),
         expected=study.expected,
         verdicts=result.claims,
-        measured=measured(result),
-        points=sections.points(result),
+        results=_known(measured(result)),
         figures=figures(result),
-        unfinished=sections.unfinished(result),
-        varied=sections.varied(result),
-        recipe=sections.recipe(result),
+        more=_known(sections.points(result), sections.parents(result)),
+        unfinished=_known(sections.unfinished(result)),
+        recipe=[recipe_tables.varied(result), *recipe_tables.shared(result)],
         gaps=study.gaps,
         published=_published(result),
-        own_sources=sections.own_sources(result),
-        surroundings=sections.surroundings(result),
+        own_sources=recipe_tables.own_sources(result),
+        surroundings=surroundings(result),
+        codes=code_rows(result),
         effort=_effort(result),
         remarks=_remarks(result),
+        links=links,
     )
+
+
+def _known(*tables: Table | None) -> list[Table]:
+    return [table for table in tables if table is not None]
 
 
 def _published(result: StudyResult) -> list[str]:
@@ -103,7 +104,7 @@ def _published(result: StudyResult) -> list[str]:
 
 
 def _effort(result: StudyResult) -> str:
-    runs = [run for row in result.rows for run in row.runs.values()]
+    runs = {(run.run.key, run.code): run for row in result.rows for run in row.runs.values()}.values()
     trained = sum(run.epochs > 0 and not run.state.reused for run in runs)
     reused = sum(run.state.reused for run in runs)
     text = f"{plural(trained, 'run')} trained here, {duration(trained_s(result))} of epochs"
@@ -124,23 +125,3 @@ def _remarks(result: StudyResult) -> list[str]:
     if result.stale:
         remarks.append(f"Not counted: {plural(result.stale, 'answer')} of other code.")
     return remarks
-
-
-def _render(name: str, page: Page) -> str:
-    templates = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=jinja2.select_autoescape(["html.j2"]),
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    templates.filters["inline"] = inline
-    templates.filters["fenced"] = _fenced
-    templates.filters["cell"] = lambda text: " ".join(text.split()).replace("|", "\\|")
-    return templates.get_template(name).render(page=page, symbols=SYMBOLS)
-
-
-def _fenced(text: str) -> str:
-    """A block of Python in Markdown, with a fence that is longer than any in the text."""
-    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
-    return f"{fence}python\n{text.rstrip()}\n{fence}"

@@ -7,32 +7,42 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from search_spaces.words import value_words
+from search_spaces.study import Ablation
+from search_spaces.words import plural, value_words
 from trainables.spec import Spec
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
     from service.analysis.trial_result import RunResult
 
-SHOWN = (
-    "device",
-    "host_cpu",
-    "machine",
-    "threads",
-    "workers",
-    "compile",
-    "graphs",
-    "accumulate",
-    "matmul_fp32_precision",
-    "conv_fp32_precision",
-    "init_sha256",
-    "init_image_size",
-    "torch",
-    "timm",
-    "python",
-    "commit",
-)
-"""What of an environment is shown, in this order."""
+SHOWN = {
+    "device": "device",
+    "host_cpu": "CPU",
+    "host_cores": "cores",
+    "host_memory_gib": "memory (GiB)",
+    "machine": "architecture",
+    "threads": "threads a run",
+    "workers": "workers a run",
+    "compile": "compiled",
+    "graphs": "compiled graphs",
+    "accumulate": "parts of a batch",
+    "matmul_fp32_precision": "matrix products in float32",
+    "conv_fp32_precision": "convolutions in float32",
+    "init_sha256": "SHA-256 of initial weights",
+    "init_image_size": "image size of initial weights",
+    "python": "Python",
+    "torch": "PyTorch",
+    "timm": "timm",
+    "ray": "Ray",
+    "optuna": "Optuna",
+    "mlflow": "MLflow",
+    "commit": "commit",
+}
+"""What of an environment is shown, in this order, and how a page calls it."""
+MEANING = {("workers", "0"): "0 (each run in one process)", ("host_memory_gib", "0.0"): "unknown"}
+"""Values that do not explain themselves."""
+SHORT = 7
+"""How many digits of a digest a page shows, as git does."""
 
 
 @dataclass(frozen=True)
@@ -83,11 +93,45 @@ def answered(result: StudyResult) -> list[RunResult]:
 
 def codes(result: StudyResult) -> dict[str, list[str]]:
     """By the name of the answer that counts (its code, perhaps with `~2`): the trials that have such an answer."""
+    arms = isinstance(result.edition.study.plan, Ablation)
     found: dict[str, list[str]] = {}
     for row in result.rows:
         for code in dict.fromkeys(run.code for run in row.runs.values() if run.answered is not None):
-            found.setdefault(code, []).append(row.trial.label if row.trial.role != "trial" else row.name)
+            found.setdefault(code, []).append(row.name if arms and row.trial.role == "trial" else row.trial.label)
     return found
+
+
+def seed_rows(result: StudyResult) -> list[tuple[str, str]]:
+    """The seeds that have an answer, of trials, confirmations and parents."""
+    names = {"trial": "seeds", "confirmation": "seeds of the confirmation", "parent": "seeds of parents"}
+    found = []
+    for role, name in names.items():
+        known = {run.run.seed for row in result.of(role) for run in row.runs.values() if run.answered is not None}
+        if known:
+            found.append((name, ", ".join(map(str, sorted(known)))))
+    return found
+
+
+def surroundings(result: StudyResult) -> list[tuple[str, str, bool]]:
+    """Seeds, machines and versions: name, value, and whether it is mixed. A mixture counts the runs of each value."""
+    rows = [(name, value, False) for name, value in seed_rows(result)]
+    for name, counts in circumstances(result).items():
+        words = {MEANING.get((name, value), value): count for value, count in counts.items()}
+        rows.append((SHOWN[name], _mixture(words), len(words) > 1))
+    return rows
+
+
+def _mixture(counts: dict[str, int]) -> str:
+    if len(counts) == 1:
+        return next(iter(counts))
+    return "mixed: " + ", ".join(f"{value} ({plural(count, 'run')})" for value, count in counts.items())
+
+
+def code_rows(result: StudyResult) -> list[tuple[str, str]]:
+    """Each code that trained an answer, in short, with the trials that it trained."""
+    found = codes(result)
+    short = {code: code[:SHORT] + code[code.find("~") :] * ("~" in code) for code in found}
+    return [(short[code], "all trials" if len(found) == 1 else ", ".join(names)) for code, names in found.items()]
 
 
 def adopted(result: StudyResult) -> int:

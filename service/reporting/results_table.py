@@ -1,4 +1,4 @@
-"""The table of results: arms, or confirmed points, on the test set, beside what was published."""
+"""The table of results: arms, or confirmed points, on the test set, beside what was published and what they cost."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from search_spaces.study import Ablation
-from search_spaces.words import plural
+from search_spaces.words import plural, quoted
 from service.analysis.format import between, fixed, metric_words, p_text, signed, spread
 from service.analysis.power import paired_spread, power_sentence
 from service.analysis.statistics import FEWEST, Scores
-from service.reporting.table import Table
-from trainables.recipe.cost import estimate_cost
+from service.reporting.costs import cost_columns, cost_note
+from service.reporting.table import Column, Table
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
@@ -24,29 +24,30 @@ def measured(result: StudyResult) -> Table | None:
     rows = result.of("trial") if ablation else result.confirmed
     if not any(row.test.values for row in rows):
         return None
-    columns = {
-        "arm" if ablation else "point": [row_name(result, row) for row in rows],
-        **sizes(rows),
-        "seeds": [seeds(row) for row in rows],
-        metric_words(result.edition.study.score.test): [spread(row.test.mean, row.test.std) for row in rows],
-        "95 % interval": [_interval(row.test) for row in rows],
-        **_published(result, rows),
-        **_differences(result, rows),
-        "validation": [fixed(row.validation.mean) for row in rows],
-    }
+    score = result.edition.study.score
+    columns = [
+        Column("arm" if ablation else "point", [row_name(result, row) for row in rows], words=True),
+        *score_columns(metric_words(score.test), [row.test for row in rows]),
+        *_published(result, rows),
+        *_differences(result, rows),
+        Column("mean", [fixed(row.validation.mean) for row in rows], metric_words(score.metric)),
+        Column("seeds", [seeds(row) for row in rows]),
+        *cost_columns(rows),
+    ]
     strong = frozenset(place for place, row in enumerate(rows) if row in result.winners)
-    body = list(zip(*columns.values(), strict=True))
-    return Table(tuple(columns), body, strong=strong, note=_note(result, rows, columns), wide=True)
+    fresh = "" if ablation else ", on fresh seeds"
+    title = f"The {metric_words(score.test)} of {plural(len(rows), 'arm' if ablation else 'confirmed point')}{fresh}"
+    return Table("results", title, columns, strong, _note(result, rows, columns))
 
 
-def sizes(rows: Sequence[TrialResult]) -> dict[str, list[str]]:
-    """How many parameters each row's model has, and how many learn, where rows differ in that."""
-    weights = [estimate_cost(row.recipe) for row in rows]
-    counts = {"parameters": [weight.parameters for weight in weights]}
-    learnt = [weight.learnt for weight in weights]
-    if learnt != counts["parameters"]:
-        counts["learnt"] = learnt
-    return {name: [f"{count:,}" for count in some] for name, some in counts.items() if len({*some}) > 1}
+def score_columns(group: str, scores: Sequence[Scores]) -> list[Column]:
+    """The mean with its standard deviation, and under it the interval or the seeds themselves."""
+    intervals = [interval_words(one) for one in scores]
+    found = [Column("mean ± SD", [spread(one.mean, one.std) for one in scores], group)]
+    if any(intervals):
+        some = any(one.interval and not one.split for one in scores)
+        found.append(Column("95 % interval" if some else "seeds", intervals, group, under=True))
+    return found
 
 
 def seeds(row: TrialResult) -> str:
@@ -65,7 +66,7 @@ def row_name(result: StudyResult, row: TrialResult) -> str:
     return f"#{row.trial.number} {row.name}{own}"
 
 
-def _interval(scores: Scores) -> str:
+def interval_words(scores: Scores) -> str:
     """The interval of the mean; the seeds themselves where they are too few, or split in two."""
     values = ", ".join(fixed(value) for value in sorted(scores.values.values()))
     if scores.split:
@@ -73,27 +74,31 @@ def _interval(scores: Scores) -> str:
     return between(scores.interval) if scores.interval else values if scores.n > 1 else ""
 
 
-def _published(result: StudyResult, rows: Sequence[TrialResult]) -> dict[str, list[str]]:
+def _published(result: StudyResult, rows: Sequence[TrialResult]) -> list[Column]:
     """The published numbers; a star where they are of other data, or of another question."""
-    cells = []
-    for row in rows:
-        known = result.published(row)
-        cells.append(
-            ", ".join(spread(one.value, one.spread) + ("" if result.comparable(one) else "*") for one in known)
+    cells = [
+        ", ".join(
+            spread(one.value, one.spread) + ("" if result.comparable(one) else "*") for one in result.published(row)
         )
-    return {"published": cells} if any(cells) else {}
+        for row in rows
+    ]
+    group = metric_words(result.edition.study.score.test)
+    return [Column("published", cells, group)] if any(cells) else []
 
 
-def _differences(result: StudyResult, rows: Sequence[TrialResult]) -> dict[str, list[str]]:
+def _differences(result: StudyResult, rows: Sequence[TrialResult]) -> list[Column]:
+    plan = result.edition.study.plan
+    if not result.differences or not isinstance(plan, Ablation):
+        return []
     found = [result.differences.get(row.name) for row in rows]
-    if not result.differences:
-        return {}
-    columns = {"to baseline": [signed(gap.mean) if gap else "" for gap in found]}
+    group = f"minus {quoted(plan.baseline)}, paired"
+    columns = [Column("mean", [signed(gap.mean) if gap else "" for gap in found], group)]
     if _tested(result):
-        columns["its interval (Holm)"] = [between(gap.interval) if gap else "" for gap in found]
-        columns["p (Holm)"] = [p_text(gap.p).removeprefix("= ") if gap else "" for gap in found]
+        intervals = [between(gap.interval) if gap else "" for gap in found]
+        columns.append(Column("interval (Holm)", intervals, group, under=True))
+        columns.append(Column("p (Holm)", [p_text(gap.p).removeprefix("= ") if gap else "" for gap in found], group))
     published = [published_difference(result, row) for row in rows]
-    return columns | ({"published to baseline": published} if any(published) else {})
+    return columns + ([Column("published", published, group)] if any(published) else [])
 
 
 def _tested(result: StudyResult) -> bool:
@@ -111,9 +116,14 @@ def published_difference(result: StudyResult, row: TrialResult) -> str:
     return signed(known[row.name] - known[plan.baseline])
 
 
-def _note(result: StudyResult, rows: Sequence[TrialResult], columns: dict[str, list[str]]) -> str:
-    parts = ["Mean ± standard deviation over seeds, with Student's t-interval. A diverged seed counts at chance."]
-    parts += ["Intervals are over seeds for one fixed draw of images; another draw would move all scores together."]
+def _note(result: StudyResult, rows: Sequence[TrialResult], columns: Sequence[Column]) -> str:
+    some = any(row.test.interval and not row.test.split for row in rows)
+    interval = ", with Student's t-interval of the mean" if some else ""
+    parts = [f"Mean ± standard deviation (SD) over seeds{interval}."]
+    if any(row.test.diverged for row in rows):
+        parts += ["A diverged seed counts at chance."]
+    kind = "Intervals are over seeds" if some else "Scores are"
+    parts += [f"{kind} for one fixed draw of images; another draw would move all scores together."]
     if any(1 < row.test.n < FEWEST for row in rows):
         parts += [f"With fewer than {FEWEST} seeds the scores of the seeds are shown in place of an interval."]
     if any(row.test.split for row in rows):
@@ -125,7 +135,8 @@ def _note(result: StudyResult, rows: Sequence[TrialResult], columns: dict[str, l
             f"{tests} (Holm); each interval is at the level of its test, so it leaves out 0 where p is below 0.05."
         ]
     parts += _power(rows)
-    if "published" in columns and any(cell.endswith("*") for cell in columns["published"]):
+    parts += cost_note(result, rows)
+    if any(cell.endswith("*") for column in columns if column.head == "published" for cell in column.cells):
         parts += [f"*Published on other data or for another question{_why(result)}: do not compare with our scores."]
     return " ".join(parts)
 

@@ -21,6 +21,9 @@ from trainables.recipe.code_digest import CodeDigest
 from trainables.recipe.outcome import Answer, Diverged, Measurement
 from trainables.spec import LocusError, Spec
 
+NO_EFFECT = ("commit", "host_cores", "host_memory_gib", "ray", "optuna", "mlflow")
+"""What of an environment changes no number of a run; the digest of the code counts in place of the commit."""
+
 
 class Answered(Spec):
     """One file of outcomes: the run, the code that trained it, how it ended, and where.
@@ -48,8 +51,10 @@ class Answered(Spec):
         return same and not compare(before.outcome.curve, self.outcome.curve)
 
     def same_environment(self, before: Answered) -> bool:
-        """Whether both were trained alike. The commit does not matter, because the digest of the code does."""
-        mine, other = ({**one.environment, "commit": ""} for one in (self, before))
+        """Whether both were trained alike, as far as that can change a number."""
+        mine, other = (
+            {name: value for name, value in one.environment.items() if name not in NO_EFFECT} for one in (self, before)
+        )
         return mine == other
 
 

@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from mlflow.exceptions import MlflowException
+
 from search_spaces.study import Edition
 from service.storage.home import Home
 from service.tracking.store import look_up
@@ -101,6 +103,14 @@ def find_links(home: Home, edition: Edition, address: str, tracking: str | None 
     """The three addresses of a study at a server; None where the server does not have it."""
     store = look_up(home, edition, tracking)
     return links(store, address) if store else None
+
+
+def reachable_links(home: Home, edition: Edition, server: str) -> Links | None:
+    """The same for a page that can do without them; None also where the server does not answer, or refuses."""
+    try:
+        return find_links(home, edition, server, server) if answers(server) else None
+    except MlflowException:
+        return None
 
 
 def _note_links(

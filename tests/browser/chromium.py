@@ -42,22 +42,39 @@ class Chromium:
         """The text of a page, once a JavaScript condition holds, and its picture."""
         return asyncio.run(self._look(url, until, picture))
 
+    def evaluate(self, page: Path, expression: str, width: int, *, media: str = "screen") -> Any:
+        """The value of a JavaScript expression on a file, in a window of a width, on a screen or in print."""
+        return asyncio.run(self._evaluate(page, expression, width, media))
+
+    async def _evaluate(self, page: Path, expression: str, width: int, media: str) -> Any:
+        async with aiohttp.ClientSession() as session, session.ws_connect(await self._page(session)) as socket:
+            size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+            await _ask(socket, "Emulation.setDeviceMetricsOverride", **size)
+            await _ask(socket, "Emulation.setEmulatedMedia", media=media)
+            await _ask(socket, "Page.navigate", url=page.as_uri())
+            assert await self._wait(socket, f"location.href == {page.as_uri()!r} && document.readyState == 'complete'")
+            return await _value(socket, expression)
+
+    async def _page(self, session: aiohttp.ClientSession) -> str:
+        async with session.get(f"http://{self.address}/json") as answer:
+            return next(target for target in await answer.json() if target["type"] == "page")["webSocketDebuggerUrl"]
+
     async def _look(self, url: str, until: str, picture: Path) -> str:
-        async with aiohttp.ClientSession() as session:
-            async with session.get(f"http://{self.address}/json") as answer:
-                page = next(target for target in await answer.json() if target["type"] == "page")
-            async with session.ws_connect(page["webSocketDebuggerUrl"], max_msg_size=0) as socket:
-                await _ask(socket, "Page.enable")
-                await _ask(socket, "Page.addScriptToEvaluateOnNewDocument", source=CLOSED_PANEL)
-                await _ask(socket, "Page.navigate", url="about:blank")
-                await _ask(socket, "Page.navigate", url=url)
-                held = await self._wait(socket, until)
-                await asyncio.sleep(1.5)  # what moves into its place
-                shot = await _ask(socket, "Page.captureScreenshot", format="png")
-                picture.write_bytes(base64.b64decode(shot["data"]))
-                text = await _value(socket, "document.body.innerText")
-                assert held, f"{until} never held; see {picture}; the page said:\n{text}"
-                return text
+        async with (
+            aiohttp.ClientSession() as session,
+            session.ws_connect(await self._page(session), max_msg_size=0) as socket,
+        ):
+            await _ask(socket, "Page.enable")
+            await _ask(socket, "Page.addScriptToEvaluateOnNewDocument", source=CLOSED_PANEL)
+            await _ask(socket, "Page.navigate", url="about:blank")
+            await _ask(socket, "Page.navigate", url=url)
+            held = await self._wait(socket, until)
+            await asyncio.sleep(1.5)  # what moves into its place
+            shot = await _ask(socket, "Page.captureScreenshot", format="png")
+            picture.write_bytes(base64.b64decode(shot["data"]))
+            text = await _value(socket, "document.body.innerText")
+            assert held, f"{until} never held; see {picture}; the page said:\n{text}"
+            return text
 
     async def _wait(self, socket: Any, until: str) -> bool:
         limit = time.monotonic() + 60

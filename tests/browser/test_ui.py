@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import socket
@@ -112,7 +113,9 @@ def test_a_served_store_shows_the_same_and_gives_its_links_early(window, tmp_pat
     assert not (home.root / "mlflow.db").exists()
     text = browser.look(early.trials, has("relative bias"), pictures / "served.png")
     assert "6 matching runs" in re.sub(r"\s+", " ", text)
+    report = Result.open(home, id, address).report().read_text()
+    assert all(html.escape(link) in report for link in (early.trials, early.runs, early.parent))
     said: list[str] = []
-    serve(home, None, tracking=address, say=said.append)
+    serve(home, None, tracking=address, note=said.append)
     assert said[:2] == [f"MLflow: {address}", edition.id]
     assert [line.split()[-1] for line in said[2:]] == [early.trials, early.runs, early.parent]

@@ -86,7 +86,7 @@ def wait_for_training(running, terminal):
 
 
 def test_what_was_interrupted_goes_on_bit_for_bit(terminal, tmp_path):
-    command = ("run", "./study.py", "--budget", "long")
+    command = ("run", "./study.py", "-v", "--budget", "long")
     running = terminal.begin(*command)
     running.wait_for("epoch 7/40")
     running.interrupt()

@@ -29,7 +29,7 @@ study = Study(
     plan=Ablation(arms={"none": {"encoding.kind": "none"}, "peg": {}}, baseline="none"),
 )
 """
-RUN = ("run", "./study.py", "--max-concurrent", "1")
+RUN = ("run", "./study.py", "-v", "--max-concurrent", "1")
 ID = "edited@base"
 EDITS = {
     "the spec": ("peg.py", "default=3,", "default=5,"),

@@ -16,8 +16,8 @@ from tests.journeys.terminal import Terminal
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
 
-ABLATION = ("run", "./study.py", "--budget", "long", "--seeds", "2")
-SEARCH = ("run", "./study.py", "--set", "optimizer.epochs=12", "--set", "data.train_size=200", "--as", "long")
+ABLATION = ("run", "./study.py", "-v", "--budget", "long", "--seeds", "2")
+SEARCH = ("run", "./study.py", "-v", "--set", "optimizer.epochs=12", "--set", "data.train_size=200", "--as", "long")
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ DOORS = {
     "ray.train": {"trainables/launch/worker.py"},
     "ray.job_submission": {"service/execution/jobs.py"},
     "ray.dashboard": {"service/execution/jobs.py"},
-    "optuna": {"service/planning/sampling.py"},
+    "optuna": {"service/planning/sampling.py", "service/planning/importance.py"},
 }
 RAY = {"service/execution/tune.py", "service/execution/jobs.py", "service/execution/ray_token.py"}
 RAY |= {"trainables/launch/worker.py", "trainables/launch/bridge.py"}
@@ -71,7 +71,7 @@ LIGHT_FILES = [
         or str(file.relative_to(ROOT)) in ("service/__init__.py", "service/cli.py", "service/api.py")
         or str(file.relative_to(ROOT)) == "service/execution/driver.py"
     )
-    and str(file.relative_to(ROOT)) != "service/planning/sampling.py"
+    and str(file.relative_to(ROOT)) not in DOORS["optuna"]
 ]
 """Files that may import none of LIGHT where they are imported; inside a function they may."""
 

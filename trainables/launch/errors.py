@@ -27,17 +27,37 @@ DEATHS = {
 """Words of Ray's messages about dead processes, and the sentence for each. The first that fits counts."""
 
 
+TRANSIENT = ("cuda", "nccl", "gloo", "dataloader worker", "connection")
+"""Words of a RuntimeError that another attempt may not meet: of a device, a network, a killed process."""
+
+
 class WorkError(LocusError):
     """A run that ended by an error; its text is one sentence."""
 
 
+class CodeError(WorkError):
+    """An error that every attempt would meet: of code, or of a recipe and its files."""
+
+
+def failure(error: Exception) -> WorkError:
+    """An error as a sentence: a `CodeError`, unless memory, files, a device or a network may have caused it."""
+    passing = isinstance(error, OSError | MemoryError)
+    passing |= isinstance(error, RuntimeError) and any(word in str(error).lower() for word in TRANSIENT)
+    return (WorkError if passing else CodeError)(sentence(error))
+
+
 def sentence(error: Exception) -> str:
-    """An error in one line: a user's mistake as it is, any other with the last line of the house or the user's file."""
+    """An error in one line: a user's mistake as it is, any other with its place.
+
+    The place is the last line of a user's own file, where the error passed through one, else of this project.
+    """
     if isinstance(error, LocusError):
         return str(error)
     words = traceback.format_exception_only(error)[-1].strip().splitlines()[0]
     ours = [frame for frame in traceback.extract_tb(error.__traceback__) if "site-packages" not in frame.filename]
-    return f"{words} ({Path(ours[-1].filename).name}, line {ours[-1].lineno})" if ours else words
+    own = [frame for frame in ours if not Path(frame.filename).is_absolute()]  # `source.load` gives it its bare name
+    place = next(reversed(own or ours), None)
+    return f"{words} ({Path(place.filename).name}, line {place.lineno})" if place else words
 
 
 def death(text: str) -> str | None:
@@ -48,19 +68,25 @@ def death(text: str) -> str | None:
 def reason(text: str) -> str:
     """A long error message in one sentence: the worker's own, else of a dead process, else its last line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()] or ["unknown error"]
-    said = re.search(r"WorkError: (.+)", text)
+    said = re.search(r"(?:Work|Code)Error: (.+)", text)
     return (said[1] if said else death(text) or lines[-1])[:LENGTH]
 
 
-def group_reason(error: Exception) -> str:
+def is_code_error(text: str) -> bool:
+    """Whether a long error message is about a `CodeError`, which a second attempt cannot correct."""
+    return re.search(r"\bCodeError: ", text) is not None
+
+
+def group_failure(error: Exception) -> WorkError:
     """Why a worker group failed: a dead worker comes first, because the others then fail as they wait for it."""
     failures: dict[int, Exception] = getattr(error, "worker_failures", {})
     deaths = {rank: died for rank, failure in failures.items() if (died := death(str(failure)))}
     if deaths:
         rank = min(deaths)
-        return f"worker {rank}: {deaths[rank]}"
+        return WorkError(f"worker {rank}: {deaths[rank]}")
     own = [failure for failure in failures.values() if isinstance(failure, WorkError)]
-    return str(own[0]) if own else reason(str(error))
+    cause = next((failure for failure in own if isinstance(failure, CodeError)), next(iter(own), None))
+    return cause or WorkError(reason(str(error)))
 
 
 def lost(reason: str) -> bool:

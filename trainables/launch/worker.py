@@ -21,7 +21,8 @@ import ray.train
 from ray.train.torch import TorchTrainer, get_device
 
 from trainables.launch.bridge import Bridge
-from trainables.launch.errors import WorkError, group_reason, sentence
+from trainables.launch.errors import failure, group_failure
+from trainables.launch.host import host
 from trainables.launch.imported import imported_code
 from trainables.launch.job import Job
 from trainables.recipe import Run
@@ -106,7 +107,7 @@ class Group:
         if said is None:
             self._fit.join()
         if self._error is not None:
-            raise WorkError(group_reason(self._error)) from None
+            raise group_failure(self._error) from None
         return said
 
     def close(self) -> None:
@@ -185,7 +186,7 @@ def _train(job: Job, device: str, team: DataParallel, say: Say) -> None:
         if not _fits(job, device, team, say):
             _train_in_more_parts(job, device, team, say)
     except Exception as error:
-        raise WorkError(sentence(error)) from error
+        raise failure(error) from error
     finally:
         release_memory()
 
@@ -258,6 +259,7 @@ def environment(job: Job) -> dict[str, Any]:
 
     return {
         **environment_of(job.device),
+        **host(),
         "workers": job.workers,
         "accumulate": job.run.recipe.optimizer.accumulate * job.more_parts,
         **compilation(job),

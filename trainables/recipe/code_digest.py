@@ -29,11 +29,12 @@ LOOP = ("training/loop.py", "training/runtime.py")
 NEVER = (
     "__init__.py", "backbones/__init__.py", "backbones/counts.py", "backbones/timm_names.py", "data/__init__.py",
     "data/augment.py", "encodings/__init__.py", "encodings/custom.py", "launch/__init__.py", "launch/bridge.py",
-    "launch/errors.py", "launch/imported.py", "launch/job.py", "launch/trial_step.py", "launch/worker.py", "own.py",
-    "recipe/__init__.py", "recipe/code_digest.py", "recipe/cost.py", "recipe/init_from.py", "recipe/kinds.py",
-    "recipe/learning.py", "recipe/losses.py", "recipe/optimizer.py", "recipe/outcome.py", "recipe/recipe.py",
-    "sentence.py", "source.py", "spec.py", "training/__init__.py", "training/optional/__init__.py",
-    "training/optional/compiled.py", "training/optional/out_of_memory.py", "weights/__init__.py",
+    "launch/errors.py", "launch/host.py", "launch/imported.py", "launch/job.py", "launch/trial_step.py",
+    "launch/worker.py", "own.py", "recipe/__init__.py", "recipe/code_digest.py", "recipe/cost.py",
+    "recipe/init_from.py", "recipe/kinds.py", "recipe/learning.py", "recipe/losses.py", "recipe/optimizer.py",
+    "recipe/outcome.py", "recipe/recipe.py", "sentence.py", "source.py", "spec.py", "training/__init__.py",
+    "training/optional/__init__.py", "training/optional/compiled.py", "training/optional/out_of_memory.py",
+    "weights/__init__.py",
 )  # fmt: skip
 """Files whose content is in the key, or changes no number: lists of kinds, recipes, counts, messages to Ray. What a
 placement chooses changes the last digits; it is in the environment of an answer."""

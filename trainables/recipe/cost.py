@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from trainables.backbones import ViT
 from trainables.data import ImagesSpec
 from trainables.encodings import ReservedChannels
 from trainables.recipe.evaluation import eval_batch, eval_bytes, number_bytes
 from trainables.recipe.learning import normalizes_batches
+from trainables.recipe.losses import DRLoc
 from trainables.recipe.recipe import Recipe
 from trainables.spec import SpecError
 
@@ -47,7 +49,10 @@ def estimate_cost(recipe: Recipe) -> Cost:
     number = number_bytes(recipe)
     copies = 4 if recipe.optimizer.ema_decay is None else 5
     together = math.ceil(recipe.optimizer.batch_size / recipe.optimizer.accumulate)
-    kept = number * together * recipe.model.saved_activations(recipe.data.size, recipe.encoding.saved_pairs)
+    model = recipe.model
+    if isinstance(model, ViT) and isinstance(recipe.auxiliary, DRLoc):  # it reads all tokens, as an average does
+        model = model.model_copy(update={"pool": "avg"})
+    kept = number * together * model.saved_activations(recipe.data.size, recipe.encoding.saved_pairs)
     evaluated = max(_evaluation_bytes(recipe, side) for side in (None, *recipe.test_sizes))
     return Cost(parameters, learnt, PROCESS_BYTES + images + copies * number * parameters + max(kept, evaluated))
 

@@ -14,9 +14,10 @@ from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Search, Study
 from search_spaces.words import duration
 from service.analysis.format import number, p_text, signed
+from service.reporting.costs import sizes
+from service.reporting.figures.labels import apart
 from service.reporting.provenance import circumstances, configuration
-from service.reporting.results_table import measured, sizes
-from service.reporting.svg import apart
+from service.reporting.results_table import measured
 from service.results import Result
 from service.storage.home import Home
 from service.storage.journal import Adopted, Ended, Journal, Measured
@@ -43,18 +44,23 @@ def ablation(tmp_path_factory):
 
 
 def test_the_files_of_a_report(search, ablation):
-    for (result, page), drawn in ((search, {"landscape", "trials", "curves"}), (ablation, {"trials", "curves"})):
+    of_search = {"landscape", "trials", "differences", "curves"}, {"results", "points", "unfinished", "space"}
+    of_ablation = {"trials", "differences", "curves"}, {"results", "unfinished", "arms"}
+    for (result, page), (drawn, tables) in ((search, of_search), (ablation, of_ablation)):
         folder = result.home.study(result.edition.id).report
         assert page == folder / "report.html"
-        names = {path.name for path in folder.iterdir()}
-        assert names == {"report.html", "report.md", "results.csv"} | {f"{name}.svg" for name in drawn}
+        expected = {"report.html", "report.md", "results.csv", "trials.csv"}
+        expected |= {f"{name}.{end}" for name in drawn for end in ("svg", "pdf")}
+        expected |= {f"table-{name}.{end}" for name in tables | {"settings", "recipe"} for end in ("csv", "tex")}
+        assert {path.name for path in folder.iterdir()} == expected
 
 
 def test_a_page_needs_nothing_else(search, ablation):
     for _, path in (search, ablation):
         page = path.read_text()
-        links = re.findall(r'(?:src|href)="(?!#)([^"]+)"|url\((?!#)([^)]+)\)|@import|<script', page)
-        assert links == []
+        assert re.findall(r'src="([^"]+)"|url\((?!#)([^)]+)\)|@import|<script|<link', page) == []
+        for name in re.findall(r'(?<!xlink:)href="(?!#|http)([^"]+)"', page):
+            assert (path.parent / name).is_file(), "a page links to files beside it"
         ids = re.findall(r'\sid="([^"]+)"', page)
         assert len(ids) == len(set(ids))
         for used in re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', page):
@@ -127,7 +133,7 @@ def test_the_figures_are_figures(search, ablation):
     for arm in ("none", "learnable", "sinusoidal", "fourier", "peg", "relative bias", "chance", "test accuracy"):
         assert f">{arm}</text>" in trials
     landscape = (search[1].parent / "landscape.svg").read_text()
-    for mark in ("all seeds", "stopped early", "diverged", "a seed failed", "confirmed on fresh seeds"):
+    for mark in ("all seeds", "stopped early", "diverged", "a seed failed", "#9 on fresh seeds"):
         assert f">{mark}</text>" in landscape
 
 
@@ -219,8 +225,8 @@ def test_two_searched_paths_stand_side_by_side(tmp_path):
             hand.complete(hand.plan("trial", number, values), 0, 0.6 + number / 10, 0.6)
     result = Result.open(Home(tmp_path), edition.id)
     landscape = (result.report().parent / "landscape.svg").read_text()
-    for text in ("encoding.kind", "optimizer.lr", "encoding.gamma", "fourier", "peg"):
-        assert f">{text}</text>" in landscape
+    for text in ("encoding.kind", "optimizer.lr", "encoding.gamma (patches)", "where encoding.kind is fourier", "peg"):
+        assert re.search(rf">{re.escape(text)}</t(ext|span)>", landscape), text
     assert "not confirmed on fresh seeds" in result.headline
 
 
@@ -242,10 +248,11 @@ def test_parameters_stand_where_arms_differ_in_them(ablation):
     result, _ = ablation
     weights = {row.name: estimate_cost(row.recipe) for row in result.of("trial")}
     table = measured(result)
-    assert table.head[:3] == ("arm", "parameters", "seeds"), "all of them learn"
-    assert [row[1] for row in table.rows] == [f"{weight.parameters:,}" for weight in weights.values()]
+    assert [column.head for column in table.columns][-2:] == ["time (s)", "parameters"], "all of them learn"
+    assert table.columns[-1].cells == [f"{weight.parameters:,}" for weight in weights.values()]
     rows = [SimpleNamespace(recipe=Recipe(encoding=Fourier(), trainable=learns)) for learns in ("all", "position+head")]
-    assert sizes(rows) == {"learnt": ["57,698", "4,386"]}, "the models are as large as each other"
+    (learnt,) = sizes(rows)
+    assert (learnt.head, learnt.cells) == ("learnt", ["57,698", "4,386"]), "the models are as large as each other"
 
 
 def test_a_later_answer_of_the_same_code_is_not_one_of_other_code(tmp_path):

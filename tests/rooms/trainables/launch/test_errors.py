@@ -5,7 +5,21 @@ import pickle
 import pytest
 from ray.exceptions import RayTaskError
 
-from trainables.launch.errors import KILLED, LOST, WorkError, death, group_reason, lost, reason, sentence
+from trainables.launch.errors import (
+    KILLED,
+    LOST,
+    CodeError,
+    WorkError,
+    death,
+    failure,
+    group_failure,
+    is_code_error,
+    lost,
+    reason,
+    sentence,
+)
+from trainables.source import load
+from trainables.spec import SpecError
 
 KILL = """The actor died unexpectedly before finishing this task.
 \tclass_name: ResourceTrainable
@@ -64,7 +78,40 @@ def test_without_words_the_last_line_is_the_reason():
 
 def test_in_a_group_the_death_is_the_reason_and_not_who_waited_for_it():
     collateral = WorkError("RuntimeError: connection closed by peer (train.py, line 9)")
-    assert group_reason(GroupError({0: collateral, 1: RuntimeError(KILL)})) == f"worker 1: {KILLED}"
-    assert group_reason(GroupError({0: collateral})) == str(collateral)
-    assert lost(group_reason(GroupError({2: RuntimeError(NODE), 0: collateral})))
-    assert group_reason(Exception("a\nb")) == "b"
+    assert str(group_failure(GroupError({0: collateral, 1: RuntimeError(KILL)}))) == f"worker 1: {KILLED}"
+    assert group_failure(GroupError({0: collateral})) is collateral
+    own = CodeError("NameError: no gama (mine.py, line 3)")
+    assert group_failure(GroupError({0: collateral, 1: own})) is own
+    assert lost(str(group_failure(GroupError({2: RuntimeError(NODE), 0: collateral}))))
+    assert str(group_failure(Exception("a\nb"))) == "b"
+
+
+@pytest.mark.parametrize(
+    ("error", "again"),
+    [
+        (NameError("gama"), False),
+        (ValueError("shapes"), False),
+        (RuntimeError("The size of tensor a (3) must match the size of tensor b (4)"), False),
+        (SpecError("encoding.gamma must be positive"), False),
+        (OSError(28, "No space left on device"), True),
+        (MemoryError(), True),
+        (RuntimeError("CUDA error: an illegal memory access was encountered"), True),
+        (RuntimeError("[../gloo/transport/tcp/pair.cc:534] Connection closed by peer"), True),
+        (RuntimeError("DataLoader worker (pid 4) is killed by signal: Killed."), True),
+    ],
+)
+def test_what_code_caused_is_not_tried_again(error, again):
+    found = failure(error)
+    assert isinstance(found, CodeError) is not again
+    last = f"trainables.launch.errors.{type(found).__name__}: {found}"
+    text = str(RayTaskError("train", f"Traceback ...\n{last}\n", found))
+    assert is_code_error(text) is not again
+    assert reason(text) == str(found)
+
+
+def test_the_place_of_an_error_is_in_the_users_own_file():
+    text = "def code(helper):\n    x = 1\n    return helper(x)\n"
+    own = load("mine.py", text)
+    with pytest.raises(ValueError, match="gamma") as caught_error:
+        own.code(lambda x: broken())
+    assert sentence(caught_error.value) == "ValueError: gamma is odd (mine.py, line 3)"

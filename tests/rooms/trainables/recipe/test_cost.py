@@ -85,6 +85,18 @@ def test_the_mlp_of_localization_is_counted():
     assert cost.parameters == cost.learnt == counted > estimate_cost(recipe.put({"auxiliary.kind": "none"})).parameters
 
 
+def test_localization_needs_the_memory_of_all_tokens():
+    """It reads all of them, where the class token's row of the last block is computed alone otherwise."""
+    batch, tokens = 100, 64
+    alone, localized = (
+        estimate_cost(Recipe().put({"auxiliary.kind": kind, "optimizer.batch_size": batch}))
+        for kind in ("none", "drloc")
+    )
+    mlp = localized.parameters - alone.parameters
+    more = localized.memory_bytes - alone.memory_bytes - 16 * mlp
+    assert more > 4 * batch * tokens * 64 * 10, "ten activations of 64 channels for each further token"
+
+
 @pytest.mark.parametrize("kind", ["vit", "cait", "convit", "volo", "tnt", "pvt_v2", "twins", "swin"])
 def test_heads_are_counted(kind):
     recipe = Recipe().put({"model.kind": kind, "data.task": "direction4"})

@@ -1,0 +1,27 @@
+"""A study's numbers as text: runs as CSV, trials as a LaTeX table. The report's folder holds the same and more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from service.analysis.tables import runs_table
+from service.reporting.latex import latex
+from service.reporting.results_table import measured
+from trainables.spec import LocusError
+
+if TYPE_CHECKING:
+    from service.analysis.study_result import StudyResult
+
+
+def as_csv(result: StudyResult) -> str:
+    """A row a run."""
+    found: str = runs_table(result).to_csv(index=False)
+    return found
+
+
+def as_latex(result: StudyResult) -> str:
+    """The table of results, with the rules of booktabs. Raises: LocusError where no trial has an answer."""
+    table = measured(result)
+    if table is None:
+        raise LocusError(f"{result.edition.id} must have a trial with an answer to be exported, got none")
+    return latex(table, result.edition.id)

@@ -1,0 +1,121 @@
+"""Score against cost: the test score of each trial over its training time and over its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from service.analysis.format import metric_words
+from service.reporting.costs import MIXED, WITHOUT_PARENTS, mixed_machines, parameters, train_time_unit, training_s
+from service.reporting.figures.dots import shown
+from service.reporting.figures.labels import Label, label_ends
+from service.reporting.figures.palette import Look, Palette
+from service.reporting.figures.plot import Plot, sentences
+from service.reporting.figures.style import FAINT, Sheet
+
+if TYPE_CHECKING:
+    from service.analysis.study_result import StudyResult
+    from service.analysis.trial_result import TrialResult
+
+
+DIFFERS = 1.1
+"""Times of equal trainings differ by some percent, because programs share a machine."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One kind of cost. `of`: a trial's cost in the unit of the label."""
+
+    label: str
+    of: Callable[[TrialResult], float]
+
+
+def cost(result: StudyResult) -> Plot | None:
+    """The figure; None where no two trials differ in a cost."""
+    rows = [row for row in shown(result) if training_s(row) is not None]
+    if not _axes(rows):
+        return None
+    return Plot("cost", _caption(result, rows), lambda sheet: _draw(result, rows, sheet))
+
+
+def _axes(rows: Sequence[TrialResult]) -> list[Axis]:
+    """The time of training, and the parameters: each where trials differ in it by more than chance would."""
+    unit, seconds = train_time_unit(rows)
+    kinds = [
+        Axis(f"training time of a run ({unit})", lambda row: (training_s(row) or 0.0) / seconds),
+        Axis("parameters", lambda row: float(parameters(row))),
+    ]
+    costs = {kind: [kind.of(row) for row in rows] for kind in kinds}
+    return [kind for kind, known in costs.items() if known and max(known) > DIFFERS * min(known)]
+
+
+def _draw(result: StudyResult, rows: Sequence[TrialResult], sheet: Sheet) -> Figure:
+    kinds = _axes(rows)
+    across = 1 if sheet.narrow else len(kinds)
+    height = max(2.6, 0.17 * len(rows))
+    fig, panels = sheet.panels(len(kinds), across, height)
+    palette = Palette.of(result)
+    for place, (axes, kind) in enumerate(zip(panels, kinds, strict=True)):
+        axes.grid(axis="x", color=FAINT, linewidth=0.6)
+        axes.margins(x=0.1)
+        for row in rows:
+            _draw_trial(axes, kind.of(row), row, palette[row])
+        _lay_axis(axes, [kind.of(row) for row in rows], sheet.narrow or across > 1)
+        axes.set_xlabel(kind.label)
+        if place % across == 0:
+            axes.set_ylabel(metric_words(result.edition.study.score.test))
+    labels = [
+        Label(_short(row), row.test.mean or 0.0, palette[row].color, strong=row in result.winners) for row in rows
+    ]
+    for place, axes in enumerate(panels):
+        if (place + 1) % across == 0:
+            label_ends(axes, labels, height - 0.5)
+    return fig
+
+
+def _short(row: TrialResult) -> str:
+    """A name that fits beside a panel."""
+    return row.name if row.trial.role != "confirmation" else f"#{row.trial.number}"
+
+
+def _draw_trial(axes: Axes, x: float, row: TrialResult, look: Look) -> None:
+    mean = row.test.mean or 0.0
+    if row.test.interval and not row.test.split:
+        axes.plot([x, x], row.test.interval, color=look.color, linewidth=1.6, alpha=0.55)
+    axes.plot([x], [mean], marker=look.marker, markersize=6, color=look.color, zorder=3)
+
+
+def _lay_axis(axes: Axes, values: Sequence[float], small: bool) -> None:
+    """A logarithmic axis where the costs differ by more than ten times; round numbers either way."""
+    if min(values) > 0 and max(values) > 10 * min(values):
+        axes.set_xscale("log")
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=4 if small else 7))
+    axes.xaxis.set_major_formatter(lambda value, _: _count(value))
+
+
+def _count(value: float) -> str:
+    """A cost on an axis: `1.2 M`, `58 k`, `12.5`."""
+    for size, letter in ((1e6, " M"), (1e3, " k")):
+        if abs(value) >= size:
+            return f"{value / size:.6g}{letter}"
+    return f"{value:.6g}"
+
+
+def _caption(result: StudyResult, rows: Sequence[TrialResult]) -> str:
+    names = [axis.label.partition(" (")[0] for axis in _axes(rows)]
+    timed = "parameters" not in names[:1]
+    intervals = any(row.test.interval and not row.test.split for row in rows)
+    return sentences((
+        f"The {metric_words(result.edition.study.score.test)} of each trial over the {' and the '.join(names)}"
+        f"{', with the 95 % interval' if intervals else ''}.",
+        "The time is the mean over a trial's completed runs." if timed else "",
+        WITHOUT_PARENTS if timed and result.of("parent") else "",
+        MIXED if timed and mixed_machines(result) else "",
+        "The best is in bold." if any(row in result.winners for row in rows) else "",
+    ))  # fmt: skip

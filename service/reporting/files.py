@@ -1,0 +1,77 @@
+"""Writes the report of a study: one self-contained page, the same in Markdown, figures and tables as files beside it.
+
+<home>/studies/<id>/report/report.html report.md results.csv trials.csv *.svg *.pdf table-*.csv table-*.tex
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import jinja2
+
+from service.analysis.tables import runs_table, trials_table
+from service.reporting.figures.plot import inline
+from service.reporting.latex import latex
+from service.reporting.links import linked, linked_markdown
+from service.reporting.page import Page
+from service.reporting.page import page as page_of
+from service.storage.whole_files import write_whole
+
+if TYPE_CHECKING:
+    from service.analysis.study_result import StudyResult
+
+SYMBOLS = {"SUPPORTED": "✓", "REFUTED": "✕", "INCONCLUSIVE": "?", "NOT JUDGED": "–"}
+"""A sign beside each verdict, so that readers need no colors to distinguish them."""
+FEW = 12
+"""A folded table with so few rows is open at first."""
+OURS = re.compile(r"(landscape|trials|differences|sides|cost|curves)\.(svg|pdf)|table-\w+\.(csv|tex)")
+"""The names of figures and tables; those that a page has no more are removed."""
+
+
+def write(result: StudyResult, links: Mapping[str, str] | None = None) -> Path:
+    """Writes the report of a result and returns the path of its page. Cost: 1-3 s, most of it figures.
+
+    The page is written last, so that whatever it links to is there. `links`: by name, the study's addresses in MLflow.
+    """
+    page = page_of(result, links or {})
+    folder = result.home.study(result.edition.id).report
+    files: dict[str, str | bytes] = {
+        "results.csv": runs_table(result).to_csv(index=False),
+        "trials.csv": trials_table(result).to_csv(index=False),
+    }
+    for table in page.tables:
+        files |= {f"table-{table.name}.csv": table.csv(), f"table-{table.name}.tex": latex(table, page.id)}
+    for drawn in page.figures:
+        files |= {f"{drawn.name}.svg": drawn.svg, f"{drawn.name}.pdf": drawn.pdf}
+    files |= {"report.md": _render("report.md.j2", page), "report.html": _render("report.html.j2", page)}
+    for name, content in files.items():
+        write_whole(folder / name, content)
+    for path in folder.iterdir():
+        if OURS.fullmatch(path.name) and path.name not in files:
+            path.unlink()
+    return folder / "report.html"
+
+
+def _render(name: str, page: Page) -> str:
+    templates = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=jinja2.select_autoescape(["html.j2"]),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    templates.filters["inline"] = inline
+    templates.filters["linked"] = linked
+    templates.filters["linked_markdown"] = linked_markdown
+    templates.filters["fenced"] = _fenced
+    templates.filters["cell"] = lambda text: " ".join(text.split()).replace("|", "\\|")
+    return templates.get_template(name).render(page=page, symbols=SYMBOLS, few=FEW)
+
+
+def _fenced(text: str) -> str:
+    """A block of Python in Markdown, with a fence that is longer than any in the text."""
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    return f"{fence}python\n{text.rstrip()}\n{fence}"

@@ -1,0 +1,33 @@
+"""Addresses of papers in what a study says about them: a link for each arXiv number, DOI or address in a text."""
+
+from __future__ import annotations
+
+import re
+
+from markupsafe import Markup, escape
+
+REFERENCE = re.compile(
+    r"arXiv:(?P<arxiv>\d{4}\.\d{4,5})|doi:(?P<doi>10\.\d{4,9}/[^\s,;()]*[^\s,;().])|(?P<url>https?://[^\s,;()]*[^\s,;().])"
+)
+
+
+def address(reference: re.Match[str]) -> str:
+    """Where a reference leads."""
+    if reference["arxiv"]:
+        return f"https://arxiv.org/abs/{reference['arxiv']}"
+    return f"https://doi.org/{reference['doi']}" if reference["doi"] else str(reference["url"])
+
+
+def linked(text: str) -> Markup:
+    """A text as HTML, with its references as links; everything else is escaped."""
+    found, end = Markup(), 0
+    for reference in REFERENCE.finditer(text):
+        found += escape(text[end : reference.start()])
+        found += Markup('<a href="{}">{}</a>').format(address(reference), reference[0])
+        end = reference.end()
+    return found + escape(text[end:])
+
+
+def linked_markdown(text: str) -> str:
+    """The same in Markdown."""
+    return REFERENCE.sub(lambda found: f"[{found[0]}]({address(found)})", text)

@@ -1,0 +1,128 @@
+"""The tables of what was trained: what trials differ in, and what they share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from search_spaces.space import Above, Choice, Domain, Real, Subset
+from search_spaces.study import Ablation
+from search_spaces.words import plural, setting_words, value_words
+from service.reporting.figures.searched import Panel, panels
+from service.reporting.figures.units import axis_label
+from service.reporting.provenance import configuration
+from service.reporting.table import Column, Table
+from trainables.own import is_own
+
+if TYPE_CHECKING:
+    from service.analysis.study_result import StudyResult
+
+
+def varied(result: StudyResult) -> Table:
+    """What the study changes: each arm's values, or each searched path with what it may be and how much it matters."""
+    plan = result.edition.study.plan
+    if isinstance(plan, Ablation):
+        sets = ["; ".join(setting_words(values)) or "base" for values in plan.arms.values()]
+        columns = [Column("arm", list(plan.arms), words=True), Column("sets", sets, words=True)]
+        return Table("arms", "What each arm changes", columns)
+    from service.planning.importance import importances  # here, for Optuna takes a while to import
+
+    searched = panels(plan.space)
+    recipes = [row.recipe for row in result.rows]
+    columns = [
+        Column("searched", [_path(panel, axis_label(panel.path, recipes)) for panel in searched], words=True),
+        Column("may be", [_domain(panel.domain) for panel in searched], words=True),
+    ]
+    found = importances(result.history)
+    if not found:
+        return Table("space", "What the search may change", columns)
+    columns.append(Column("importance", _shares(result, searched, found)))
+    return Table("space", "What the search may change, and how much it matters", columns, note=_importance_note(result))
+
+
+def _path(panel: Panel, label: str) -> str:
+    return f"{label}, where {panel.given[0]} is {panel.given[1]}" if panel.given else label
+
+
+def _shares(result: StudyResult, searched: list[Panel], found: Mapping[str, float]) -> list[str]:
+    """The importance of each path: that of its coordinates together; nothing where it is not known."""
+    cells = []
+    for panel in searched:
+        names = _coordinate_names(result, panel.path) if panel.given is None else set()
+        of_subset = isinstance(panel.domain, Subset)
+        shares = [
+            share for name, share in found.items()
+            if name in names or (of_subset and name.rpartition(".")[0] in names)
+        ]  # fmt: skip
+        cells.append(f"{sum(shares):.2f}" if shares else "")
+    return cells
+
+
+def _coordinate_names(result: StudyResult, path: str) -> set[str]:
+    """What the sampler calls a path: the path, or with the kind of its node in it (`encoding.fourier.gamma`)."""
+    node, _, last = path.rpartition(".")
+    kinds = {getattr(row.recipe.get(node), "kind", None) for row in result.of("trial")} if node else set()
+    return {path} | {f"{node}.{kind}.{last}" for kind in kinds}
+
+
+def _importance_note(result: StudyResult) -> str:
+    count = sum(row.answer.status in ("completed", "diverged") for row in result.of("trial"))
+    return (
+        "Importance: the share of the score's variance that a path explains (fANOVA of Optuna), estimated from the "
+        f"{plural(count, 'point')} that were not stopped. It is rough: other points would give other shares, and the "
+        "sampler chose these near good ones."
+    )
+
+
+def _domain(domain: Domain) -> str:
+    match domain:
+        case Above(other=other, factor=factor):
+            return f"{value_words(factor.low)} to {value_words(factor.high)} times {other}"
+        case Choice(options=options):
+            return f"one of {value_words(options)}"
+        case Subset(of=of):
+            return f"any of {value_words(of)}"
+        case _:
+            scale = ", on a log scale" if isinstance(domain, Real) and domain.log else ""
+            return f"{value_words(domain.low)} to {value_words(domain.high)}{scale}"
+
+
+def shared(result: StudyResult) -> list[Table]:
+    """What all trials share: where it differs from the defaults, and all of it."""
+    changed = result.edition.study.paths()
+    nodes = tuple(path.removesuffix("kind") for path in changed if path.endswith(".kind"))
+    settings = [
+        one
+        for one in configuration(result.edition.study.base)
+        if one.path not in changed and not one.path.startswith(nodes)
+    ]
+    own = [one for one in settings if one.default is not None]
+    differs = [
+        Column("setting", [one.path for one in own], words=True),
+        Column("here", [one.value for one in own], words=True),
+        Column("default", [one.default or "" for one in own], words=True),
+    ]
+    every = [
+        Column("setting", [one.path for one in settings], words=True),
+        Column("value", [one.value for one in settings], words=True),
+    ]
+    count = plural(len(settings), "setting")
+    return [
+        *([Table("settings", "What every trial shares, where it differs from the defaults", differs)] if own else []),
+        Table("recipe", f"All that the trials share, {count}", every, folded=True),
+    ]
+
+
+def own_sources(result: StudyResult) -> list[tuple[str, str]]:
+    """The files of the user's own specs with their text, each once."""
+    return list(dict.fromkeys(_sources(result.edition.study.plain())))
+
+
+def _sources(node: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(node, dict):
+        for path, kind in node.items():
+            text = node.get(path.removesuffix("kind") + "source")
+            if path.rpartition(".")[2] == "kind" and is_own(kind) and isinstance(text, str):
+                yield kind.partition(":")[0], text
+    for item in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        yield from _sources(item)

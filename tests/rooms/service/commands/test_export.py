@@ -1,0 +1,47 @@
+"""`locus export`: the runs as CSV and the results as LaTeX, as the report's folder has them."""
+
+import csv
+import io
+
+import pytest
+from typer.testing import CliRunner
+
+from service.cli import app, main
+from service.results import Result
+from service.storage.home import Home
+from tests.rooms.by_hand import ablated
+
+RUN = CliRunner()
+
+
+def typed(*words):
+    done = RUN.invoke(app, list(words))
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_csv_has_a_row_a_run(tmp_path):
+    id = ablated(tmp_path)
+    rows = list(csv.DictReader(io.StringIO(typed("export", id, "--csv", "--home", str(tmp_path)))))
+    table = Result.open(Home(tmp_path), id).table()
+    assert len(rows) == len(table)
+    assert [row["key"] for row in rows] == list(table["key"])
+    known = [(row["test/accuracy"], value) for row, value in zip(rows, table["test/accuracy"], strict=True)]
+    assert all(float(text) == value for text, value in known if text)
+
+
+def test_latex_is_the_table_of_the_report(tmp_path):
+    id = ablated(tmp_path)
+    file = tmp_path / "table.tex"
+    assert typed("export", id, "--latex", "--to", str(file), "--home", str(tmp_path)).strip() == str(file)
+    Result.open(Home(tmp_path), id).report()
+    assert file.read_text() == (Home(tmp_path).study(id).report / "table-results.tex").read_text()
+
+
+def test_one_of_the_two_must_be_asked_for(tmp_path, monkeypatch, capsys):
+    id = ablated(tmp_path)
+    for words in ([], ["--csv", "--latex"]):
+        monkeypatch.setattr("sys.argv", ["locus", "export", id, *words, "--home", str(tmp_path)])
+        with pytest.raises(SystemExit, match="2"):
+            main()
+        assert capsys.readouterr().err == "locus: export must be told one of --csv and --latex\n"

@@ -1,0 +1,68 @@
+"""The importance of paths: what the score depends on has it, what it does not depend on has little."""
+
+import math
+import random
+
+import pytest
+
+from search_spaces.space import Choice, Real, Space
+from search_spaces.study import Search, Study
+from service.planning.importance import FEWEST_POINTS, importances
+from service.reporting.recipe_tables import varied
+from service.results import Result
+from service.storage.home import Home
+from service.storage.journal import Counts
+from tests.rooms.by_hand import ByHand, base
+
+DOMAINS = {
+    "encoding.gamma": Real(low=0.1, high=40.0, log=True),
+    "optimizer.lr": Real(low=1e-4, high=0.1, log=True),
+    "model.pool": Choice(("token", "avg")),
+}
+
+
+def study(root, count: int, domains=DOMAINS, stopped: int = 0) -> Result:
+    """Points at random; the score depends on gamma, and a little on the pooling."""
+    edition = Study(name="weights", question="?", base=base(), plan=Search(space=Space(domains)), seeds=1).at()
+    hand = ByHand(root, edition)
+    chance = random.Random(1)
+    with hand.journal:
+        hand.journal.write(Counts(seeds=1, trials=count))
+        for number in range(count + stopped):
+            values = {path: domain.draw(chance) for path, domain in domains.items()}
+            score = 0.5 + 0.4 * math.exp(-(math.log(values["encoding.gamma"] / 2) ** 2))
+            score += 0.02 * (values.get("model.pool") == "avg")
+            trial = hand.plan("trial", number, values)
+            if number < count:
+                hand.complete(trial, 0, round(score, 3), 0.5)
+            else:
+                hand.stop(trial, 0, 0.99, 3, 0.85)
+    return Result.open(Home(root), edition.id)
+
+
+def test_what_decides_the_score_has_the_importance(tmp_path):
+    found = importances(study(tmp_path, 40).history)
+    assert set(found) == {"encoding.fourier.gamma", "optimizer.adamw.lr", "model.vit.pool"}
+    assert sum(found.values()) == pytest.approx(1)
+    assert found["encoding.fourier.gamma"] > 0.8
+
+
+def test_stopped_points_do_not_count(tmp_path):
+    alone, more = study(tmp_path / "a", 12), study(tmp_path / "b", 12, stopped=6)
+    assert importances(alone.history) == importances(more.history)
+
+
+def test_few_points_or_one_path_have_none(tmp_path):
+    assert importances(study(tmp_path / "few", FEWEST_POINTS - 1).history) == {}
+    one = {"encoding.gamma": DOMAINS["encoding.gamma"]}
+    assert importances(study(tmp_path / "one", 12, one).history) == {}
+
+
+def test_the_table_shows_it_with_its_caveat(tmp_path):
+    result = study(tmp_path / "a", 20)
+    table = varied(result)
+    shares = [f"{share:.2f}" for share in importances(result.history).values()]
+    assert sorted(table.columns[2].cells) == sorted(shares)
+    assert "20 points" in table.note
+    assert "rough" in table.note
+    assert len(varied(study(tmp_path / "b", 5)).columns) == 2

@@ -1,0 +1,294 @@
+"""What a figure shows is what the analysis says; its caption explains the marks that occur, and no others."""
+
+import math
+import re
+
+import matplotlib as mpl
+import pytest
+from matplotlib.collections import LineCollection
+from matplotlib.colors import to_hex
+
+from search_spaces.space import Above, Choice, Integer, Real, Space, Subset
+from search_spaces.study import Ablation, Search, Study
+from service.analysis.statistics import difference
+from service.reporting.all_figures import KINDS
+from service.reporting.figures.cost import cost
+from service.reporting.figures.curves import curve_lines, learning_curves
+from service.reporting.figures.dots import dots
+from service.reporting.figures.forest import claimed, forest, to_baseline
+from service.reporting.figures.landscape import landscape
+from service.reporting.figures.palette import GRAY, Palette
+from service.reporting.figures.plot import drawn, inline, to_svg
+from service.reporting.figures.rows import draw_seeds
+from service.reporting.figures.searched import panels
+from service.reporting.figures.style import NARROW, SERIES, STYLE, WIDE
+from service.results import Result
+from service.storage.home import Home
+from service.storage.journal import Confirms, Counts
+from tests.rooms.by_hand import ARMS, ByHand, ablated, at_sides, base, searched
+from trainables.recipe.cost import estimate_cost
+
+
+@pytest.fixture(scope="module")
+def search(tmp_path_factory) -> Result:
+    root = tmp_path_factory.mktemp("search")
+    return Result.open(Home(root), searched(root))
+
+
+@pytest.fixture(scope="module")
+def ablation(tmp_path_factory) -> Result:
+    root = tmp_path_factory.mktemp("ablation")
+    return Result.open(Home(root), ablated(root))
+
+
+@pytest.fixture(autouse=True)
+def style():
+    with mpl.rc_context(STYLE):
+        yield
+
+
+def plain(root, seeds=3, confirm=False, **arms) -> Result:
+    """An ablation, or with `confirm` a search over gamma, in which nothing odd happens."""
+    plan = Ablation(arms, next(iter(arms))) if arms else Search(space=Space({"encoding.gamma": Real(low=1, high=9)}))
+    edition = Study(name="plain", question="?", base=base(), plan=plan, seeds=seeds).at()
+    hand = ByHand(root, edition)
+    with hand.journal:
+        hand.journal.write(Counts(seeds=seeds, trials=None if arms else 3))
+        values = arms or {"": {"encoding.gamma": 2.0}, "b": {"encoding.gamma": 4.0}, "c": {"encoding.gamma": 8.0}}
+        for number, (name, some) in enumerate(values.items()):
+            trial = hand.plan("trial", number, some, name if arms else "")
+            for seed in range(seeds):
+                hand.complete(trial, seed, 0.7 + 0.05 * number + 0.01 * seed, 0.7 + 0.05 * number + 0.01 * seed)
+        if confirm:
+            hand.journal.write(Confirms(numbers=(2,)))
+            trial = hand.plan("confirmation", 2, {"encoding.gamma": 8.0})
+            for seed in trial.seeds(seeds):
+                hand.complete(trial, seed, 0.8, 0.8 + 0.001 * (seed - 1000))
+    return Result.open(Home(root), edition.id)
+
+
+def texts(fig) -> list[str]:
+    """Every text of a figure, ticks left out."""
+    found = [text.get_text() for ax in fig.axes for text in ax.texts]
+    return found + [text.get_text() for legend in fig.legends for text in legend.get_texts()]
+
+
+def marks(axes, marker: str) -> list[tuple[float, float]]:
+    lines = [line for line in axes.lines if line.get_marker() == marker]
+    return [(float(x), float(y)) for line in lines for x, y in zip(*line.get_data(), strict=True)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("make", [searched, ablated, at_sides])
+def test_each_is_an_svg_for_both_sheets_and_a_pdf(kind, make, tmp_path):
+    plot = kind(Result.open(Home(tmp_path), make(tmp_path)))
+    if plot is None:
+        return
+    found, again = drawn(plot), drawn(plot)
+    assert found == again, "equal figures are equal files"
+    assert found.pdf.startswith(b"%PDF-")
+    assert found.pdf.rstrip().endswith(b"%%EOF")
+    widths = [float(re.search(r'width="([\d.]+)pt"', svg)[1]) for svg in (found.svg, found.narrow)]
+    assert widths == pytest.approx([72 * WIDE.width_in, 72 * NARROW.width_in])
+    assert "\n" not in found.caption
+    assert found.caption.endswith(".")
+
+
+def test_a_page_recolors_a_figure_and_escapes_its_name(ablation):
+    svg = to_svg(dots(ablation).draw(WIDE), "trials")
+    page = inline(svg, 'of "none" & <b>')
+    assert 'aria-label="of &quot;none&quot; &amp; &lt;b&gt;"' in page
+    assert SERIES[0] in svg
+    assert not any(color in page for color in SERIES)
+    assert "var(--series-0)" in page
+
+
+def test_dots_are_the_means_and_the_seeds(ablation):
+    fig = dots(ablation).draw(WIDE)
+    rows = sorted(ablation.of("trial"), key=lambda row: -row.test.mean)
+    (axes,) = fig.axes
+    big = [(x, y) for line in axes.lines if line.get_markersize() == 6.5 for x, y in zip(*line.get_data(), strict=True)]
+    assert big == [(row.test.mean, -place) for place, row in enumerate(rows)]
+    small = [x for line in axes.lines if line.get_markersize() == 3 for x in line.get_xdata()]
+    whole = [value for row in rows for seed, value in row.test.values.items() if seed not in row.test.diverged]
+    assert sorted(small) == sorted(whole), "every seed is a dot"
+    assert [x for x, _ in marks(axes, "x")] == [0.5], "the diverged seed is a cross at chance"
+    bold = [tick.get_text() for tick in axes.get_yticklabels() if tick.get_fontweight() == "bold"]
+    assert bold == [row.name for row in ablation.winners]
+
+
+def test_equal_seeds_are_stacked():
+    _, axes = WIDE.axes(2)
+    draw_seeds(axes, 0, {0: 0.5, 1: 0.5, 2: 0.5, 3: 0.9}, {1}, SERIES[0])
+    assert len({y for _, y in marks(axes, "o") + marks(axes, "x") if y}) == 3, "the fourth stands alone"
+    assert [x for x, _ in marks(axes, "x")] == [0.5]
+    _, axes = WIDE.axes(2)
+    draw_seeds(axes, 0, dict.fromkeys(range(10), 0.5), set(), SERIES[0])
+    heights = {round(y, 6) for _, y in marks(axes, "o")}
+    assert len(heights) == 10
+    assert min(heights) > -0.5, "they stay in their row"
+
+
+def test_differences_agree_with_an_independent_formula(ablation):
+    pairs = {pair.name: pair for pair in to_baseline(ablation)}
+    assert set(pairs) == set(ARMS) - {"none"}
+    peg, none = ablation.named["peg"].test.values, ablation.named["none"].test.values
+    gaps = [peg[seed] - none[seed] for seed in range(5)]
+    assert pairs["peg"].mean == pytest.approx(sum(gaps) / 5)
+    assert pairs["peg"].seeds == pytest.approx(dict(enumerate(gaps)))
+    assert len(pairs["relative bias"].seeds) == 4, "a seed that failed has no pair"
+    assert pairs["learnable"].diverged == {2}
+    axes = forest(ablation).draw(WIDE).axes[0]
+    order = sorted(pairs.values(), key=lambda pair: -pair.mean)
+    big = [x for line in axes.lines if line.get_markersize() == 6.5 for x in line.get_xdata()]
+    assert big[:5] == [pair.mean for pair in order]
+
+
+def test_a_claims_pair_has_the_interval_of_its_verdict_and_its_margin(ablation):
+    better, equal = claimed(ablation)
+    verdicts = [verdict for verdict in ablation.claims if verdict.claim.kind in ("better", "equivalent")]
+    assert [pair.interval for pair in (better, equal)] == [verdict.interval for verdict in verdicts]
+    gap = difference(ablation.scores["fourier"], ablation.scores["peg"])
+    assert (equal.mean, equal.margin, equal.both) == (gap.mean, 0.01, True)
+    axes = forest(ablation).draw(WIDE).axes[0]
+    assert {(-0.01, -0.01), (0.01, 0.01)} <= {tuple(line.get_xdata()) for line in axes.lines}
+
+
+def test_a_search_without_claims_compares_nothing(tmp_path):
+    assert forest(plain(tmp_path, confirm=True)) is None
+
+
+def test_the_whole_domain_is_on_the_axis_and_the_best_is_named_once(tmp_path):
+    result = plain(tmp_path, confirm=True)
+    fig = landscape(result).draw(WIDE)
+    (axes,) = fig.axes
+    low, high = axes.get_xlim()
+    assert low < 1 < 9 < high
+    assert high - low < 8 * 1.2
+    assert texts(fig).count("#2") == 1
+    points = [(row.value("encoding.gamma"), pytest.approx(row.validation.mean)) for row in result.of("trial")]
+    assert sorted(marks(axes, "o"))[:2] == points[:2]
+
+
+SIX = {
+    "encoding.kind": Choice(("fourier", "irpe", "peg", "relative")),
+    "optimizer.lr": Real(low=1e-4, high=0.1, log=True),
+    "model.depth": Integer(low=2, high=5),
+    "optimizer.weight_decay": Above("optimizer.lr", Real(low=2.0, high=3.0)),
+}
+GIVEN = {
+    "encoding.kind": {
+        "fourier": {"encoding.gamma": Real(low=0.1, high=40.0, log=True)},
+        "irpe": {"encoding.shared": Choice((False, True))},
+        "peg": {"encoding.places": Subset((-1, 0))},
+    }
+}  # fmt: skip
+POINTS = (
+    {"encoding.kind": "fourier", "encoding.gamma": 1.5, "optimizer.lr": 0.001},
+    {"encoding.kind": "irpe", "encoding.shared": True, "optimizer.lr": 0.003},
+    {"encoding.kind": "peg", "encoding.places": [-1, 0], "optimizer.lr": 0.01},
+    {"encoding.kind": "relative", "optimizer.lr": 0.02},
+)
+
+
+def six(root) -> Result:
+    plan = Search(space=Space(SIX, GIVEN), trials=4)
+    edition = Study(name="six", question="?", base=base(), plan=plan, seeds=1).at()
+    hand = ByHand(root, edition)
+    with hand.journal:
+        hand.journal.write(Counts(seeds=1, trials=4))
+        for number, values in enumerate(POINTS):
+            more = {"model.depth": 2 + number, "optimizer.weight_decay": 2.5 * values["optimizer.lr"]}
+            hand.complete(hand.plan("trial", number, values | more), 0, 0.6 + number / 10, 0.6)
+    return Result.open(Home(root), edition.id)
+
+
+@pytest.mark.filterwarnings("error::UserWarning")
+def test_a_panel_a_path_with_its_own_points(tmp_path):
+    result = six(tmp_path)
+    by_path = {panel.path: panel for panel in panels(result.edition.study.plan.space)}
+    assert len(by_path) == 7
+    for sheet in (WIDE, NARROW):
+        fig = landscape(result).draw(sheet)
+        to_svg(fig, "six")
+        assert len(fig.axes) == 7
+        found = dict(zip(by_path, fig.axes, strict=True))
+        lows = {path: axes.get_xlim() for path, axes in found.items()}
+        for path, (low, high) in {
+            "encoding.gamma": (0.1, 40), "optimizer.lr": (1e-4, 0.1), "model.depth": (2, 5), "encoding.shared": (0, 1),
+            "optimizer.weight_decay": (2e-4, 0.3), "encoding.places": (0, 2), "encoding.kind": (0, 3),
+        }.items():  # fmt: skip
+            assert lows[path][0] <= low < high <= lows[path][1], path
+        assert [tick.get_text() for tick in found["encoding.kind"].get_xticklabels()] == [
+            "fourier",
+            "irpe",
+            "peg",
+            "relative",
+        ]
+        assert [x for x, _ in marks(found["encoding.gamma"], "o")] == [1.5], "only where gamma was searched"
+        assert [x for x, _ in marks(found["encoding.shared"], "o")] == [1.0], "relative has it, too, unsearched"
+        assert [x for x, _ in marks(found["encoding.places"], "o")] == [2.0], "how many"
+        assert sorted(x for x, _ in marks(found["model.depth"], "o")) == [2, 3, 4, 5]
+        assert sum(text == "#3" for text in texts(fig)) == 1
+        labels = [axes.get_xlabel() for axes in fig.axes]
+        assert "encoding.gamma (patches)\nwhere encoding.kind is fourier" in labels
+        assert all(len(line) <= 40 for label in labels for line in label.split("\n"))
+
+
+def test_captions_explain_what_occurs_and_nothing_else(search, ablation, tmp_path):
+    odd = {
+        "triangle": (landscape(search), landscape(plain(tmp_path / "a", confirm=True))),
+        "cross": (landscape(search), landscape(plain(tmp_path / "b", confirm=True))),
+        "hollow": (landscape(search), landscape(plain(tmp_path / "c", confirm=True))),
+        "Rings": (landscape(search), landscape(plain(tmp_path / "d"))),
+        "diverged": (dots(ablation), dots(plain(tmp_path / "e", confirm=True))),
+        "No interval": (dots(ablation), dots(plain(tmp_path / "f", confirm=True))),
+        "margin": (forest(ablation), forest(plain(tmp_path / "g", none={}, peg={"encoding.kind": "peg"}))),
+        "gray": (learning_curves(search), learning_curves(ablation)),
+    }
+    for word, (there, absent) in odd.items():
+        assert word in there.caption, word
+        assert word not in absent.caption, word
+
+
+def test_an_arm_has_one_color_in_every_figure(ablation):
+    palette = Palette.of(ablation)
+    wanted = {row.name: palette[row].color for row in ablation.of("trial")}
+    assert list(wanted.values()) == list(SERIES[:6]), "the best has no color of its own"
+    assert {line.name: line.look.color for line in curve_lines(ablation)} == wanted
+    assert {pair.name: pair.look.color for pair in to_baseline(ablation)}.items() <= wanted.items()
+    fig = learning_curves(ablation).draw(WIDE)
+    labels = {text.get_text(): to_hex(text.get_color()) for text in fig.axes[-1].texts}
+    assert labels.items() >= wanted.items()
+
+
+def test_more_arms_than_colors_differ_in_line_and_marker(tmp_path):
+    arms = {f"arm {number}": {"encoding.gamma": 1.0 + number} for number in range(11)}
+    result = plain(tmp_path, seeds=1, **arms)
+    looks = [Palette.of(result)[row] for row in result.of("trial")]
+    assert len(set(looks)) == 11
+
+
+def test_curves_show_the_confirmation_and_gray_points(search):
+    lines = curve_lines(search)
+    assert {line.name for line in lines if line.name} == {"#0", "#3", "#9"}
+    gray = [line for line in lines if not line.name]
+    assert len(gray) == 10
+    assert all(line.look == GRAY for line in gray)
+    axes = learning_curves(search).draw(WIDE).axes[0]
+    (collection,) = [one for one in axes.collections if type(one) is LineCollection]
+    assert len(collection.get_segments()) == 10
+    ends = {line.name: line.values[8] for line in lines if line.name}
+    for row in search.confirmed:
+        assert math.isclose(sum(ends[f"#{row.trial.number}"]) / 3, row.validation.mean)
+
+
+def test_cost_is_drawn_where_trials_differ_in_it(search, ablation, tmp_path):
+    assert cost(search) is None, "all points take as long and have as many parameters"
+    assert cost(ablation) is None, "the parameters of encodings differ by 8 %"
+    result = plain(tmp_path, small={"model.embed_dim": 32}, large={"model.embed_dim": 128})
+    fig = cost(result).draw(WIDE)
+    assert [axes.get_xlabel() for axes in fig.axes] == ["parameters"], "all runs took 12 s"
+    wanted = {(float(estimate_cost(row.recipe).parameters), row.test.mean) for row in result.of("trial")}
+    assert set(marks(fig.axes[0], "o")) == wanted
+    assert "time" not in cost(result).caption

@@ -1,0 +1,171 @@
+"""The tables of a report: their numbers are those of the analysis, and their LaTeX is LaTeX."""
+
+import csv
+import io
+import re
+
+import pytest
+
+from search_spaces.study import Ablation, Published, Study
+from service.analysis.format import between, fixed, signed, spread
+from service.reporting.costs import training_s
+from service.reporting.latex import escaped, latex
+from service.reporting.results_table import measured
+from service.reporting.sections import parents, points, unfinished
+from service.reporting.table import Column, Table
+from service.results import Result
+from service.storage.home import Home
+from service.storage.journal import Counts, Planned
+from tests.rooms.by_hand import ByHand, ablated, base, searched
+
+
+@pytest.fixture(scope="module")
+def search(tmp_path_factory) -> Result:
+    root = tmp_path_factory.mktemp("search")
+    return Result.open(Home(root), searched(root))
+
+
+@pytest.fixture(scope="module")
+def ablation(tmp_path_factory) -> Result:
+    root = tmp_path_factory.mktemp("ablation")
+    return Result.open(Home(root), ablated(root))
+
+
+def column(table: Table, full_head: str) -> list[str]:
+    return list({one.full_head: one for one in table.columns}[full_head].cells)
+
+
+def test_the_numbers_are_those_of_the_analysis(ablation):
+    table = measured(ablation)
+    rows = ablation.of("trial")
+    assert column(table, "test accuracy, mean ± SD") == [spread(row.test.mean, row.test.std) for row in rows]
+    whole = [row for row in rows if not row.test.split]
+    shown = [cell for cell in column(table, "test accuracy, 95 % interval") if not cell.startswith("split")]
+    assert shown == [between(row.test.interval) for row in whole]
+    assert column(table, "validation accuracy, mean") == [fixed(row.validation.mean) for row in rows]
+    gaps = [ablation.differences.get(row.name) for row in rows]
+    assert column(table, "minus “none”, paired, mean") == [signed(gap.mean) if gap else "" for gap in gaps]
+    intervals = column(table, "minus “none”, paired, interval (Holm)")
+    assert intervals == [between(gap.interval) if gap else "" for gap in gaps]
+    assert column(table, "cost, time (s)") == ["12.0"] * 6
+    assert [training_s(row) for row in rows] == [12.0] * 6, "eight epochs of 1.5 s"
+    assert table.strong == {3}
+
+
+def test_two_intervals_have_heads_of_their_own(ablation):
+    table = measured(ablation)
+    heads = [one.full_head for one in table.columns]
+    assert len(heads) == len(set(heads)), "no two columns have one name"
+    assert table.stacked_groups == [
+        ("", 1), ("test accuracy", 2), ("minus “none”, paired", 3), ("validation accuracy", 1), ("", 1), ("cost", 2),
+    ]  # fmt: skip
+    assert [one.head for one in table.stacks[1]] == ["mean ± SD", "95 % interval"]
+
+
+def test_a_note_speaks_of_what_is_there(search, ablation, tmp_path):
+    assert "Split:" in measured(ablation).note
+    assert "diverged" in measured(ablation).note
+    for word in ("Split:", "diverged", "Holm", "different machines", "parents"):
+        assert word not in measured(search).note, word
+    assert "Every model has 57,698 parameters." in measured(search).note
+    assert "Every model" not in measured(ablation).note, "they differ"
+
+
+def test_points_and_ends_name_their_trials(search, ablation):
+    table = points(search)
+    assert table.rows[0][0].startswith("#3 gamma=1.74")
+    assert len(table.rows) == 10
+    ends = unfinished(ablation)
+    assert ends.rows[0] == ("relative bias", "3", "failed", "CUDA error: out of memory")
+    assert unfinished(search).rows[0][0] == "#6 gamma=4.1"
+
+
+def test_parents_are_listed_with_what_needs_them(tmp_path):
+    child = {"init": {"kind": "from_trial", "values": {"data.data_seed": 7}, "part": "encoding"}}
+    arms = {"fresh": {}, "pretrained": child}
+    edition = Study(name="children", question="?", base=base(), plan=Ablation(arms, "fresh"), seeds=2).at()
+    hand = ByHand(tmp_path, edition)
+    with hand.journal:
+        hand.journal.write(Counts(seeds=2))
+        trials = [hand.plan("trial", number, values, name) for number, (name, values) in enumerate(arms.items())]
+        (parent,) = trials[1].runs(1)[0].needs()
+        hand.journal.write(Planned(role="parent", number=1, name="fourier on direction", values={"key": parent.key}))
+        listed = trials[1].model_copy(update={"recipe": parent.recipe, "role": "parent", "number": 1})
+        for seed in range(2):
+            hand.complete(listed, seed, 0.9, 0.9 + 0.01 * seed)
+            for trial in trials:
+                hand.complete(trial, seed, 0.8, 0.8)
+    result = Result.open(Home(tmp_path), edition.id)
+    table = parents(result)
+    assert column(table, "parent") == ["p1 fourier on direction"]
+    assert column(table, "test accuracy, mean ± SD") == ["0.9050 ± 0.0071"]
+    assert column(table, "needed by") == ["pretrained"]
+    page = result.report().read_text()
+    assert "p1 fourier on direction" in page
+    assert "seeds of parents" in page
+    assert "The time that a trial's parents trained is not in it." in measured(result).note
+
+
+def test_a_study_without_parents_has_no_such_table(search):
+    assert parents(search) is None
+
+
+def test_csv_is_read_back(ablation):
+    table = measured(ablation)
+    read = list(csv.reader(io.StringIO(table.csv())))
+    assert read[0] == [one.full_head for one in table.columns]
+    assert [tuple(row) for row in read[1:]] == table.rows
+
+
+WILD = Table(
+    "wild", "50 % of a_b & c#d", [
+        Column(r"a\b{c}", ["[x_1] & 2", "*~^$"], words=True),
+        Column("mean ± SD", ["0.5 ± 0.1", "−0.2"], "R², “good”"),
+        Column("p", ["< 0.001", ""], "R², “good”"),
+    ], frozenset({1}), note="100 % of it",
+)  # fmt: skip
+
+
+def test_latex_escapes_and_balances(search, ablation):
+    for table, study in ((WILD, "odd_name~1@smoke"), (measured(search), "reach@base"), (measured(ablation), "b"),
+                         (unfinished(ablation), "b")):  # fmt: skip
+        text = latex(table, study)
+        bare = text.replace(r"\{", "").replace(r"\}", "")
+        assert bare.count("{") == bare.count("}")
+        assert re.findall(r"\\begin\{(\w+)\}", text) == list(reversed(re.findall(r"\\end\{(\w+)\}", text)))
+        assert text.isascii()
+        for line in text.splitlines()[1:]:
+            assert not re.search(r"(?<!\\)[#%_]", re.sub(r"\\label\{[^}]*\}", "", line)), line
+        columns = re.search(r"\\begin\{tabular\}\{(.*)\}$", text, flags=re.MULTILINE)[1]
+        assert len(re.sub(r"p\{.*?\}", "l", columns).replace(r"\linewidth}", "")) == len(table.columns)
+        body = text[text.index(r"\midrule") : text.index(r"\bottomrule")].splitlines()[1:]
+        assert [len(re.findall(r"(?<!\\)&", line)) for line in body] == [len(table.columns) - 1] * len(table.rows)
+        assert all(line.endswith(r"\\") for line in body)
+    assert "\n{[}x\\_1] " in latex(WILD, "a"), "a row that begins with [ would be an argument of the one before"
+    assert r"\textbackslash{}b\{c\}" in latex(WILD, "a")
+    assert r"\textbf{$-$0.2}" in latex(WILD, "a")
+    assert r" & \multicolumn{2}{c}{R$^2$, ``good''} \\" in latex(WILD, "a")
+    assert r"\cmidrule(lr){2-3}" in latex(WILD, "a")
+
+
+def test_latex_leaves_no_letter_out():
+    for letter in "\\&%$#_{}~^":
+        assert escaped(letter) != letter
+    assert escaped("plain text, 0.5") == "plain text, 0.5"
+
+
+def test_published_columns_say_whose(tmp_path):
+    published = (Published("a", 0.7, None, "t"), Published("b", 0.8, 0.1, "t"))
+    arms = {"a": {"encoding.gamma": 1.0}, "b": {"encoding.gamma": 2.0}}
+    plan = Ablation(arms, "a")
+    edition = Study(name="pub", question="?", base=base(), plan=plan, seeds=3, published=published).at()
+    hand = ByHand(tmp_path, edition)
+    with hand.journal:
+        hand.journal.write(Counts(seeds=3))
+        for number, (name, values) in enumerate(arms.items()):
+            trial = hand.plan("trial", number, values, name)
+            for seed in range(3):
+                hand.complete(trial, seed, 0.6, 0.6 + 0.1 * number)
+    table = measured(Result.open(Home(tmp_path), edition.id))
+    assert column(table, "test accuracy, published") == ["0.7000*", "0.8000 ± 0.1000*"]
+    assert column(table, "minus “a”, paired, published") == ["", "+0.1000"]

@@ -1,0 +1,113 @@
+"""A recipe is tried before anything is spent: every kind passes, and each mistake of an own encoding is found."""
+
+import pytest
+
+from search_spaces import library
+from search_spaces.study import Ablation
+from trainables.launch.trial_step import TrialStepError, try_step
+from trainables.recipe import Recipe, kinds
+
+HEAD = """
+from pydantic import Field
+from trainables.encodings import CodeSpec, HeadsSpec, Param, normal, zeros
+
+"""
+RAMP = (
+    HEAD
+    + '''
+class Ramp(CodeSpec):
+    """Row times a slope. Source: this test."""
+
+    kind: str = "mine.py:Ramp"
+
+    def params(self, dim, grid):
+        return {"slope": Param((dim,), normal(0.02))}
+
+    def code(self, p, at):
+        return at.prefixed(at.y[:, None] * p("slope"))
+'''
+)
+SCALE = (
+    HEAD
+    + '''
+from dataclasses import replace
+from typing import ClassVar
+
+
+class Ramp(HeadsSpec):
+    """Queries times a number a head. Source: this test."""
+
+    kind: str = "mine.py:Ramp"
+    accepts_fewer_queries: ClassVar[bool] = True
+    modifies_qk: ClassVar[bool] = True
+
+    def params(self, widths, grid, depth):
+        return {"slope": Param((widths.heads,), normal(0.5))}
+
+    def terms(self, p, at):
+        return (p("slope"),)
+
+    def heads(self, h, terms, block):
+        return replace(h, q=h.q * terms[0][:, None, None])
+'''
+)
+
+
+def own(text, **values):
+    put = {path.replace("__", "."): value for path, value in values.items()}
+    return Recipe().put({"encoding": {"kind": "mine.py:Ramp", "source": text}, **put})
+
+
+def test_every_kind_and_every_arm_of_the_studies_can_take_a_step():
+    for kind in set(kinds.nodes()["encoding"]) - {"composed"}:
+        for pool in ("token", "avg"):
+            assert try_step(Recipe().put({"encoding.kind": kind, "model.pool": pool})) == [], kind
+    for name in library.names():
+        study = library.find(name)
+        arms = study.at().arms() if isinstance(study.plan, Ablation) else []
+        assert [try_step(recipe) for recipe in [study.base, *(arm.recipe for arm in arms)]] == [[]] * (len(arms) + 1)
+
+
+def test_an_own_encoding_passes():
+    assert try_step(own(RAMP)) == []
+    assert try_step(own(RAMP, model__depth=2, model__pool="avg", optimizer__precision="bfloat16")) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ('p("slope")', 'p("slop")', r"no attribute `slop` \(mine\.py, line 15\)"),
+        ('p("slope"))', 'p("slope") / 0.0 * 0.0)', "must give a finite loss at its initial weights, got a loss of nan"),
+        ("at.prefixed(at.y[:, None] * p", "at.prefixed(at.y[:3, None] * p", "must match the size|shape|size of tensor"),
+        (
+            "        return at.prefixed",
+            "        boom\n        return at.prefixed",
+            r"NameError: .*boom.* \(mine\.py, line 15\)",
+        ),
+    ],
+    ids=["a name", "not finite", "a shape", "an exception"],
+)
+def test_mistakes_are_found_with_their_line(before, after, said):
+    assert before in RAMP
+    with pytest.raises(TrialStepError, match=said):
+        try_step(own(RAMP.replace(before, after)))
+
+
+def test_a_parameter_that_nothing_reads_is_said():
+    text = RAMP.replace('{"slope": ', '{"idle": Param((3,), zeros()), "slope": ')
+    assert try_step(own(text)) == ["encoding.Ramp.idle gets no gradient: nothing reads it"]
+
+
+def test_a_false_promise_about_fewer_queries_is_found():
+    """The class token's row alone would be computed otherwise than among all rows: a wrong answer without a word."""
+    assert try_step(own(SCALE)) == []
+    wrong = SCALE.replace("h.q * terms", "h.q.shape[2] * h.q * terms")
+    with pytest.raises(TrialStepError, match="the same for the rows that are read as for all rows"):
+        try_step(own(wrong))
+
+
+def test_an_encoding_that_remembers_is_found():
+    wrong = RAMP.replace("        return at", "        seen.append(1)\n        return len(seen) * at")
+    wrong = wrong.replace("class Ramp", "seen = []\n\n\nclass Ramp")
+    with pytest.raises(TrialStepError, match=r"outputs that are the same (when it is computed again|for )"):
+        try_step(own(wrong))

@@ -1,0 +1,46 @@
+"""What a run's process knows of its machine and of the frameworks around it: recorded for the report."""
+
+from __future__ import annotations
+
+import os
+import platform
+from contextlib import suppress
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+CPU_INFO = Path("/proc/cpuinfo")
+FRAMEWORKS = ("ray", "optuna", "mlflow")
+
+
+def host() -> dict[str, Any]:
+    """The CPU, its cores and its memory, and the versions of the frameworks that are installed. Cost: 5 ms.
+
+    Units: `host_memory_gib` of the whole machine; `host_cores` that this process may use.
+    """
+    found: dict[str, Any] = {"host_cpu": cpu_model(), "host_cores": cores(), "host_memory_gib": memory_gib()}
+    for name in FRAMEWORKS:
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return {name: value for name, value in found.items() if value}
+
+
+def cpu_model() -> str:
+    """The name of the CPU: Linux has it in a file; elsewhere what Python knows, which may be nothing."""
+    if CPU_INFO.exists():
+        names = [line.partition(":")[2].strip() for line in CPU_INFO.read_text().splitlines() if "model name" in line]
+        if names:
+            return names[0]
+    return platform.processor()
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 0
+
+
+def memory_gib() -> float:
+    """The memory of the machine; 0 where the system does not tell it."""
+    if "SC_PHYS_PAGES" not in os.sysconf_names:
+        return 0.0
+    return round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1)
