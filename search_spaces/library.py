@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import json
 from pathlib import Path
 
 from search_spaces.study import Study
+from trainables.sentence import did_you_mean
 from trainables.source import load
 from trainables.spec import SpecError
 
@@ -28,11 +28,15 @@ def find(name: str) -> Study:
     if name.endswith(".json"):
         return _of_json(Path(name))
     if name not in names():
-        near = difflib.get_close_matches(name, names(), n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise SpecError(f"no study {name!r}{hint} (locus studies lists all)")
+        raise SpecError(f"no study {name!r}{did_you_mean(name, names())} (locus studies lists all)")
     module = importlib.import_module(f"search_spaces.studies.{name.replace('-', '_')}")
     return module.study  # type: ignore[no-any-return]
+
+
+def shadowed(name: str) -> str:
+    """The named study whose name a file's study has, though it is another one; empty where there is none."""
+    study = find(name) if name.endswith((".py", ".json")) else None
+    return study.name if study and study.name in names() and study != find(study.name) else ""
 
 
 def _of_json(path: Path) -> Study:

@@ -16,8 +16,8 @@ from pydantic import Field, model_validator
 from search_spaces.claim import Claim
 from search_spaces.grid import grid, without_points
 from search_spaces.space import Space, probes
-from search_spaces.words import value_words, without_sources
-from trainables.own import Values, carry, is_own
+from search_spaces.words import placeless, short, without_sources
+from trainables.own import Values, carry
 from trainables.recipe import Recipe, Run
 from trainables.spec import Spec, SpecError, digest, require
 
@@ -179,12 +179,23 @@ class Study(Spec):
             try:
                 self._require_same_score(self.recipe(point))
             except SpecError as error:
-                raise SpecError(f"arm {name!r}: {error}" if name else str(error)) from None
+                raise SpecError(
+                    f"arm {name!r}: {error}" if name else f"{error}; {self._said_of_space(str(error))}"
+                ) from None
         known = self.names()
         for claim in self.claims:
             for who in (claim.who, getattr(claim, "than", claim.who)):
                 require(who in known, "claims", f"about one of {', '.join(known)}", who)
         return self
+
+    def _said_of_space(self, error: str) -> str:
+        """What to know of the space where one of its points builds no recipe."""
+        if error.startswith("no field"):
+            return f"the space of {self.name} names {', '.join(self.paths())}"
+        return (
+            f"each point of the space of {self.name} must build a recipe: Above keeps a path above another one, Choice "
+            "and Subset list legal values"
+        )
 
     def _require_same_score(self, recipe: Recipe) -> None:
         """Refuses a recipe whose score cannot be compared with the base's."""
@@ -239,16 +250,25 @@ class Study(Spec):
         if chosen != "base" and chosen not in self.budgets:
             raise SpecError(f"{self.name} has no budget {chosen!r}; known: {', '.join(['base', *self.budgets])}")
         size = self.budgets.get(chosen, Budget())
-        own: dict[str, Any] = carry(set or {})
+        edition = self._edition(chosen, size, {}, seeds, trials)
+        mark, own = name, carry(set or {})
+        changed = self._edition(chosen, size, own, seeds, trials) if own else edition
+        if changed.study != edition.study:  # values that are there already make no other edition
+            mark = name or digest(changed.definition, 4)
+            edition = changed.model_copy(update={"own_paths": tuple(own)})
+        return edition.model_copy(update={"mark": f"~{mark}" if mark else ""})
+
+    def _edition(
+        self, budget: str, size: Budget, own: dict[str, Any], seeds: int | None, trials: int | None
+    ) -> Edition:
+        """The study with a budget's values and the user's own, and with its counts."""
         resolved = self._with(size.values, own).counted(
             seeds=size.seeds if seeds is None else seeds,
             trials=size.trials if trials is None else trials,
             stop=size.stop,
             gaps=(*self.gaps, size.gap) if size.gap else self.gaps,
         )
-        edition = Edition(budget=chosen, mark="", study=resolved)
-        mark = name or (digest(edition.definition, 4) if own else "")
-        return Edition(budget=chosen, mark=f"~{mark}" if mark else "", study=resolved, own_paths=tuple(own))
+        return Edition(budget=budget, study=resolved)
 
     def counted(
         self, *, seeds: int | None = None, trials: int | None = None, stop: bool = True, **fields: Any
@@ -304,7 +324,7 @@ class Edition(Spec):
     @property
     def definition(self) -> dict[str, Any]:
         """What can change a run or choose a trial; under one id it may not change."""
-        plan = _placeless(self.study.plan.identity())
+        plan = placeless(self.study.plan.identity())
         for free in ("trials", "baseline"):
             plan.pop(free, None)
         return {"base": self.study.base.identity(), "plan": plan, "score": self.study.score.plain()}
@@ -327,21 +347,3 @@ class Edition(Spec):
 def _overrides(arm: Mapping[str, Any], path: str) -> bool:
     """Whether an arm sets a path, a node that holds it, or that node's kind, which resets the node."""
     return any(path == said or path.startswith(f"{said.removesuffix('.kind')}.") for said in arm)
-
-
-def _placeless(value: Any) -> Any:
-    """Plain values without what changes no result: the text of the user's own files, and the paths of weights."""
-    if isinstance(value, dict):
-        own = {name.removesuffix("kind") + "source" for name, kind in value.items() if is_own(kind)}
-        files = {name.removesuffix("sha256") + "path" for name in value if name.endswith("sha256")}
-        return {name: _placeless(item) for name, item in value.items() if name not in own | files}
-    return [_placeless(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def short(values: dict[str, Any]) -> str:
-    """A point in few characters: `gamma=2.31`."""
-    shown = without_sources(values)
-    lasts = [path.rpartition(".")[2] for path in shown]
-    names = [last if lasts.count(last) == 1 else path for path, last in zip(shown, lasts, strict=True)]
-    words = (value_words(value, digits=3, between="+") for value in shown.values())
-    return " ".join(f"{name}={word}" for name, word in zip(names, words, strict=True)) or "base"

@@ -70,6 +70,24 @@ def setting_words(values: Mapping[str, Any]) -> list[str]:
     return [f"{path} = {value_words(value)}" for path, value in without_sources(values).items()]
 
 
+def short(values: dict[str, Any]) -> str:
+    """A point in few characters: `gamma=2.31`."""
+    shown = without_sources(values)
+    lasts = [path.rpartition(".")[2] for path in shown]
+    names = [last if lasts.count(last) == 1 else path for path, last in zip(shown, lasts, strict=True)]
+    words = (value_words(value, digits=3, between="+") for value in shown.values())
+    return " ".join(f"{name}={word}" for name, word in zip(names, words, strict=True)) or "base"
+
+
+def placeless(value: Any) -> Any:
+    """Plain values without what changes no result: the text of the user's own files, and the paths of weights."""
+    if isinstance(value, dict):
+        own = {name.removesuffix("kind") + "source" for name, kind in value.items() if is_own(kind)}
+        files = {name.removesuffix("sha256") + "path" for name in value if name.endswith("sha256")}
+        return {name: placeless(item) for name, item in value.items() if name not in own | files}
+    return [placeless(item) for item in value] if isinstance(value, list | tuple) else value
+
+
 def _names_own(path: str, value: Any) -> bool:
     return path.rpartition(".")[2] == "kind" and is_own(value)
 

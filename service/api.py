@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,6 +12,7 @@ from search_spaces.presets import explained, put_first
 from search_spaces.space import Domain, Space
 from search_spaces.study import Ablation, Edition, Halving, Score, Search, Study
 from search_spaces.words import plural
+from service.analysis.format import Lines
 from service.analysis.study_status import StudyStatus, all_status, one_status
 from service.execution.rerun import Rerun
 from service.execution.rerun import rerun as again  # here, for a later import would put the module in the verb's place
@@ -86,6 +89,10 @@ def resolve(
             raise SpecError(f"{', '.join(given)} must be left out beside {study.id}, which names them already")
         return study.model_copy(update={"study": study.study.counted(seeds=seeds, trials=trials)})
     found = find(study) if isinstance(study, str) else study
+    if not isinstance(found, Study):
+        raise SpecError(f"study must be a name, a file or a Study, got {found!r}")
+    if not isinstance(set, Mapping | None):
+        raise SpecError(f"set must be {{path: value}}, got {set!r}")
     values = put_first(preset, set or {})
     with explained(preset, set or {}):
         return found.at(budget, set=values, name=edition, seeds=seeds, trials=trials)
@@ -103,7 +110,10 @@ def here(
     from service.run_study import run_study
     from service.terminal.live import Progress
 
-    settled = editions.resolve_edition(edition, Home.find(options.home), fresh=fresh)
+    home = Home.usable(options.home)
+    if home.root.is_dir() and not os.access(home.root, os.W_OK):
+        raise LocusError(f"home must be a folder that can be written, got {home.root}")
+    settled = editions.resolve_edition(edition, home, fresh=fresh)
     return run_study(settled, options, progress or Progress(settled, detail=detail))
 
 
@@ -120,7 +130,7 @@ def plan(
     from service.storage.outcomes import Outcomes
     from trainables.recipe.code_digest import CodeDigests
 
-    home = Home.find(options.home)
+    home = Home.usable(options.home)
     resolved = editions.resolve_edition(edition, home, fresh=fresh)
     found = placement(options, lambda: run_memory(History.open(home, resolved), Outcomes(home)))
     check_study_workers(resolved, found)
@@ -163,6 +173,8 @@ def ablate(
 
 
 def _adhoc(base: dict[str, Any], plan: Search | Ablation, name: str, seeds: int, *, named: bool) -> Study:
+    if not isinstance(base, Mapping):
+        raise SpecError(f"base must be {{path: value}}, got {base!r}")
     recipe = Recipe().put(carry(base))
     if not named:
         said = plan.identity()
@@ -197,10 +209,12 @@ def submit(
     return SubmittedStudy(**vars(sent))
 
 
-def status(name: str | None = None, *, home: str | None = None, adopt: bool = False) -> list[StudyStatus]:
+def status(name: str | None = None, *, home: str | None = None, adopt: bool = False) -> Lines[StudyStatus]:
     """The state of every study of a home, or of the one with this name. `adopt`: answers of older code count."""
-    found = Home.find(home)
-    return [one_status(found, editions.latest(found, name), adopt=adopt)] if name else all_status(found, adopt=adopt)
+    found = Home.usable(home)
+    if name is None:
+        return all_status(found, adopt=adopt)
+    return Lines([one_status(found, editions.latest(found, name), adopt=adopt)])
 
 
 def result(name: str, *, home: str | None = None, tracking: str | None = None, adopt: bool = False) -> Result:

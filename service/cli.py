@@ -27,7 +27,7 @@ def main() -> None:
     except typer.Exit as exit:
         code = exit.exit_code
     except typer.TyperException as error:
-        code = _mistake(" ".join(error.format_message().split()))
+        code = _mistake(" ".join(error.format_message().replace("Value error, ", "").split()))
     except LocusError as error:
         code = _mistake(str(error))
     except KeyboardInterrupt:

@@ -71,9 +71,11 @@ class Result(StudyResult):
         return f"{self.edition.id}: {self.edition.study.question}\n{self.headline}\n{verdicts}".rstrip()
 
     def _repr_html_(self) -> str:
+        from service.analysis.tables import brief_table
+
         said = "".join(f"<li>{html.escape(str(verdict))}</li>" for verdict in self.claims)
         head = f"<b>{html.escape(self.edition.id)}</b> {html.escape(self.edition.study.question)}"
-        rows = self.trials().to_html(index=False, float_format="{:.4f}".format, na_rep="")
+        rows = brief_table(self).to_html(index=False)
         return f"<p>{head}</p><p>{html.escape(self.headline)}</p><ul>{said}</ul>{rows}"
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Union
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from trainables.source import load
-from trainables.spec import OWN, Spec, SpecError
+from trainables.spec import OWN, Spec, SpecError, require_plain
 
 
 class OwnSpec(Spec):
@@ -30,7 +30,7 @@ class OwnSpec(Spec):
     BASE: ClassVar[type[Spec]]
 
     kind: str = Field(pattern=r"^[\w.-]+\.py:\w+$", description="written as 'file.py:Class'")
-    source: str = Field(description="the text of the file")
+    source: str = Field(repr=False, description="the text of the file")
 
     @model_validator(mode="before")
     @classmethod
@@ -109,13 +109,26 @@ def carry(values: Any) -> Any:
         return values
     carried: dict[str, Any] = {}
     for path, value in values.items():
-        carried[path] = _plain(value)
+        require_plain(path, value)
+        carried[path] = _with_sources(_plain(value), path)
         if isinstance(value, Spec) and _needs_source(value):
             carried[path]["source"] = _source_beside(value, f"{path}.kind")
         beside = path.removesuffix("kind") + "source"
         if path.endswith("kind") and is_own(value) and beside not in values:
             carried[beside] = source_of(value, path)
     return carried
+
+
+def _with_sources(value: Any, path: str) -> Any:
+    """A plain value with the text of the file beside each kind of the user's own in it."""
+    if isinstance(value, list | tuple):
+        return type(value)(_with_sources(item, f"{path}.{place}") for place, item in enumerate(value))
+    if not isinstance(value, Mapping):
+        return value
+    node = {name: _with_sources(item, f"{path}.{name}") for name, item in value.items()}
+    if is_own(node.get("kind")) and "source" not in node:
+        node["source"] = source_of(node["kind"], f"{path}.kind")
+    return node
 
 
 Values = Annotated[dict[str, Any], BeforeValidator(carry)]

@@ -23,7 +23,7 @@ class SourceError(LocusError):
 def load(file: str, source: str) -> types.ModuleType:
     """The module of a source text. While it is being loaded, it has the attribute `__loading__`.
 
-    Raises: SourceError with the line where it fails.
+    Raises: SourceError with the file and the line where it fails.
     """
     name = "own_" + hashlib.sha256(f"{file}\n{source}".encode()).hexdigest()[:16]
     if name in sys.modules:
@@ -35,9 +35,12 @@ def load(file: str, source: str) -> types.ModuleType:
     sys.modules[name] = module
     try:
         exec(compile(source, file, "exec"), module.__dict__)
-    except LocusError:
+    except KeyboardInterrupt:
         del sys.modules[name]
         raise
+    except LocusError as error:
+        del sys.modules[name]
+        raise SourceError(f"{file}, {_where(error, file)}{error}") from error
     except BaseException as error:
         del sys.modules[name]
         raise SourceError(f"{file} does not run: {_where(error, file)}{type(error).__name__}: {error}") from error

@@ -10,14 +10,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import types
-import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Self, dataclass_transform
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
+
+from trainables.sentence import OWN, known, models, no_field, sentence_of, short, tag_of
 
 
 class LocusError(Exception):
@@ -37,7 +37,7 @@ def require(holds: bool, path: str, must: str, got: object) -> None:
     Raises: an error to which pydantic adds the path of the node.
     """
     if not holds:
-        context = {"path": path, "must": must, "got": _short(got)}
+        context = {"path": path, "must": must, "got": short(got)}
         raise PydanticCustomError("require", "{path} must be {must}, got {got}", context)
 
 
@@ -91,15 +91,18 @@ class Spec(BaseModel, metaclass=_SpecMeta):
     def put(self, values: Mapping[str, Any]) -> Self:
         """A copy with `{path: value}` put in: all values apply, then one validation.
 
-        Nodes come before what lies in them. Setting a `kind` starts that node from the defaults of its kind; the other
-        fields of the node follow it.
+        Nodes come before what lies in them. Setting a `kind`, or a node as {"kind": ...}, starts that node from the
+        defaults of its kind; the other fields of the node follow it.
         """
         tree = self.plain()
         for path in sorted(values, key=lambda path: (path.count("."), path.rpartition(".")[2] != "kind")):
             value = values[path]
+            require_plain(path, value)
             _set(tree, path, value.plain() if isinstance(value, Spec) else value)
             if path.rpartition(".")[2] == "kind":
                 _begin(type(self), tree, path.split(".")[:-1])
+            elif isinstance(value, Mapping):
+                _begin(type(self), tree, path.split("."))
         return type(self).read(tree)
 
     def get(self, path: str) -> Any:
@@ -112,14 +115,14 @@ class Spec(BaseModel, metaclass=_SpecMeta):
             elif isinstance(node, Spec) and part in node.fields():
                 node = getattr(node, part)
             elif isinstance(node, Spec):
-                raise SpecError(f"no field '{at}'; known: {', '.join(node.fields())}")
+                raise SpecError(no_field(at, node.fields()))
             else:
                 raise SpecError(f"no field '{at}'")
         return node
 
     def fields(self) -> list[str]:
         """The names of this node's fields, `kind` first, those given by name alone last."""
-        return [*_known(type(self)), *(self.model_extra or {})]
+        return [*known(type(self)), *(self.model_extra or {})]
 
     def identity(self) -> Any:
         """What decides a result: every node's `kind` and the fields that differ from their defaults.
@@ -136,9 +139,6 @@ class Spec(BaseModel, metaclass=_SpecMeta):
                 said[name] = _identity(value)
         return said
 
-
-OWN = "own"
-"""Stands for the kinds of the user's own in a list of kinds."""
 
 WHERE = "where"
 """Marks a field that holds the place of something, not its content: `Annotated[str, WHERE]`."""
@@ -169,6 +169,21 @@ def digest(value: Any, length: int = 16) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:length]
 
 
+def require_plain(path: str, value: Any) -> None:
+    """Refuses an object that is no value of a recipe, such as one of a class that derives from no spec."""
+    if isinstance(value, Mapping):
+        for name, item in value.items():
+            require_plain(f"{path}.{name}", item)
+    elif isinstance(value, list | tuple):
+        for place, item in enumerate(value):
+            require_plain(f"{path}.{place}", item)
+    elif isinstance(value, type):
+        raise SpecError(f"{path} must be a value, got the class {value.__name__}; did you mean {value.__name__}()?")
+    elif not (value is None or isinstance(value, bool | int | float | str | Spec)):
+        name = type(value).__name__
+        raise SpecError(f"{path} must be a number, a text, a list or a spec, got a {name}, which derives from no spec")
+
+
 def _set(tree: Any, path: str, value: Any) -> None:
     """Sets one value in a plain tree. Paths that lead nowhere are reported with what is known there."""
     *parents, last = path.split(".")
@@ -179,8 +194,7 @@ def _set(tree: Any, path: str, value: Any) -> None:
         elif isinstance(node, dict) and isinstance(node.get(part), dict | list):
             node = node[part]
         else:
-            known = f"; known: {', '.join(node)}" if isinstance(node, dict) else ""
-            raise SpecError(f"no field {'.'.join(parents[: position + 1])!r}{known}")
+            raise SpecError(no_field(".".join(parents[: position + 1]), [*node] if isinstance(node, dict) else []))
     if isinstance(node, list):
         if not last.isdigit() or int(last) >= len(node):
             raise SpecError(f"no field '{path}'; the list has {len(node)} entries, counted from 0")
@@ -193,19 +207,23 @@ def _set(tree: Any, path: str, value: Any) -> None:
 
 
 def _begin(cls: Any, tree: Any, path: list[str]) -> None:
-    """Adds to a node whose kind was set the nested nodes of that kind's defaults, so that paths lead into them."""
+    """Adds to a node the nested nodes that it lacks, from the defaults of its kind, so that paths lead into them."""
     node, member = tree, cls
     for part in path:
         if isinstance(node, list):
             node = node[int(part)]
         else:
-            node, member = node[part], member.model_fields[part].annotation if member else None
+            node, member = node[part], member.model_fields[part].annotation if _has(member, part) else None
         if isinstance(node, dict):
             tag = node.get("kind")
-            member = next((one for one in _models(member) if _tag(one) in (tag, None)), None)
+            member = next((one for one in models(member) if tag_of(one) in (tag, None)), None)
     for name, field in member.model_fields.items() if member else ():
         if isinstance(field.default, Spec):
-            node[name] = field.default.plain()
+            node.setdefault(name, field.default.plain())
+
+
+def _has(member: Any, name: str) -> bool:
+    return member is not None and name in member.model_fields
 
 
 class sentences:  # noqa: N801 (used as a verb: `with sentences(Recipe)`)
@@ -219,84 +237,10 @@ class sentences:  # noqa: N801 (used as a verb: `with sentences(Recipe)`)
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, ValidationError):
-            raise SpecError(_sentence(self.cls, error)) from None
-
-
-def _sentence(cls: type[BaseModel], error: ValidationError) -> str:
-    detail = error.errors(include_url=False)[0]
-    steps = list(_walk(cls, detail["loc"]))
-    path = ".".join(name for name, _, _ in steps if name)
-    got = _short(detail["input"])
-    kind = detail["type"]
-    context = detail.get("ctx", {})
-    if kind == "require":
-        return f"{_join(path, context['path'])} must be {context['must']}, got {context['got']}"
-    if kind == "extra_forbidden":
-        known = _known(steps[-1][1]) if steps[-1][1] else []
-        return f"no field '{path}'; known: {', '.join(known)}"
-    if kind == "missing":
-        return f"{path} must be given"
-    if kind in ("union_tag_invalid", "union_tag_not_found"):
-        known = context.get("expected_tags", "").replace("'", "").replace(f", {OWN}", ", or file.py:Class")
-        got = repr(context["tag"]) if "tag" in context else got
-        return (
-            f"{_join(path, 'kind')} must be one of {known}, got {got}"
-            if known
-            else f"{_join(path, 'kind')} must be given"
-        )
-    description = steps[-1][2] if steps else None
-    must = description or detail["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
-    return f"{path or cls.__name__} must be {must}, got {got}"
-
-
-def _known(cls: type[BaseModel]) -> list[str]:
-    fields = cls.model_fields
-    return sorted(fields, key=lambda name: (name != "kind", bool(fields[name].kw_only)))
-
-
-def _walk(cls: Any, loc: tuple[int | str, ...]) -> Iterator[tuple[str, Any, str | None]]:
-    """The steps of a pydantic location: (name in our path or '', class the name stands in, what is legal there)."""
-    here: Any = cls
-    for step in loc:
-        members = [member for member in _models(here)]
-        tagged = [member for member in members if _tag(member) == step]
-        if tagged:
-            here = tagged[0]
-            yield "", here, None
-            continue
-        owner = next((member for member in members if step in member.model_fields), members[0] if members else None)
-        field = owner.model_fields.get(step) if owner is not None and isinstance(step, str) else None
-        yield str(step), owner, field.description if field else None
-        here = field.annotation if field else here
-
-
-def _tag(cls: type[BaseModel]) -> Any:
-    field = cls.model_fields.get("kind")
-    if field is None:
-        return None
-    return OWN if field.is_required() else field.default
-
-
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Every model class named in a type annotation."""
-    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
-        if issubclass(annotation, BaseModel):
-            yield annotation
-        return
-    for argument in typing.get_args(annotation):
-        yield from _models(argument)
-
-
-def _join(path: str, rest: str) -> str:
-    return f"{path}.{rest}" if path and rest else path or rest
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+            raise SpecError(sentence_of(self.cls, error)) from None
 
 
 __all__ = [
     "OWN", "WHERE", "Field", "FilePath", "LocusError", "Spec", "SpecError", "absolute", "digest", "in_order", "require",
-    "sentences",
+    "require_plain", "sentences",
 ]  # fmt: skip

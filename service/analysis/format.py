@@ -1,8 +1,13 @@
-"""Numbers as people read them: four digits, a true minus, p-values as journals print them."""
+"""Numbers and lists as people read them: four digits, a true minus, p-values as in journals, an entry a line."""
 
 from __future__ import annotations
 
+import html
+from typing import TypeVar
+
 from service.analysis.statistics import Interval
+
+T = TypeVar("T")
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -51,3 +56,13 @@ def metric_words(metric: str) -> str:
     """`test/accuracy` is `test accuracy`."""
     split, _, name = metric.partition("/")
     return f"{'validation' if split == 'val' else split} {'R²' if name == 'r2' else name}"
+
+
+class Lines(list[T]):
+    """A list that prints, and stands in a notebook, with the text of each entry on a line of its own."""
+
+    def __repr__(self) -> str:
+        return "\n".join(map(str, self)) or "none"
+
+    def _repr_html_(self) -> str:
+        return "none" if not self else f"<ul>{''.join(f'<li>{html.escape(str(entry))}</li>' for entry in self)}</ul>"

@@ -10,6 +10,7 @@ from service.analysis.best import Best, find_best
 from service.analysis.claims.question import Departure, departure
 from service.analysis.claims.verdicts import Verdict, judge
 from service.analysis.differences import Difference, compare
+from service.analysis.format import Lines
 from service.analysis.statistics import Scores
 from service.analysis.trial_result import TrialResult, collect
 from service.storage.editions import stored
@@ -93,9 +94,9 @@ class StudyResult:
         return departure(self.edition)
 
     @cached_property
-    def claims(self) -> list[Verdict]:
+    def claims(self) -> Lines[Verdict]:
         """The verdicts on the study's claims."""
-        return judge(self.edition.study.claims, self.scores_at, self.departure)
+        return Lines(judge(self.edition.study.claims, self.scores_at, self.departure))
 
     @cached_property
     def differences(self) -> dict[str, Difference]:

@@ -8,6 +8,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from search_spaces.words import plural
+from service.analysis.format import Lines
 from service.analysis.trial_summary import TrialSummary, summarize
 from service.planning.schedule import Done, next_action
 from service.storage import editions
@@ -15,7 +16,7 @@ from service.storage.history import History
 from service.storage.home import Home, StudyFolder
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StudyStatus:
     """One study: counts of runs, the best trial, a summary of each trial.
 
@@ -34,6 +35,11 @@ class StudyStatus:
     last: float | None
     rows: list[TrialSummary]
     stale: int = 0
+
+    def __repr__(self) -> str:
+        best = f"; best so far {self.best}" if self.best else ""
+        stale = f"; {self.stale} of other code" if self.stale else ""
+        return f"{self.id}: {self.state}, {self.done} of {self.asked} runs, {self.trials} trials{best}{stale}"
 
     def plain(self) -> dict[str, Any]:
         """Plain values, for --json."""
@@ -84,6 +90,6 @@ def _best(found: list[TrialSummary]) -> str:
     return f"#{best[0].label} {best[0].name}  {best[0].score}{others}" if best else ""
 
 
-def all_status(home: Home, *, adopt: bool = False) -> list[StudyStatus]:
+def all_status(home: Home, *, adopt: bool = False) -> Lines[StudyStatus]:
     """The status of every study of a home, the one touched last at the end. `adopt`: as `one_status` has it."""
-    return [one_status(home, id, adopt=adopt) for id in home.ids()]
+    return Lines(one_status(home, id, adopt=adopt) for id in home.ids())

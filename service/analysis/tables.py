@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from search_spaces.words import value_words
+from service.analysis.format import between, fixed, metric_words, p_text, signed
 from trainables.recipe.outcome import at_image_size
+
+FIRST = ("trial", "name", "n", "mean", "test_mean", "test_low", "test_high", "difference", "p_holm")
+"""The columns of trials that come first."""
 
 if TYPE_CHECKING:
     from service.analysis.statistics import Scores
@@ -24,11 +28,35 @@ def runs_table(result: StudyResult) -> pd.DataFrame:
 
 
 def trials_table(result: StudyResult) -> pd.DataFrame:
-    """A row a trial. `low` and `high` are 95 % intervals; `difference` is to the baseline, on the test set.
+    """A row a trial, what matters most first. `low` and `high` are 95 % intervals; `difference` is to the baseline, on
+    the test set.
 
     `difference_low` and `difference_high` are at the level of Holm's test, as `p_holm` is.
     """
-    return pd.DataFrame([_trial(result, row) for row in result.rows])
+    table = pd.DataFrame([_trial(result, row) for row in result.rows])
+    first = [name for name in FIRST if name in table]
+    return table[[*first, *table.columns.difference(first, sort=False)]]
+
+
+def brief_table(result: StudyResult) -> pd.DataFrame:
+    """A row a trial in words, as narrow as a cell of a notebook: scores, the test score's interval, the difference."""
+    return pd.DataFrame([_brief(result, row) for row in result.rows])
+
+
+def _brief(result: StudyResult, row: TrialResult) -> dict[str, str | int]:
+    score = result.edition.study.score
+    gap = result.differences.get(row.name) if row.trial.role == "trial" else None
+    p = p_text(gap.p).removeprefix("= ") if gap else ""
+    return {
+        "#": row.trial.label,
+        "trial": row.name,
+        "n": row.validation.n,
+        metric_words(score.metric): fixed(row.validation.mean),
+        metric_words(score.test): fixed(row.test.mean),
+        "95 % interval": between(row.test.interval),
+        **({"difference": signed(gap.mean) if gap else "", "p (Holm)": p} if result.differences else {}),
+        "state": row.answer.status,
+    }
 
 
 def varied(result: StudyResult, row: TrialResult) -> dict[str, Any]:

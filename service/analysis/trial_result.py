@@ -7,11 +7,13 @@ journal.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from search_spaces.study import Trial
+from search_spaces.words import plural
+from service.analysis.format import spread
 from service.analysis.statistics import Scores
 from service.analysis.trial_scores import diverged_seeds, score_scale, validation_scores
 from service.storage.history import History, RunState, TrialAnswer
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from trainables.backbones.backbone_torch import Host
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RunResult:
     """One run: its state in the study, and its answer where it has one.
 
@@ -37,6 +39,10 @@ class RunResult:
     answered: Answered | None
     adopted: bool
     later: bool = False
+
+    def __repr__(self) -> str:
+        reason = f" ({self.reason})" if self.reason else ""
+        return f"seed {self.run.seed}: {self.state.status}{reason}, {plural(self.epochs, 'epoch')}, key {self.run.key}"
 
     @property
     def curve(self) -> dict[int, Mapping[str, float]]:
@@ -69,7 +75,7 @@ class RunResult:
         return self.curve[self.epochs].get(metric) if self.curve else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TrialResult:
     """One trial with its runs, by seed. `validation` and `test` hold the answered seeds, a diverged one at chance.
 
@@ -82,7 +88,14 @@ class TrialResult:
     validation: Scores
     test: Scores
     test_sizes: dict[int, Scores]
-    weights: dict[int, Path] = field(repr=False)
+    weights: dict[int, Path]
+
+    def __repr__(self) -> str:
+        role = "" if self.trial.role == "trial" else f" ({self.trial.role})"
+        scores = (("validation", self.validation), ("test", self.test))
+        said = [f"{name} {spread(found.mean, found.std)}" for name, found in scores if found.mean is not None]
+        seeds = f"{self.answer.status}, {self.validation.n} of {plural(self.answer.asked, 'seed')}"
+        return ", ".join([f"#{self.trial.label} {self.name}{role}: {seeds}", *said])
 
     @property
     def recipe(self) -> Recipe:

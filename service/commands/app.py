@@ -7,14 +7,35 @@ import sys
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
+from search_spaces import library
 from service.terminal.options import own_values
+from trainables.spec import SpecError
 
 INTERRUPTED = 130
 MISTAKE = 2
 
+HABITS = {
+    "list": "studies", "ls": "studies", "info": "show", "describe": "show", "start": "run", "train": "run",
+    "resume": "run", "continue": "run", "delete": "forget", "remove": "forget", "rm": "forget", "results": "report",
+    "dashboard": "ui", "cancel": "stop", "log": "logs", "dry-run": "plan", "csv": "export", "compare": "report",
+}  # fmt: skip
+"""What other tools call a verb, and what it is called here."""
+
+
+class Verbs(TyperGroup):
+    """The verbs; one that is typed by habit is answered with its name here."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] in HABITS and args[0] not in self.commands:
+            raise SpecError(f"no command {args[0]!r}; did you mean {HABITS[args[0]]}?")
+        return super().resolve_command(ctx, args)
+
+
 app = typer.Typer(
     name="locus",
+    cls=Verbs,
     help="Which position encoding, with which numbers, and how sure are we?",
     no_args_is_help=True,
     add_completion=True,
@@ -46,9 +67,16 @@ def say(line: str) -> None:
 
 
 def resolve(name: str, own: list[str] | None, preset: str | None, **size: Any) -> Any:
-    """The edition that a command names, with the values of `--preset` and `--set`."""
+    """The edition that a command names, with the values of `--preset` and `--set`.
+
+    A file's study that has the name of a named study, but is another one, is reported on standard error.
+    """
     from service import api
 
+    if shadow := library.shadowed(name):
+        typer.echo(
+            f"{name} calls its study {shadow}, which is the name of a study of locus, too; it is another one", err=True
+        )
     return api.resolve(name, set=own_values(own), preset=preset, **size)
 
 

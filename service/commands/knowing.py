@@ -10,7 +10,7 @@ import typer
 from service.commands.app import app, say
 from service.storage.home import Home, tracking_uri
 from service.terminal import ending
-from service.terminal.options import AdoptOption, HomeOption, Known, Tracking, study_names
+from service.terminal.options import AdoptOption, HomeOption, Known, Tracking, study_names, whole
 from trainables.spec import SpecError
 
 
@@ -99,7 +99,7 @@ def ui(
     ] = None,
     home: HomeOption = None,
     tracking: Tracking = None,
-    port: Annotated[int, typer.Option(help="a port of loopback")] = 5000,
+    port: Annotated[int, typer.Option(help="a port of loopback", metavar="INTEGER", parser=whole("port"))] = 5000,
 ) -> None:
     """Start MLflow on loopback and print links: trials best first, runs by trial, the report."""
     from service.storage import editions

@@ -212,6 +212,7 @@ def run_on_tune(
                 storage_path=scratch,
                 name="runs",
                 verbose=0,
+                progress_reporter=tune.CLIReporter(),  # the one for notebooks clears what the cell has shown
                 callbacks=[waiting],
                 stop=waiting,
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from search_spaces.study import Edition
 from search_spaces.words import value_words
 from service.storage.home import Home
 from service.storage.whole_files import write_whole
+from trainables.sentence import did_you_mean
 from trainables.spec import LocusError
 
 SHOWN = 3
@@ -42,8 +42,11 @@ def latest(home: Home, name: str) -> str:
     if name in ids:
         return name
     if not named:
+        near = did_you_mean(name, dict.fromkeys(known for id in ids for known in (id.partition("@")[0], id)))
         known = ", ".join(ids) or "none yet"
-        raise EditionError(f"no study {name!r} was run in {home.root}; known: {known} (locus run NAME starts one)")
+        raise EditionError(
+            f"no study {name!r} was run in {home.root}; known: {known} (locus run NAME starts one){near}"
+        )
     return named[-1]
 
 
@@ -57,9 +60,9 @@ def of_id(home: Home, id: str) -> Edition:
         return library.find(name).at(rest)
     if id in home.ids():
         return stored(home, id)
-    near = difflib.get_close_matches(id, home.ids(), n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    raise EditionError(f"no study {id!r} in {home.root}{hint} (locus status lists all)")
+    named = [f"{name}@{budget}" for budget in library.find(name).budgets] if name in library.names() else []
+    hint = did_you_mean(id, [*home.ids(), *named])
+    raise EditionError(f"no study {id!r} in {home.root} (locus status lists all){hint}")
 
 
 def resolve_edition(edition: Edition, home: Home, *, fresh: bool = False) -> Edition:

@@ -9,8 +9,11 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+
+from trainables.spec import LocusError
 
 
 def tracking_uri(given: str | None = None) -> str | None:
@@ -64,6 +67,25 @@ class Home:
     def find(cls, given: str | Path | None = None) -> Home:
         """The home: as given, else $LOCUS_HOME, else ~/.locus; always absolute."""
         return cls(Path(given or os.environ.get("LOCUS_HOME") or "~/.locus").expanduser().resolve())
+
+    @classmethod
+    def usable(cls, given: str | Path | None = None) -> Home:
+        """The home, which is a folder or can become one: nothing is left where it is not there.
+
+        Raises: LocusError where it can neither be read nor made.
+        """
+        home = cls.find(given)
+        if home.root.is_dir():
+            return home
+        above = next(folder for folder in home.root.parents if folder.exists())
+        try:
+            if home.root.exists():
+                raise FileExistsError(f"{home.root} is a file")
+            os.rmdir(tempfile.mkdtemp(prefix=".locus-", dir=above))
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise LocusError(f"home must be a folder that can be written, got {home.root} ({why})") from None
+        return home
 
     @property
     def outcomes(self) -> Path:

@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import Field
 
+from search_spaces.words import plural
 from service.storage.home import Home
 from service.storage.whole_files import rename_durably, write_whole
 from trainables.recipe import Run
@@ -90,9 +91,14 @@ class Outcomes:
 
     def find(self, start: str) -> list[Answered]:
         """The answers of the run whose key begins so. Raises: LocusError for none or several."""
-        keys = sorted(path.name for path in self.folder.glob(f"{start}*"))
+        known = sorted(path.name for path in self.folder.iterdir()) if self.folder.is_dir() else []
+        keys = [key for key in known if key.startswith(start)]
         if len(keys) != 1:
-            raise LocusError(f"{start!r} must name one run, got {len(keys)}{': ' + ', '.join(keys) if keys else ''}")
+            listed = f": {', '.join(keys[:SHOWN])}{', ...' if len(keys) > SHOWN else ''}" if keys else ""
+            raise LocusError(
+                f"{start!r} must be how the key of one run begins, got {len(keys)} of {plural(len(known), 'run')}"
+                f"{listed} (locus export NAME --csv prints the keys of a study)"
+            )
         return self.of(keys[0])
 
     def put(self, answered: Answered, weights: Path | None) -> None:
@@ -120,6 +126,9 @@ def digest_of(name: str) -> str:
     """The digest of the code that trained an answer, from the answer's name: `abc~2` is by the code `abc`."""
     return name.partition("~")[0]
 
+
+SHOWN = 5
+"""How many keys an error names."""
 
 CLOCKED = ("time/", "train/images_per_s", "memory/")
 """Metrics that no two runs share."""

@@ -1,4 +1,4 @@
-"""What a person sees while a study runs: a live table in a terminal, lines elsewhere."""
+"""What a person sees while a study runs: a live table in a terminal or a notebook, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from service.planning.time_left import amount, time_left
 from service.storage.history import History
 from service.storage.journal import Ended, Fact, FailedWith, Measured, Started, StoppedAt
 from service.terminal.event_lines import EventLines
+from service.terminal.notebook import HEIGHT, WIDTH, NotebookLive
 from service.terminal.output import sentence, title
 from service.terminal.trials_table import table
 
@@ -45,9 +46,11 @@ class Progress:
 
     def __init__(self, edition: Edition, console: Console | None = None, detail: Detail = "usual") -> None:
         self.edition = edition
-        self.console = console or Console(highlight=False)
+        self.in_notebook = console is None and Console().is_jupyter
+        width, height = (WIDTH, HEIGHT) if self.in_notebook else (None, None)
+        self.console = console or Console(highlight=False, force_jupyter=False, width=width, height=height)
         self.detail = detail
-        self.live: Live | None = None
+        self.live: Live | NotebookLive | None = None
         self._history: History | None = None
         self._lock: AbstractContextManager[object] = threading.RLock()
         self._max_concurrent = 1
@@ -73,6 +76,9 @@ class Progress:
         self._begun = self._said = time.monotonic()
         if self.console.is_terminal and self.detail == "usual":
             self.live = Live(get_renderable=self._view, console=self.console, refresh_per_second=REDRAWS)
+            self.live.start()
+        elif self.in_notebook and self.detail == "usual":
+            self.live = NotebookLive(self._view)
             self.live.start()
 
     def add(self, fact: Fact) -> None:

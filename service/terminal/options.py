@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import typer
@@ -15,6 +16,26 @@ from trainables.spec import SpecError
 def study_names(begun: str) -> list[str]:
     """The named studies and those of the home whose names begin so, for completion in a shell."""
     return [name for name in dict.fromkeys([*library.names(), *Home.find().ids()]) if name.startswith(begun)]
+
+
+def whole(option: str) -> Callable[[Any], int]:
+    """Reads the whole number of an option; its default comes as a number."""
+
+    def read(given: Any) -> int:
+        try:
+            return int(given)
+        except ValueError:
+            raise SpecError(f"{option} must be a whole number, got {given!r}") from None
+
+    return read
+
+
+def hours(given: Any) -> float:
+    """Reads a number of hours."""
+    try:
+        return float(given)
+    except ValueError:
+        raise SpecError(f"hours must be a positive number of hours, got {given!r}") from None
 
 
 Name = Annotated[
@@ -32,16 +53,39 @@ Set = Annotated[list[str] | None, typer.Option("--set", help="PATH=VALUE put on 
 Preset = Annotated[
     str | None, typer.Option(help="deit or gabor: a paper's way of training, as so many --set before yours")
 ]
-Seeds = Annotated[int | None, typer.Option(help="seeds a trial; may grow later")]
-Trials = Annotated[int | None, typer.Option(help="points of a search; may grow later")]
+Seeds = Annotated[
+    int | None, typer.Option(help="seeds a trial; may grow later", metavar="INTEGER", parser=whole("seeds"))
+]
+Trials = Annotated[
+    int | None, typer.Option(help="points of a search; may grow later", metavar="INTEGER", parser=whole("trials"))
+]
 As = Annotated[str, typer.Option("--as", help="names this edition: NAME@BUDGET~WORD")]
 HomeOption = Annotated[str | None, typer.Option("--home", help="where studies lie; $LOCUS_HOME, else ~/.locus")]
 Tracking = Annotated[str | None, typer.Option(help="MLflow's URI; $MLFLOW_TRACKING_URI, else a store in the home")]
-MaxConcurrent = Annotated[int | None, typer.Option(help="concurrent runs; by default as many as there are cores")]
-Threads = Annotated[int, typer.Option(help="threads a run")]
-Workers = Annotated[int, typer.Option(help="workers a run; 0 trains in one process, n in a Ray Train group")]
+MaxConcurrent = Annotated[
+    int | None,
+    typer.Option(
+        help="concurrent runs; by default as many as there are cores",
+        metavar="INTEGER",
+        parser=whole("max-concurrent"),
+    ),
+]
+Threads = Annotated[int, typer.Option(help="threads a run", metavar="INTEGER", parser=whole("threads"))]
+Workers = Annotated[
+    int,
+    typer.Option(
+        help="workers a run; 0 trains in one process, n in a Ray Train group",
+        metavar="INTEGER",
+        parser=whole("workers"),
+    ),
+]
 LoaderWorkers = Annotated[
-    int | None, typer.Option(help="processes a run that decode streamed images; by default the cores left on GPUs")
+    int | None,
+    typer.Option(
+        help="processes a run that decode streamed images; by default the cores left on GPUs",
+        metavar="INTEGER",
+        parser=whole("loader-workers"),
+    ),
 ]
 Device = Annotated[
     Literal["auto", "cpu", "cuda"], typer.Option(help="auto, cpu or cuda; auto takes GPUs where there are any")
@@ -51,11 +95,14 @@ RunsPerGpu = Annotated[
     typer.Option(
         help="runs that share a GPU: a number, or auto, by memory and cores",
         metavar="N|auto",
-        parser=lambda text: int(text) if text.isdigit() else text,
+        parser=lambda given: int(given) if str(given).isdigit() else given,
     ),
 ]
 Compile = Annotated[bool, typer.Option("--compile", help="compile training steps: faster on GPUs after some minutes")]
-Hours = Annotated[float | None, typer.Option(help="stop after so many hours; the same command continues")]
+Hours = Annotated[
+    float | None,
+    typer.Option(help="stop after so many hours; the same command continues", metavar="FLOAT", parser=hours),
+]
 AdoptOption = Annotated[bool, typer.Option("--adopt", help="count answers of older code")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="start the next edition, NAME@BUDGET.2")]
 Download = Annotated[bool, typer.Option("--download", help="fetch a known data set that is not there")]
@@ -67,7 +114,10 @@ Address = Annotated[str | None, typer.Option(help="a Ray cluster's job address, 
 
 
 def own_values(pairs: list[str] | None) -> dict[str, Any]:
-    """`--set PATH=VALUE`: the value read as JSON, else as a string."""
+    """`--set PATH=VALUE`: the value read as JSON, else as a string.
+
+    Raises: SpecError for a pair without `=`, and for a value that begins as JSON does and is none.
+    """
     values: dict[str, Any] = {}
     for pair in pairs or []:
         path, equals, text = pair.partition("=")
@@ -75,6 +125,11 @@ def own_values(pairs: list[str] | None) -> dict[str, Any]:
             raise SpecError(f"--set must be PATH=VALUE, got {pair!r}")
         try:
             values[path] = json.loads(text)
-        except json.JSONDecodeError:
+        except json.JSONDecodeError as error:
+            if text.lstrip().startswith(("{", "[", '"')):
+                what = f"{error.msg} at character {error.colno}"
+                raise SpecError(
+                    f"{path} must be JSON where it begins with {text.lstrip()[0]}, got {text} ({what})"
+                ) from None
             values[path] = text
     return values

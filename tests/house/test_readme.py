@@ -8,11 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 
 from search_spaces.library import find
+from service import cli
 from tests.journeys.terminal import Terminal
 from trainables.encodings.encoding_torch import PositionEncoding
 from trainables.recipe import Run
+from trainables.source import load
 from trainables.training.loop import train
 
 ROOT = Path(__file__).parents[2]
@@ -86,6 +89,34 @@ def test_a_kind_of_the_list_is_a_file_and_a_line(tree):
     words = [f"{path}={value}" for path, value in SMALL.items()]
     done = subprocess.run([sys.executable, "-c", TRIES, *words], cwd=tree, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_spaces_of_the_other_readme_are_legal(tmp_path, monkeypatch):
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "search_spaces/README.md").read_text(), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(block)
+    study = find("./mine.py")
+    assert study.at("smoke").study.plan.trials == 4
+    others = vars(load("mine.py", block))
+    assert {name: others[name].paths() for name in ("study", "ordered", "split")} == {
+        "study": ["encoding.places", "encoding.kernel"],
+        "ordered": [f"encoding.index.{name}" for name in ("alpha", "beta", "gamma")],
+        "split": ["encoding.injection.split"],
+    }
+
+
+def test_the_commands_of_the_questions_are_there():
+    table = (ROOT / "README.md").read_text().split("**Questions.**")[1].split("\n## ")[0]
+    verbs = {command.name or command.callback.__name__ for command in cli.app.registered_commands}
+    assert {*re.findall(r"`locus (\w+)", table)} <= verbs
+    options = {option for verb in ("run", "export") for option in options_of(verb)}
+    assert {*re.findall(r"(--[a-z][a-z-]*)", table)} <= options
+
+
+def options_of(verb):
+    """The options that a verb takes."""
+    (found,) = (params for params in typer.main.get_command(cli.app).commands.items() if params[0] == verb)
+    return [option for param in found[1].params for option in param.opts]
 
 
 CHECKS = {

@@ -32,7 +32,7 @@ NEVER = (
     "launch/errors.py", "launch/host.py", "launch/imported.py", "launch/job.py", "launch/trial_step.py",
     "launch/worker.py", "own.py", "recipe/__init__.py", "recipe/code_digest.py", "recipe/cost.py",
     "recipe/init_from.py", "recipe/kinds.py", "recipe/learning.py", "recipe/losses.py", "recipe/optimizer.py",
-    "recipe/outcome.py", "recipe/recipe.py", "source.py", "spec.py", "training/__init__.py",
+    "recipe/outcome.py", "recipe/recipe.py", "sentence.py", "source.py", "spec.py", "training/__init__.py",
     "training/optional/__init__.py", "training/optional/compiled.py", "training/optional/out_of_memory.py",
     "weights/__init__.py",
 )  # fmt: skip

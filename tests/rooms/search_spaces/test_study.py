@@ -6,7 +6,8 @@ import pytest
 
 from search_spaces.claim import AtLeast, Better
 from search_spaces.space import Choice, Integer, Real, Space
-from search_spaces.study import Ablation, Budget, Edition, Halving, Score, Search, Study, short
+from search_spaces.study import Ablation, Budget, Edition, Halving, Score, Search, Study
+from search_spaces.words import short
 from trainables.data import RedGreen
 from trainables.encodings import Fourier
 from trainables.recipe import FromFile, FromTrial, Recipe

@@ -1,4 +1,6 @@
+import html
 import math
+import re
 import statistics
 import subprocess
 import sys
@@ -6,6 +8,8 @@ import sys
 import pytest
 
 from service.analysis.claims.verdicts import judge
+from service.analysis.study_status import all_status
+from service.analysis.tables import brief_table
 from service.results import Result
 from service.storage.home import Home
 from service.storage.outcomes import averaged
@@ -99,6 +103,39 @@ def test_it_reads_well(ablated_result, searched_result):
     assert "#0 (gamma=2.5), #3 (gamma=1.74) and #9 (gamma=2.31) tie with validation" in searched_result.headline
     assert "<table" in ablated_result._repr_html_()
     assert searched_result.mlflow_url == "http://127.0.0.1:5000"
+
+
+def test_what_a_notebook_shows_is_short(ablated_result, searched_result):
+    best = searched_result.best
+    assert re.fullmatch(
+        rf"#{best.trial.label} gamma=[\d.]+ \(confirmation\): completed, 3 of 3 seeds, "
+        r"validation 0\.\d{4} ± 0\.\d{4}, test 0\.\d{4} ± 0\.\d{4}",
+        repr(best),
+    )
+    run = best.runs[1000]
+    assert repr(run) == f"seed 1000: completed, {run.epochs} epochs, key {run.run.key}"
+    claims = ablated_result.claims
+    assert repr(claims).splitlines() == [str(verdict) for verdict in claims]
+    assert claims._repr_html_().count("<li>") == 5
+    assert "“" in claims._repr_html_()
+    assert "Verdict(" not in claims._repr_html_()
+    (status,) = found = all_status(ablated_result.home)
+    assert repr(found) == repr(status)
+    assert repr(status).startswith("encodings@base: failed, ")
+    assert len(repr(status)) < 150
+
+
+def test_what_matters_most_stands_first(ablated_result, searched_result):
+    first = ["trial", "name", "n", "mean", "test_mean", "test_low", "test_high"]
+    assert [*ablated_result.trials()][:9] == [*first, "difference", "p_holm"]
+    assert [*searched_result.trials()][:7] == first
+    cells = brief_table(ablated_result).set_index("trial")
+    assert [*cells][:5] == ["#", "n", "validation accuracy", "test accuracy", "95 % interval"]
+    gap = ablated_result.differences["fourier"]
+    assert cells.loc["fourier", "difference"] == f"{gap.mean:+.4f}".replace("-", "\N{MINUS SIGN}")
+    assert cells.loc["none", "difference"] == ""
+    assert html.escape(cells.loc["fourier", "p (Holm)"]) in ablated_result._repr_html_()
+    assert "difference" not in brief_table(searched_result)
 
 
 def test_before_anything_ran_there_is_no_answer(tmp_path):

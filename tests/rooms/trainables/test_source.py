@@ -81,3 +81,13 @@ def test_a_file_that_does_not_run_says_where(text: str, said: str) -> None:
     assert str(caught.value).startswith(said)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
     assert not [name for name in set(sys.modules) - before if name.startswith("own_")]
+
+
+def test_a_value_that_no_spec_takes_says_where_in_the_file() -> None:
+    with pytest.raises(SourceError, match=r"^fields.py, line 3: no field 'gama'; known: .*; did you mean gamma\?$"):
+        load("fields.py", "from trainables.encodings import Fourier\n\nwave = Fourier(gama=2)\n")
+
+
+def test_ctrl_c_while_a_file_runs_is_no_mistake_of_the_file() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        load("slow.py", "raise KeyboardInterrupt\n")

@@ -43,8 +43,17 @@ def test_positional_values_follow_the_fields_and_skip_kind() -> None:
         ({"node.size": 0}, "node.size must be a positive size, got 0"),
         ({"node.size": "2"}, "node.size must be a positive size, got '2'"),
         ({"node.size": float("nan")}, "node.size must be a positive size, got nan"),
-        ({"node.sise": 1}, "no field 'node.sise'; known: kind, size, folder"),
-        ({"nodes.size": 1}, "no field 'nodes'; known: node, parts, name"),
+        ({"node.sise": 1}, "no field 'node.sise'; known: kind, size, folder; did you mean size?"),
+        ({"nodes.size": 1}, "no field 'nodes'; known: node, parts, name; did you mean node?"),
+        ({"node.weight": 1}, "no field 'node.weight'; known: kind, size, folder"),
+        (
+            {"node": "ston"},
+            "node must be a node with a kind (leaf, stone), got 'ston'; did you mean node.kind=stone, or "
+            '{"kind": "stone"}?',
+        ),
+        ({"node": "twig"}, "node must be a node with a kind (leaf, stone), got 'twig'"),
+        ({"node": [1, 2]}, "node must be one of Leaf, Stone, got [1, 2]"),
+        ({"node": {"kind": "twig"}}, "node.kind must be one of leaf, stone, got 'twig'"),
         ({"node.kind": "twig"}, "node.kind must be one of leaf, stone, got 'twig'"),
         ({"node": {}}, "node.kind must be given"),
         ({"name": "sycamore"}, "name must be short, got 'sycamore'"),
@@ -71,6 +80,21 @@ def test_putting_a_kind_starts_the_node_from_its_defaults() -> None:
     tree = Tree(node=Leaf(size=7.0))
     assert tree.put({"node.kind": "leaf"}).node == Leaf()
     assert tree.put({"node.weight": 5, "node.kind": "stone"}).node == Stone(weight=5)
+
+
+def test_a_node_given_whole_starts_from_the_defaults_of_its_kind_too() -> None:
+    class Pot(Spec):
+        kind: Literal["pot"] = Field(default="pot", init=False)
+        tree: Tree = Tree(node=Stone(7))
+
+    class Garden(Spec):
+        pot: Annotated[Pot | Leaf, Field(discriminator="kind")] = Leaf()
+
+    planted = Garden().put({"pot": {"kind": "pot"}, "pot.tree.node.weight": 2})
+    assert planted == Garden(pot=Pot(tree=Tree(node=Stone(2))))
+    assert planted.identity() == Garden().put({"pot.kind": "pot", "pot.tree.node.weight": 2}).identity()
+    given = {"kind": "pot", "tree": {"node": {"kind": "leaf", "size": 3}}}
+    assert Garden().put({"pot": given}) == Garden(pot=Pot(tree=Tree(node=Leaf(3))))
 
 
 def test_nodes_come_before_what_lies_in_them() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from search_spaces.library import find
-from search_spaces.study import Ablation, Study, short
-from search_spaces.words import setting_words, value_words, without_sources
+from search_spaces.study import Ablation, Study
+from search_spaces.words import setting_words, short, value_words, without_sources
 from service.analysis.study_status import one_status
 from service.results import Result
 from service.storage.home import Home

@@ -76,13 +76,15 @@ def test_answers_of_two_codes_stand_side_by_side(tmp_path: Path) -> None:
 
 def test_a_beginning_must_name_one_run(tmp_path: Path) -> None:
     outcomes = Outcomes(Home(tmp_path))
-    with pytest.raises(LocusError, match="'abc' must name one run, got 0"):
+    with pytest.raises(LocusError, match="'abc' must be how the key of one run begins, got 0 of 0 runs"):
         outcomes.find("abc")
     outcomes.put(answered(), None)
     other = answered().model_copy(update={"run": Run(RUN.recipe, 4)})
     outcomes.put(other, None)
-    with pytest.raises(LocusError, match="must name one run, got 2: "):
+    with pytest.raises(LocusError, match="must be how the key of one run begins, got 2 of 2 runs: "):
         outcomes.find("")
+    with pytest.raises(LocusError, match="got 0 of 2 runs"):
+        outcomes.find("*")
 
 
 def test_only_answers_are_kept(tmp_path: Path) -> None:

@@ -1,0 +1,164 @@
+"""What a person reads where a value is not legal: one sentence with a path, from pydantic's error.
+
+`encoding.gamma must be a positive length in patches, got 0`. A word that is nearly right is named.
+"""
+
+from __future__ import annotations
+
+import difflib
+import types
+import typing
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+OWN = "own"
+"""Stands for the kinds of the user's own in a list of kinds."""
+
+OWN_WORDS = "or file.py:Class"
+"""How a sentence says that a kind may be the user's own."""
+
+
+PAPERS = {"rope": "rotary", "sincos": "sinusoidal", "ape": "learnable", "rpe": "relative", "cpe": "peg", "cpvt": "peg"}
+"""What papers call some kinds."""
+
+
+def sentence_of(cls: type[BaseModel], error: ValidationError) -> str:
+    """The sentence of the first error that pydantic found in a value of a class."""
+    detail = error.errors(include_url=False)[0]
+    steps = list(_walk(cls, detail["loc"]))
+    path = ".".join(step.name for step in steps if step.name)
+    given, context = detail["input"], detail.get("ctx", {})
+    node = steps[-1].annotation if steps else cls
+    match detail["type"]:
+        case "require":
+            return f"{_join(path, context['path'])} must be {context['must']}, got {context['got']}"
+        case "extra_forbidden":
+            owner = steps[-1].owner
+            return no_field(path, known(owner) if owner else [])
+        case "missing" if path == "kind":
+            return f'{cls.__name__}.kind must be declared, as in kind: str = "mine.py:{cls.__name__}", got nothing'
+        case "missing":
+            return f"{path} must be given"
+        case "union_tag_not_found" if isinstance(given, Mapping):
+            return f"{_join(path, 'kind')} must be given"
+        case "union_tag_invalid":
+            kinds = _kinds(node)
+            listed = ", ".join(kinds + [OWN_WORDS] * _has_own(node))
+            tag = context["tag"]
+            return f"{_join(path, 'kind')} must be one of {listed}, got {tag!r}{did_you_mean(tag, kinds)}"
+        case "union_tag_not_found" | "model_attributes_type" | "model_type":
+            return _no_node(path or cls.__name__, node, given)
+        case "dict_type" if _kinds(node) and typing.get_origin(steps[-1].annotation) is not dict:
+            return _no_node(path or cls.__name__, node, given)
+        case "literal_error":
+            options = [word.strip("' ") for word in context["expected"].replace(" or ", ", ").split(",")]
+            hint = did_you_mean(given, options)
+        case _:
+            hint = ""
+    description = steps[-1].legal if steps else None
+    said = detail["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+    must = description or said.replace("a valid ", "a ")
+    return f"{path or cls.__name__} must be {must}, got {short(given)}{hint}"
+
+
+def _no_node(path: str, node: Any, given: object) -> str:
+    """The sentence for a value where a node must be: the nodes there are, as the value looks like Python or JSON."""
+    kinds = _kinds(node)
+    if isinstance(given, str) and kinds:
+        near = next(iter(difflib.get_close_matches(given, kinds, n=1)), "")
+        example = f'; did you mean {path}.kind={near}, or {{"kind": "{near}"}}?' if near else ""
+        return f"{path} must be a node with a kind ({', '.join(kinds)}), got {short(given)}{example}"
+    named = [member.__name__ for member in models(node) if tag_of(member) != OWN]
+    one_of = "one of " if len(named) > 1 else ""
+    return f"{path} must be {one_of}{', '.join(named)}, got {short(given)}"
+
+
+def no_field(path: str, names: list[str]) -> str:
+    """The sentence for a path that leads nowhere; `names` are the fields of the node where it ends."""
+    listed = f"; known: {', '.join(names)}" if names else ""
+    return f"no field '{path}'{listed}{did_you_mean(path.rpartition('.')[2], names)}"
+
+
+def did_you_mean(word: object, names: Iterable[str]) -> str:
+    """`; did you mean gamma?`, where one of the names is near a word and none is the word; else nothing."""
+    known = [*names]
+    if not isinstance(word, str) or word in known:
+        return ""
+    near = [PAPERS[word]] if PAPERS.get(word) in known else difflib.get_close_matches(word, known, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def known(cls: type[BaseModel]) -> list[str]:
+    """The fields of a class, `kind` first, those given by name alone last."""
+    fields = cls.model_fields
+    return sorted(fields, key=lambda name: (name != "kind", bool(fields[name].kw_only)))
+
+
+def _kinds(node: Any) -> list[str]:
+    """The kinds that a node may have, the user's own apart."""
+    return [str(tag) for member in models(node) if (tag := tag_of(member)) not in (None, OWN)]
+
+
+def _has_own(node: Any) -> bool:
+    return any(tag_of(member) == OWN for member in models(node))
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A step of a pydantic location.
+
+    `name`: in our path, or ''. `owner`: the class in which the name stands. `legal`: what may stand there.
+    `annotation`: the type there.
+    """
+
+    name: str
+    owner: type[BaseModel] | None
+    legal: str | None
+    annotation: Any
+
+
+def _walk(cls: Any, loc: tuple[int | str, ...]) -> Iterator[_Step]:
+    """The steps of a pydantic location."""
+    here: Any = cls
+    for step in loc:
+        members = [*models(here)]
+        tagged = [member for member in members if tag_of(member) == step]
+        if tagged:
+            here = tagged[0]
+            yield _Step("", here, None, here)
+            continue
+        owner = next((member for member in members if step in member.model_fields), members[0] if members else None)
+        field = owner.model_fields.get(step) if owner is not None and isinstance(step, str) else None
+        here = field.annotation if field else here
+        yield _Step(str(step), owner, field.description if field else None, here)
+
+
+def tag_of(cls: type[BaseModel]) -> Any:
+    """The kind of a class, `OWN` for a user's own, None for a class without kinds."""
+    field = cls.model_fields.get("kind")
+    if field is None:
+        return None
+    return OWN if field.is_required() else field.default
+
+
+def models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Every model class named in a type annotation."""
+    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
+        if issubclass(annotation, BaseModel):
+            yield annotation
+        return
+    for argument in typing.get_args(annotation):
+        yield from models(argument)
+
+
+def _join(path: str, rest: str) -> str:
+    return f"{path}.{rest}" if path and rest else path or rest
+
+
+def short(value: object) -> str:
+    """A value as it was given, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
