@@ -1,9 +1,12 @@
-"""A study's part of its experiment: its views, and its line in the experiment's description.
+"""A study's part of its experiment: its views, and its place in the experiment's description.
 
-Studies of one family share an experiment. Each keeps its own line in a tag, and the description is made of all lines.
+Studies of one family share an experiment. Its description is made of what the tags of the views say of their studies.
 """
 
 from __future__ import annotations
+
+import json
+from collections.abc import Iterator
 
 from search_spaces.study import Edition
 from service.tracking.notes import experiment_note
@@ -11,35 +14,32 @@ from service.tracking.store import Store
 from service.tracking.views import NAMES, PREFIX, name, runs_page, views
 
 NOTE = "mlflow.note.content"
-LINE = "locus.study."
-"""Begins the tags that hold a study's line."""
 
 
 def describe(store: Store, edition: Edition, began: float) -> None:
     """Brings the experiment's tags up to date. `began`: when the study began, in seconds since 1970."""
-    there = store.experiment_tags()
-    tags = views(edition.id, edition.study, began, store.metrics()) | {_tag(edition.id): _line(store, edition)}
-    store.describe({**tags, NOTE: _note(store, there | tags)})
+    tags = views(edition.id, edition.study, began, store.metrics())
+    store.describe({**tags, NOTE: _note(store, store.experiment_tags() | tags)})
 
 
 def forget(store: Store) -> None:
-    """Removes a study's views and its line from the experiment."""
-    there = store.experiment_tags()
-    mine = [_tag(store.study), *(f"{PREFIX}{name(store.study, level)}" for level in NAMES)]
-    left = {tag: value for tag, value in there.items() if tag not in mine}
+    """Removes a study's views from the experiment and its description."""
+    mine = {f"{PREFIX}{name(store.study, level)}" for level in NAMES}
+    left = {tag: value for tag, value in store.experiment_tags().items() if tag not in mine}
     store.describe({**dict.fromkeys(mine), NOTE: _note(store, left)})
 
 
-def _tag(id: str) -> str:
-    return LINE + name(id, "line")
+def _note(store: Store, tags: dict[str, str]) -> str | None:
+    """The description; None where no study is left."""
+    studies = sorted(_studies(store, tags), key=lambda found: -found[0])
+    return experiment_note([study for _, study in studies]) if studies else None
 
 
-def _line(store: Store, edition: Edition) -> str:
-    """A study's id, its question, and a link to each view."""
-    page = f"#{runs_page(store)}&viewStateShareKey="
-    found = ", ".join(f"[{words}]({page}{name(edition.id, level)})" for level, words in NAMES.items())
-    return f"**{edition.id}**: {edition.study.question} {found}"
-
-
-def _note(store: Store, tags: dict[str, str]) -> str:
-    return experiment_note(store.family, {tag: value for tag, value in tags.items() if tag.startswith(LINE)})
+def _studies(store: Store, tags: dict[str, str]) -> Iterator[tuple[int, tuple[str, str, str]]]:
+    """When each study began, its id, its question and the link to its trials. A user's own view says no study."""
+    for tag, value in tags.items():
+        if tag.startswith(PREFIX) and tag.endswith(".trials"):
+            said = json.loads(value)
+            if "study" in said:
+                link = f"#{runs_page(store)}&viewStateShareKey={tag.removeprefix(PREFIX)}"
+                yield said["createdAt"], (said["study"], said["question"], link)

@@ -63,10 +63,11 @@ def run_note(history: History, trial: Trial, run: Run, reason: str) -> str:
     return _note(history.edition, trial, head, reason, weights)
 
 
-def experiment_note(family: str, studies: dict[str, str]) -> str:
-    """An experiment: its studies with their questions and links. `studies`: a line of Markdown each, by id."""
-    head = f"Studies of {family}. The menu Views, at the top right of the runs page, lists the views of each."
-    return cut("\n".join([head, "", *(f"- {line}" for _, line in sorted(studies.items()))]))
+def experiment_note(studies: list[tuple[str, str, str]]) -> str:
+    """An experiment: a link to each study's trials, then the questions. `studies`: id, question, link."""
+    links = ", ".join(f"[{id}]({link})" for id, _, link in studies)
+    head = f"Trials, best first: {links}. The menu Views lists all views."
+    return cut("\n".join([head, "", *(f"- {id}: {question}" for id, question, _ in studies)]))
 
 
 def cut(text: str) -> str:

@@ -27,6 +27,8 @@ TRAINING = "workflowType=machine_learning"
 """Asks MLflow's pages for the side bar of trainings."""
 NAMES = {"trials": "trials, best first", "runs": "runs by trial", "flat": "runs, flat"}
 """What MLflow's menu calls the views, in its order."""
+MEAN = 160
+"""The width of a column in which MLflow writes means with all their digits. Units: pixels."""
 WIDTHS = {"role": 115, "locus.score": 185, "locus.test": 185, "locus.outcome": 115, "locus.reason": 330}
 """The widths of columns that are wider than their heads. Units: pixels."""
 LETTER, NARROW, WIDE = 8, 95, 230
@@ -73,6 +75,7 @@ def views(id: str, study: Study, created: float, metrics: Mapping[str, set[str]]
     for behind, (level, state) in enumerate(states.items()):
         when = round(created * 1000) - behind
         said = {"name": f"{id}: {NAMES[level]}", "createdAt": when, "updatedAt": when, "state": _packed(state)}
+        said |= {"study": id, "question": study.question}  # for the experiment's description; MLflow reads over these
         tags[f"{PREFIX}{name(id, level)}"] = json.dumps(said)
     return tags
 
@@ -119,9 +122,8 @@ def _flat(id: str, study: Study, metrics: set[str]) -> dict[str, Any]:
 
 
 def _run_columns(study: Study) -> list[str]:
-    metrics = [study.score.metric, study.score.test, "train/loss", TRAIN_S]
     return [
-        *(_column("metrics", metric) for metric in metrics),
+        *(_column("metrics", metric) for metric in (study.score.metric, study.score.test, TRAIN_S)),
         _column("tags", "locus.outcome"),
         *_varied(study),
         _column("tags", "locus.reason"),
@@ -140,7 +142,8 @@ def _column(kind: str, key: str) -> str:
 
 def _width(column: str) -> int:
     key = column.partition("`")[2].removesuffix("`")
-    return WIDTHS.get(key, min(max(LETTER * len(key) + 45, NARROW), WIDE))
+    least = MEAN if column.startswith("metrics.") and not key.endswith("_mean") else NARROW
+    return WIDTHS.get(key, min(max(LETTER * len(key) + 45, least), WIDE))
 
 
 def _view(id: str, level: str, columns: list[str], order: str, *, ascending: bool = False) -> dict[str, Any]:
