@@ -11,6 +11,7 @@ from service.analysis.study_status import driven
 from service.storage import editions
 from service.storage.home import Home
 from service.storage.journal import read
+from service.tracking.experiment import forget as forget_in_experiment
 from service.tracking.store import Store, look_up
 from service.tracking.sync import check
 from trainables.spec import LocusError
@@ -42,6 +43,7 @@ class Forgettable:
         """Removes all of it. MLflow comes first: where it does not answer, nothing else is gone."""
         if self.store:
             self.store.delete(self.home.artifacts)
+            forget_in_experiment(self.store)
         for folder in self.answers:
             shutil.rmtree(folder)
         shutil.rmtree(self.home.study(self.id).root)

@@ -160,7 +160,7 @@ def _train(
 
 def _close(driver: Driver, sync: MlflowSync, progress: Progress, ended: MlflowStatus) -> None:
     """Leaves the last view on the screen, writes the report, and closes the MLflow run in any case."""
-    from service.tracking.rows import Conclusion
+    from service.tracking.notes import Conclusion
 
     progress.end()
     report: Path | None = None

@@ -55,16 +55,17 @@ def find_best(history: History) -> Best:
 
 def ranked(history: History) -> list[Trial]:
     """All trials, best first: confirmations before the points they confirm, then by status and validation mean."""
+    return sorted(history.trials, key=lambda trial: place_key(history, trial))
+
+
+def place_key(history: History, trial: Trial) -> tuple[int, int, float, int]:
+    """What trials are ordered by: kind, status, the validation mean with a minus, number. The smallest is best."""
     roles = {"confirmation": 0, "trial": 1, "parent": 2}
     order = {"completed": 0, "incomplete": 1, "open": 2, "stopped": 3, "diverged": 4}
-
-    def place(trial: Trial) -> tuple[int, int, float, int]:
-        answer = history.answer(trial)
-        current = trial.role != "confirmation" or trial.number in history.confirms
-        mean = -math.inf if answer.mean is None else answer.mean
-        return roles[trial.role] if current else 3, order[answer.status], -mean, trial.number
-
-    return sorted(history.trials, key=place)
+    answer = history.answer(trial)
+    current = trial.role != "confirmation" or trial.number in history.confirms
+    mean = -math.inf if answer.mean is None else answer.mean
+    return roles[trial.role] if current else 3, order[answer.status], -mean, trial.number
 
 
 def _confirmed(history: History) -> list[Trial]:

@@ -12,14 +12,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from search_spaces.study import Ablation, Edition, Trial
-from search_spaces.words import listed, value_words
-from service.analysis.best import Best, find_best, ranked
+from search_spaces.study import Ablation, Trial
+from search_spaces.words import listed
+from service.analysis.best import Best, find_best
 from service.storage.history import History, RunState
-from service.tracking.mean_curve import Point, mean_curve
+from service.tracking.mean_curve import Point, mean_curve, seed_curve
+from service.tracking.notes import NO_CONCLUSION, Conclusion, run_note, study_note, trial_note
+from service.tracking.params import params, role, title
+from service.tracking.scores import rank_tag, score_words, test_values, validation_values
 from trainables.recipe import Recipe, Run
-from trainables.recipe.cost import estimate_cost
-from trainables.spec import SpecError, digest
+from trainables.spec import digest
 
 MlflowStatus = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
 RunId = tuple[str, str, int | None]
@@ -57,31 +59,6 @@ class Row:
     only_changes: bool = False
 
 
-@dataclass(frozen=True)
-class Conclusion:
-    """What a study found, in words, once it has ended: its headline, and a line for each claim."""
-
-    headline: str = ""
-    claims: tuple[str, ...] = ()
-
-
-NO_CONCLUSION = Conclusion()
-
-
-def title(edition: Edition, trial: Trial) -> str:
-    """The name of a trial in MLflow: `#07 gamma=2.31`, an arm's name, `c7 gamma=2.31`, `p1 ...`."""
-    if trial.role == "trial":
-        return trial.name if isinstance(edition.study.plan, Ablation) else f"#{trial.number:02d} {trial.name}"
-    return f"{trial.label} {trial.name}"
-
-
-def role(edition: Edition, trial: Trial) -> str:
-    """What a trial is for: an arm, a point of a search, a confirmation on fresh seeds, or a parent of other runs."""
-    if trial.role == "trial":
-        return "arm" if isinstance(edition.study.plan, Ablation) else "point"
-    return trial.role
-
-
 def begun(history: History, runs: dict[int, Run]) -> dict[int, Run]:
     """The runs that were started, or whose answer was found among the outcomes."""
     return {seed: run for seed, run in runs.items() if history.state(run).status != "missing"}
@@ -90,27 +67,41 @@ def begun(history: History, runs: dict[int, Run]) -> dict[int, Run]:
 def study_row(
     history: History, runs: Iterable[Run], ended: MlflowStatus, conclusion: Conclusion = NO_CONCLUSION
 ) -> Row:
-    """The study itself: how far it is, and the best trial's numbers, against the count of runs that have an answer."""
+    """The study itself: how far it is of what is asked, and the best trial's numbers, against the seconds gone."""
     edition, last = history.edition, history.last or 0.0
     began = min((state.begun for state in history.states.values() if state.begun), default=last)
     answered = {run.key for run in runs if history.state(run).answered}
-    values: dict[str, float] = {"progress/runs": len(answered), "progress/trials": _answered_trials(history)}
+    values: dict[str, float] = {
+        "progress/runs": len(answered),
+        "progress/asked": max(_asked(history), len(answered)),
+        "progress/trials": _answered_trials(history),
+    }
+    best = find_best(history)
     tags = _tags(history, "study") | {
         "locus.seeds": str(history.seeds),
         "locus.trials": str(history.trial_count or len(history.of("trial"))),
-        "mlflow.note.content": _note(edition, conclusion),
+        "mlflow.note.content": study_note(history, best, conclusion),
     }
     tags |= {"locus.headline": conclusion.headline} if conclusion.headline else {}
     tags |= {"locus.claims": "; ".join(conclusion.claims)} if conclusion.claims else {}
-    best = find_best(history)
     if best.trials:
         tie = "tie: " if best.tied else ""
         tags["locus.best"] = tie + listed([title(edition, trial) for trial in best.trials])
         values |= _best_values(history, best)
     return Row(
-        STUDY, edition.id, ended, {"budget": edition.budget}, tags, [Point(len(answered), last, values)], began, last,
-        parent=None, only_changes=True,
+        STUDY, edition.id, ended, {"budget": edition.budget}, tags, [Point(round(last - began), last, values)],
+        began, last, parent=None, only_changes=True,
     )  # fmt: skip
+
+
+def _asked(history: History) -> int:
+    """How many runs the study will have had: of trials not yet there, all seeds. Early stopping makes it fewer."""
+    keys = {run.key for trial in history.trials for run in history.asked(trial)}
+    plan = history.edition.study.plan
+    trials = len(plan.arms) if isinstance(plan, Ablation) else history.trial_count
+    confirmed = {trial.number for trial in history.of("confirmation")}
+    waiting = max(trials - len(history.of("trial")), 0) + len(set(history.confirms) - confirmed)
+    return len(keys) + waiting * history.seeds
 
 
 def _best_values(history: History, best: Best) -> dict[str, float]:
@@ -122,37 +113,37 @@ def _best_values(history: History, best: Best) -> dict[str, float]:
     return {f"best/{name}": value for name, value in last.values.items()}
 
 
-def places(history: History) -> dict[str, str]:
-    """By a trial's label: its place, the best first, as a tag that MLflow can sort by. Cost: folds every trial."""
-    return {trial.label: f"{place:04d}" for place, trial in enumerate(ranked(history), start=1)}
+def trial_row(history: History, trial: Trial, runs: dict[int, Run], best: Best, ended: MlflowStatus = "RUNNING") -> Row:
+    """A trial with its mean curve and its scores, once its asked seeds have ended.
 
-
-def trial_row(history: History, trial: Trial, runs: dict[int, Run], place: str, ended: MlflowStatus = "RUNNING") -> Row:
-    """A trial with its mean curve, once its asked seeds have ended.
-
-    `place`: of `places`; `ended`: how the study ended, RUNNING before.
+    `best`: the best trials of the study; `ended`: how the study ended, RUNNING before.
     """
     states = [history.state(run) for run in begun(history, runs).values()]
     answer = history.answer(trial)
     whole = answer.status != "open" or ended == "FINISHED"
+    reason = next(filter(None, map(_reason, states)), "")
     tags = _tags(history, "trial", trial) | {
         "locus.outcome": answer.status if whole else _unfinished(ended),
         "locus.seeds": str(answer.asked),
         "locus.code": history.code(next(iter(runs.values()))),
-        "locus.rank": place,
+        "locus.rank": rank_tag(history, trial),
+        "mlflow.note.content": trial_note(history, trial, reason),
     }
-    reason = next(filter(None, map(_reason, states)), "")
     points = mean_curve(history, trial) if whole else []
     if role(history.edition, trial) == "point":  # the test set is looked at for the answer, not for the search
         points = [point.without_tests() for point in points]
     if points:
-        tags["locus.curve"] = digest([[point.step, point.values] for point in points])
+        tags["locus.curve"] = digest([[point.step, point.time, point.values] for point in points])
+    said = {"locus.reason": reason, "locus.best": _mark(trial, best)}
+    if whole:
+        said["locus.score"] = score_words(validation_values(history, trial))
+        said["locus.test"] = score_words(test_values(history, trial))
     return Row(
         ("trial", trial.label, None),
         title(history.edition, trial),
         "FINISHED" if whole else _halted(ended),
-        _params(history.edition, trial),
-        tags | ({"locus.reason": reason} if reason else {}),
+        params(history.edition, trial),
+        tags | {name: words for name, words in said.items() if words},
         points,
         min(state.begun or state.last or 0.0 for state in states),
         max(state.last or 0.0 for state in states),
@@ -160,6 +151,12 @@ def trial_row(history: History, trial: Trial, runs: dict[int, Run], place: str, 
         recipe=trial.recipe,
         files={"recipe.json": json.dumps(trial.recipe.plain(), indent=1)},
     )
+
+
+def _mark(trial: Trial, best: Best) -> str:
+    if trial.label not in {one.label for one in best.trials}:
+        return ""
+    return "best (tie)" if best.tied else "best"
 
 
 def run_row(history: History, trial: Trial, run: Run, ended: MlflowStatus = "RUNNING") -> Row:
@@ -172,17 +169,19 @@ def run_row(history: History, trial: Trial, run: Run, ended: MlflowStatus = "RUN
         "locus.code": history.code(run),
         "locus.outcome": _unfinished(ended) if flying else state.status,
     }
+    reason = _reason(state)
     tags |= {"locus.reused": "true"} if state.reused else {}
-    tags |= {"locus.reason": _reason(state)} if _reason(state) else {}
+    tags |= {"locus.reason": reason} if reason else {}
+    tags["mlflow.note.content"] = run_note(history, trial, run, reason)
     name = title(history.edition, trial)
     short = name if name == trial.name else name.split(" ", 1)[0]
     return Row(
         ("run", trial.label, run.seed),
         f"{short} seed {run.seed}",
         _halted(ended) if flying else "FAILED" if state.status == "failed" else "FINISHED",
-        _params(history.edition, trial) | {"seed": str(run.seed)},
+        params(history.edition, trial) | {"seed": str(run.seed)},
         tags,
-        [Point(epoch, fact.time, fact.values) for epoch, fact in sorted(state.curve.items())],
+        seed_curve(state),
         state.begun or min((fact.time for fact in state.curve.values()), default=state.last or 0.0),
         state.last or 0.0,
         parent=("trial", trial.label, None),
@@ -195,10 +194,10 @@ def rows(history: History, ended: MlflowStatus) -> Iterator[Row]:
     """Every row of a study, parents first."""
     of = [(trial, history.runs(trial)) for trial in history.trials]
     yield study_row(history, (run for _, runs in of for run in runs.values()), ended)
-    rank = places(history)
+    best = find_best(history)
     for trial, runs in of:
         if here := begun(history, runs):
-            yield trial_row(history, trial, runs, rank[trial.label], ended)
+            yield trial_row(history, trial, runs, best, ended)
             yield from (run_row(history, trial, run, ended) for run in here.values())
 
 
@@ -235,31 +234,3 @@ def _tags(history: History, level: str, trial: Trial | None = None) -> dict[str,
             "mlflow.runColor": COLORS[trial.number % len(COLORS)],
         }
     return tags
-
-
-def _params(edition: Edition, trial: Trial) -> dict[str, str]:
-    """In what this trial differs from the others; nothing that changes later, for params cannot."""
-    recipe = trial.recipe
-    found = {
-        "trial": title(edition, trial),
-        "role": role(edition, trial),
-        "data.task": getattr(recipe.data, "task", recipe.data.kind),
-    }
-    for path in edition.study.paths():
-        try:
-            found[path] = value_words(recipe.get(path))
-        except SpecError:  # a path of another kind's; or a model's name, in place of which the recipe has its numbers
-            if path in trial.values:
-                found[path] = value_words(trial.values[path])
-    weight = estimate_cost(recipe)
-    counts = {"parameters": str(weight.parameters), "parameters.learnt": str(weight.learnt)}
-    return found | {"encoding.kind": recipe.encoding.label} | counts
-
-
-def _note(edition: Edition, conclusion: Conclusion) -> str:
-    """The description of the study's MLflow run, in Markdown."""
-    study = edition.study
-    expected = f"Expected: {study.expected}" if study.expected else ""
-    headline = f"**{conclusion.headline}**" if conclusion.headline else ""
-    claims = "\n".join(f"- {claim}" for claim in conclusion.claims)
-    return "\n\n".join(filter(None, (study.question, headline, claims, study.paper, expected)))

@@ -1,6 +1,7 @@
 """Starts MLflow on this machine and prints the links of studies.
 
-The server is bound to the loopback address and ends with the command. For studies on a tracking server, only the links
+The server is bound to the loopback address and ends with the command, also where its terminal is closed. Where MLflow
+already shows the same runs on that port, it is used and left running. For studies on a tracking server, only the links
 are printed.
 """
 
@@ -12,24 +13,31 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from mlflow.exceptions import MlflowException
 
 from search_spaces.study import Edition
 from service.storage.home import Home
+from service.tracking.rows import STUDY
 from service.tracking.store import look_up
 from service.tracking.sync import answers, check, served
-from service.tracking.views import Links, links
+from service.tracking.views import TRAINING, Links, links
 from trainables.spec import LocusError
 
 READY_S = 60
 """How long MLflow may take to start."""
+PAUSE_S = 0.2
+"""How often it is looked whether the server lives."""
+END_S = 10
+"""How long MLflow may take to end before it is killed."""
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""The signals that end the command: Ctrl-C, `kill`, a closed terminal."""
 
 
 class UiError(LocusError):
-    """An MLflow that does not start, or has nothing to show."""
+    """An MLflow that does not start or ended by itself, or has nothing to show."""
 
 
 def serve(
@@ -41,30 +49,42 @@ def serve(
 ) -> None:
     """Starts MLflow on loopback, prints the links of a study (without one, of all), and waits for Ctrl-C.
 
-    Raises: UiError where nothing was run yet or the server does not start.
+    Raises: UiError where nothing was run yet, the server does not start, or it ends by itself.
     """
     check(home, tracking)
     if tracking and served(tracking):
         _note_links(home, edition, tracking, tracking, note)
         return
-    with server(home, port, tracking) as address:
+    address = f"http://127.0.0.1:{port}"
+    _require_runs(home, tracking)
+    if answers(address):
+        if not _shows_same(home, address, tracking):
+            raise UiError(f"port {port} must be free, got an MLflow of other runs there; give another --port")
         _note_links(home, edition, tracking, address, note)
-        note("Ctrl-C ends MLflow.")
-        try:
-            signal.pause()
-        except KeyboardInterrupt:
-            note("MLflow ended.")
+        note("MLflow ran already; it stays.")
+        return
+    with _end_signals() as asked, server(home, port, tracking, asked) as process:
+        if not asked:
+            _note_links(home, edition, tracking, address, note)
+            note("Ctrl-C ends MLflow.")
+        while not asked and process.poll() is None:
+            time.sleep(PAUSE_S)
+        code = process.poll()
+    if not asked:
+        raise UiError(f"MLflow ended by itself (exit code {code}); see {home.root / 'mlflow.log'}")
+    if signal.SIGHUP not in asked:  # then there is no terminal to print to
+        note("MLflow ended.")
 
 
 @contextmanager
-def server(home: Home, port: int, tracking: str | None = None) -> Iterator[str]:
-    """An MLflow server of a home's store while the block lasts; yields its address. Cost: 9 s to start."""
+def server(
+    home: Home, port: int, tracking: str | None = None, asked: Sequence[int] = ()
+) -> Iterator[subprocess.Popen[bytes]]:
+    """An MLflow server of a home's store while the block lasts; yields its process. Cost: 9 s to start.
+
+    `asked`: once it holds a signal, the start is not waited for. Raises: UiError where it does not start.
+    """
     store = tracking or home.tracking
-    if tracking is None and not (home.root / "mlflow.db").exists():
-        raise UiError(f"{home.root} has no MLflow runs yet; locus run makes some")
-    address = f"http://127.0.0.1:{port}"
-    if answers(address):
-        raise UiError(f"port {port} must be free, got an MLflow that answers there already; give another --port")
     quiet = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     command += ["--backend-store-uri", store, "--default-artifact-root", home.artifacts.as_uri()]
@@ -73,34 +93,77 @@ def server(home: Home, port: int, tracking: str | None = None) -> Iterator[str]:
             command, env=os.environ | quiet, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
         )
     try:
-        _wait(process, address, home)
-        yield address
+        _wait(process, f"http://127.0.0.1:{port}", home, asked)
+        yield process
     finally:
         _end(process)
 
 
-def _wait(process: subprocess.Popen[bytes], address: str, home: Home) -> None:
+def _require_runs(home: Home, tracking: str | None) -> None:
+    if tracking is None and not (home.root / "mlflow.db").exists():
+        raise UiError(f"{home.root} has no MLflow runs yet; locus run makes some")
+
+
+def _shows_same(home: Home, address: str, tracking: str | None) -> bool:
+    """Whether a server has the MLflow run of a study of this home, which no other store has."""
+    for edition in _editions(home, None):
+        mine = look_up(home, edition, tracking)
+        if mine is None:
+            continue
+        try:
+            theirs = look_up(home, edition, address)
+        except MlflowException:
+            return False
+        return theirs is not None and theirs.shown[STUDY].id == mine.shown[STUDY].id
+    return False
+
+
+@contextmanager
+def _end_signals() -> Iterator[list[int]]:
+    """A list to which each signal that ends the command is added. One that is ignored (`nohup`) stays ignored."""
+    asked: list[int] = []
+    known = {one: signal.getsignal(one) for one in ENDS if signal.getsignal(one) != signal.SIG_IGN}
+    try:
+        for one in known:
+            signal.signal(one, lambda number, frame: asked.append(number))
+        yield asked
+    finally:
+        for one, before in known.items():
+            signal.signal(one, before)
+
+
+def _wait(process: subprocess.Popen[bytes], address: str, home: Home, asked: Sequence[int]) -> None:
     until = time.monotonic() + READY_S
-    while not answers(address):
+    while not asked and not answers(address):
         if process.poll() is not None or time.monotonic() > until:
             raise UiError(f"MLflow did not start at {address}; see {home.root / 'mlflow.log'}")
-        time.sleep(0.2)
+        time.sleep(PAUSE_S)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends the server and its workers: a process group of their own."""
+    """Ends the server and its workers: a process group of their own, which may outlive its first process."""
+    until = time.monotonic() + END_S
+    there = _group_has(process, signal.SIGTERM)
+    while there and time.monotonic() < until:
+        time.sleep(0.1)
+        there = _group_has(process, 0)
+    if there:
+        _group_has(process, signal.SIGKILL)
+    process.wait()
+
+
+def _group_has(process: subprocess.Popen[bytes], number: int) -> bool:
+    """Sends a signal to a server's group (0 sends none). False where no process of the group is left."""
+    process.poll()  # a process that ended counts as there until it was waited for
     try:
-        os.killpg(process.pid, signal.SIGTERM)
-        process.wait(timeout=10)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        os.killpg(process.pid, number)
     except ProcessLookupError:
-        process.wait()
+        return False
+    return True
 
 
 def find_links(home: Home, edition: Edition, address: str, tracking: str | None = None) -> Links | None:
-    """The three addresses of a study at a server; None where the server does not have it."""
+    """The addresses of a study at a server; None where the server does not have it."""
     store = look_up(home, edition, tracking)
     return links(store, address) if store else None
 
@@ -116,9 +179,8 @@ def reachable_links(home: Home, edition: Edition, server: str) -> Links | None:
 def _note_links(
     home: Home, edition: Edition | None, tracking: str | None, address: str, note: Callable[[str], None]
 ) -> None:
-    editions = [edition] if edition else [_edition(home, id) for id in home.ids()]
-    note(f"MLflow: {address}")
-    for one in editions:
+    note(f"MLflow: {address.rstrip('/')}/#/experiments?{TRAINING}")
+    for one in _editions(home, edition):
         found = find_links(home, one, address, tracking)
         if found is None:
             note(f"{one.id}: nothing shown yet")
@@ -126,8 +188,9 @@ def _note_links(
         note(f"{one.id}")
         note(f"  trials, best first       {found.trials}")
         note(f"  runs, grouped by trial   {found.runs}")
+        note(f"  runs, flat               {found.flat}")
         note(f"  the study, with report   {found.parent}")
 
 
-def _edition(home: Home, id: str) -> Edition:
-    return Edition.read(json.loads(home.study(id).study.read_text()))
+def _editions(home: Home, edition: Edition | None) -> list[Edition]:
+    return [edition] if edition else [Edition.read(json.loads(home.study(id).study.read_text())) for id in home.ids()]

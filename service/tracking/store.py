@@ -28,7 +28,9 @@ from trainables.recipe import Recipe
 from trainables.spec import digest
 
 PARENT = "mlflow.parentRunId"
-PASSING = {"locus.reason", "locus.reused", "locus.best", "locus.headline", "locus.claims"}
+PASSING = {
+    "locus.reason", "locus.reused", "locus.best", "locus.headline", "locus.claims", "locus.score", "locus.test",
+}  # fmt: skip
 """Tags that a row may lose again."""
 MOST_METRICS = 900
 """Metrics in a call; MLflow accepts 1,000 entities."""
@@ -104,11 +106,24 @@ class Store:
             if not token:
                 return
 
-    def describe(self, tags: dict[str, str]) -> None:
-        """Sets tags of the experiment that differ."""
-        there = self.client.get_experiment(self.experiment).tags
+    def metrics(self) -> dict[str, set[str]]:
+        """The names of the metrics that MLflow has of this study, by level."""
+        found: dict[str, set[str]] = {}
+        for (level, _, _), shown in self.shown.items():
+            found.setdefault(level, set()).update(shown.latest)
+        return found
+
+    def experiment_tags(self) -> dict[str, str]:
+        """The tags of the experiment."""
+        return dict(self.client.get_experiment(self.experiment).tags)
+
+    def describe(self, tags: dict[str, str | None]) -> None:
+        """Sets tags of the experiment that differ, and deletes those that are None."""
+        there = self.experiment_tags()
         for name, value in tags.items():
-            if there.get(name) != value:
+            if value is None and name in there:
+                self.client.delete_experiment_tag(self.experiment, name)
+            elif value is not None and there.get(name) != value:
                 self.client.set_experiment_tag(self.experiment, name, value)
 
     def put(self, row: Row) -> None:
@@ -223,13 +238,14 @@ def look_up(home: Home, edition: Edition, tracking: str | None = None) -> Store 
 
 
 def _changes(row: Row, shown: TrackedRun) -> list[Point]:
-    """A row's points with only the values that differ from the last ones sent."""
-    news = [
-        Point(
-            one.step, one.time, {name: value for name, value in one.values.items() if shown.latest.get(name) != value}
-        )
-        for one in row.points
-    ]
+    """A row's points with only the values that differ from the last ones sent.
+
+    Steps never fall: MLflow takes the value of the greatest step for the last one.
+    """
+    news = []
+    for one in row.points:
+        values = {name: value for name, value in one.values.items() if shown.latest.get(name) != value}
+        news.append(Point(max(one.step, shown.step), one.time, values))
     return [one for one in news if one.values]
 
 

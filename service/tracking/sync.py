@@ -19,22 +19,15 @@ import requests
 from filelock import FileLock
 
 from search_spaces.study import Edition, Trial
+from service.analysis.best import find_best
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import Adopted, Confirms, Counts, Exhausted, Fact, Planned
-from service.tracking.rows import (
-    NO_CONCLUSION,
-    STUDY,
-    Conclusion,
-    MlflowStatus,
-    begun,
-    places,
-    run_row,
-    study_row,
-    trial_row,
-)
+from service.tracking.experiment import describe
+from service.tracking.notes import NO_CONCLUSION, Conclusion
+from service.tracking.rows import STUDY, MlflowStatus, begun, run_row, study_row, trial_row
 from service.tracking.store import Store, make_database
-from service.tracking.views import Links, links, views
+from service.tracking.views import Links, links
 from trainables.recipe import Recipe, Run
 from trainables.spec import LocusError
 
@@ -183,13 +176,15 @@ class MlflowSync:
     def _show(self, state: SyncState, close: _Close | None) -> None:
         if self._trouble is not None and served(self.tracking):
             check(self.home, self.tracking)  # else MLflow would try for minutes
-        store = self._store or self._open_store()
+        store = self._store or self._open_store(state)
         state.show(store, close.ended if close else "RUNNING", close.conclusion if close else NO_CONCLUSION)
         self._made.set()
+        if close:
+            describe(store, self.edition, state.began)  # once more, for now all metrics are known
         if close and close.report and close.report.is_dir():
             store.log_folder(STUDY, close.report, "report")
 
-    def _open_store(self) -> Store:
+    def _open_store(self, state: SyncState) -> Store:
         for name in ("mlflow.store", "alembic"):  # their errors reach us as exceptions
             logging.getLogger(name).setLevel(logging.CRITICAL)
         study = self.edition.study
@@ -199,7 +194,7 @@ class MlflowSync:
                 make_database(self.home)
             store = Store(self.tracking or self.home.tracking, self.edition.id, study.family)
             store.make(None if served(self.tracking) else self.home.artifacts)
-        store.describe(views(self.edition.id, study))
+        describe(store, self.edition, state.began)
         self._store = store
         return store
 
@@ -209,12 +204,15 @@ class SyncState:
 
     def __init__(self, history: History) -> None:
         self.history = history
+        self.began = 0.0
         self._news: set[str] = set()
+        self._marked: set[str] = set()
         self._grown = True
         self._runs: list[tuple[Trial, dict[int, Run]]] = []
 
     def add(self, fact: Fact) -> None:
         """Adds one fact."""
+        self.began = self.began or fact.time
         self.history.add(fact)
         match fact:
             case Planned() | Counts() | Confirms() | Exhausted() | Adopted():
@@ -232,12 +230,13 @@ class SyncState:
             self._grown = False
         every_run = [run for _, runs in self._runs for run in runs.values()]
         store.put(study_row(self.history, every_run, "RUNNING"))
-        rank = places(self.history)
+        best = find_best(self.history)
+        marked = {trial.label for trial in best.trials}
         for trial, runs in self._runs:
             here = begun(self.history, runs)
             news = [run for run in here.values() if ended != "RUNNING" or run.key in self._news]
-            if news:
-                row = trial_row(self.history, trial, runs, rank[trial.label], ended)
+            if news or (here and trial.label in marked ^ self._marked):
+                row = trial_row(self.history, trial, runs, best, ended)
                 if row.id not in store.shown:
                     store.put(row)
                 for run in news:
@@ -245,7 +244,7 @@ class SyncState:
                 store.put(row)
         if ended != "RUNNING":
             store.put(study_row(self.history, every_run, ended, conclusion))
-        self._news = set()
+        self._news, self._marked = set(), marked
 
 
 def _line(error: Exception) -> str:

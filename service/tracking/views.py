@@ -1,18 +1,23 @@
-"""The ways in: two shared views of a study's experiment, and their addresses.
+"""The ways in: three named views of a study in its experiment, and their addresses.
 
-MLflow's plain runs page shows one closed row and no numbers. A shared view is an experiment tag that the page reads
-when its address names it: which rows, columns, order and groups. The tag's form is internal to MLflow's pages; a
-browser test holds it.
+MLflow's plain runs page shows one closed row and no numbers. A shared view is a tag of the experiment: MLflow lists it
+under "Views", and the page opens it where its address names it. It says which rows, columns, order, groups and charts.
+The tag's form is internal to MLflow's pages; a browser test holds it.
 """
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 from search_spaces.study import Ablation, Study
+from service.tracking.charts import run_charts, trial_charts
+from service.tracking.mean_curve import TRAIN_S
 from service.tracking.rows import STUDY
 from service.tracking.store import Store
 from trainables.recipe.outcome import at_image_size
@@ -20,28 +25,37 @@ from trainables.recipe.outcome import at_image_size
 PREFIX = "mlflow.sharedViewState."
 TRAINING = "workflowType=machine_learning"
 """Asks MLflow's pages for the side bar of trainings."""
-SECTION = "locus"
-WIDTHS = {"params.`role": 110, "params.": 130, "_mean`": 155, "_std`": 125, "_n`": 105, "outcome`": 110, "reason`": 300}
-"""The widths of columns, by a part of their names. Units: pixels."""
+NAMES = {"trials": "trials, best first", "runs": "runs by trial", "flat": "runs, flat"}
+"""What MLflow's menu calls the views, in its order."""
+MEAN = 160
+"""The width of a column in which MLflow writes means with all their digits. Units: pixels."""
+WIDTHS = {"role": 115, "locus.score": 185, "locus.test": 185, "locus.outcome": 115, "locus.reason": 330}
+"""The widths of columns that are wider than their heads. Units: pixels."""
+LETTER, NARROW, WIDE = 8, 95, 230
+"""The width of a letter of a head, and of the narrowest and the widest column. Units: pixels."""
 
 
 @dataclass(frozen=True)
 class Links:
-    """Addresses of a study: its trials, best first; its runs grouped by `trial`; the parent with the report."""
+    """Addresses of a study: its trials, best first; its runs by trial; its runs, flat; the parent with the report."""
 
     trials: str
     runs: str
+    flat: str
     parent: str
 
 
 def links(store: Store, server: str) -> Links:
     """The addresses at an MLflow server, of a store that was looked up and holds the study."""
-    page = f"{server.rstrip('/')}/#/experiments/{store.experiment}/runs"
-    return Links(
-        f"{page}?{TRAINING}&viewStateShareKey={quote(name(store.study, 'trials'))}",
-        f"{page}?{TRAINING}&viewStateShareKey={quote(name(store.study, 'runs'))}",
-        f"{page}/{store.shown[STUDY].id}?{TRAINING}",
-    )
+    page = f"{server.rstrip('/')}/#{runs_page(store)}"
+    found = {level: f"{page}&viewStateShareKey={quote(name(store.study, level))}" for level in NAMES}
+    parent = f"{page.partition('?')[0]}/{store.shown[STUDY].id}?{TRAINING}"
+    return Links(**found, parent=parent)
+
+
+def runs_page(store: Store) -> str:
+    """The route of the runs page of a store's experiment, within MLflow's pages."""
+    return f"/experiments/{store.experiment}/runs?{TRAINING}"
 
 
 def name(id: str, level: str) -> str:
@@ -49,42 +63,71 @@ def name(id: str, level: str) -> str:
     return f"{id.replace('@', '.').replace('~', '.')}.{level}"
 
 
-def views(id: str, study: Study) -> dict[str, str]:
-    """The experiment's tags that hold both views, and MLflow's word for experiments that train."""
-    return {
-        "mlflow.experimentKind": "custom_model_development",
-        f"{PREFIX}{name(id, 'trials')}": json.dumps(_trials(id, study)),
-        f"{PREFIX}{name(id, 'runs')}": json.dumps(_runs(id, study)),
-    }
+def views(id: str, study: Study, created: float, metrics: Mapping[str, set[str]]) -> dict[str, str]:
+    """The experiment's tags that hold the views, and MLflow's word for experiments that train.
+
+    `created`: when the study began, for MLflow's menu shows the newest view first. Units: seconds since 1970.
+    `metrics`: the metrics that MLflow has, by level.
+    """
+    trial, run = metrics.get("trial", set()), metrics.get("run", set())
+    states = {"trials": _trials(id, study, trial), "runs": _runs(id, study, run), "flat": _flat(id, study, run)}
+    tags = {"mlflow.experimentKind": "custom_model_development"}
+    for behind, (level, state) in enumerate(states.items()):
+        when = round(created * 1000) - behind
+        said = {"name": f"{id}: {NAMES[level]}", "createdAt": when, "updatedAt": when, "state": _packed(state)}
+        said |= {"study": id, "question": study.question}  # for the experiment's description; MLflow reads over these
+        tags[f"{PREFIX}{name(id, level)}"] = json.dumps(said)
+    return tags
 
 
-def _trials(id: str, study: Study) -> dict[str, Any]:
-    score, test = study.score.metric, study.score.test
-    metrics = [f"{score}_mean", f"{score}_std", f"{score}_n", f"{test}_mean"]
-    metrics += [f"{at_image_size(test, side)}_mean" for side in study.base.test_sizes]
+def unpacked(tag: str) -> dict[str, Any]:
+    """What a view's tag holds."""
+    state: str = json.loads(tag)["state"]
+    found: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(state.removeprefix("deflate;"))))
+    return found
+
+
+def _packed(state: dict[str, Any]) -> str:
+    return f"deflate;{base64.b64encode(zlib.compress(json.dumps(state).encode(), 9)).decode()}"
+
+
+def _trials(id: str, study: Study, metrics: set[str]) -> dict[str, Any]:
+    test = study.score.test
+    means = [f"{study.score.metric}_mean", *(f"{at_image_size(test, side)}_mean" for side in study.base.test_sizes)]
     columns = [
         _column("params", "role"),
+        _column("tags", "locus.score"),
+        _column("tags", "locus.test"),
+        _column("tags", "locus.best"),
+        _column("tags", "locus.outcome"),
         *_varied(study),
-        *(_column("metrics", metric) for metric in metrics),
-        *_ends(),
+        *(_column("metrics", metric) for metric in [*means, TRAIN_S]),
+        _column("tags", "locus.reason"),
     ]
-    charts = [_chart(0, "LINE", f"{score}_mean"), _chart(1, "BAR", f"{test}_mean")]
-    section = {"uuid": SECTION, "name": "mean over seeds", "display": True, "isReordered": False}
     view = _view(id, "trial", columns, _column("tags", "locus.rank"), ascending=True)
-    unsmoothed = {"xAxisKey": "step", "lineSmoothness": 0, "selectedXAxisMetricKey": ""}
-    return view | {"compareRunCharts": charts, "compareRunSections": [section], "globalLineChartConfig": unsmoothed}
+    return view | trial_charts(study, metrics)
 
 
-def _runs(id: str, study: Study) -> dict[str, Any]:
-    metrics = [study.score.metric, study.score.test, "train/loss", "time/epoch_s"]
-    columns = [
-        _column("params", "seed"),
-        *_varied(study),
-        *(_column("metrics", metric) for metric in metrics),
-        *_ends(),
-    ]
+def _runs(id: str, study: Study, metrics: set[str]) -> dict[str, Any]:
+    """Without the column `seed`: MLflow would show a group's mean of the seeds."""
     by_trial = {"aggregateFunction": "average", "groupByKeys": [{"mode": "param", "groupByData": "trial"}]}
-    return _view(id, "run", columns, _column("metrics", study.score.metric)) | {"groupBy": by_trial}
+    view = _view(id, "run", _run_columns(study), _column("metrics", study.score.metric))
+    return view | run_charts(study, metrics) | {"groupBy": by_trial}
+
+
+def _flat(id: str, study: Study, metrics: set[str]) -> dict[str, Any]:
+    """In the order of the score: in the order of time, MLflow folds runs into their trials."""
+    columns = [_column("params", "seed"), *_run_columns(study)]
+    return _view(id, "run", columns, _column("metrics", study.score.metric)) | run_charts(study, metrics)
+
+
+def _run_columns(study: Study) -> list[str]:
+    return [
+        *(_column("metrics", metric) for metric in (study.score.metric, study.score.test, TRAIN_S)),
+        _column("tags", "locus.outcome"),
+        *_varied(study),
+        _column("tags", "locus.reason"),
+    ]
 
 
 def _varied(study: Study) -> list[str]:
@@ -93,28 +136,14 @@ def _varied(study: Study) -> list[str]:
     return [_column("params", path) for path in [*kinds, *paths]]
 
 
-def _ends() -> list[str]:
-    return [_column("tags", "locus.outcome"), _column("tags", "locus.reason")]
-
-
 def _column(kind: str, key: str) -> str:
     return f"{kind}.`{key}`"
 
 
-def _chart(number: int, kind: str, metric: str) -> dict[str, Any]:
-    """A chart with a line or a bar a trial."""
-    return {
-        "type": kind,
-        "uuid": f"{SECTION}-{number}",
-        "metricSectionId": SECTION,
-        "metricKey": metric,
-        "selectedMetricKeys": [metric],
-        "xAxisKey": "step",
-        "lineSmoothness": 0,
-        "runsCountToCompare": 20,
-        "isGenerated": False,
-        "deleted": False,
-    }
+def _width(column: str) -> int:
+    key = column.partition("`")[2].removesuffix("`")
+    least = MEAN if column.startswith("metrics.") and not key.endswith("_mean") else NARROW
+    return WIDTHS.get(key, min(max(LETTER * len(key) + 45, least), WIDE))
 
 
 def _view(id: str, level: str, columns: list[str], order: str, *, ascending: bool = False) -> dict[str, Any]:
@@ -124,7 +153,5 @@ def _view(id: str, level: str, columns: list[str], order: str, *, ascending: boo
         "orderByAsc": ascending,
         "selectedColumns": columns,
         "columnOrder": columns,
-        "columnWidths": {
-            column: width for column in columns for end, width in reversed(WIDTHS.items()) if end in column
-        },
+        "columnWidths": {column: _width(column) for column in columns},
     }

@@ -48,7 +48,9 @@ def window(tmp_path_factory):
     home = Home(tmp_path_factory.mktemp("home"))
     search, ablation = (show(home, make(home.root))[0] for make in (searched, ablated))
     pictures = tmp_path_factory.mktemp("pictures")
-    with server(home, free_port()) as address, Chromium(tmp_path_factory.mktemp("profile")) as browser:
+    port = free_port()
+    address = f"http://127.0.0.1:{port}"
+    with server(home, port), Chromium(tmp_path_factory.mktemp("profile")) as browser:
         yield browser, pictures, find_links(home, search, address), find_links(home, ablation, address)
 
 
@@ -66,9 +68,18 @@ def test_trials_best_first_with_the_path_that_varies(window):
     ranked = ["c0 gamma=2.5", "c3 gamma=1.74", "c9 gamma=2.31"]  # the confirmed answers, then the points
     ranked += ["#03 gamma=1.74", "#09 gamma=2.31", "#00 gamma=2.5", "#08 gamma=0.8", "#06 gamma=4.1", "#05 gamma=8.4"]
     assert order(text, ranked) == ranked
-    for column in ("role", "confirmation", "encoding.gamma", "val/accuracy_mean", "val/accuracy_std", "val/accuracy_n"):
+    for column in (
+        "role",
+        "confirmation",
+        "locus.score",
+        "locus.test",
+        "locus.best",
+        "encoding.gamma",
+        "val/accuracy_mean",
+    ):
         assert column in text
-    assert "reach@base" not in text.replace("'reach@base'", ""), "the parent is no row of this table"
+    assert "best (tie)" in text
+    assert "0.9947 ± 0.0015 (n 3)" in text
     assert "13 matching runs" in re.sub(r"\s+", " ", text)
 
 
@@ -78,6 +89,39 @@ def test_runs_grouped_by_trial(window):
     assert "Group by: trial" in text
     assert "Group: fourier" in text
     assert re.sub(r"\s+", " ", text).count("30 matching runs") == 1
+
+
+def test_the_views_are_in_the_menu_and_the_plain_page_links_the_trials(window):
+    browser, pictures, links, _ = window
+    plain = links.trials.partition("&viewState")[0]
+    press = "button.dispatchEvent(new PointerEvent('pointerdown', {bubbles: true, cancelable: true, button: 0}))"
+    closed = "one.innerText.trim() === 'Views' && one.dataset.state !== 'open'"
+    button = f"const button = [...document.querySelectorAll('button')].find(one => {closed})"
+    listed = f"(() => {{ {button}; if (button) {press}; return {has('reach@base: runs, flat')} }})()"
+    text = browser.look(plain, listed, pictures / "mlflow-menu.png")
+    for view in ("trials, best first", "runs by trial", "runs, flat"):
+        assert f"reach@base: {view}" in text
+        assert f"encodings@base: {view}" in text
+    target = json.dumps(links.trials.partition("/#")[2])
+    there = f"[...document.querySelectorAll('a')].some(one => one.getAttribute('href')?.endsWith({target}))"
+    assert "Trials, best first" in browser.look(plain, there, pictures / "mlflow-plain.png")
+
+
+def test_runs_flat_are_rows_with_their_numbers(window):
+    browser, pictures, links, _ = window
+    text = browser.look(links.flat, has("c0 seed 1001"), pictures / "mlflow-flat.png")
+    assert "29 matching runs" in re.sub(r"\s+", " ", text)
+    assert order(text, ["#03 seed 1", "#09 seed 0", "#08 seed 0"]) == ["#03 seed 1", "#09 seed 0", "#08 seed 0"]
+
+
+def test_a_sweep_has_its_charts_and_nothing_beside(window):
+    browser, pictures, links, _ = window
+    drawn = f"{has('Parallel Coordinates')} && document.querySelectorAll('.js-plotly-plot').length >= 5"
+    text = browser.look(links.trials + "&compareRunsMode=CHART", drawn, pictures / "mlflow-sweep.png")
+    assert "mean over seeds (6)" in re.sub(r"\s+", " ", text)
+    for chart in ("encoding.gamma vs. val/accuracy_mean", "time/train_s vs. val/accuracy_mean"):
+        assert chart in text
+    assert "val/accuracy_n" not in text
 
 
 def test_mean_curves_of_arms_in_one_chart(window):
@@ -117,5 +161,5 @@ def test_a_served_store_shows_the_same_and_gives_its_links_early(window, tmp_pat
     assert all(html.escape(link) in report for link in (early.trials, early.runs, early.parent))
     said: list[str] = []
     serve(home, None, tracking=address, note=said.append)
-    assert said[:2] == [f"MLflow: {address}", edition.id]
-    assert [line.split()[-1] for line in said[2:]] == [early.trials, early.runs, early.parent]
+    assert said[:2] == [f"MLflow: {address}/#/experiments?workflowType=machine_learning", edition.id]
+    assert [line.split()[-1] for line in said[2:]] == [early.trials, early.runs, early.flat, early.parent]

@@ -30,6 +30,7 @@ class Facts:
     facts: list = field(default_factory=list)
     clock: count = field(default_factory=lambda: count(1_700_000_000))
     code: str = "c0de"
+    epoch_s: float | None = None
 
     def add(self, fact) -> None:
         self.facts.append(fact.model_copy(update={"time": next(self.clock) + 0.25}))
@@ -50,6 +51,7 @@ class Facts:
             said = {"train/loss": 1 - value, "val/accuracy": value}
             tests = {"test/accuracy": value - 0.125, at_image_size("test/accuracy", 48): value - 0.25}
             said |= tests if epoch == EPOCHS else {}
+            said |= {"time/epoch_s": self.epoch_s} if self.epoch_s else {}
             self.add(Measured(**known, epoch=epoch, values=said))
 
     def complete(self, trial: Trial, seed: int, final: float) -> None:

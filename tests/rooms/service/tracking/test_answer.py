@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from itertools import pairwise
 from pathlib import Path
 
 from mlflow.tracking import MlflowClient
 
+from service.analysis.best import ranked
+from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import Confirms
 from service.tracking import sync
-from service.tracking.rows import Conclusion
+from service.tracking.notes import Conclusion
+from service.tracking.params import title
+from service.tracking.scores import rank_tag
 from service.tracking.sync import MlflowSync
-from service.tracking.views import views
 from tests.rooms.service.tracking.facts import Facts, points, runs, search, show
 
 
@@ -40,8 +44,43 @@ def test_confirmed_answers_are_told_from_points_and_come_first(home: Home) -> No
     )
     ranked = sorted(shown, key=lambda name: shown[name].data.tags["locus.rank"])
     assert ranked == ["c0 gamma=2.5", "c1 gamma=31", "#01 gamma=31", "#00 gamma=2.5"]
-    view = next(value for name, value in views("reach@base", search().study).items() if name.endswith(".trials"))
-    assert '"orderByKey": "tags.`locus.rank`", "orderByAsc": true' in view
+    assert {name: run.data.tags.get("locus.best") for name, run in shown.items()} == dict.fromkeys(shown) | {
+        "c0 gamma=2.5": "best"
+    }
+
+
+def test_the_order_of_trials_is_that_of_the_analysis_also_below_zero(home: Home) -> None:
+    facts = confirmed()
+    for number, final in enumerate((0.984375, -0.5, 0.5, -120.0, 0.9921875), start=2):
+        for seed in range(2):
+            facts.complete(facts.plan(number, encoding__gamma=number + 0.5), seed, final)
+    facts.start(facts.plan(9, encoding__gamma=9.0), 0)
+    history = History(facts.edition, lambda recipe: facts.code, facts.facts)
+    by_tag = sorted(history.trials, key=lambda trial: rank_tag(history, trial))
+    assert [trial.label for trial in by_tag] == [trial.label for trial in ranked(history)]
+
+
+def test_the_mark_of_the_best_moves_while_the_study_runs(home: Home, monkeypatch) -> None:
+    monkeypatch.setattr(sync, "PAUSE_S", 0.0)
+    facts = Facts(search())
+    mlflow = MlflowSync(facts.edition, home, lambda recipe: facts.code)
+    mlflow.open()
+    sent = 0
+    for number, (gamma, final) in enumerate(((2.5, 0.75), (31.0, 1.0))):
+        trial = facts.plan(number, encoding__gamma=gamma)
+        for seed in range(2):
+            facts.complete(trial, seed, final)
+        for fact in facts.facts[sent:]:
+            mlflow.add(fact)
+        sent = len(facts.facts)
+        until = time.monotonic() + 20
+        marked: list[str] = []
+        while marked != [title(facts.edition, trial)] and time.monotonic() < until:
+            time.sleep(0.05)
+            rows = [run for run in runs(home).values() if run.data.tags["locus.level"] == "trial"]
+            marked = [run.info.run_name for run in rows if "locus.best" in run.data.tags]
+        assert marked == [title(facts.edition, trial)]
+    assert mlflow.close("KILLED") is None
 
 
 def test_test_scores_are_those_of_the_answer(home: Home) -> None:
@@ -69,7 +108,10 @@ def test_the_best_curve_counts_finished_runs_and_has_a_point_a_change(home: Home
     assert [a for a, b in pairwise(values) if a == b] == [], "once a change"
     steps = [step for step, _ in curve]
     assert steps == sorted(steps)
-    assert steps[-1] == 8, "eight runs have ended"
+    began = next(fact.time for fact in facts.facts if fact.fact == "started")
+    assert steps[-1] == round(facts.facts[-1].time - began), "seconds since the study began"
+    for name, value in {"progress/runs": 8, "progress/asked": 12}.items():
+        assert study.data.metrics[name] == value, "two of four points are still to come, with two seeds each"
     assert study.data.tags["locus.best"] == "c0 gamma=2.5"
 
 
@@ -90,4 +132,10 @@ def test_the_study_says_its_answer_and_its_verdicts(home: Home, tmp_path: Path) 
     tags = MlflowClient(home.tracking).get_run(runs(home)["reach@base"].info.run_id).data.tags
     assert tags["locus.headline"] == "#0 comes out best."
     assert tags["locus.claims"] == "NOT JUDGED at smoke: “best” reaches at least 0.99."
-    assert "**#0 comes out best.**\n\n- NOT JUDGED at smoke" in tags["mlflow.note.content"]
+    note = tags["mlflow.note.content"]
+    assert "**How far?**\n\n#0 comes out best.\n\n- NOT JUDGED at smoke" in note
+    lines = [line for line in note.splitlines() if line.startswith("| ")]
+    assert lines[0] == "| trial | role | validation accuracy | test accuracy | training |  |"
+    assert lines[1] == "| c0 gamma=2.5 | confirmation | 0.8750 ± 0.0000 (n 2) | 0.7500 ± 0.0000 (n 2) |  | best |"
+    assert lines[3] == "| #01 gamma=31 | point | 1.0000 ± 0.0000 (n 2) |  |  | completed |"
+    assert len(lines) == 5

@@ -30,6 +30,13 @@ def test_the_three_levels_show_what_the_table_promises(home, small):
         "encoding.kind": "fourier",
         "data.task": "direction",
         "encoding.gamma": "2.5",
+        "budget": "base",
+        "data.kind": "red_green",
+        "model.kind": "vit",
+        "optimizer.lr": str(BASE.optimizer.lr),
+        "optimizer.epochs": "3",
+        "optimizer.batch_size": str(BASE.optimizer.batch_size),
+        "test_sizes": "48",
     }
     known |= {"parameters": str(estimate_cost(Recipe(encoding=Fourier())).parameters)}
     known |= {"parameters.learnt": known["parameters"]}
@@ -44,6 +51,7 @@ def test_the_three_levels_show_what_the_table_promises(home, small):
     assert study.data.tags["locus.best"] == "#00 gamma=2.5"
     assert study.data.metrics["best/val/accuracy_mean"] == statistics.fmean([0.75, 0.875])
     assert (study.data.metrics["progress/runs"], study.data.metrics["progress/trials"]) == (5, 3)
+    assert study.data.metrics["progress/asked"] == 5 + 2, "one of four trials is still to come"
     for name, tag in {
         "level": "run",
         "number": "0",

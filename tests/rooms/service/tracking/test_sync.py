@@ -29,7 +29,8 @@ def test_told_twice_nothing_changes(home, small):
 def test_what_is_there_is_not_sent_again(home, small, monkeypatch):
     show(home, small)
     calls = []
-    for verb in ("create_run", "log_batch", "set_tag", "delete_run", "log_text", "log_inputs", "set_terminated"):
+    verbs = ("create_run", "log_batch", "set_tag", "delete_tag", "delete_run", "log_text", "log_inputs")
+    for verb in (*verbs, "set_terminated", "set_experiment_tag", "delete_experiment_tag"):
         monkeypatch.setattr(MlflowClient, verb, lambda *args, verb=verb, **kwargs: calls.append(verb))
     show(home, small)
     assert calls == ["set_terminated"], "the study ran again, and ended"

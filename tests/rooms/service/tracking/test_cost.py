@@ -1,0 +1,82 @@
+"""Training time in MLflow: what an answer costs, apart from when it was scheduled."""
+
+from __future__ import annotations
+
+import pytest
+from mlflow.tracking import MlflowClient
+
+from service.storage.history import History
+from service.storage.journal import Counts, Ended, StoppedAt
+from service.tracking.mean_curve import mean_curve
+from tests.rooms.service.tracking.facts import Facts, points, runs, search, show
+
+
+@pytest.fixture
+def timed() -> Facts:
+    """A point of two seeds with epochs of 8 s and of 4 s, and one that was stopped."""
+    facts = Facts(search(), epoch_s=8.0)
+    facts.add(Counts(seeds=2, trials=4))
+    trial = facts.plan(0, encoding__gamma=2.5)
+    facts.complete(trial, 0, 0.75)
+    for _ in range(1000):
+        next(facts.clock)  # the second seed waits for a worker
+    facts.epoch_s = 4.0
+    facts.complete(trial, 1, 0.875)
+    known = facts.start(facts.plan(1, encoding__gamma=31.0), 0)
+    facts.measure(known, 0.5)
+    facts.add(StoppedAt(**known, epoch=1, cutoff=0.625))
+    return facts
+
+
+def test_runs_and_trials_have_the_time_that_training_took(home, timed):
+    show(home, timed)
+    shown = runs(home)
+    assert points(home, shown["#00 seed 0"], "time/train_s") == [(1, 8.0), (2, 16.0), (3, 24.0)]
+    assert points(home, shown["#00 seed 1"], "time/train_s") == [(1, 4.0), (2, 8.0), (3, 12.0)]
+    assert points(home, shown["#00 gamma=2.5"], "time/train_s") == [(1, 12.0), (2, 24.0), (3, 36.0)]
+    assert shown["#01 gamma=31"].data.metrics["time/train_s"] == 4.0
+    note = MlflowClient(home.tracking).get_run(shown["reach@base"].info.run_id).data.tags["mlflow.note.content"]
+    assert "| #00 gamma=2.5 | point | 0.8125 ± 0.0884 (n 2) |  | 36 s | best |" in note
+
+
+def test_points_of_a_mean_curve_lie_at_the_mean_training_time(home, timed):
+    show(home, timed)
+    trial = runs(home)["#00 gamma=2.5"]
+    began = next(fact.time for fact in timed.facts if fact.fact == "started")
+    history = MlflowClient(home.tracking).get_metric_history(trial.info.run_id, "val/accuracy_mean")
+    assert [point.timestamp for point in history] == [round((began + mean) * 1000) for mean in (6, 12, 18)]
+
+
+def test_a_run_without_times_of_epochs_counts_by_the_clock(home, small):
+    show(home, small)
+    trial = runs(home)["#00 gamma=2.5"]
+    assert "time/train_s" not in trial.data.metrics
+    history = MlflowClient(home.tracking).get_metric_history(trial.info.run_id, "val/accuracy_mean")
+    began = next(fact.time for fact in small.facts if fact.fact == "started")
+    assert [point.timestamp for point in history] == [round((began + epoch) * 1000) for epoch in (1, 2, 3)]
+
+
+def test_a_curve_never_goes_back_in_time_where_a_seed_is_missing_later(timed):
+    trial = timed.plan(2, encoding__gamma=4.0)
+    timed.epoch_s = 40.0
+    known = timed.start(trial, 0)
+    timed.measure(known, 0.5)
+    timed.add(Ended(**known, outcome="diverged", epoch=2))
+    timed.epoch_s = 1.0
+    timed.complete(trial, 1, 0.75)
+    curve = mean_curve(History(timed.edition, lambda recipe: timed.code, timed.facts), trial)
+    assert [point.values["time/train_s"] for point in curve] == [41.0, 42.0, 43.0]
+    times = [point.time for point in curve]
+    assert times == sorted(times)
+
+
+def test_means_have_six_digits(home):
+    facts = Facts(search(seeds=3))
+    trial = facts.plan(0, encoding__gamma=2.5)
+    for seed, final in enumerate((0.97, 0.98, 0.98)):
+        facts.complete(trial, seed, final)
+    show(home, facts)
+    found = runs(home)["#00 gamma=2.5"]
+    assert found.data.metrics["val/accuracy_mean"] == 0.976667
+    assert found.data.metrics["val/accuracy_std"] == 0.0057735
+    assert found.data.tags["locus.score"] == "0.9767 ± 0.0058 (n 3)"

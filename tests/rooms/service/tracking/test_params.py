@@ -1,0 +1,81 @@
+"""The parameters and the descriptions of trials and runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from search_spaces import library
+from search_spaces.study import Ablation, Study
+from service.storage.journal import FailedWith
+from service.tracking.params import LONGEST, params
+from tests.rooms.service.tracking.facts import BASE, Facts, runs, search, show
+from trainables.recipe import FromTrial, Recipe
+
+ALWAYS = {"trial", "role", "budget", "data.task", "parameters", "parameters.learnt", "encoding.kind"}
+
+
+def arm(base: Recipe, values: dict) -> dict[str, str]:
+    study = Study(name="arms", question="Which?", base=base, plan=Ablation({"a": {}, "b": values}, "a"), seeds=2)
+    edition = study.at(set={"optimizer.weight_decay": 0.25}, name="mine")
+    return params(edition, edition.arms()[1])
+
+
+def test_a_trial_shows_what_its_recipe_sets_and_little_else():
+    found = arm(BASE, {"encoding.kind": "peg", "encoding.places": [0, 1], "model.depth": 3})
+    assert found.pop("budget") == "base~mine"
+    changed = {path: value for path, value in found.items() if path not in ALWAYS}
+    assert changed == {
+        "data.kind": "red_green",
+        "model.kind": "vit",
+        "model.depth": "3",
+        "encoding.places": "0, 1",
+        "optimizer.lr": str(BASE.optimizer.lr),
+        "optimizer.epochs": "3",
+        "optimizer.batch_size": str(BASE.optimizer.batch_size),
+        "optimizer.weight_decay": "0.25",
+        "test_sizes": "48",
+    }
+
+
+def test_a_parent_is_shown_as_it_was_written():
+    found = arm(BASE, {"init": FromTrial(values={"encoding.kind": "none", "optimizer.epochs": 7})})
+    assert found["init.values"] == "encoding.kind = none, optimizer.epochs = 7"
+    assert found["init.kind"] == "from_trial"
+
+
+def test_parts_of_an_encoding_are_numbered():
+    found = arm(BASE, {"encoding": {"kind": "composed", "parts": [{"kind": "learnable"}, {"kind": "peg"}]}})
+    assert found["encoding.kind"] == "learnable+peg"
+    assert (found["encoding.parts.0.kind"], found["encoding.parts.1.kind"]) == ("learnable", "peg")
+
+
+@pytest.mark.parametrize("study", library.names())
+def test_no_study_shows_many_parameters_long_ones_or_folders(study):
+    edition = library.find(study).at()
+    plan = edition.study.plan
+    for trial in edition.arms() if isinstance(plan, Ablation) else [edition.trial(0, dict(plan.first[0]))]:
+        found = params(edition, trial)
+        assert len(found) < 40
+        assert max(map(len, found.values())) <= LONGEST + len(" ...")
+        assert not [path for path in found if path.endswith(("source", "folder"))]
+
+
+@pytest.mark.parametrize("reason", ["CUDA error: out of memory (mine.py, line 7)"])
+def test_a_run_says_what_it_is_why_it_failed_and_where_its_weights_lie(home, reason):
+    facts = Facts(search())
+    trial = facts.plan(0, encoding__gamma=4.0)
+    facts.complete(trial, 0, 0.75)
+    known = facts.start(trial, 1)
+    facts.add(FailedWith(**known, reason=reason))
+    show(home, facts, "KILLED")
+    shown = runs(home)
+    notes = {name: run.data.tags["mlflow.note.content"] for name, run in shown.items()}
+    key = shown["#00 seed 0"].data.tags["locus.key"]
+    assert notes["#00 seed 0"] == (
+        "**#00 gamma=4**, seed 0, of reach@base.\n\n- encoding.gamma = 4\n\n"
+        f"Weights: `outcomes/{key}/c0de.pt` in the home of the study."
+    )
+    assert notes["#00 seed 1"] == (f"**#00 gamma=4**, seed 1, of reach@base.\n\n- encoding.gamma = 4\n\nWhy: {reason}")
+    assert notes["#00 gamma=4"] == (
+        f"Point **#00 gamma=4** of reach@base: 2 seeds.\n\n- encoding.gamma = 4\n\nWhy: {reason}"
+    )
