@@ -30,7 +30,7 @@ def test_figures_and_tables_are_numbered_in_their_order(search):
 
 
 def test_the_study_in_mlflow_is_linked(search):
-    links = Links("http://host/#/experiments/1/runs?a=1&b=2", "http://host/#/b", "http://host/#/c")
+    links = Links("http://host/#/experiments/1/runs?a=1&b=2", "http://host/#/b", "http://host/#/d", "http://host/#/c")
     page = search.report(links).read_text()
     assert page.count('<a href="http://host/#/experiments/1/runs?a=1&amp;b=2">MLflow: trials</a>') == 2
     assert (
