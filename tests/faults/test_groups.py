@@ -9,7 +9,6 @@ import pytest
 
 from service.execution.driver import Driver
 from service.planning.placement import Placement
-from service.storage.history import TRIES
 from service.storage.home import Home
 from service.storage.journal import Ended, Fact, FailedWith, Measured, Started
 from tests.faults.small import conduct, edition, processes
@@ -82,16 +81,15 @@ def test_a_killed_process_is_told_and_tried_again(tmp_path: Path):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_the_reason_of_a_run_that_raises_is_its_own_error(tmp_path: Path, workers: int):
+def test_the_reason_of_a_run_that_raises_is_its_own_error_and_it_is_not_tried_again(tmp_path: Path, workers: int):
     def spoil(driver: Driver, fact: Fact) -> None:
         if isinstance(fact, Started):
             (Path(driver.in_flight[fact.run].folder) / "checkpoint.pt").write_text("no checkpoint")
 
     facts = conduct(tmp_path, edition({"none": {}}), Placement(max_concurrent=1, workers=workers), spoil)
-    failures = of(facts, FailedWith)
-    assert len(failures) == TRIES
-    for failed in failures:
-        assert re.fullmatch(r"\S+Error: .+ \(checkpoint\.py, line \d+\)", failed.reason)
+    (failed,) = of(facts, FailedWith)
+    assert re.fullmatch(r"\S+Error: .+ \(checkpoint\.py, line \d+\)", failed.reason)
+    assert failed.final, "another attempt would meet the same error"
     assert not of(facts, Ended)
 
 
