@@ -30,8 +30,8 @@ LOOKED_AT = 60
 """How many earlier answers are read for the time of an epoch."""
 
 
-START_S = 8.0
-"""What a study takes before its first epoch: the start of Ray, and workers that import torch and timm."""
+START_S = 11.0
+"""What a study takes beside its epochs: the start and the end of Ray, and workers that import torch and timm."""
 
 
 @dataclass(frozen=True)
