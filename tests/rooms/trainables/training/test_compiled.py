@@ -24,7 +24,12 @@ def outcome(name):
 
 @pytest.mark.parametrize(
     ("name", "graphs"),
-    [("plain", 2), ("in parts", 3), ("drop path, an average, localization", 2), ("float64", 2)],
+    [
+        ("plain", 2),
+        pytest.param("in parts", 3, marks=pytest.mark.slow),
+        pytest.param("drop path, an average, localization", 2, marks=pytest.mark.slow),
+        pytest.param("float64", 2, marks=pytest.mark.slow),
+    ],
 )
 def test_a_run_goes_on_compiled_or_not(name, graphs):
     """50 images in batches of 16: a full batch and one of 2; in three parts of 5, 5 and 6, and two of 1."""
