@@ -13,6 +13,7 @@ from service.execution import machine
 from service.execution.driver import Driver
 from service.execution.signals import Stop, StopSignals
 from service.planning.estimate import WorkEstimate, estimate_work, measured, run_memory
+from service.planning.known_trials import known_trials
 from service.planning.placement import Placement
 from service.planning.run_options import RunOptions
 from service.results import Result
@@ -88,11 +89,7 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
 
 def check_study_workers(edition: Edition, placement: Placement) -> None:
     """Refuses several workers a run where they would change its numbers. Raises: SpecError."""
-    study = edition.study
-    trials = (
-        edition.arms() if isinstance(study.plan, Ablation) else [edition.trial(0, point) for point in study.plan.first]
-    )
-    for recipe in [trial.recipe for trial in trials] or [study.base]:
+    for recipe in [trial.recipe for trial in known_trials(edition)] or [edition.study.base]:
         check_workers(recipe, placement.workers, placement.device)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from search_spaces.study import Ablation, Edition
+from service.planning.known_trials import known_trials
 from trainables.encodings import parts_of
 from trainables.own import OwnSpec
 from trainables.recipe import Recipe
@@ -43,13 +44,10 @@ def try_recipes(edition: Edition, data: Path, *, own_only: bool = False) -> Iter
 
 def _recipes(edition: Edition) -> Iterator[tuple[str, Recipe]]:
     """The recipes that can be known before a search begins, by the words for each; parents come first."""
-    plan = edition.study.plan
-    if isinstance(plan, Ablation):
-        found = [(f"arm {arm.name!r}", arm.recipe) for arm in edition.arms()]
-    else:
-        points = [edition.trial(number, point) for number, point in enumerate(plan.first)]
-        found = [(f"point {point.name}", point.recipe) for point in points] or [("the base", edition.study.base)]
-    for name, recipe in found:
+    arms = isinstance(edition.study.plan, Ablation)
+    trials = known_trials(edition)
+    found = [(f"arm {one.name!r}" if arms else f"point {one.name}", one.recipe) for one in trials]
+    for name, recipe in found or [("the base", edition.study.base)]:
         for use, parent in recipe.parents.items():
             yield f"{name}, its {'teacher' if use == 'teacher' else 'parent'}", parent
         yield name, recipe

@@ -54,7 +54,7 @@ def submit(
     workers: Workers = 0,
     loader_workers: LoaderWorkers = None,
     device: Device = "auto",
-    runs_per_gpu: RunsPerGpu = "1",
+    runs_per_gpu: RunsPerGpu = 1,
     compile: Compile = False,
     hours: Hours = None,
     adopt: AdoptOption = False,

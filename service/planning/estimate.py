@@ -15,8 +15,9 @@ from pathlib import Path
 from statistics import median
 
 from search_spaces.grid import grid, is_finite
-from search_spaces.study import CONFIRMED, Ablation, Edition, Search, Trial
+from search_spaces.study import CONFIRMED, Search
 from search_spaces.words import plural
+from service.planning.known_trials import known_trials
 from service.planning.placement import Placement, runs_by_memory
 from service.planning.work_rows import RunWork, WorkRow, unlisted_arms, work_rows
 from service.storage.history import History, ancestors
@@ -231,16 +232,10 @@ def run_memory(history: History, outcomes: Outcomes) -> float:
     The largest of what was measured and of what follows by arithmetic, because arms differ.
     """
     study = history.edition.study
-    some = history.edition.arms() if isinstance(study.plan, Ablation) else _first(history.edition)
+    some = known_trials(history.edition)
     costs = [estimate_cost(recipe) for recipe in [study.base, *(trial.recipe for trial in some)]]
     _, peaks = _measured_times_and_peaks(history, outcomes)
     return max([*peaks, *(cost.memory_bytes / 2**30 for cost in costs)])
-
-
-def _first(edition: Edition) -> list[Trial]:
-    """The points that a search begins with."""
-    plan = edition.study.plan
-    return [edition.trial(0, point) for point in plan.first] if isinstance(plan, Search) else []
 
 
 def _measured_times_and_peaks(history: History, outcomes: Outcomes) -> tuple[list[float], list[float]]:

@@ -29,7 +29,7 @@ def time_left(history: History, max_concurrent: int, epoch_s: float | None = Non
     """Seconds until the end, or None before the first epoch. A run that is stopped early ends before.
 
     An epoch of a run takes as long as its trial's epochs took so far, or those of the study; `epoch_s` is that of
-    earlier studies. Runs at once share the epochs equally.
+    earlier studies. Concurrent runs are taken to finish equally many epochs.
     """
     known = epoch_times(history)
     everywhere = median([time for times in known.values() for time in times]) if known else epoch_s

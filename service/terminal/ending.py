@@ -16,8 +16,7 @@ from service.analysis.trial_summary import summarize
 from service.planning.estimate import WorkEstimate, runs_in_words
 from service.storage.check import Check
 from service.storage.history import History
-from service.storage.home import Home
-from service.terminal.output import address, columns, console, labelled, sentence
+from service.terminal.output import address, columns, console, home_option, labelled, sentence
 from service.terminal.trials_table import table
 from trainables.spec import SpecError
 
@@ -53,7 +52,7 @@ def ending(result: StudyResult, more: str) -> None:
         label = Text(verdict.label, style=COLORS[verdict.word])
         sentence(out, label.append(f" {verdict.claim}. {verdict.why}", style="not bold default"))
     out.print()
-    home = "" if result.home.root == Home.find().root else f" --home {result.home.root}"
+    home = home_option(result.home)
     page = result.home.study(edition.id).report / "report.html"
     labelled(out, "report", str(page), link=address(page))
     labelled(out, "MLflow", f"locus ui {edition.id}{home}")

@@ -15,7 +15,7 @@ from rich.table import Table
 from search_spaces.study import Edition, Search
 from service.analysis.trial_summary import TrialSummary, summarize
 from service.planning.estimate import clock
-from service.planning.time_left import amount, time_left
+from service.planning.time_left import Amount, amount, time_left
 from service.storage.history import History
 from service.storage.journal import Ended, Fact, FailedWith, Measured, Started, StoppedAt
 from service.terminal.event_lines import EventLines
@@ -93,7 +93,7 @@ class Progress:
         line = self._lines(fact)
         if line:
             ended = isinstance(fact, Ended | StoppedAt | FailedWith)
-            left = f"  ({self._amounts()}{self._left()})" if ended else ""
+            left = f"  ({self._amounts(amount(self._history))}{self._left()})" if ended else ""
             self.note(f"{clock(now - self._begun)}  {line}{left}")
             self._said = now
 
@@ -131,18 +131,17 @@ class Progress:
     def _bar(self) -> RenderableType:
         assert self._history is not None
         counted = amount(self._history)
+        gone = clock(time.monotonic() - self._begun)
         grid = Table.grid(padding=(0, 2))
         grid.add_column(no_wrap=True)
         grid.add_row(
             ProgressBar(total=max(counted.total, 1), completed=counted.done, width=20),
-            f"{self._amounts()}  {clock(time.monotonic() - self._begun)} gone{self._left()}",
+            f"{self._amounts(counted)}  {gone} gone{self._left()}",
         )
         return grid
 
-    def _amounts(self) -> str:
+    def _amounts(self, counted: Amount) -> str:
         """`3 of at most 20 runs`: a search need not train all that it may."""
-        assert self._history is not None
-        counted = amount(self._history)
         at_most = isinstance(self.edition.study.plan, Search) and counted.done < counted.total
         return f"{counted.done} of {'at most ' if at_most else ''}{counted.total} runs"
 

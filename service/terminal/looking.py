@@ -13,7 +13,7 @@ from search_spaces.words import plural, setting_words, value_words, without_sour
 from service.analysis.study_status import StudyStatus
 from service.storage import editions
 from service.storage.home import Home
-from service.terminal.output import NARROW, columns, console, labelled, row, section, sentence, title
+from service.terminal.output import NARROW, columns, console, home_option, labelled, row, section, sentence, title
 from service.terminal.trials_table import table
 from trainables.recipe import kinds
 
@@ -168,10 +168,7 @@ def status_of_one(found: StudyStatus, home: Home) -> None:
 
 def run_command(id: str, home: Home, *options: str) -> str:
     """The command that runs an edition of a home."""
-    words = ["locus", "run", id]
-    if home.root != Home.find().root:
-        words += ["--home", str(home.root)]
-    return " ".join([shlex.join(words), *options])
+    return " ".join([f"locus run {shlex.quote(id)}{home_option(home)}", *options])
 
 
 def _ago(moment: float | None) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from service.storage.home import Home
 
 WIDE = 200
 """Columns where the output is no terminal."""
@@ -30,6 +33,11 @@ def labelled(out: Console, label: str, text: str, style: str = "", link: str = "
     """Prints a label and what is to be copied behind it, such as a command, in one line. `link`: an address."""
     value = Text(text, style=f"not bold default link {link}" if link and out.is_terminal else "not bold default")
     out.print(Text(f"{label:11}", style=style).append_text(value), soft_wrap=True)
+
+
+def home_option(home: Home) -> str:
+    """What a command needs to find a home, with a blank before it; nothing for the usual one."""
+    return "" if home.root == Home.find().root else f" --home {shlex.quote(str(home.root))}"
 
 
 def address(path: Path) -> str:

@@ -200,7 +200,7 @@ def pretraining(tmp_path_factory):
 def test_a_model_with_concatenated_position_is_fine_tuned_on_other_images(images, pretraining, tmp_path, start):
     """Concat 4.1 trains it as DeiT, 4.2 fine-tunes it on other images: all of it learns, from the parent's weights.
 
-    Only the head, of other classes, begins anew. A parent is a run of the study; a file may come from elsewhere.
+    The data have other classes, so the head alone keeps its initial values. The weights are a parent's or a file's.
     """
     model, encoding = ViT(embed_dim=DIM, depth=DEPTH, num_heads=2), Learnable(injection=Concat())
     large = Recipe(data=pretraining, model=model, encoding=encoding).put({**DEIT, **TINY, "optimizer.min_lr": 0.0})

@@ -1,4 +1,4 @@
-"""Presets are the papers' numbers, and the same as so many values of one's own."""
+"""A preset has the numbers of its paper, and gives the same recipe as `--set` with each of them."""
 
 import pytest
 import torch
@@ -70,7 +70,7 @@ def test_a_preset_is_as_many_values_put_before_ones_own():
 
 
 def test_a_preset_goes_on_a_model_of_ones_own():
-    """Setting a kind starts a node anew; the preset's values follow it, as those of one command do."""
+    """A user's kind resets its node to the defaults of that kind; then the preset's values for the node apply."""
     own = {"model.kind": "timm", "model.name": "deit_tiny_patch16_224", "data.image_size": 224}
     found = api.resolve(STUDY, set=own, preset="deit").study.base.model
     assert found == ViT(embed_dim=192, depth=12, num_heads=3, patch_size=16, drop_path=0.1)

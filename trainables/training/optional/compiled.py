@@ -1,7 +1,7 @@
 """Compiles what a run computes in a training step with `torch.compile`, where a placement asks for it.
 
 A compiled run has the recipe and the key of any other. Its numbers differ in the last digits, because torch joins
-operations and orders sums anew, so its environment records that it was compiled, and in how many graphs.
+operations and sums in another order. So a run's environment records whether it was compiled, and in how many graphs.
 """
 
 from __future__ import annotations
