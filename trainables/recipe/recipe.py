@@ -245,7 +245,7 @@ class Run(Spec):
         found = [self.recipe.identity(), self.seed, self.recipe.data.fingerprint]
         return digest([*found, *(parent.key for parent in self.needs())])
 
-    @property
+    @cached_property
     def parents(self) -> dict[Use, Run]:
         """The runs whose weights this one needs, by what it needs them for: the parents' recipes at the same seed."""
         return {use: Run(recipe=recipe, seed=self.seed) for use, recipe in self.recipe.parents.items()}
