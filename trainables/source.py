@@ -11,6 +11,7 @@ import hashlib
 import linecache
 import sys
 import types
+from collections.abc import Callable
 from typing import Any
 
 from trainables.spec import LocusError
@@ -58,7 +59,7 @@ def _where(error: BaseException, file: str) -> str:
     return f"line {line}: " if line else ""
 
 
-def parse(source: str, file: str) -> ast.Module:
+def _parse(source: str, file: str) -> ast.Module:
     """The syntax tree of a file's text. Raises: SourceError with the file and the line where it is no Python."""
     try:
         return ast.parse(source, file)
@@ -72,12 +73,17 @@ def fingerprint(source: str, file: str = "<source>") -> str:
     Comments, docstrings, layout, descriptions of fields and a `study = ...` change nothing.
     Raises: SourceError with the file and the line where the text is no Python.
     """
-    return hashlib.sha256(_shape(without_study(source, file)).encode()).hexdigest()[:16]
+    return tree_fingerprint(without_study(source, file))
+
+
+def tree_fingerprint(tree: ast.Module) -> str:
+    """The `fingerprint` of a syntax tree `without_study`."""
+    return hashlib.sha256(_shape(tree).encode()).hexdigest()[:16]
 
 
 def without_study(source: str, file: str) -> ast.Module:
-    """The syntax tree of a file's text without its `study = ...`. Raises: SourceError as `parse` does."""
-    tree = parse(source, file)
+    """The syntax tree of a file's text without its `study = ...`. Raises: SourceError as `fingerprint` does."""
+    tree = _parse(source, file)
     tree.body = [node for node in tree.body if not _names_study(node)]
     return tree
 
@@ -104,15 +110,33 @@ def _names_study(node: ast.stmt) -> bool:
 
 def _shape(node: Any) -> str:
     """A syntax tree as text, without docstrings and empty fields (which differ between versions of Python)."""
+    parts: list[str] = []
+    _add_shape(node, parts.append)
+    return "".join(parts)
+
+
+def _add_shape(node: Any, add: Callable[[str], None]) -> None:
     if isinstance(node, ast.AST):
-        if isinstance(node, ast.Call):
-            said = [keyword for keyword in node.keywords if keyword.arg != "description"]
-            node = ast.Call(func=node.func, args=node.args, keywords=said)
-        fields = [(name, value) for name, value in ast.iter_fields(node) if value not in (None, [])]
-        return f"{type(node).__name__}({','.join(f'{name}={_shape(value)}' for name, value in fields)})"
-    if isinstance(node, list):
-        return f"[{','.join(_shape(item) for item in node if not _says_only(item))}]"
-    return repr(node)
+        add(type(node).__name__ + "(")
+        comma = ""
+        for name in node._fields:
+            value = getattr(node, name, None)
+            if name == "keywords" and isinstance(node, ast.Call):
+                value = [keyword for keyword in node.keywords if keyword.arg != "description"]
+            if value is not None and value != []:
+                add(f"{comma}{name}=")
+                _add_shape(value, add)
+                comma = ","
+        add(")")
+    elif isinstance(node, list):
+        add("[")
+        for place, item in enumerate(item for item in node if not _says_only(item)):
+            if place:
+                add(",")
+            _add_shape(item, add)
+        add("]")
+    else:
+        add(repr(node))
 
 
 def _says_only(node: Any) -> bool:

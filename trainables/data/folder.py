@@ -53,6 +53,7 @@ def content(root: Path) -> dict[str, Any]:
     splits = {split: image_files(root, split) for split in SPLITS}
     require(bool(splits["train"]), "path", "a folder with images in train/<class>/", str(root))
     classes = sorted({file.label for file in splits["train"]})
+    require(len(classes) > 1, "path", "a folder with two classes or more in train/", f"{classes[0]} alone")
     for split in SPLITS:
         if (root / split).is_dir():
             _check_classes(root / split, classes, {file.label for file in splits[split]})

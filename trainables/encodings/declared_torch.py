@@ -172,10 +172,18 @@ class DeclaredCode(Declared, Code):
         super().__init__(spec.params(widths.dim, grid), widths, grid)
         self.spec = spec
         if not self.params:
-            self.register_fixed(spec.code(Parameters(self, torch.float64), Positions.of(grid, widths)))
+            self.register_fixed(self._checked(spec.code(Parameters(self, torch.float64), Positions.of(grid, widths))))
 
     def code(self) -> CodeND:
-        return self.spec.code(*self.tensors()) if self.params else self.fixed()[0]
+        return self._checked(self.spec.code(*self.tensors())) if self.params else self.fixed()[0]
+
+    def _checked(self, code: CodeND) -> CodeND:
+        """The code, unchanged. Raises: SpecError for another shape, which torch might broadcast without an error."""
+        needed, found = (self.grid.tokens, self.widths.dim), tuple(getattr(code, "shape", ()))
+        if found != needed:
+            kind, got = self.spec.kind, f"shape {found}" if found else f"{type(code).__name__}"
+            raise SpecError(f"the code of {kind} must have the shape {needed}: tokens, channels; got {got}")
+        return code
 
 
 class DeclaredHeads(Declared):

@@ -6,6 +6,7 @@ Sentences cross processes, not exceptions, because a user's exception may not un
 from __future__ import annotations
 
 import re
+import sysconfig
 import traceback
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from trainables.spec import LocusError
 
 LENGTH = 400
 """The greatest length of a reason, in letters."""
+LIBRARIES = (sysconfig.get_path("stdlib"), "site-packages")
+"""What the paths of files of Python and of libraries contain."""
 LOST = "its node was lost"
 KILLED = "its process was killed, from outside or because memory ran out"
 CHANGED = "changed after this study was planned; run the study again to train with the new code"
@@ -54,7 +57,8 @@ def sentence(error: Exception) -> str:
     if isinstance(error, LocusError):
         return str(error)
     words = traceback.format_exception_only(error)[-1].strip().splitlines()[0]
-    ours = [frame for frame in traceback.extract_tb(error.__traceback__) if "site-packages" not in frame.filename]
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if not any(library in frame.filename for library in LIBRARIES)]
     own = [frame for frame in ours if not Path(frame.filename).is_absolute()]  # `source.load` gives it its bare name
     place = next(reversed(own or ours), None)
     return f"{words} ({Path(place.filename).name}, line {place.lineno})" if place else words

@@ -28,5 +28,7 @@ class Job(Spec):
     workers: int = 0
     loader_workers: int = 0
     compile: bool = False
+    worker_bytes: int | None = None
+    """The memory that each worker of a group asks for on its node."""
     more_parts: int = 1
     """A batch is computed in so many times the parts of its recipe, because the memory of a GPU was short."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import ray
 import ray.train
 from ray.train.torch import TorchTrainer, get_device
+from ray.util import get_current_placement_group, remove_placement_group
 
 from trainables.launch.bridge import Bridge
 from trainables.launch.errors import failure, group_failure
@@ -34,22 +36,25 @@ if TYPE_CHECKING:
 
     from trainables.training.distributed import DataParallel
 
-Report = Callable[[dict[str, Any]], None]
+Report = Callable[[dict[str, Any]], bool]
+"""Passes on a message; False where the training must end."""
 Said = Measurement | Diverged
 Say = Callable[[Said, Job], bool]
 """Passes on what a training says, with the job as it is trained; False where the training must end."""
 
 MORE_PARTS = "the GPU's memory did not hold a batch: it is computed in {} times as many parts"
+BEGAN_AGAIN = "the checkpoint was damaged and is set aside (checkpoint.damaged): the run began again"
+HELD = "resources.pickle"
+"""The file in a job's folder that names what its workers hold on the cluster: Ray's placement group."""
 START_TRIES = 10
 """How many times, a minute each, a group waits for the resources of its workers before its run fails."""
 
 
 def work(job: Job, report: Report) -> None:
-    """Trains a job to its end in this process, reporting epoch by epoch. Raises: WorkError."""
+    """Trains a job in this process, reporting epoch by epoch, as long as `report` returns True. Raises: WorkError."""
 
     def say(said: Said, job: Job) -> bool:
-        report(message(job.run, said, job))
-        return True
+        return report(message(job.run, said, job))
 
     def loop() -> None:
         _train(job, job.device, _team(job), say)
@@ -125,6 +130,17 @@ class Group:
         ray.get(self._bridge.close.remote())
 
 
+def free(job: Job) -> None:
+    """Ends what is left of a job's workers, and frees what they hold, once the process that asked for them is dead.
+
+    Ray Train does so itself, but not where one of the workers stands still: the next group would wait for ever.
+    """
+    held = Path(job.folder) / HELD
+    if held.exists():
+        remove_placement_group(pickle.loads(held.read_bytes()))
+        held.unlink()
+
+
 def _trainer(job: Job, bridge: Any) -> TorchTrainer:
     """Ray Train's own retries are off, because the driver counts the attempts."""
     cuda = job.device.startswith("cuda")
@@ -134,7 +150,9 @@ def _trainer(job: Job, bridge: Any) -> TorchTrainer:
         scaling_config=ray.train.ScalingConfig(
             num_workers=job.workers,
             use_gpu=cuda,
-            resources_per_worker={"CPU": job.threads} | ({"GPU": 1} if cuda else {}),
+            resources_per_worker={"CPU": job.threads}
+            | ({"GPU": 1} if cuda else {})
+            | ({"memory": job.worker_bytes} if job.worker_bytes else {}),
         ),
         run_config=ray.train.RunConfig(name="group", storage_path=job.folder, failure_config=failures),
     )
@@ -147,6 +165,9 @@ def _member(job: Job, bridge: Any) -> None:
 
     context = ray.train.get_context()
     rank, size = context.get_world_rank(), context.get_world_size()
+    if rank == 0:
+        with suppress(OSError):  # a folder that this node does not see
+            (Path(job.folder) / HELD).write_bytes(pickle.dumps(get_current_placement_group()))
     device = str(get_device()) if job.device.startswith("cuda") else job.device
 
     def say(said: Said, job: Job) -> bool:
@@ -246,10 +267,17 @@ def message(run: Run, said: Said, job: Job) -> dict[str, Any]:
         "epoch": said.epoch,
         "kind": "diverged" if isinstance(said, Diverged) else "measured",
         "result": said.model_dump_json(),
-        "note": MORE_PARTS.format(job.more_parts) if job.more_parts > 1 else "",
+        "note": note(job),
         "code": imported_code().code(job.code).digest if last else "",
         "environment": json.dumps(environment(job) if last else {}),
     }
+
+
+def note(job: Job) -> str:
+    """What a user should know of how a job is trained; empty where all is as planned."""
+    more_parts = MORE_PARTS.format(job.more_parts) if job.more_parts > 1 else ""
+    again = BEGAN_AGAIN if (Path(job.folder) / "checkpoint.damaged").exists() else ""
+    return "; ".join(filter(None, (again, more_parts)))
 
 
 def environment(job: Job) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from trainables.own import OwnSpec
 from trainables.recipe.init_from import FromFile, FromTimm
 from trainables.recipe.losses import DRLoc, NoTeacher, TaughtByFile
 from trainables.recipe.recipe import Recipe
-from trainables.source import fingerprint, parse, used_imports, without_study
+from trainables.source import fingerprint, tree_fingerprint, used_imports, without_study
 from trainables.spec import Spec, digest
 
 LOOP = ("training/loop.py", "training/runtime.py")
@@ -28,16 +28,20 @@ LOOP = ("training/loop.py", "training/runtime.py")
 
 NEVER = (
     "__init__.py", "backbones/__init__.py", "backbones/counts.py", "backbones/timm_names.py", "data/__init__.py",
-    "data/augment.py", "encodings/__init__.py", "encodings/custom.py", "launch/__init__.py", "launch/bridge.py",
-    "launch/errors.py", "launch/host.py", "launch/imported.py", "launch/job.py", "launch/trial_step.py",
-    "launch/worker.py", "own.py", "recipe/__init__.py", "recipe/code_digest.py", "recipe/cost.py",
-    "recipe/init_from.py", "recipe/kinds.py", "recipe/learning.py", "recipe/losses.py", "recipe/optimizer.py",
-    "recipe/outcome.py", "recipe/recipe.py", "sentence.py", "source.py", "spec.py", "training/__init__.py",
+    "data/augment.py", "encodings/__init__.py", "encodings/custom.py", "launch/__init__.py", "launch/alone.py",
+    "launch/bridge.py", "launch/errors.py", "launch/host.py", "launch/imported.py", "launch/job.py",
+    "launch/trial_step.py", "launch/worker.py", "own.py", "probes/__init__.py", "probes/attention.py",
+    "probes/attention_distance.py", "probes/catalog.py", "probes/channel_shapes.py", "probes/codes.py",
+    "probes/direction.py", "probes/distance.py", "probes/image_classes.py", "probes/inputs.py",
+    "probes/logit_terms.py", "probes/pairs.py", "probes/similarity.py", "probes/subject.py", "recipe/__init__.py",
+    "recipe/code_digest.py", "recipe/cost.py", "recipe/findings.py", "recipe/init_from.py", "recipe/kinds.py",
+    "recipe/learning.py", "recipe/losses.py", "recipe/optimizer.py", "recipe/outcome.py", "recipe/recipe.py",
+    "sentence.py", "source.py", "spec.py", "training/__init__.py", "training/energy.py",
     "training/optional/__init__.py", "training/optional/compiled.py", "training/optional/out_of_memory.py",
     "weights/__init__.py",
 )  # fmt: skip
-"""Files whose content is in the key, or changes no number: lists of kinds, recipes, counts, messages to Ray. What a
-placement chooses changes the last digits; it is in the environment of an answer."""
+"""Files whose content is in the key, or changes no number of a run: lists of kinds, recipes, counts, messages to Ray,
+probes. What a placement chooses changes the last digits; it is in the environment of an answer."""
 
 FOLDER = Path(__file__).parents[1]
 
@@ -62,43 +66,68 @@ class CodeDigests:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder or FOLDER
+        self._known: dict[int, tuple[Recipe, CodeDigest]] = {}
+        self._tree = cache(self._tree_of)
         self._fingerprint = cache(self._fingerprint_of)
         self._imports = cache(self._imports_of)
+        self._reached = cache(self._reached_from)
+        self._alike: dict[str, CodeDigest] = {}
 
     def __call__(self, recipe: Recipe) -> CodeDigest:
-        """The code that would compute a recipe's numbers, its parents' included."""
+        """The code that would compute a recipe's numbers, its parents' included. Seeds of one recipe ask once."""
+        known = self._known.get(id(recipe))
+        if known is None:
+            known = self._known[id(recipe)] = (recipe, self._of(recipe))  # the recipe is kept, and so is its id
+        return known[1]
+
+    def _of(self, recipe: Recipe) -> CodeDigest:
         own: dict[str, list[str]] = {}
         for node in _with_parents(recipe):
             for name, source in _sources(node):
                 own.setdefault(name, []).append(fingerprint(source))
         files = {f"trainables/{name}": self._fingerprint(name) for name in self.files(recipe)}
-        return CodeDigest(files=files | {name: _one(found) for name, found in sorted(own.items())})
+        code = CodeDigest(files=files | {name: _one(found) for name, found in sorted(own.items())})
+        return self._alike.setdefault(code.digest, code)
 
     def files(self, recipe: Recipe) -> list[str]:
         """The files of `trainables/` that compute a recipe's numbers, relative to `trainables/`."""
-        found: set[str] = set()
         todo: set[str] = set()
         for node in _with_parents(recipe):
             todo |= {*_roots(node)} | {file for name, text in _sources(node) for file in self._own(name, text)}
-        todo -= {*NEVER}
+        return self._reached(frozenset(todo))
+
+    def _reached_from(self, roots: frozenset[str]) -> list[str]:
+        """Some files and all that they import, without those of `NEVER`."""
+        found: set[str] = set()
+        todo = {*roots} - {*NEVER}
         while todo:
             found |= todo
             todo = {imported for file in todo for imported in self._imports(file)} - found - {*NEVER}
         return sorted(found)
 
-    def _fingerprint_of(self, name: str) -> str:
+    def of_probe(self, name: str) -> CodeDigest:
+        """The files of `probes/` that compute a probe: that of its name, and those that it imports."""
+        found: set[str] = set()
+        todo = {f"probes/{name}.py"}
+        while todo:
+            found |= todo
+            todo = {file for done in todo for file in self._imports(done) if file.startswith("probes/")} - found
+        return CodeDigest(files={f"trainables/{file}": self._fingerprint(file) for file in sorted(found)})
+
+    def _tree_of(self, name: str) -> ast.Module:
         path = self._folder / name
-        return fingerprint(path.read_text(), str(path))
+        return without_study(path.read_text(), str(path))
+
+    def _fingerprint_of(self, name: str) -> str:
+        return tree_fingerprint(self._tree(name))
 
     def _imports_of(self, name: str) -> frozenset[str]:
         """The files of `trainables/` that a file imports when it is imported itself.
 
         A name that a package's list imports (`from trainables.encodings import PEG`) is looked up where it is defined.
         """
-        path = self._folder / name
-        tree = parse(path.read_text(), str(path))
         found: set[str] = set()
-        for node in (node for node in tree.body if isinstance(node, ast.ImportFrom)):
+        for node in (node for node in self._tree(name).body if isinstance(node, ast.ImportFrom)):
             module = node.module or ""
             if module.partition(".")[0] == "trainables":
                 found |= {self._file(module, alias.name) for alias in node.names}
@@ -126,7 +155,7 @@ class CodeDigests:
         init = f"{inside}/__init__.py".lstrip("/")
         if not (self._folder / init).is_file():  # imported by a function of a user's file that nothing has called
             return init
-        for node in parse((self._folder / init).read_text(), init).body:
+        for node in self._tree(init).body:
             if isinstance(node, ast.ImportFrom) and name in {alias.name for alias in node.names}:
                 return self._file(node.module or "", name)
         return init

@@ -53,6 +53,11 @@ class Recipe(Spec):
 
     @model_validator(mode="after")
     def _fits(self) -> Recipe:
+        self._check_shapes_once  # noqa: B018 (pydantic checks a recipe again in every run and trial of it)
+        return self
+
+    @cached_property
+    def _check_shapes_once(self) -> None:
         self.model.check(self.data.size)
         self.model.check_encoding(self.encoding, self.data.size)
         self.data.fit_patch(self.data.size[1] // self.shapes[0].rows)
@@ -62,7 +67,6 @@ class Recipe(Spec):
         require(
             learnt, "trainable", f"'all' where nothing of the encoding ({self.encoding.label}) learns", self.trainable
         )
-        return self
 
     @model_validator(mode="after")
     def _check_frozen(self) -> Recipe:
@@ -208,7 +212,14 @@ class Recipe(Spec):
         return None if self.parent is None else self.parent.normalize
 
     def identity(self) -> Any:
-        """As every spec's. A parent and `normalize` are what they resolve to, however their values were written."""
+        """As every spec's. A parent and `normalize` are what they resolve to, however their values were written.
+
+        Seeds of one recipe share it: whoever asks changes nothing in it.
+        """
+        return self._identity_once
+
+    @cached_property
+    def _identity_once(self) -> Any:
         found = super().identity()
         found["data"].pop("normalize", None)
         if self.normalize is not None:

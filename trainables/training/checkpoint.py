@@ -2,6 +2,7 @@
 
 `weights_ema.pt` has the moving average of the weights, where the recipe asks for one. All three are written whole or
 not at all, and hold nothing but tensors and plain values (`weights_only` reads them).
+A file whose bytes have changed is never used: each holds checksums, and reading compares them.
 `sources.json` says where weights from elsewhere came from; the run's environment records it.
 """
 
@@ -10,16 +11,23 @@ from __future__ import annotations
 import io
 import json
 import os
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from trainables.spec import LocusError
+
 CHECKPOINT = "checkpoint.pt"
 WEIGHTS = "weights.pt"
 EMA_WEIGHTS = "weights_ema.pt"
 SOURCES = "sources.json"
+
+
+class DamagedError(LocusError):
+    """A file of tensors that is not as it was written."""
 
 
 def packed(value: Any) -> bytes:
@@ -50,8 +58,19 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def read(path: Path, device: torch.device | str = "cpu") -> Any:
-    """What `write` wrote, its tensors on a device."""
-    return torch.load(path, map_location=device, weights_only=True)
+    """What `write` wrote, its tensors on a device. Raises: DamagedError where bytes are missing or have changed."""
+    content = io.BytesIO(path.read_bytes())
+    try:
+        with zipfile.ZipFile(content) as archive:
+            broken = archive.testzip()  # torch.load compares no checksums
+        if broken is None:
+            content.seek(0)
+            return torch.load(content, map_location=device, weights_only=True)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # damaged bytes raise errors of many kinds
+        raise DamagedError(f"{path} is damaged ({error})") from None
+    raise DamagedError(f"{path} is damaged (the checksum of {broken} differs)")
 
 
 def record_sources(folder: Path, sources: Mapping[str, Any]) -> None:

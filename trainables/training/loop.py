@@ -26,8 +26,9 @@ from trainables.recipe.model_torch import build_model
 from trainables.recipe.outcome import Diverged, Measurement, at_image_size, of_ema
 from trainables.rng_torch import torch_stream
 from trainables.spec import SpecError
-from trainables.training.checkpoint import CHECKPOINT, EMA_WEIGHTS, WEIGHTS, read, record_sources, write
+from trainables.training.checkpoint import CHECKPOINT, EMA_WEIGHTS, WEIGHTS, DamagedError, read, record_sources, write
 from trainables.training.distributed import SINGLE, DataParallel, check_accumulate
+from trainables.training.energy import EPOCH_J, EnergyMeter
 from trainables.training.evaluation import Evaluation
 from trainables.training.init import init_weights
 from trainables.training.loss import Objective
@@ -63,6 +64,7 @@ def train(
     the last epoch where a crash in them could lose more than a second of training, and at the end, after the weights.
     `parents`: the files of the weights of the runs that this one needs, by their use (`Run.parents`). `data`: the
     folder of known data sets and of decoded images; without it only images that are made, or in a folder of their own.
+    A checkpoint that is damaged for any of the workers is set aside, and the run begins again.
     `loader_workers`: processes that decode images which are streamed; they change the speed alone.
 
     Raises: SpecError where a parent's weights do not fit, or nothing learns; LocusError where images cannot be read;
@@ -70,8 +72,10 @@ def train(
     """
     saver = Saver(folder / CHECKPOINT)
     with closing(saver):
+        state = _checkpoint(saver, device, team)
         training = Training(run, device, parents, team, Reading(data, workers=loader_workers))
-        progress = training.resume(saver.path)
+        progress = training.resume(state) if state is not None else Progress()
+        del state  # its tensors have been copied
         training.record(folder)
         curve, epochs = progress.curve, run.recipe.optimizer.epochs
         if len(curve) == epochs:  # another attempt, in another folder, has trained it
@@ -104,6 +108,19 @@ def train(
                 raise
 
 
+def _checkpoint(saver: Saver, device: str, team: DataParallel) -> dict[str, Any] | None:
+    """The checkpoint, where there is one that all workers can read; all must begin alike, or they wait without end."""
+    try:
+        state = read(saver.path, device) if saver.path.exists() else None
+    except DamagedError:
+        state = None
+    readers = team.all_reduce(torch.tensor(int(state is not None), device=device))
+    if readers == team.world_size:
+        return state
+    saver.set_aside()
+    return None
+
+
 class Training:
     """A run in progress: its model, its optimizer, its data, on one device."""
 
@@ -113,7 +130,7 @@ class Training:
         recipe = run.recipe
         reset_peak(torch.device(device))
         self.run, self.spec, self.team, self.device = run, recipe.optimizer, team, torch.device(device)
-        self.metric = recipe.data.metric
+        self.metric, self.energy = recipe.data.metric, EnergyMeter(self.device, team.world_size)
         self.dtype = torch.float64 if self.spec.precision == "float64" else torch.float32
         half = self.spec.precision == "bfloat16"
         self.autocast = torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=half)
@@ -160,18 +177,20 @@ class Training:
         """
         before = before or Progress()
         begun = time.perf_counter() - before.seconds
+        self.energy.begin(None if before.steps else 0.0)  # what a part of an epoch took would mislead
         loss = self._learn(number, before, begun, saver)
         for model in (self.model, *self._averages()):
             self.team.broadcast_buffers(model)
         seconds = time.perf_counter() - begun
-        images_per_s = len(self.splits.train) / seconds
-        return {"train/loss": loss, "train/images_per_s": images_per_s, "time/epoch_s": seconds}
+        times = {"train/images_per_s": len(self.splits.train) / seconds, "time/epoch_s": seconds}
+        return {"train/loss": loss, **times, **self.energy.end()}
 
     def evaluate(self, number: int, learned: Mapping[str, float]) -> dict[str, float]:
         """What `learn` returned for an epoch, with the validation metric; for the last epoch the test metrics too."""
-        begun = time.perf_counter()
+        begun, before = time.perf_counter(), dict(learned)
+        self.energy.begin(before.pop(EPOCH_J, None))
         validation, test = f"val/{self.metric}", f"test/{self.metric}"
-        values = {**learned, validation: self.evaluation(self.model, self.splits.validation)}
+        values = {**before, validation: self.evaluation(self.model, self.splits.validation)}
         for model in self._averages():
             values[of_ema(validation)] = self.evaluation(model, self.splits.validation)
             if number == self.spec.epochs:
@@ -181,8 +200,7 @@ class Training:
             for side in self.run.recipe.test_sizes:
                 values[at_image_size(test, side)] = self.evaluation(self.model, self.splits.test, side)
         values["time/epoch_s"] += time.perf_counter() - begun
-        values["memory/peak_gib"] = peak_gib(self.device)
-        return values
+        return {**values, "memory/peak_gib": peak_gib(self.device), **self.energy.end()}
 
     def _averages(self) -> list[Host]:
         """The model with averaged weights, where the recipe has one."""
@@ -209,6 +227,7 @@ class Training:
             set_rate(self.optimizer, rate(self.spec, step, self.steps * self.spec.epochs))
             total += self._step(chosen, images, targets, step)
             done = step + 1 - first
+            self.energy.sample()
             if saver and done < self.steps and self.team.rank_0(lambda: saver.due, done, self.device):
                 loss = float(self.team.all_reduce(total.clone()))
                 self.save(saver, Progress(before.curve, steps=done, loss=loss, seconds=time.perf_counter() - begun))
@@ -279,11 +298,8 @@ class Training:
         self.save(saver, progress)
         saver.wait()
 
-    def resume(self, path: Path) -> Progress:
-        """Loads the checkpoint, where there is one: how far the run is."""
-        if not path.exists():
-            return Progress()
-        state: dict[str, Any] = read(path, self.device)
+    def resume(self, state: Mapping[str, Any]) -> Progress:
+        """Loads the content of a checkpoint: how far the run is."""
         self.model.load_state_dict(state["weights"])
         for model, averaged in zip(self._averages(), state["ema"], strict=True):
             model.load_state_dict(averaged)

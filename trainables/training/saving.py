@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ from trainables.training.checkpoint import packed, write_whole
 
 CHECKPOINT_S = 20.0
 """Seconds between two checkpoints, at least."""
+
+DAMAGED = ".damaged"
+"""The suffix of a checkpoint that cannot be used."""
 
 SHARE = 0.02
 """The greatest share of a run's time that its checkpoints take."""
@@ -85,6 +89,11 @@ class Saver:
         writing, self._writing = self._writing, None
         if writing is not None:
             self._took += writing.result()
+
+    def set_aside(self) -> None:
+        """Renames a checkpoint that cannot be used, where there is one; another worker may have done so."""
+        with suppress(FileNotFoundError):
+            self.path.replace(self.path.with_suffix(DAMAGED))
 
     def close(self) -> None:
         """Waits as `wait` does, and ends the thread."""

@@ -1,0 +1,24 @@
+"""What an encoding knows: probes of its codes and of the attention of its model, each a function of arrays or a model.
+
+`probes.attention_distance(weights, probes.Grid(14, 14, prefix=1))`. A file of this folder that is named in
+`trainables.recipe.findings.PROBES` has a function `probe(subject)`, too, which a study can name.
+"""
+
+from trainables.encodings.encoding import Grid
+from trainables.probes.attention import BlockAttention, attention_of
+from trainables.probes.attention_distance import attention_distance
+from trainables.probes.channel_shapes import ChannelShapes, channel_shapes
+from trainables.probes.codes import codes_of
+from trainables.probes.direction import direction
+from trainables.probes.distance import distance
+from trainables.probes.image_classes import ImageClasses, image_classes
+from trainables.probes.inputs import ProbeError
+from trainables.probes.logit_terms import TERMS, BlockTerms, logit_terms
+from trainables.probes.similarity import similarity
+from trainables.probes.subject import Subject
+
+__all__ = [
+    "TERMS", "BlockAttention", "BlockTerms", "ChannelShapes", "Grid", "ImageClasses", "ProbeError", "Subject",
+    "attention_distance", "attention_of", "channel_shapes", "codes_of", "direction", "distance", "image_classes",
+    "logit_terms", "similarity",
+]  # fmt: skip

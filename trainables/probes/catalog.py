@@ -1,0 +1,46 @@
+"""The probes by name, and all that one finds in a run: before its first step, and after its last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from trainables.probes.inputs import ProbeError
+from trainables.probes.subject import Subject, initial, trained
+from trainables.recipe import Run
+from trainables.recipe.findings import PROBES, Findings, Probed
+from trainables.spec import LocusError
+
+
+def probe_of(name: str) -> Callable[[Subject], Findings]:
+    """The probe of a name: the function `probe` of the file of that name. Raises: ProbeError for an unknown name."""
+    if name not in PROBES:
+        raise ProbeError(f"the probe must be one of {', '.join(PROBES)}, got {name!r}")
+    found: Callable[[Subject], Findings] = import_module(f"trainables.probes.{name}").probe
+    return found
+
+
+def probe_run(
+    name: str,
+    run: Run,
+    weights: Path,
+    parent: Path | None,
+    data: Path | None,
+    environment: Mapping[str, Any],
+    unknown: str = "",
+) -> Probed:
+    """What a probe finds in a run's model at its initial weights, and at the weights that were kept.
+
+    `parent`: the weights that the run started from, where it has a parent. `data`: the folder of all data.
+    `environment`: of the run's answer. `unknown`: why today's code cannot make the initial weights again.
+    Raises: LocusError where the kept weights, or the data, cannot be read.
+    """
+    found = probe_of(name)
+    after = found(trained(run, weights, data))
+    try:
+        before = None if unknown else found(initial(run, parent, data, environment))
+    except LocusError as error:
+        before, unknown = None, str(error)
+    return Probed(before or Findings(note=f"the initial weights cannot be made again: {unknown}"), after)

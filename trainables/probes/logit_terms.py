@@ -1,0 +1,128 @@
+"""The four terms of the attention logits: content or position of the query, times content or position of the key."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import linear, pad
+
+from trainables.backbones.backbone_torch import Host
+from trainables.backbones.vit_torch import PositionedViT
+from trainables.encodings.encoding_torch import Code, PositionEncoding, Tokens
+from trainables.encodings.injection_torch import OwnCodes
+from trainables.probes.attention import BlockRecord, evaluated, parts_of_images, recorded
+from trainables.probes.codes import parts_of
+from trainables.probes.inputs import ProbeError, float64
+from trainables.probes.subject import Subject
+from trainables.recipe.findings import Findings
+
+TERMS = ("content_content", "position_content", "content_position", "position_position")
+"""The terms by their parts 1 to 4: the query's side first."""
+
+
+class BlockTerms(NamedTuple):
+    """The four terms of one block's logits, in the order of TERMS. Shapes: terms (4, B, H, N, N)."""
+
+    block: int
+    terms: Tensor
+
+
+def logit_terms(model: Host, images: Tensor) -> list[BlockTerms]:
+    """The terms of the scaled logits, which add up to them; for normalized images as the model sees them.
+
+    Codes that are added to the tokens, or stand beside them, are split in the first block alone: later blocks mix them
+    with the content. The layer norm divides content and position by the deviation of their sum; its bias, and that of
+    the projection, belong to the content. Codes in queries and keys are split in every block that has them; what an
+    earlier block has added to the tokens there is content.
+    Shapes: images (B, channels, rows, columns). Raises: ProbeError for an encoding, or a backbone, for which no such
+    split is exact.
+    Source: concat paper eq. 8; Gabor paper eq. 11. Differs: the papers leave out the layer norm.
+    """
+    if not isinstance(model, PositionedViT):
+        raise ProbeError(f"logits are split in vit, got {type(model).__name__.removeprefix('Positioned')}")
+    parts = [*parts_of(model.encoding)]
+    other = [type(part).__name__ for part in parts if not _splits(part)]
+    if other or not parts:
+        raise ProbeError(
+            f"logits can be split where codes are added or concatenated, got {' and '.join(other) or 'no encoding'}"
+        )
+    blocks = recorded(model, images)
+    with evaluated(model):
+        early = [number for number, block in enumerate(blocks) if block.tokens is not block.content]
+        coded = early[:1] or [number for number, block in enumerate(blocks) if _changed(block)]
+        return [BlockTerms(number, _terms(model, blocks[number], number)) for number in coded]
+
+
+def _splits(part: PositionEncoding) -> bool:
+    """Whether a part is a code that is only added or concatenated, so that queries and keys are linear in it."""
+    methods = {(cls.tokens, cls.heads) for cls in (Code, OwnCodes)}
+    return isinstance(part, Code | OwnCodes) and (type(part).tokens, type(part).heads) in methods
+
+
+def _changed(block: BlockRecord) -> bool:
+    before, after = block.projected[0], block.heads[0]
+    return after.q is not before.q or after.k is not before.k
+
+
+def _terms(model: PositionedViT, block: BlockRecord, number: int) -> Tensor:
+    """The terms of a block. Queries and keys are affine in what the encoding sees, so position is what is left."""
+    h, full = block.projected[0], block.heads[0]
+    q, k = _projected_positions(model, block, number)
+    content = model.encoding.heads(replace(h, q=h.q - q, k=h.k - k), number)
+    nothing = model.encoding.heads(replace(h, q=torch.zeros_like(h.q), k=torch.zeros_like(h.k)), number)
+    of_q, of_k = content.q - nothing.q, content.k - nothing.k
+    scale = model.blocks[number].attn.scale
+    sides_q, sides_k = (of_q, full.q - of_q), (of_k, full.k - of_k)
+    return torch.stack([(q_side * scale) @ k_side.mT for k_side in sides_k for q_side in sides_q])
+
+
+def _projected_positions(model: PositionedViT, block: BlockRecord, number: int) -> tuple[Any, Any]:
+    """The part of queries and keys, before the encoding changes them, that comes from codes in the tokens."""
+    if block.tokens is block.content:
+        return 0, 0
+    layer, attention = model.blocks[number].norm1, model.blocks[number].attn
+    position = _position(block.content, block.tokens)
+    deviation = (block.tokens.x.var(dim=2, keepdim=True, correction=0) + layer.eps).sqrt()
+    normed = (position - position.mean(dim=2, keepdim=True)) / deviation * layer.weight
+    reserved, heads, width = attention.reserved, attention.num_heads, attention.head_dim
+    widths = [heads * (width - taken) for taken in (reserved.q, reserved.k, reserved.v)]
+    of_q, of_k, _ = torch.split(attention.qkv.weight, widths)
+    shape = (*normed.shape[:2], heads, -1)
+    q, k = (linear(normed, weight).reshape(shape).transpose(1, 2) for weight in (of_q, of_k))
+    return q, k
+
+
+def _position(content: Tokens, tokens: Tokens) -> Tensor:
+    """What the codes are in the tokens: all that the content, with zeros beside it, is not."""
+    missing = tokens.x.shape[2] - content.x.shape[2]
+    return tokens.x - pad(content.x, (0, missing))
+
+
+def probe(subject: Subject) -> Findings:
+    """How much each term moves the logits: its deviation over the keys, as a share of the sum of all four.
+
+    A number that is the same for all keys of a query changes no attention weight, so it is left out.
+    `spread`: the deviations, by block and head; `blocks`: the numbers of the blocks; `mean`: the terms of the first of
+    them, over images and heads.
+    """
+    spread: Any = 0.0
+    mean: Any = 0.0
+    blocks: list[int] = []
+    try:
+        for images in parts_of_images(subject.recipe, subject.images):
+            found = logit_terms(subject.model, images)
+            if not found:
+                return Findings(note="no block of the model has queries or keys with a code of the position")
+            blocks = [block.block for block in found]
+            moved = [block.terms.std(dim=4, correction=0).mean(dim=3).sum(dim=1) for block in found]
+            spread = spread + float64(torch.stack(moved)) / len(subject.images)
+            mean = mean + float64(found[0].terms.mean(dim=2).sum(dim=1)) / len(subject.images)
+    except ProbeError as error:
+        return Findings(note=str(error))
+    by_term = spread.mean(axis=(0, 2))
+    values = dict(zip(TERMS, map(float, by_term / by_term.sum()), strict=True))
+    return Findings(values, {"spread": spread, "blocks": np.array(blocks), "mean": mean.astype(np.float32)})

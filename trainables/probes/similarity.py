@@ -1,0 +1,37 @@
+"""Similarity maps: the cosine similarity of each position's code with all others, as pictures of the grid."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainables.encodings.encoding import Grid
+from trainables.probes.inputs import Array, codes_on, places
+from trainables.probes.subject import Subject, no_code
+from trainables.recipe.findings import Findings
+
+
+def similarity(codes: Any, grid: Grid) -> Array:
+    """The cosine similarity of position t with the position in row r and column c. Shapes: (P, D) to (P, R, C).
+
+    A code of zeros has the similarity 0 with every code.
+    Source: thesis figs. 4, 5; Gabor paper fig. 1. Differs: nothing.
+    """
+    found = codes_on(codes, grid)
+    lengths = np.linalg.norm(found, axis=1, keepdims=True)
+    unit = found / np.where(lengths > 0, lengths, 1)
+    return (unit @ unit.T).reshape(grid.patches, grid.rows, grid.columns)
+
+
+def probe(subject: Subject) -> Findings:
+    """The maps; `neighbors` is the mean over pairs at distance 1, `others` that over pairs further apart."""
+    if subject.codes is None:
+        return no_code(subject)
+    maps, grid = similarity(subject.codes, subject.grid), subject.grid
+    at = places(grid)
+    apart = np.linalg.norm(at[:, None] - at, axis=2)
+    flat = maps.reshape(grid.patches, grid.patches)
+    near, far = apart == 1, apart > 1
+    values = {name: float(flat[some].mean()) for name, some in (("neighbors", near), ("others", far)) if some.any()}
+    return Findings(values, {"maps": maps.astype(np.float32)})

@@ -1,0 +1,89 @@
+"""What a probe looks at: one model of a run, with its codes and some images, all in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from trainables.backbones.backbone_torch import Host
+from trainables.data.splits_torch import Reading, load
+from trainables.encodings.encoding import Grid
+from trainables.probes.codes import codes_of
+from trainables.recipe import Recipe, Run
+from trainables.recipe.findings import Findings
+from trainables.recipe.model_torch import build_model
+from trainables.spec import SpecError
+from trainables.training.checkpoint import read
+from trainables.training.loop import build_model_with_weights
+from trainables.training.normalize import normalizer
+
+IMAGES = 32
+"""How many images a probe of attention looks at: the first ones of the validation set, the same for all models."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model in float64, the recipe that made it, and the seed of its run. `data`: the folder of all data."""
+
+    recipe: Recipe
+    model: Host
+    seed: int = 0
+    data: Path | None = None
+
+    @property
+    def grid(self) -> Grid:
+        """The grid of the tokens before the first block, with their prefix."""
+        return Grid.of(self.recipe.shapes[0])
+
+    @cached_property
+    def codes(self) -> Tensor | None:
+        """The code of each patch at token level, where the encoding has one. Shapes: (P, D)."""
+        return codes_of(self.model, self.recipe.shapes[0])
+
+    @cached_property
+    def images(self) -> Tensor:
+        """The first validation images as the model sees them. Shapes: (IMAGES or fewer, channels, rows, columns)."""
+        return images_of(self.recipe, self.data)
+
+
+def images_of(recipe: Recipe, data: Path | None) -> Tensor:
+    """The first validation images of a recipe, normalized, in float64."""
+    split = load(recipe.data, Reading(data)).validation
+    (pixels, _), *_ = split.batches([torch.arange(min(IMAGES, len(split)))], torch.float64)
+    normalized: Tensor = normalizer(recipe, torch.device("cpu"), torch.float64)(pixels)
+    return normalized
+
+
+def no_code(subject: Subject) -> Findings:
+    """Nothing, because the encoding has no code of the tokens."""
+    return Findings(note=f"{subject.recipe.encoding.label} gives the tokens before the first block no code")
+
+
+def initial(run: Run, parent: Path | None, data: Path | None, environment: Mapping[str, Any]) -> Subject:
+    """A run's model before its first step. `environment`: of its answer, which names weights that timm fetched.
+
+    Raises: LocusError where weights that it starts from are gone, or are other ones today.
+    """
+    sources: dict[str, Any] = {}
+    model = build_model_with_weights(run.recipe, run.seed, parent, sources)
+    for name, now in sources.items():
+        if environment.get(name, now) != now:
+            raise SpecError(f"{name} must be that of the run, {environment[name]}, got {now}")
+    return _subject(run, model, data)
+
+
+def trained(run: Run, weights: Path, data: Path | None) -> Subject:
+    """A run's model with the weights that were kept. Raises: LocusError where their file is damaged."""
+    model = build_model(run.recipe).double()  # before weights are loaded, which may be in float64
+    model.load_state_dict(read(weights))
+    return _subject(run, model, data)
+
+
+def _subject(run: Run, model: Host, data: Path | None) -> Subject:
+    return Subject(run.recipe, model.double().eval(), run.seed, data)

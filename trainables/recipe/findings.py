@@ -1,0 +1,50 @@
+"""What a probe finds in a model: named numbers and arrays, or a sentence that says why there are none.
+
+No torch and no numpy is needed here, so that a study can name probes and a report can read what they found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+
+from pydantic import AfterValidator, Field
+
+from trainables.spec import in_order
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ProbeName = Literal["direction", "distance", "similarity", "attention_distance", "logit_terms", "channel_shapes"]
+PROBES: tuple[ProbeName, ...] = get_args(ProbeName)
+"""The probes of one trained model, each computed by the file of `trainables/probes/` with its name."""
+
+ProbeNames = Annotated[
+    tuple[ProbeName, ...], AfterValidator(in_order), Field(strict=False, description=f"any of {', '.join(PROBES)}")
+]
+"""The probes that a study names."""
+
+When = Literal["before", "after"]
+"""The model at its initial weights, or at those that it was trained to."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What one probe found in one model. `note`: why there is nothing, in a sentence; else empty."""
+
+    values: Mapping[str, float] = field(default_factory=dict)
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Probed:
+    """What one probe found in one run: in the model before its first step, and in the trained model."""
+
+    before: Findings
+    after: Findings
+
+    def at(self, when: When) -> Findings:
+        """The findings before or after training."""
+        return self.before if when == "before" else self.after
