@@ -1,22 +1,67 @@
 """A paper's sentence as a check: a closed form, judged SUPPORTED, REFUTED or INCONCLUSIVE.
 
-A claim names trials: an arm, or `best` for the confirmed best of a search. It is judged on the test set, over three
-seeds or more, with images of the training's own side or of another one of `Recipe.test_sizes`. Budgets with a `gap`
-and editions with own values judge nothing (`service/README.md` describes how claims are judged).
+A claim names trials: an arm, or `best` for the confirmed best of a search. It is judged over three seeds or more: on
+the test set, with images of the training's own side or of another one of `Recipe.test_sizes`, or on the value of a
+probe. Budgets with a `gap` and editions with own values judge nothing (`service/README.md` describes how claims are
+judged).
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from search_spaces.words import quoted
-from trainables.spec import Spec
+from search_spaces.words import listed, quoted
+from trainables.spec import Spec, require
+
+
+class ClaimOfOne(Spec):
+    """A field of the claims about one trial."""
+
+    who: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The trials that the claim speaks of."""
+        return (self.who,)
+
+
+class ClaimOfTwo(Spec):
+    """Fields of the claims about two trials, which are paired by seed."""
+
+    who: str
+    than: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The trials that the claim speaks of."""
+        return (self.who, self.than)
+
+
+class ClaimOfSeveral(Spec):
+    """Fields of the claims about trials in an order. The trials are paired by seed."""
+
+    who: tuple[str, ...] = Field(strict=False, min_length=2, description="a list of two names or more")
+
+    @model_validator(mode="after")
+    def _each_once(self) -> ClaimOfSeveral:
+        require(len(set(self.who)) == len(self.who), "who", "without doubles", list(self.who))
+        return self
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The trials that the claim speaks of."""
+        return self.who
+
+    @property
+    def listed(self) -> str:
+        """The names in a sentence, in their order."""
+        return listed([quoted(name) for name in self.who])
 
 
 class ClaimAtSize(Spec):
-    """A field of every claim: the side of the test images. Units: pixels."""
+    """A field of every claim on test scores: the side of the test images. Units: pixels."""
 
     image_size: int | None = Field(
         default=None, gt=0, kw_only=True, description="one of test_sizes, or null for the training's own"
@@ -28,11 +73,28 @@ class ClaimAtSize(Spec):
         return f" at {self.image_size} px" if self.image_size else ""
 
 
-class AtLeast(ClaimAtSize):
+class ClaimOfProbe(Spec):
+    """Fields of the claims about a number that a probe finds, and not about test scores.
+
+    `probe`, `value`: names, such as `direction` and `left`; `when`: before or after training.
+    """
+
+    probe: str
+    value: str
+    when: Literal["before", "after"] = Field(
+        default="before", kw_only=True, description="'before' or 'after' (training)"
+    )
+
+    @property
+    def measure(self) -> str:
+        """What is measured, in words."""
+        return f"{self.probe} probe ({self.value}) {self.when} training"
+
+
+class AtLeast(ClaimOfOne, ClaimAtSize):
     """The mean test score of `who` is at least `value`."""
 
     kind: Literal["at_least"] = Field(default="at_least", init=False)
-    who: str
     value: float
     source: str = ""
 
@@ -40,11 +102,10 @@ class AtLeast(ClaimAtSize):
         return f"{quoted(self.who)} reaches at least {self.value:g}{self.where}"
 
 
-class AtChance(ClaimAtSize):
+class AtChance(ClaimOfOne, ClaimAtSize):
     """The mean test score of `who` lies within `margin` of chance."""
 
     kind: Literal["at_chance"] = Field(default="at_chance", init=False)
-    who: str
     margin: float = Field(default=0.03, gt=0, description="a positive margin")
     source: str = ""
 
@@ -52,12 +113,10 @@ class AtChance(ClaimAtSize):
         return f"{quoted(self.who)} stays at chance, within {self.margin:g}{self.where}"
 
 
-class Better(ClaimAtSize):
+class Better(ClaimOfTwo, ClaimAtSize):
     """`who` scores higher than `than` by more than `margin`, paired by seed."""
 
     kind: Literal["better"] = Field(default="better", init=False)
-    who: str
-    than: str
     margin: float = Field(default=0.0, ge=0, description="a margin of 0 or more")
     source: str = ""
 
@@ -66,12 +125,21 @@ class Better(ClaimAtSize):
         return f"{quoted(self.who)} is better than {quoted(self.than)}{margin}{self.where}"
 
 
-class Equivalent(ClaimAtSize):
+class NoWorse(ClaimOfTwo, ClaimAtSize):
+    """`who` scores lower than `than` by less than `margin`, or higher, paired by seed (non-inferiority)."""
+
+    kind: Literal["no_worse"] = Field(default="no_worse", init=False)
+    margin: float = Field(gt=0, description="a positive margin")
+    source: str = ""
+
+    def __str__(self) -> str:
+        return f"{quoted(self.who)} is no worse than {quoted(self.than)}, within {self.margin:g}{self.where}"
+
+
+class Equivalent(ClaimOfTwo, ClaimAtSize):
     """`who` and `than` score alike, within `margin`, paired by seed."""
 
     kind: Literal["equivalent"] = Field(default="equivalent", init=False)
-    who: str
-    than: str
     margin: float = Field(gt=0, description="a positive margin")
     source: str = ""
 
@@ -79,4 +147,70 @@ class Equivalent(ClaimAtSize):
         return f"{quoted(self.who)} equals {quoted(self.than)} within {self.margin:g}{self.where}"
 
 
-Claim = Annotated[AtLeast | AtChance | Better | Equivalent, Field(discriminator="kind")]
+class Rising(ClaimOfSeveral, ClaimAtSize):
+    """The score rises along the trials of `who`, by more than `margin` from one to the next, paired by seed.
+
+    What rises is the least-squares line of each seed over 0, 1, 2 and so on, so single steps may fall (`Ranked` is
+    about each step). Of three trials the middle one does not change the slope.
+    """
+
+    kind: Literal["rising"] = Field(default="rising", init=False)
+    margin: float = Field(default=0.0, ge=0, description="a margin of 0 or more")
+    source: str = ""
+
+    def __str__(self) -> str:
+        margin = f" by more than {self.margin:g} a step" if self.margin else ""
+        return f"the score rises along {self.listed}{margin}{self.where}"
+
+
+class Ranked(ClaimOfSeveral, ClaimAtSize):
+    """Each trial of `who` scores higher than the next one by more than `margin`, paired by seed: best first."""
+
+    kind: Literal["ranked"] = Field(default="ranked", init=False)
+    margin: float = Field(default=0.0, ge=0, description="a margin of 0 or more")
+    source: str = ""
+
+    def __str__(self) -> str:
+        margin = f" by more than {self.margin:g}" if self.margin else ""
+        return f"each of {self.listed} is better than the next{margin}{self.where}"
+
+
+class ProbeBetween(ClaimOfProbe, ClaimOfOne):
+    """The mean of a probe's value over the seeds of `who` lies from `low` to `high`, one of which may be left open."""
+
+    kind: Literal["probe_between"] = Field(default="probe_between", init=False)
+    low: float | None
+    high: float | None
+    source: str = ""
+
+    @model_validator(mode="after")
+    def _an_interval(self) -> ProbeBetween:
+        ends = [end for end in (self.low, self.high) if end is not None]
+        require(len(ends) > 0, "low", "a number where high is none", None)
+        require(len(ends) < 2 or ends[0] < ends[1], "low", f"less than high ({self.high})", self.low)
+        return self
+
+    def __str__(self) -> str:
+        if self.low is not None and self.high is not None:
+            ends = f"from {self.low:g} to {self.high:g}"
+        else:
+            ends = f"at least {self.low:g}" if self.low is not None else f"at most {self.high:g}"
+        return f"{quoted(self.who)}: {self.measure} is {ends}"
+
+
+class ProbeRising(ClaimOfProbe, ClaimOfSeveral):
+    """A probe's value rises along the trials of `who`, by more than `margin` from one to the next, as `Rising` does."""
+
+    kind: Literal["probe_rising"] = Field(default="probe_rising", init=False)
+    margin: float = Field(default=0.0, ge=0, description="a margin of 0 or more")
+    source: str = ""
+
+    def __str__(self) -> str:
+        margin = f" by more than {self.margin:g} a step" if self.margin else ""
+        return f"the {self.measure} rises along {self.listed}{margin}"
+
+
+Claim = Annotated[
+    AtLeast | AtChance | Better | NoWorse | Equivalent | Rising | Ranked | ProbeBetween | ProbeRising,
+    Field(discriminator="kind"),
+]

@@ -1,11 +1,13 @@
-"""Finds a study by its name in `studies/`, or in a user's own file."""
+"""Finds a study by its name in `studies/`, or in a user's own file; and a matrix by its name in `matrices/`."""
 
 from __future__ import annotations
 
 import importlib
 import json
+import re
 from pathlib import Path
 
+from search_spaces.matrix import Matrix
 from search_spaces.study import Study
 from trainables.sentence import did_you_mean
 from trainables.source import load
@@ -14,19 +16,42 @@ from trainables.spec import SpecError
 
 def names() -> list[str]:
     """The named studies."""
-    files = (Path(__file__).parent / "studies").glob("[a-z]*.py")
+    return _names_in("studies")
+
+
+def matrices() -> list[str]:
+    """The named matrices."""
+    return _names_in("matrices")
+
+
+def _names_in(folder: str) -> list[str]:
+    files = (Path(__file__).parent / folder).glob("[a-z]*.py")
     return sorted(file.stem.replace("_", "-") for file in files)
 
 
+def find_matrix(name: str) -> Matrix:
+    """The matrix of a name. Raises: SpecError for an unknown name."""
+    if name not in matrices():
+        raise SpecError(f"no matrix {name!r}{did_you_mean(name, matrices())} (locus matrix lists all)")
+    module = importlib.import_module(f"search_spaces.matrices.{name.replace('-', '_')}")
+    return module.matrix  # type: ignore[no-any-return]
+
+
+def in_file(name: str) -> bool:
+    """Whether a name is of a study in a user's file."""
+    return re.search(r"\.(json|py(:\w+)?)$", name) is not None
+
+
 def find(name: str) -> Study:
-    """The study of a name, or of a file that defines `study` (`./mine.py`), or of a study's JSON.
+    """The study of a name, of a file that defines `study` (`./mine.py`) or another name (`./mine.py:ordered`), of JSON.
 
     Raises: SpecError for an unknown name or a file that holds no study, SourceError for a file that does not run.
     """
-    if name.endswith(".py"):
-        return _of_file(Path(name))
-    if name.endswith(".json"):
-        return _of_json(Path(name))
+    if in_file(name):
+        path, _, variable = name.partition(".py:")
+        return _of_json(Path(name)) if name.endswith(".json") else _of_file(path, variable or "study")
+    if name in matrices():
+        raise SpecError(f"{name} is no study: other studies fill it; locus matrix {name} shows it")
     if name not in names():
         raise SpecError(f"no study {name!r}{did_you_mean(name, names())} (locus studies lists all)")
     module = importlib.import_module(f"search_spaces.studies.{name.replace('-', '_')}")
@@ -35,7 +60,7 @@ def find(name: str) -> Study:
 
 def shadowed(name: str) -> str:
     """The named study whose name a file's study has, though it is another one; empty where there is none."""
-    study = find(name) if name.endswith((".py", ".json")) else None
+    study = find(name) if in_file(name) else None
     return study.name if study and study.name in names() and study != find(study.name) else ""
 
 
@@ -48,10 +73,14 @@ def _of_json(path: Path) -> Study:
         raise SpecError(f"{path} must hold a study as JSON, got {error}") from None
 
 
-def _of_file(path: Path) -> Study:
+def _of_file(name: str, variable: str) -> Study:
+    path = Path(name if name.endswith(".py") else f"{name}.py")
     if not path.is_file():
         raise SpecError(f"no file {path}")
-    study = getattr(load(path.name, path.read_text()), "study", None)
+    known = vars(load(path.name, path.read_text()))
+    study = known.get(variable)
     if not isinstance(study, Study):
-        raise SpecError(f"{path} must define study = Study(...), got {study!r}")
+        others = ", ".join(f"{path}:{name}" for name, value in known.items() if isinstance(value, Study))
+        beside = f"; it has {others}" if others else ""
+        raise SpecError(f"{path} must define {variable} = Study(...), got {study!r}{beside}")
     return study

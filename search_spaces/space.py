@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -211,6 +211,15 @@ class Space(Spec):
         }
         domains = {path: domain for path, domain in domains.items() if path not in values}
         return Space(domains=domains, given=given, sources=self.sources) if domains else None
+
+    def without(self, points: Iterable[Mapping[str, Any]], values: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+        """Points without the paths that are fixed: those that name just what is open here, each once."""
+        left: list[dict[str, Any]] = []
+        for point in points:
+            rest = {path: value for path, value in point.items() if path not in values}
+            if self.opens(rest) and rest not in left:
+                left.append(rest)
+        return tuple(left)
 
     def point(self, base: Recipe, ask: Ask) -> dict[str, Any]:
         """Values for every open path, each coordinate answered by `ask(name, coordinate)`."""

@@ -6,40 +6,35 @@ A file of `studies/` defines a `Study`. An `Edition` is a study at a budget with
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
+from functools import cached_property
 from itertools import islice
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from search_spaces.claim import Claim
+from search_spaces.ablation import Ablation as Ablation
+from search_spaces.ablation import require_different
+from search_spaces.claim import Claim, ClaimOfProbe
 from search_spaces.grid import grid, without_points
+from search_spaces.published import Published as Published
 from search_spaces.space import Space, probes
+from search_spaces.trial import Score as Score
+from search_spaces.trial import Trial as Trial
+from search_spaces.tuning import Tuning as Tuning
+from search_spaces.tuning import check_tuning
 from search_spaces.words import placeless, short, without_sources
 from trainables.own import Values, carry
-from trainables.recipe import Recipe, Run
+from trainables.recipe import Recipe
+from trainables.recipe.findings import ProbeNames
 from trainables.spec import Spec, SpecError, digest, require
 
-CONFIRMED = 3
-"""How many of a search's best trials are confirmed on fresh seeds."""
-NAME = r"[a-z0-9]+(-[a-z0-9]+)*"
-"""What studies and budgets are called: their names become names of folders."""
+NAME, WORDS = r"[a-z0-9]+(-[a-z0-9]+)*", "lower-case words joined by '-'"
+"""What studies and budgets are called, for their names become names of folders; and the same in words."""
 GRID_LIMIT = 10_000
 """How many points a grid may have: all are listed before the first one is tried."""
-CONFIRM_FROM = 1000
-"""The first seed of a confirmation."""
-
-
-class Score(Spec):
-    """The metric that a search maximizes: the validation value of the last epoch, never the best over epochs."""
-
-    metric: str = Field(default="val/accuracy", pattern=r"^val/", description="a metric such as 'val/accuracy'")
-
-    @property
-    def test(self) -> str:
-        """The same metric on the test set."""
-        return self.metric.replace("val/", "test/", 1)
 
 
 class Halving(Spec):
@@ -53,6 +48,7 @@ class Search(Spec):
 
     `sampler`: `tpe` learns from earlier trials; `random` does not, so it is the baseline; `grid` tries every
     combination of choices, integers and the `points` of real numbers, in an order that the study's id decides.
+    `rival`: as many random points again, stopped and confirmed in the same way; claims call the best of them `random`.
     """
 
     kind: Literal["search"] = Field(default="search", init=False)
@@ -61,42 +57,14 @@ class Search(Spec):
     trials: int = Field(default=20, gt=0, description="a positive number of trials")
     stop: Halving | None = None
     sampler: Literal["tpe", "random", "grid"] = Field(default="tpe", description="'tpe', 'random' or 'grid'")
+    rival: bool = Field(default=False, description="true or false")
 
     @model_validator(mode="after")
     def _laid_out(self) -> Search:
         endless = without_points(self.space) if self.sampler == "grid" else []
+        require(not (self.rival and self.sampler == "random"), "rival", "false where the sampler is random", True)
         require(not endless, "sampler", f"tpe or random where {', '.join(endless)} has no points", self.sampler)
         return self
-
-
-class Ablation(Spec):
-    """Named arms against a baseline; every arm runs every seed, nothing is stopped."""
-
-    kind: Literal["ablation"] = Field(default="ablation", init=False)
-    arms: dict[str, Values] = Field(min_length=1, description="{arm: {path: value}}")
-    baseline: str
-
-    @model_validator(mode="after")
-    def _baseline(self) -> Ablation:
-        require(self.baseline in self.arms, "baseline", f"one of the arms {', '.join(self.arms)}", self.baseline)
-        return self
-
-
-class Published(Spec):
-    """A number of a paper, shown beside the test score of an arm (or of `best`).
-
-    `same_data`: whether the paper's images are of the kind that the study trains on, so that both share an axis.
-    """
-
-    who: str
-    value: float
-    spread: float | None
-    source: str
-    same_data: bool = False
-
-    def __str__(self) -> str:
-        spread = "" if self.spread is None else f" +- {self.spread:g}"
-        return f"{self.value:g}{spread}, {self.source}"
 
 
 class Budget(Spec):
@@ -104,39 +72,14 @@ class Budget(Spec):
 
     values: Values = Field(default_factory=dict)
     trials: int | None = Field(default=None, gt=0, description="a positive number of trials")
+    """Of a search, or of each arm's tuning."""
     seeds: int | None = Field(default=None, gt=0, description="a positive number of seeds")
     stop: bool = True
     """False: nothing is stopped at this size; a handful of trials is too few to halve."""
+    rival: bool = True
+    """False: no random points are tried at this size, and claims about them are left out."""
     gap: str = ""
     """In what this size differs from the paper's protocol."""
-
-
-class Trial(Spec):
-    """One recipe of a study: a point or an arm, its confirmation on fresh seeds, or a parent."""
-
-    number: int
-    name: str
-    values: dict[str, Any]
-    recipe: Recipe
-    role: Literal["trial", "confirmation", "parent"] = "trial"
-
-    @property
-    def label(self) -> str:
-        """The number with its role: 7, c7, p1."""
-        return {"trial": "", "confirmation": "c", "parent": "p"}[self.role] + str(self.number)
-
-    @property
-    def score(self) -> Score:
-        """The score of its runs: the study's own; for a parent that of its own data."""
-        return Score(f"val/{self.recipe.data.metric}")
-
-    def seeds(self, count: int) -> range:
-        """The seeds of this trial's runs."""
-        return range(CONFIRM_FROM, CONFIRM_FROM + count) if self.role == "confirmation" else range(count)
-
-    def runs(self, count: int) -> list[Run]:
-        """One run a seed."""
-        return [Run(recipe=self.recipe, seed=seed) for seed in self.seeds(count)]
 
 
 Plan = Annotated[Search | Ablation, Field(discriminator="kind")]
@@ -149,7 +92,7 @@ class Study(Spec):
     `expected` what to expect, `gaps` in what it differs from the paper's protocol.
     """
 
-    name: str = Field(pattern=rf"^{NAME}$", description="lower-case words joined by '-'")
+    name: str = Field(pattern=rf"^{NAME}$", description=WORDS)
     question: str
     base: Recipe
     plan: Plan
@@ -158,9 +101,8 @@ class Study(Spec):
     budgets: dict[str, Budget] = Field(default_factory=dict)
     published: tuple[Published, ...] = Field(default=(), strict=False)
     claims: tuple[Claim, ...] = Field(default=(), strict=False)
-    keep: tuple[Literal["weights"], ...] = Field(
-        default=("weights",), strict=False, description="a list of what to keep: weights"
-    )
+    keep: tuple[Literal["weights"], ...] = Field(default=("weights",), strict=False, description="a list: weights")
+    probes: ProbeNames = ()
     family: str = Field(default="sweeps", pattern=r"^[\w.-]+$", description="a short word")
     paper: str = ""
     cost: str = ""
@@ -171,10 +113,9 @@ class Study(Spec):
     def _builds(self) -> Study:
         metric = f"val/{self.base.data.metric}"
         require(self.score.metric == metric, "score.metric", f"{metric!r} for {self.base.data.kind}", self.score.metric)
+        require("weights" in self.keep or not self.probes, "keep", "weights where probes are named", [*self.keep])
         for name in self.budgets:
-            require(
-                re.fullmatch(NAME, name) is not None, f"budgets.{name}", "named by lower-case words joined by '-'", name
-            )
+            require(re.fullmatch(NAME, name) is not None, f"budgets.{name}", f"named by {WORDS}", name)
         for name, point in self._points():
             try:
                 self._require_same_score(self.recipe(point))
@@ -182,10 +123,15 @@ class Study(Spec):
                 raise SpecError(
                     f"arm {name!r}: {error}" if name else f"{error}; {self._said_of_space(str(error))}"
                 ) from None
+        if isinstance(self.plan, Ablation) and self.plan.axes:
+            require_different({name: self.recipe(point).identity() for name, point in self.plan.arms.items()})
+        if isinstance(self.plan, Ablation) and self.plan.tune:
+            check_tuning(self.plan.tune, self.base, self.plan.arms)
         known = self.names()
-        for claim in self.claims:
-            for who in (claim.who, getattr(claim, "than", claim.who)):
-                require(who in known, "claims", f"about one of {', '.join(known)}", who)
+        for who in (who for claim in self.claims for who in claim.names):
+            require(who in known, "claims", f"about one of {', '.join(known)}", who)
+        for probe in (claim.probe for claim in self.claims if isinstance(claim, ClaimOfProbe)):
+            require(probe in self.probes, "claims", "about a probe that `probes` names", probe)
         return self
 
     def _said_of_space(self, error: str) -> str:
@@ -218,18 +164,30 @@ class Study(Spec):
         return [("", point) for point in (*self.plan.first, *probes(self.plan.space, self.base))]
 
     def recipe(self, values: dict[str, Any]) -> Recipe:
-        """The recipe of an arm or a point."""
-        return self.base.put(self.plan.space.carried(values) if isinstance(self.plan, Search) else values)
+        """The recipe of an arm or a point; the same object for the same values, as a large study has many."""
+        text = json.dumps(values, default=lambda one: [type(one).__qualname__, one.plain()])
+        known = self._recipes.get(text)
+        if known is None:
+            known = self.base.put(self.plan.space.carried(values) if isinstance(self.plan, Search) else values)
+            self._recipes[text] = known
+        return known
+
+    @cached_property
+    def _recipes(self) -> dict[str, Recipe]:
+        return {}
 
     def names(self) -> list[str]:
-        """What claims and published numbers may name: the arms, or `best` and `first`."""
-        return list(self.plan.arms) if isinstance(self.plan, Ablation) else ["best", "first"]
+        """What claims and published numbers may name: the arms, or `best`, `first` and, with a rival, `random`."""
+        if isinstance(self.plan, Ablation):
+            return list(self.plan.arms)
+        return ["best", "first", "random"] if self.plan.rival else ["best", "first"]
 
     def paths(self) -> list[str]:
         """The paths in which this study's trials differ."""
         if isinstance(self.plan, Search):
             return list(dict.fromkeys(path for path, _ in self.plan.space.every()))
-        return list(dict.fromkeys(path for values in self.plan.arms.values() for path in without_sources(values)))
+        given = [path for values in self.plan.arms.values() for path in without_sources(values)]
+        return list(dict.fromkeys([*given, *(self.plan.tune.paths if self.plan.tune else [])]))
 
     def at(
         self,
@@ -262,12 +220,10 @@ class Study(Spec):
         self, budget: str, size: Budget, own: dict[str, Any], seeds: int | None, trials: int | None
     ) -> Edition:
         """The study with a budget's values and the user's own, and with its counts."""
-        resolved = self._with(size.values, own).counted(
-            seeds=size.seeds if seeds is None else seeds,
-            trials=size.trials if trials is None else trials,
-            stop=size.stop,
-            gaps=(*self.gaps, size.gap) if size.gap else self.gaps,
-        )
+        gaps = (*self.gaps, size.gap) if size.gap else self.gaps
+        seeds, trials = size.seeds if seeds is None else seeds, size.trials if trials is None else trials
+        study = self if size.rival else self._alone()
+        resolved = study._with(size.values, own).counted(seeds=seeds, trials=trials, stop=size.stop, gaps=gaps)
         return Edition(budget=budget, study=resolved)
 
     def counted(
@@ -275,15 +231,24 @@ class Study(Spec):
     ) -> Study:
         """The study with other counts, where they are given, and other fields. `stop`: False stops no trial early.
 
-        Raises: SpecError for the trials of an ablation.
+        `trials`: of a search, or of each arm's tuning. Raises: SpecError for the trials of an ablation without tuning.
         """
         plan = self.plan
         if isinstance(plan, Search):
             points = plan.trials if trials is None else trials
             plan = Search(**{**dict(plan), "trials": points, "stop": plan.stop if stop else None})
         elif trials is not None:
-            raise SpecError(f"{self.name} is an ablation of {len(plan.arms)} arms; trials are for searches")
+            if plan.tune is None:
+                arms = f"{self.name} is an ablation of {len(plan.arms)} arms"
+                raise SpecError(f"{arms}; trials are for searches, and for arms that are tuned")
+            plan = plan.tuned_by(Tuning(**{**dict(plan.tune), "trials": trials}))
         return Study(**{**dict(self), "seeds": self.seeds if seeds is None else seeds, "plan": plan, **fields})
+
+    def _alone(self) -> Study:
+        """The search without its random points, and without the claims about them."""
+        plan = Search(**{**dict(self.plan), "rival": False})
+        claims = tuple(claim for claim in self.claims if "random" not in claim.names)
+        return Study(**{**dict(self), "plan": plan, "claims": claims})
 
     def _with(self, values: dict[str, Any], own: dict[str, Any]) -> Study:
         base = self.base.put(values).put(own)
@@ -292,6 +257,8 @@ class Study(Spec):
             for path in own:
                 if all(_overrides(arm, path) for arm in plan.arms.values()):
                     raise SpecError(f"{path} is set by every arm of {self.name}; give another path")
+            if plan.tune and own:
+                plan = plan.tuned_by(plan.tune.pinned(own, self.name))
         else:
             plan = self._pinned(plan, own)
         return Study(**{**dict(self), "base": base, "plan": plan})
@@ -300,18 +267,13 @@ class Study(Spec):
         space = plan.space.pinned(own)
         if space is None:
             raise SpecError(f"{', '.join(sorted(own))} is all that {self.name} searches; leave something open")
-        first: list[dict[str, Any]] = []
-        for point in plan.first:
-            rest = {path: value for path, value in point.items() if path not in own}
-            if space.opens(rest) and rest not in first:
-                first.append(rest)
-        return Search(**{**dict(plan), "space": space, "first": tuple(first)})
+        return Search(**{**dict(plan), "space": space, "first": space.without(plan.first, own)})
 
 
 class Edition(Spec):
     """A study as it runs, under an id: base resolved, counts settled. `own_paths`: those that the user's values set."""
 
-    budget: str = Field(pattern=rf"^{NAME}$", description="lower-case words joined by '-'")
+    budget: str = Field(pattern=rf"^{NAME}$", description=WORDS)
     study: Study
     mark: str = Field(default="", pattern=r"^(~[\w-]+)?(\.\d+)?$", description="'~WORD', '.NUMBER' or both")
     own_paths: tuple[str, ...] = Field(default=(), strict=False)
@@ -325,7 +287,7 @@ class Edition(Spec):
     def definition(self) -> dict[str, Any]:
         """What can change a run or choose a trial; under one id it may not change."""
         plan = placeless(self.study.plan.identity())
-        for free in ("trials", "baseline"):
+        for free in ("trials", "baseline", "axes", "without"):  # axes make arms, and the arms are in the definition
             plan.pop(free, None)
         return {"base": self.study.base.identity(), "plan": plan, "score": self.study.score.plain()}
 
@@ -342,6 +304,14 @@ class Edition(Spec):
         """The trials of an ablation, in order."""
         assert isinstance(self.study.plan, Ablation)
         return [self.trial(number, values, name) for number, (name, values) in enumerate(self.study.plan.arms.items())]
+
+    def tuning_trial(self, arm: str, number: int, point: dict[str, Any]) -> Trial:
+        """The trial of a point that may tune an arm."""
+        plan = self.study.plan
+        assert isinstance(plan, Ablation)
+        assert plan.tune is not None
+        trial = self.trial(number, plan.tune.put_on(plan.arms[arm], point), f"{arm}: {short(point)}")
+        return Trial(**{**dict(trial), "role": "tuning", "tunes": (arm, [*plan.arms].index(arm))})
 
 
 def _overrides(arm: Mapping[str, Any], path: str) -> bool:

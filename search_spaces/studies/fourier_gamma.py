@@ -1,11 +1,12 @@
 """How far should one wave of Fourier features reach?
 
-Source: thesis 3.3 and 5.1 (no number published for gamma). Cost: smoke 2 minutes, cpu 10 minutes on 2 cores.
+Source: thesis 3.3 and 5.1; no number published for gamma. Cost: smoke 1 minute, cpu 5 on 2 cores.
 Expected: accuracy on `direction` peaks for gamma between 1 and 5 patches and falls to chance far beyond the grid.
 """
 
-from search_spaces.claim import AtLeast
+from search_spaces.claim import AtLeast, NoWorse
 from search_spaces.space import Real, Space
+from search_spaces.studies._thesis import OPEN_GAP, PAPER
 from search_spaces.study import Budget, Halving, Published, Score, Search, Study
 from trainables.data import RedGreen
 from trainables.encodings import Fourier
@@ -15,15 +16,19 @@ study = Study(
     name="fourier-gamma",
     question="Which gamma lets Fourier features tell left from right?",
     family="thesis",
-    paper="Zhang 2022, How to encode location in the Vision Transformer?, 3.3 and 5.1",
-    cost="smoke 2 minutes, cpu 10 minutes on 2 cores",
-    expected="accuracy peaks for gamma between 1 and 5 patches and falls to chance far beyond the grid",
+    paper=f"{PAPER}, 3.3 and 5.1",
+    cost="smoke 1 minute, cpu 5 on 2 cores",
+    expected="accuracy peaks for gamma between 1 and 5 patches and falls to chance far beyond the grid; "
+    "no number published for gamma. Came out at cpu: 3.68 best of 20 points (test 0.9953), alike 2.5 (0.9957) and the "
+    "best random point, 2.9 (0.9967); beyond the grid it is luck, not chance: 40 gave 0.999, 0.633, 0.976 on three "
+    "seeds and 0.975, 0.759, 0.945 on three others, and its first seed stopped better points early",
     base=Recipe(data=RedGreen(task="direction"), encoding=Fourier(gamma=2.5)),
     plan=Search(
         space=Space({"encoding.gamma": Real(low=0.1, high=40, log=True)}),
         first=({"encoding.gamma": 2.5}, {"encoding.gamma": 40.0}, {"encoding.gamma": 1.5}),
         trials=20,
         stop=Halving(factor=3),
+        rival=True,
     ),
     score=Score("val/accuracy"),
     seeds=3,
@@ -32,6 +37,7 @@ study = Study(
             {"data.train_size": 2000, "optimizer.epochs": 9, "optimizer.lr": 0.003, "optimizer.batch_size": 50},
             trials=4,
             stop=False,
+            rival=False,
             gap="smoke trains too little for the paper's score: it only separates good lengths from bad ones",
         ),
         "cpu": Budget({"optimizer.epochs": 10}),
@@ -39,9 +45,12 @@ study = Study(
     published=(
         Published("best", 0.9964, 0.0032, "thesis table 1, learnable Fourier (its gamma is not given)", same_data=True),
     ),
-    claims=(AtLeast("best", 0.99, "thesis table 1"),),
+    claims=(
+        AtLeast("best", 0.99, "thesis table 1"),
+        NoWorse("best", "random", 0.02, "ours: at equal budget the search is no worse than random points"),
+    ),
     gaps=(
-        "the thesis leaves image, patch and square sizes, width, heads, optimizer and read-out open: we chose ours",
+        OPEN_GAP,
         "10 seeds there, 3 here unless --seeds says otherwise",
     ),
 )

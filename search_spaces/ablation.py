@@ -1,0 +1,185 @@
+"""The plan of an ablation: named arms against a baseline, given one by one or as all combinations of axes.
+
+An axis is a choice with named values, such as `encoding` or `read-out`. With axes the baseline is a value of one of
+them, and every arm is compared with the arm that has this value and the same values on the other axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from search_spaces.tuning import Tuning
+from search_spaces.words import listed, quoted
+from trainables.own import Values
+from trainables.spec import Spec, SpecError, digest, require
+
+Axes = dict[str, dict[str, Values]]
+Combination = dict[str, str]
+"""A value of each axis, or of some, by name."""
+BETWEEN = ", "
+"""What stands between the values in the name of an arm."""
+
+
+class Ablation(Spec):
+    """Arms against a baseline; every arm runs every seed, nothing is stopped.
+
+    `arms` are given, or made of `axes`: an arm for each combination, named by its values in the order of the axes.
+    `baseline`: an arm; with axes, a value of one axis. `without`: combinations to leave out; an arm is left out where
+    it has all values of an entry, which need not name every axis. `tune`: each arm is tuned first, by the same search.
+    """
+
+    kind: Literal["ablation"] = Field(default="ablation", init=False)
+    arms: dict[str, Values] = Field(default_factory=dict, description="{arm: {path: value}}")
+    baseline: str = Field(default="", description="the name of an arm, or of a value of one axis")
+    axes: Axes = Field(default_factory=dict, kw_only=True, description="{axis: {value: {path: value}}}")
+    without: tuple[Annotated[Combination, Field(min_length=1)], ...] = Field(
+        default=(), strict=False, kw_only=True, description="a list of {axis: value}"
+    )
+    tune: Tuning | None = Field(default=None, kw_only=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _combined(cls, value: Any) -> Any:
+        """Makes the arms of the axes, where no arms are given. What is no axis is left to the fields' own checks."""
+        if isinstance(value, Mapping) and value.get("axes") and not value.get("arms") and _are_axes(value["axes"]):
+            return {**value, "arms": _arms(value["axes"], _entries(value.get("without")))}
+        return value
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Ablation:
+        require(bool(self.arms), "arms", "given, or made of axes, one arm or more", "none")
+        if not self.axes:
+            require(not self.without, "without", "left out where there are no axes", list(self.without))
+            require(self.baseline in self.arms, "baseline", f"one of the arms {', '.join(self.arms)}", self.baseline)
+            return self
+        for name in (*self.axes, *(value for values in self.axes.values() for value in values)):
+            require(bool(name.strip()) and "," not in name, "axes", "named in words without commas", name)
+        same = self.arms == _arms(self.axes, self.without)
+        require(same, "arms", "left out beside axes, which make them", ", ".join(self.arms))
+        self._check_without()
+        with_it = [axis for axis, values in self.axes.items() if self.baseline in values]
+        every = ", ".join(value for values in self.axes.values() for value in values)
+        got = f"{self.baseline} of {listed(with_it)}" if with_it else self.baseline
+        require(len(with_it) == 1, "baseline", f"a value of one axis (the axes have {every})", got)
+        compared = any(self.compared_with(arm) for arm in self.arms)
+        require(compared, "without", f"such that an arm can be compared with one of {self.baseline}", "none")
+        return self
+
+    def _check_without(self) -> None:
+        whole = [dict(zip(self.axes, names, strict=True)) for names in product(*self.axes.values())]
+        for entry in self.without:
+            known = any(entry.items() <= names.items() for names in whole)
+            require(known, "without", f"of values of the axes {', '.join(self.axes)}", entry)
+
+    def tuned_by(self, tune: Tuning) -> Ablation:
+        """The same arms, tuned in another way."""
+        return Ablation(**{**dict(self), "tune": tune})
+
+    @property
+    def baseline_axis(self) -> str:
+        """The axis that has the baseline; "" where the arms are given one by one."""
+        return next((axis for axis, values in self.axes.items() if self.baseline in values), "")
+
+    @property
+    def other_axes(self) -> list[str]:
+        """The axes within whose values arms are compared: all but that of the baseline."""
+        return [axis for axis in self.axes if axis != self.baseline_axis]
+
+    def combination(self, arm: str) -> Combination:
+        """The value that an arm has on each axis; nothing where there are no axes."""
+        return dict(zip(self.axes, arm.split(BETWEEN), strict=True)) if self.axes else {}
+
+    def compared_with(self, arm: str) -> str | None:
+        """The arm that an arm is compared with; None for a baseline itself, or where its partner was left out."""
+        names = {**self.combination(arm), self.baseline_axis: self.baseline} if self.axes else {}
+        partner = BETWEEN.join(names.values()) if names else self.baseline
+        return partner if partner in self.arms and partner != arm else None
+
+    def is_baseline(self, arm: str) -> bool:
+        """Whether an arm is one that others are compared with."""
+        return self.combination(arm)[self.baseline_axis] == self.baseline if self.axes else arm == self.baseline
+
+    @property
+    def baseline_words(self) -> str:
+        """What an arm is compared with, in a sentence."""
+        if len(self.axes) < 2:
+            return quoted(self.baseline)
+        return f"{quoted(self.baseline)} with the same {listed(self.other_axes)}"
+
+    def grouped(self) -> list[str]:
+        """The arms with equal values of the other axes beside each other, each group in the order of the study."""
+        order = [tuple(self.axes[axis]) for axis in self.other_axes]
+
+        def place(arm: str) -> list[int]:
+            names = self.combination(arm)
+            return [values.index(names[axis]) for axis, values in zip(self.other_axes, order, strict=True)]
+
+        return sorted(self.arms, key=place)
+
+
+def leave_one_out(parts: Mapping[str, Mapping[str, Any]], everything: str = "all") -> dict[str, dict[str, Any]]:
+    """The arms that show what each part does: all parts, and an arm for each part without it.
+
+    `parts`: by the name of a part, the values that switch it off on a base recipe that has every part.
+    `everything`: the name of the arm with all parts, which is the baseline.
+    """
+    arms: dict[str, dict[str, Any]] = {everything: {}}
+    for name, off in parts.items():
+        if not off:
+            raise SpecError(f"parts.{name} must be the values that switch it off, got none")
+        arms[f"without {name}"] = dict(off)
+    return arms
+
+
+def require_different(recipes: Mapping[str, Any]) -> None:
+    """Refuses combinations of axes that are one recipe: their difference would be 0 whatever is true.
+
+    A value of the user's own can make them so: where an axis leaves a path alone in one of its values, `--set` of that
+    path changes what this value means. `recipes`: the identity of each arm's recipe.
+    """
+    seen: dict[str, str] = {}
+    for name, recipe in recipes.items():
+        other = seen.setdefault(digest(recipe), name)
+        if other != name:
+            raise SpecError(
+                f"arms of axes must be different recipes, got {other!r} and {name!r} alike; `without` leaves one out"
+            )
+
+
+def _are_axes(given: Any) -> bool:
+    """Whether a value has the form of axes."""
+    return isinstance(given, Mapping) and all(
+        isinstance(values, Mapping) and all(isinstance(one, Mapping) for one in values.values())
+        for values in given.values()
+    )
+
+
+def _entries(given: Any) -> list[Mapping[str, str]]:
+    entries = given if isinstance(given, list | tuple) else []
+    return [entry for entry in entries if isinstance(entry, Mapping) and entry]
+
+
+def _arms(
+    axes: Mapping[str, Mapping[str, Mapping[str, Any]]], without: Iterable[Mapping[str, str]]
+) -> dict[str, dict[str, Any]]:
+    """An arm for each combination of values that is not left out. The last axis changes fastest."""
+    found = {}
+    for names in product(*axes.values()):
+        chosen = dict(zip(axes, names, strict=True))
+        if not any(entry.items() <= chosen.items() for entry in without):
+            found[BETWEEN.join(map(str, names))] = dict(_values(axes, chosen))
+    return found
+
+
+def _values(axes: Mapping[str, Mapping[str, Mapping[str, Any]]], chosen: Combination) -> Iterator[tuple[str, Any]]:
+    """The values of one combination. No two axes may set the same: one would silently replace the other."""
+    setters: dict[str, str] = {}
+    for axis, name in chosen.items():
+        for path in axes[axis][name]:
+            before = setters.setdefault(path.removesuffix(".kind"), axis)
+            require(before == axis, "axes", f"such that one axis sets {path}", f"{before} and {axis}")
+        yield from axes[axis][name].items()

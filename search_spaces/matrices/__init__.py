@@ -1,0 +1,1 @@
+"""One file a table of a paper that several studies fill."""

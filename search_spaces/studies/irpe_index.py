@@ -1,0 +1,37 @@
+"""Is the piecewise index of offsets better than clipping them?
+
+Source: the note on iRPE ("clip about equal to piecewise" for image classification); no number published.
+Cost: smoke 1 minute, cpu 4, images 28 on 2 cores.
+Expected: alike within two points; an index that keeps every offset is no better.
+"""
+
+from search_spaces.claim import Better, Equivalent
+from search_spaces.studies._irpe import BASE, BUDGETS, GAPS, PAPER
+from search_spaces.study import Ablation, Score, Study
+
+study = Study(
+    name="irpe-index",
+    question="Is the piecewise index of offsets better than clipping them?",
+    family="irpe",
+    paper=PAPER,
+    cost="smoke 1 minute, cpu 4, images 28 on 2 cores",
+    expected="alike within two points; no number published",
+    base=BASE,
+    plan=Ablation(
+        arms={
+            "none": {"encoding.kind": "none"},
+            "clip": {"encoding.index.kind": "clip_ratio"},
+            "piecewise": {"encoding.index.kind": "piecewise_ratio"},
+            "every offset": {"encoding.index": {"kind": "clip", "beta": 7.0}},
+        },
+        baseline="clip",
+    ),
+    score=Score("val/accuracy"),
+    budgets=BUDGETS,
+    claims=(
+        Better("clip", "none", 0.0),
+        Better("piecewise", "none", 0.0),
+        Equivalent("piecewise", "clip", 0.02, "the note: clip about equal to piecewise"),
+    ),
+    gaps=(*GAPS, "on a grid of 8 x 8 patches, where offsets reach 7; the paper's grid is 14 x 14"),
+)

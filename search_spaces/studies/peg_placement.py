@@ -1,0 +1,70 @@
+"""Which blocks should carry a PEG?
+
+Source: CPVT 5.2, table 6 (one PEG), and table 12 (several). Cost: smoke 1 minute, cpu 26, images 40 on 2 cores.
+Expected: any place but the first beats none; after the first block is good, before it (-1) is worse, the last places
+are worst, and several PEGs beat one. On ImageNet: none 68.2, -1 70.6, 0 72.4, 3 72.3, 6 71.7, 10 69.0, 0 to 4 73.4.
+"""
+
+from typing import Any
+
+from search_spaces.claim import NoWorse
+from search_spaces.space import Space, Subset
+from search_spaces.studies._images import PART
+from search_spaces.study import Budget, Halving, Published, Score, Search, Study
+from trainables.backbones import ViT
+from trainables.data import RedGreen
+from trainables.encodings import PEG
+from trainables.recipe import AdamW, Recipe
+
+PLACES = "encoding.places"
+FIRST: tuple[dict[str, Any], ...] = tuple({PLACES: places} for places in ([0], [-1], [1], [3], [4], []))
+"""Table 6 in a ViT half as deep: after block 0; before it; 3, 6 and 10 of 12 blocks are 1, 3 and 4 of 6; none."""
+
+study = Study(
+    name="peg-placement",
+    question="Which blocks should carry a PEG?",
+    family="cpvt",
+    paper="Chu et al. 2021, Conditional Positional Encodings for Vision Transformers (arXiv:2102.10882), 5.2, tables 6 "
+    "and 12",
+    cost="smoke 1 minute, cpu 26, images 40 on 2 cores",
+    expected="none is at chance; one PEG after block 0 is good, before it worse, and several are better than one",
+    base=Recipe(
+        data=RedGreen(task="direction", image_size=24, train_size=2000, val_size=500),
+        model=ViT(depth=6, pool="gap"),
+        encoding=PEG(places=(0,)),
+        optimizer=AdamW(epochs=8, lr=0.002, batch_size=50),
+    ),
+    plan=Search(
+        space=Space({PLACES: Subset((-1, 0, 1, 2, 3, 4))}),
+        first=FIRST,
+        trials=12,
+        stop=Halving(factor=3),
+        rival=True,
+    ),
+    score=Score("val/accuracy"),
+    budgets={
+        "smoke": Budget(
+            {"data.train_size": 400, "data.val_size": 100, "data.test_size": 100, "optimizer.epochs": 2},
+            trials=3,
+            seeds=2,
+            stop=False,
+            gap="smoke trains too little, on two seeds: it shows that every part runs, not what it scores",
+        ),
+        "cpu": Budget(stop=False),  # the importance of paths needs ten points that were not stopped
+        "images": Budget({**PART, "data.image_size": 24, "optimizer.batch_size": 100}, trials=10),
+    },
+    published=(Published("first", 0.724, None, "table 6, PEG at 0 in DeiT-tiny on ImageNet"),),
+    claims=(
+        NoWorse("best", "random", 0.03, "ours: at equal budget the search is no worse than random points"),
+        NoWorse("best", "first", 0.03, "table 12: several PEGs are no worse than one after block 0"),
+    ),
+    gaps=(
+        "12 blocks of DeiT-tiny on ImageNet there; 6 blocks on red-green images, or on 5,000 images of CIFAR-10 at "
+        "24 px, here: only the order of places can be compared",
+        "the table's other rows (none 68.2, -1 70.6, 3 72.3, 6 71.7, 10 69.0) are tried first, as points of the search",
+        "table 12's places, tiny 72.4 (after block 0), 73.4 (after 0 to 4), 73.4 (after 0 to 10), small 79.9, 80.5, "
+        "80.6, are points that the search may find; table 6's kernel of 27 x 27 at -1 (72.5) is left out",
+        "its several PEGs are separable convolutions, ours depth-wise at every place",
+        "GAP here; its table 6 has the class token",
+    ),
+)
