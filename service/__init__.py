@@ -25,4 +25,12 @@ def __getattr__(name: str) -> Any:
     """
     if name.startswith("__") and name != "__all__":
         raise AttributeError(name)
-    return getattr(import_module("service.public"), name)
+    public = import_module("service.public")
+    if name != "__all__" and name not in public.__all__:
+        raise AttributeError(f"service has no {name!r}; it offers {', '.join(public.__all__)}")
+    return getattr(public, name)
+
+
+def __dir__() -> list[str]:
+    """The public names, for completion."""
+    return list(import_module("service.public").__all__)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from search_spaces.library import find
+from search_spaces.library import find, in_file
 from search_spaces.presets import explained, put_first
 from search_spaces.space import Domain, Space
-from search_spaces.study import Ablation, Edition, Halving, Score, Search, Study
+from search_spaces.study import Ablation, Edition, Halving, Score, Search, Study, Tuning
 from search_spaces.words import plural
 from service.analysis.format import Lines
 from service.analysis.study_status import StudyStatus, all_status, one_status
@@ -19,12 +19,14 @@ from service.execution.rerun import rerun as again  # here, for a later import w
 from service.planning.run_options import RunOptions
 from service.storage import editions
 from service.storage.history import History
-from service.storage.home import Home, tracking_uri
+from service.storage.home import Home
+from service.storage.tracking_uri import tracking_uri
 from trainables.own import carry
 from trainables.recipe import Recipe
 from trainables.spec import LocusError, SpecError, digest
 
 if TYPE_CHECKING:
+    from service.comparing import ComparedStudies, MatrixWithPage
     from service.planning.estimate import WorkEstimate
     from service.removal import Forgettable
     from service.results import Result, SubmittedStudy
@@ -52,8 +54,8 @@ def run(
 
     `set` puts values on the base recipe, and `preset` those of `search_spaces.presets` before them (this makes another
     edition, which `edition` may name); `fresh` starts the next edition. Further options: `home`, `tracking`, `hours`,
-    `max_concurrent`, `threads`, `workers`, `loader_workers`, `device`, `runs_per_gpu` (a number or "auto"), `compile`,
-    `adopt`, `download`, and the `address` of a cluster to run there instead.
+    `run_hours`, `max_concurrent`, `threads`, `workers`, `loader_workers`, `device`, `runs_per_gpu` (a number or
+    "auto"), `compile`, `adopt`, `download`, and the `address` of a cluster to run there instead.
 
     Raises: LocusError with one sentence for what cannot run, before anything is written; KeyboardInterrupt.
     """
@@ -80,7 +82,7 @@ def resolve(
     `preset`: values that are put on the base recipe before the user's own.
     Raises: SpecError for a budget, values or a name beside an id or an Edition, which have them already.
     """
-    if isinstance(study, str) and "@" in study and not study.endswith((".py", ".json")):
+    if isinstance(study, str) and "@" in study and not in_file(study):
         study = editions.of_id(Home.find(home), study)
     if isinstance(study, Edition):
         own = (("budget", budget), ("set", set), ("preset", preset), ("edition", edition))
@@ -132,10 +134,10 @@ def plan(
 
     home = Home.usable(options.home)
     resolved = editions.resolve_edition(edition, home, fresh=fresh)
-    found = placement(options, lambda: run_memory(History.open(home, resolved), Outcomes(home)))
-    check_study_workers(resolved, found)
     codes = CodeDigests()
     history = History.open(home, resolved, codes, adopt=adopt)
+    found = placement(options, lambda: run_memory(history, Outcomes(home)))
+    check_study_workers(resolved, found)
     history.raise_counts(resolved)
     return history, estimate_work(history, Outcomes(home), found, codes, adopt=adopt)
 
@@ -159,16 +161,22 @@ def sweep(
 
 
 def ablate(
-    arms: dict[str, dict[str, Any]],
+    arms: dict[str, dict[str, Any]] | None = None,
     *,
     baseline: str,
+    axes: dict[str, dict[str, dict[str, Any]]] | None = None,
+    without: Sequence[dict[str, str]] = (),
+    tune: Tuning | None = None,
     base: dict[str, Any] | None = None,
     seeds: int = 3,
     name: str = "",
     **options: Any,
 ) -> Result:
-    """Compares named arms with a baseline, paired by seed."""
-    plan = Ablation(arms=arms, baseline=baseline)
+    """Compares named arms with a baseline, paired by seed; or all combinations of axes, as `Ablation` has them.
+
+    `tune`: each arm is tuned first, by the same search.
+    """
+    plan = Ablation(arms=arms or {}, baseline=baseline, axes=axes or {}, without=tuple(without), tune=tune)
     return run(_adhoc(base or {}, plan, name or "ablation", seeds, named=bool(name)), **options)
 
 
@@ -200,7 +208,7 @@ def submit(
     **options: Any,
 ) -> SubmittedStudy:
     """Submits a study to a Ray cluster, and returns when its plan is printed there."""
-    from service.execution.jobs import submit as send
+    from service.execution.jobs.client import submit as send
     from service.results import SubmittedStudy
 
     own: dict[str, Any] = {"budget": budget, "set": set, "preset": preset, "edition": edition}
@@ -225,6 +233,36 @@ def result(name: str, *, home: str | None = None, tracking: str | None = None, a
     return Result.open(found, editions.latest(found, name), tracking_uri(tracking), adopt=adopt)
 
 
+def compare(
+    a: str,
+    b: str | None = None,
+    *,
+    code: tuple[str, str] | None = None,
+    home: str | None = None,
+    adopt: bool = False,
+) -> ComparedStudies:
+    """Two studies that were run, or (`code`) two code versions of one, set against each other: B minus A on the tests.
+
+    `code`: two of: the first digits of the code of an answer, or of a commit, or "today". `adopt`: answers of older
+    code count. Raises: LocusError where it is not clear what is to be compared.
+    """
+    from service.comparing import compare as compared
+
+    found = Home.find(home)
+    ids = [editions.latest(found, name) for name in (a, b) if name is not None]
+    return compared(found, ids, code, adopt=adopt)
+
+
+def matrix(name: str, *, budget: str = "cpu", home: str | None = None, adopt: bool = False) -> MatrixWithPage:
+    """A table of a paper, filled with what the studies of a home found at a budget. Nothing is trained.
+
+    `adopt`: answers of older code count. Raises: LocusError for an unknown name.
+    """
+    from service.comparing import fill_matrix
+
+    return fill_matrix(Home.usable(home), name, budget, adopt=adopt)
+
+
 def report(name: str, *, home: str | None = None, adopt: bool = False) -> Path:
     """Writes a study's report again; the path of its page. `adopt`: answers of older code count.
 
@@ -241,8 +279,8 @@ def check_report(found: Result) -> None:
     page = found.home.study(id).report / "report.html"
     if found.history.stale and not found.ranking.highest and page.exists():
         raise LocusError(
-            f"{plural(found.history.stale, 'answer')} of {id} must be by today's code, got other code; {page} is kept; "
-            "--adopt counts them, locus run trains again"
+            f"today's code has no answers of {id}, and its {plural(found.history.stale, 'answer')} by other code do "
+            f"not count, so {page} is kept; --adopt counts them, locus run trains again"
         )
 
 

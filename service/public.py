@@ -1,9 +1,20 @@
 """The names that `import service` offers: the verbs, and what a study is written with."""
 
-from search_spaces.claim import AtChance, AtLeast, Better, Equivalent
+from search_spaces.ablation import leave_one_out
+from search_spaces.claim import (
+    AtChance,
+    AtLeast,
+    Better,
+    Equivalent,
+    NoWorse,
+    ProbeBetween,
+    ProbeRising,
+    Ranked,
+    Rising,
+)
 from search_spaces.space import Above, Choice, Integer, Real, Space, Subset
-from search_spaces.study import Ablation, Budget, Halving, Published, Score, Search, Study
-from service.api import ablate, forget, report, rerun, result, run, status, submit, sweep, verify
+from search_spaces.study import Ablation, Budget, Halving, Published, Score, Search, Study, Tuning
+from service.api import ablate, compare, forget, matrix, report, rerun, result, run, status, submit, sweep, verify
 from trainables.recipe import Recipe
 from trainables.spec import LocusError, SpecError
 
@@ -19,17 +30,26 @@ __all__ = [
     "Halving",
     "Integer",
     "LocusError",
+    "NoWorse",
+    "ProbeBetween",
+    "ProbeRising",
     "Published",
+    "Ranked",
     "Real",
     "Recipe",
+    "Rising",
     "Score",
     "Search",
     "Space",
     "SpecError",
     "Study",
     "Subset",
+    "Tuning",
     "ablate",
+    "compare",
     "forget",
+    "leave_one_out",
+    "matrix",
     "report",
     "rerun",
     "result",

@@ -10,9 +10,10 @@ import html
 from pathlib import PosixPath
 from typing import TYPE_CHECKING
 
+from service.analysis.estimates.stopping import stopping_sentence
 from service.analysis.headline import headline
 from service.analysis.study_result import StudyResult
-from service.execution.submission import Submission
+from service.execution.jobs.submission import Submission
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -68,7 +69,8 @@ class Result(StudyResult):
 
     def __repr__(self) -> str:
         verdicts = "\n".join(f"  {verdict}" for verdict in self.claims)
-        return f"{self.edition.id}: {self.edition.study.question}\n{self.headline}\n{verdicts}".rstrip()
+        lines = [f"{self.edition.id}: {self.edition.study.question}", self.headline, stopping_sentence(self.rungs)]
+        return "\n".join(line for line in (*lines, verdicts) if line)
 
     def _repr_html_(self) -> str:
         from service.analysis.tables import brief_table

@@ -15,6 +15,7 @@ from search_spaces.study import Trial
 from service.analysis.statistics import Scores
 from service.analysis.trial_scores import validation_scores
 from service.storage.history import History
+from service.storage.states import TrialAnswer
 
 EQUAL = 1e-9
 """Means that differ by less are equal: rounding of sums can move their last digits."""
@@ -49,8 +50,17 @@ def find_best(history: History) -> Best:
     for confirmed, trials in ((True, _confirmed(history)), (False, history.of("trial"))):
         complete = list(_complete(history, trials))
         if complete:
-            return _choose(complete, confirmed)
+            return _choose(history, complete, confirmed)
     return Best()
+
+
+def best_rivals(history: History) -> tuple[Trial, ...]:
+    """The best of a search's random points, chosen as the search's own best is: once all confirmations have ended."""
+    trials = history.chosen("rival_confirmation")
+    if any(history.answer(trial).status == "open" for trial in trials):
+        return ()
+    complete = list(_complete(history, trials))
+    return _choose(history, complete, confirmed=True).highest if complete else ()
 
 
 def ranked(history: History) -> list[Trial]:
@@ -60,34 +70,38 @@ def ranked(history: History) -> list[Trial]:
 
 def place_key(history: History, trial: Trial) -> tuple[int, int, float, int]:
     """What trials are ordered by: kind, status, the validation mean with a minus, number. The smallest is best."""
-    roles = {"confirmation": 0, "trial": 1, "parent": 2}
+    roles = {"confirmation": 0, "trial": 1, "rival_confirmation": 2, "rival": 3, "tuning": 4, "parent": 5}
     order = {"completed": 0, "incomplete": 1, "open": 2, "stopped": 3, "diverged": 4}
     answer = history.answer(trial)
-    current = trial.role != "confirmation" or trial.number in history.confirms
     mean = -math.inf if answer.mean is None else answer.mean
-    return roles[trial.role] if current else 3, order[answer.status], -mean, trial.number
+    return len(roles) if history.is_replaced(trial) else roles[trial.role], order[answer.status], -mean, trial.number
 
 
 def _confirmed(history: History) -> list[Trial]:
     """The confirmations, once all of them have ended."""
-    trials = [trial for trial in history.of("confirmation") if trial.number in history.confirms]
+    trials = history.chosen("confirmation")
     whole = {trial.number for trial in trials} == {*history.confirms}
     return trials if whole and all(history.answer(trial).status != "open" for trial in trials) else []
 
 
-def _complete(history: History, trials: list[Trial]) -> Iterator[tuple[Trial, Scores]]:
+def _complete(history: History, trials: list[Trial]) -> Iterator[tuple[Trial, TrialAnswer]]:
     for trial in trials:
         answer = history.answer(trial)
         if answer.status == "completed" and answer.values:
-            yield trial, validation_scores(history, trial, answer)
+            yield trial, answer
 
 
-def _choose(complete: list[tuple[Trial, Scores]], confirmed: bool) -> Best:
-    highest = max(scores.mean or 0.0 for _, scores in complete)
-    same = [trial for trial, scores in complete if math.isclose(scores.mean or 0.0, highest, rel_tol=0, abs_tol=EQUAL)]
+def _choose(history: History, complete: list[tuple[Trial, TrialAnswer]], confirmed: bool) -> Best:
+    highest = max(answer.mean or 0.0 for _, answer in complete)
+    same = [trial for trial, answer in complete if math.isclose(answer.mean or 0.0, highest, rel_tol=0, abs_tol=EQUAL)]
+
+    def scores() -> Iterator[Scores]:
+        """Of one trial after another: the first may decide."""
+        return (validation_scores(history, trial, answer) for trial, answer in complete)
+
     return Best(
         highest=tuple(sorted(same, key=lambda trial: trial.number)),
-        above_chance=any(scores.above_chance for _, scores in complete),
-        learnt=any(scores.any_above_chance for _, scores in complete),
+        above_chance=any(one.above_chance for one in scores()),
+        learnt=any(one.any_above_chance for one in scores()),
         confirmed=confirmed,
     )

@@ -13,7 +13,7 @@ MINUS = "\N{MINUS SIGN}"
 
 
 def number(value: float) -> str:
-    """A score: four digits after the point, `0.99` for a round one."""
+    """A stated score, such as chance: `0.99`, four digits where it has more than two. Measured ones are `fixed`."""
     text = f"{value:.4f}"
     trimmed = text.rstrip("0")
     short = text if len(trimmed.partition(".")[2]) > 2 else f"{value:.2f}"
@@ -21,13 +21,18 @@ def number(value: float) -> str:
 
 
 def fixed(value: float | None) -> str:
-    """A score in a column: always four digits; nothing for none."""
+    """A measured score: always four digits; nothing for none."""
     return "" if value is None else f"{value:.4f}".replace("-", MINUS)
 
 
 def signed(value: float | None) -> str:
     """A difference in a column, with its sign."""
     return "" if value is None else f"{value:+.4f}".replace("-", MINUS)
+
+
+def two(value: float) -> str:
+    """A correlation or an effect size: two digits, with its sign."""
+    return f"{value:+.2f}".replace("-", MINUS)
 
 
 def spread(mean: float | None, std: float | None) -> str:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from search_spaces.roles import RIVALS
 from search_spaces.study import Ablation
 from search_spaces.words import listed, plural, quoted
 from service.analysis.claims.evidence import spread_words
 from service.analysis.differences import Difference, compare
-from service.analysis.format import between, metric_words, number, p_text, percent
+from service.analysis.format import between, fixed, metric_words, number, p_text, percent
 from service.analysis.power import smallest_difference
 from service.analysis.statistics import ALPHA, FEWEST, Scores
+from service.planning.tuning import unplanned
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
@@ -28,13 +30,38 @@ def headline(result: StudyResult) -> str:
         found = _tie(result)
     else:
         found = _arm(result) if isinstance(result.edition.study.plan, Ablation) else _point(result)
+    found += _diverged(result)
     return f"{found} Not finished: {missing}." if missing else found
+
+
+def _diverged(result: StudyResult) -> str:
+    """The trials in which seeds diverged; their means hold these seeds at chance."""
+    rows = result.confirmed if result.ranking.confirmed else result.of("trial")
+    lost = [
+        f"{len(row.validation.diverged)} of {plural(row.validation.n, 'seed')} of {trial_words(result, row)}"
+        for row in rows
+        if row.validation.diverged
+    ]
+    more = f" and of {plural(len(lost) - 3, 'more trial')}" if len(lost) > 3 else ""
+    return f" Diverged, and counted at chance: {listed(lost[:3])}{more}." if lost else ""
 
 
 def trial_words(result: StudyResult, row: TrialResult) -> str:
     """A trial in a sentence: an arm as “name”, a point as `#7 (gamma=2.31)`."""
     ablation = isinstance(result.edition.study.plan, Ablation)
-    return quoted(row.name) if ablation else f"#{row.trial.number} ({row.name})"
+    return quoted(row.name) if ablation else f"{_number(row)} ({row.name})"
+
+
+def point_name(result: StudyResult, row: TrialResult) -> str:
+    """A confirmed point in a table, with what is special about it: `#0 gamma=2.5 (tried first)`."""
+    of = f"best of {plural(len(result.of('rival')), 'random point')}"
+    notes = [note for note, one in (("tried first", result.named.get("first")), (of, result.random)) if one is row]
+    return f"{_number(row)} {row.name}" + "".join(f" ({note})" for note in notes)
+
+
+def _number(row: TrialResult) -> str:
+    """`#7`; of a random point `#r7`."""
+    return f"#{'r' if row.trial.role in RIVALS else ''}{row.trial.number}"
 
 
 def _at_chance(result: StudyResult, *, finished: bool) -> str:
@@ -60,7 +87,7 @@ def _tie(result: StudyResult) -> str:
     score = result.edition.study.score
     confirmed = "on fresh seeds" if result.ranking.confirmed else "by validation"
     names = listed([trial_words(result, row) for row in result.winners])
-    value = number(result.winners[0].validation.mean or 0.0)
+    value = fixed(result.winners[0].validation.mean or 0.0)
     tests = "; ".join(f"{trial_words(result, row)} {_score(row.test)}" for row in result.winners)
     tested = f"; {metric_words(score.test)}: {tests}" if _tested(result) else ""
     return f"Chosen {confirmed}, {names} tie with {_metric(result)} {value}{tested}."
@@ -87,6 +114,9 @@ def _point(result: StudyResult) -> str:
         found += "; it was tried first"
     elif first is not None:
         found += f"; the point tried first, {trial_words(result, first)}, has {_score(first.test)}"
+    if result.random is not None:
+        of = plural(len(result.of("rival")), "random point")
+        found += f"; the best of {of}, {trial_words(result, result.random)}, has {_score(result.random.test)}"
     return f"{found}.{_not_told_apart(result, best, result.confirmed)}"
 
 
@@ -96,12 +126,13 @@ def _arm(result: StudyResult) -> str:
     assert isinstance(study.plan, Ablation)
     arm = f"the arm {quoted(best.name)} comes out best"
     found = f"Chosen by validation, {arm}: {metric_words(study.score.test)} {_score(best.test)}"
-    if best.name == study.plan.baseline:
-        found += "; it is the baseline"
-    elif best.name in result.differences:
+    partner = study.plan.compared_with(best.name)
+    if study.plan.is_baseline(best.name):
+        found += f"; it has the baseline {quoted(study.plan.baseline)}" if study.plan.axes else "; it is the baseline"
+    elif partner and best.name in result.differences:
         gap = result.differences[best.name]
         side = "above" if gap.mean >= 0 else "below"
-        found += f", {number(abs(gap.mean))} {side} {quoted(study.plan.baseline)}{_sureness(gap, result)}"
+        found += f", {fixed(abs(gap.mean))} {side} {quoted(partner)}{_sureness(gap, result)}"
     return f"{found}.{_not_told_apart(result, best, result.of('trial'))}"
 
 
@@ -128,8 +159,8 @@ def _gap_words(result: StudyResult, row: TrialResult, gap: Difference) -> str:
     """`“peg”, 0.0021 below it (5 seeds can detect 0.0060 or more)`."""
     least = smallest_difference(gap.estimate.n, (gap.estimate.error or 0.0) * gap.estimate.n**0.5)
     side = "below" if gap.mean >= 0 else "above"
-    told = f" ({plural(gap.estimate.n, 'seed')} can detect {number(least)} or more)" if least is not None else ""
-    return f"{trial_words(result, row)}, {number(abs(gap.mean))} {side} it{told}"
+    told = f" ({plural(gap.estimate.n, 'seed')} can detect {fixed(least)} or more)" if least is not None else ""
+    return f"{trial_words(result, row)}, {fixed(abs(gap.mean))} {side} it{told}"
 
 
 def _sound(row: TrialResult) -> bool:
@@ -139,17 +170,20 @@ def _sound(row: TrialResult) -> bool:
 def _score(scores: Scores) -> str:
     if scores.mean is None:
         return "unknown"
-    return f"{number(scores.mean)} ({spread_words(scores)})"
+    return f"{fixed(scores.mean)} ({spread_words(scores)})"
 
 
 def _missing(result: StudyResult) -> str:
     """What has no answer yet, in words; empty where the study is done."""
-    rows = result.of("trial") + result.confirmed
+    replaced, settled = result.history.is_replaced, result.history.tuning.is_settled
+    some = [row for row in result.rows if row.trial.role != "parent"]
+    rows = [row for row in some if not replaced(row.trial) and not settled(row.trial)]
     opened = [row for row in rows if row.answer.status == "open"]
     broken = [row for row in rows if row.answer.status == "incomplete"]
     plan = result.edition.study.plan
     asked = len(plan.arms) if isinstance(plan, Ablation) else result.history.trial_count
-    wanted = max(asked - len(result.of("trial")), 0)
+    wanted = max(asked - len(result.of("trial")), 0) + max(result.history.rival_count - len(result.of("rival")), 0)
+    wanted += len([*unplanned(result.history)])
     parts = [
         f"{plural(wanted, 'trial')} not begun" if wanted else "",
         f"{plural(len(opened), 'trial')} under way" if opened else "",

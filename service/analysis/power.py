@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 
 from search_spaces.words import plural
-from service.analysis.format import number
+from service.analysis.format import fixed
 from service.analysis.statistics import ALPHA, FEWEST, Scores, difference
 from service.analysis.t_distribution import quantile
 from service.analysis.trial_scores import validation_scores
@@ -14,6 +14,8 @@ from service.storage.history import History
 
 POWER = 0.8
 """The probability with which the smallest difference is found."""
+MANY = 1000
+"""The most seeds that are counted as needed; nobody trains more."""
 GUESS = 0.02
 """The standard deviation of a paired difference of accuracies, where no trial has shown one yet."""
 
@@ -38,6 +40,27 @@ def smallest_difference(pairs: int, std: float, *, alpha: float = ALPHA, power: 
     return high * std / math.sqrt(pairs)
 
 
+def seeds_needed(difference: float, std: float, *, alpha: float = ALPHA, power: float = POWER) -> int | None:
+    """The fewest pairs with which a true difference of this size is found with probability `power`; None for very many.
+
+    `std`: the standard deviation of the paired differences. Units: pairs of seeds.
+    """
+
+    def enough(pairs: int) -> bool:
+        least = smallest_difference(pairs, std, alpha=alpha, power=power)
+        return least is not None and least <= abs(difference)
+
+    low, high = FEWEST - 1, FEWEST
+    while not enough(high):
+        if high >= MANY:
+            return None
+        low, high = high, min(2 * high, MANY)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
 def paired_spread(trials: Iterable[Scores]) -> float | None:
     """The standard deviation of paired differences so far, pooled over the trials beside the first; None before any."""
     known = [scores for scores in trials if scores.n > 1]
@@ -58,8 +81,8 @@ def power_sentence(pairs: int, spread: float | None = None) -> str:
     least = smallest_difference(pairs, std)
     assert least is not None
     return (
-        f"{plural(pairs, 'seed')} can detect a difference of {number(least)} or more between two trials "
-        f"(power {POWER:.0%}, level {ALPHA:g}, standard deviation of differences {number(std)}, {source})."
+        f"{plural(pairs, 'seed')} can detect a difference of {fixed(least)} or more between two trials "
+        f"(power {POWER:.0%}, level {ALPHA:g}, standard deviation of differences {fixed(std)}, {source})."
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from statistics import fmean, stdev
 
@@ -53,7 +54,8 @@ class Scale:
 class Estimate:
     """A mean over n seeds with its standard deviation and standard error (None for one seed).
 
-    `low`, `high`: the ends of what the mean can be; intervals are cut there.
+    `low`, `high`: the ends of what the mean can be; intervals are cut there. `df`: the degrees of freedom where they
+    are not n - 1.
     """
 
     n: int
@@ -62,6 +64,12 @@ class Estimate:
     error: float | None = None
     low: float = -math.inf
     high: float = math.inf
+    df: int | None = None
+
+    @property
+    def freedom(self) -> int:
+        """The degrees of freedom of the t distribution."""
+        return self.n - 1 if self.df is None else self.df
 
     @property
     def testable(self) -> bool:
@@ -72,20 +80,20 @@ class Estimate:
         """Student's t-interval of the mean, cut to what the mean can be; None for too few values."""
         if self.error is None or not self.testable:
             return None
-        half = quantile((1 + confidence) / 2, self.n - 1) * self.error
+        half = quantile((1 + confidence) / 2, self.freedom) * self.error
         return max(self.mean - half, self.low), min(self.mean + half, self.high)
 
     def p_above(self, value: float) -> float | None:
         """The one-sided p of the null hypothesis that the true mean is `value` or less; None for too few values."""
-        return cdf(-self._t(value), self.n - 1) if self.testable else None
+        return cdf(-self._t(value), self.freedom) if self.testable else None
 
     def p_below(self, value: float) -> float | None:
         """The one-sided p of the null hypothesis that the true mean is `value` or more; None for too few values."""
-        return cdf(self._t(value), self.n - 1) if self.testable else None
+        return cdf(self._t(value), self.freedom) if self.testable else None
 
     def p(self, value: float = 0.0) -> float | None:
         """The two-sided p of the null hypothesis that the true mean is `value`; None for too few values."""
-        return 2 * cdf(-abs(self._t(value)), self.n - 1) if self.testable else None
+        return 2 * cdf(-abs(self._t(value)), self.freedom) if self.testable else None
 
     def _t(self, value: float) -> float:
         away = self.mean - value
@@ -128,7 +136,7 @@ class Scores:
         """True where every seed has an answer."""
         return self.n == self.asked
 
-    @property
+    @cached_property
     def estimate(self) -> Estimate | None:
         """The mean over the answered seeds; None for none."""
         if not self.values:
@@ -185,12 +193,52 @@ def difference(who: Scores, than: Scores) -> Estimate | None:
 
     Source: the paired t-test. Differs: `estimate`'s floor, here of two rounded scores.
     """
-    seeds = sorted(who.values.keys() & than.values.keys())
+    return contrast((who, than), (1.0, -1.0))
+
+
+def contrast(trials: Sequence[Scores], weights: Sequence[float]) -> Estimate | None:
+    """The sum of weight times score, seed by seed, over the seeds that all trials have; None for none.
+
+    Differs: `estimate`'s floor, here of so many rounded scores.
+    """
+    seeds = sorted(set.intersection(*({*one.values} for one in trials)))
     if not seeds:
         return None
-    floor = math.hypot(who.scale.step, than.scale.step) / math.sqrt(12)
+    parts = [(one, weight) for one, weight in zip(trials, weights, strict=True) if weight]
+    floor = math.hypot(*(weight * one.scale.step for one, weight in parts)) / math.sqrt(12)
+    ends = [sorted((weight * one.scale.low, weight * one.scale.high)) for one, weight in parts]
+    sums = [sum(weight * one.values[seed] for one, weight in parts) for seed in seeds]
+    return estimate(sums, floor, (sum(low for low, _ in ends), sum(high for _, high in ends)))
+
+
+def slope(trials: Sequence[Scores]) -> Estimate | None:
+    """The slope of each seed's least-squares line over the trials, which stand at 0, 1, 2 and so on; None for no seed.
+
+    A trial's scores are paired with the others' by seed, so the slopes of the seeds are the sample.
+    """
+    center = (len(trials) - 1) / 2
+    square = sum((place - center) ** 2 for place in range(len(trials)))
+    return contrast(trials, [(place - center) / square for place in range(len(trials))])
+
+
+def unpaired(who: Scores, than: Scores) -> Estimate | None:
+    """The mean of `who` minus that of `than`, whose seeds have nothing in common; None where either has no seed.
+
+    Source: Welch 1947, The generalization of `Student's' problem when several different population variances are
+    involved. Differs: the degrees of freedom are rounded down to a whole number, which widens the interval; the floor
+    of `estimate` holds for each of the two.
+    """
+    one, other = who.estimate, than.estimate
+    if one is None or other is None:
+        return None
     ends = (who.scale.low - than.scale.high, who.scale.high - than.scale.low)
-    return estimate([who.values[seed] - than.values[seed] for seed in seeds], floor, ends)
+    n, mean = min(one.n, other.n), one.mean - other.mean
+    if one.error is None or other.error is None:
+        return Estimate(n, mean, low=ends[0], high=ends[1])
+    error = math.hypot(one.error, other.error)
+    parts = one.error**4 / (one.n - 1) + other.error**4 / (other.n - 1)
+    df = max(1, math.floor(error**4 / parts * (1 + 1e-12))) if parts else one.n + other.n - 2
+    return Estimate(n, mean, None, error, *ends, df)
 
 
 @dataclass(frozen=True)

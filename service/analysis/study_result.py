@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Self
 
+from search_spaces.claim import Claim, ClaimOfProbe
 from search_spaces.study import Ablation, Edition, Published, Search
-from service.analysis.best import Best, find_best
+from service.analysis.best import Best, best_rivals, find_best
+from service.analysis.claims.agreement import Agreement, agreements
 from service.analysis.claims.question import Departure, departure
 from service.analysis.claims.verdicts import Verdict, judge
-from service.analysis.differences import Difference, compare
+from service.analysis.differences import Difference, compare_pairs
+from service.analysis.estimates.data_efficiency import Curve, by_size, curves
+from service.analysis.estimates.stopping import Rung, judge_rungs
 from service.analysis.format import Lines
+from service.analysis.probes.scores import probe_scores
 from service.analysis.statistics import Scores
 from service.analysis.trial_result import TrialResult, collect
 from service.storage.editions import stored
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.outcomes import Outcomes
+from service.storage.tracking_uri import without_secrets
+from trainables.recipe.code_digest import CodeDigests
+from trainables.recipe.findings import When
 
 
 class StudyResult:
@@ -26,34 +35,50 @@ class StudyResult:
         self, home: Home, edition: Edition, history: History, outcomes: Outcomes, tracking: str | None = None
     ) -> None:
         self.home, self.edition, self.history = home, edition, history
-        self.mlflow_url = tracking
+        self.mlflow_url = without_secrets(tracking) if tracking else None
         self.rows = collect(history, outcomes)
 
     @classmethod
-    def open(cls, home: Home, id: str, tracking: str | None = None, *, adopt: bool = False) -> Self:
+    def open(
+        cls, home: Home, id: str, tracking: str | None = None, *, adopt: bool = False, codes: CodeDigests | None = None
+    ) -> Self:
         """The result of a study of a home, by its id. `adopt`: answers of older code count.
 
+        `codes`: today's code; who opens several results reads its files once.
         Raises: LocusError for an id that this home does not hold.
         """
         edition = stored(home, id)
-        return cls(home, edition, History.open(home, edition, adopt=adopt), Outcomes(home), tracking)
+        return cls(home, edition, History.open(home, edition, codes, adopt=adopt), Outcomes(home), tracking)
 
     def of(self, role: str) -> list[TrialResult]:
-        """The trials of a role: trial, confirmation, parent."""
+        """The trials of a role: trial, confirmation, rival, rival_confirmation, tuning, parent."""
         return [row for row in self.rows if row.trial.role == role]
 
     @cached_property
     def confirmed(self) -> list[TrialResult]:
         """A search's trials on fresh seeds, the highest validation mean first."""
-        rows = [row for row in self.of("confirmation") if row.trial.number in self.history.confirms]
+        rows = [row for row in self.of("confirmation") if not self.history.is_replaced(row.trial)]
         return sorted(rows, key=lambda row: (-(row.validation.mean or 0.0), row.trial.number))
+
+    @cached_property
+    def random(self) -> TrialResult | None:
+        """The best of a search's random rivals, on fresh seeds; None before their confirmation has ended."""
+        labels = [trial.label for trial in best_rivals(self.history)]
+        return next((row for label in labels for row in self.rows if row.trial.label == label), None)
+
+    @property
+    def tested(self) -> list[TrialResult]:
+        """The trials whose test scores count: the arms; of a search the confirmed points and the best random one."""
+        if isinstance(self.edition.study.plan, Ablation):
+            return self.of("trial")
+        return self.confirmed + ([self.random] if self.random else [])
 
     @cached_property
     def ranking(self) -> Best:
         """Which trials are best, and why there may be none."""
         return find_best(self.history)
 
-    @property
+    @cached_property
     def winners(self) -> list[TrialResult]:
         """The best trials: one, several that tie, or none."""
         labels = [trial.label for trial in self.ranking.trials]
@@ -66,7 +91,8 @@ class StudyResult:
 
     @cached_property
     def named(self) -> dict[str, TrialResult]:
-        """The trials that claims and published numbers speak of: the arms, or `best` and `first` once confirmed.
+        """The trials that claims and published numbers speak of: the arms, or `best`, `first` and `random` once
+        confirmed.
 
         `best` is here the highest confirmed trial also where it is no better than chance, so that claims are judged.
         """
@@ -75,7 +101,8 @@ class StudyResult:
         by_number = {row.trial.number: row for row in self.confirmed}
         best = by_number.get(self.ranking.highest[0].number) if self.ranking.confirmed else None
         first = by_number.get(0) if self.edition.study.plan.first else None
-        return {name: row for name, row in (("best", best), ("first", first)) if row is not None}
+        known = (("best", best), ("first", first), ("random", self.random))
+        return {name: row for name, row in known if row is not None}
 
     @property
     def scores(self) -> dict[str, Scores]:
@@ -88,6 +115,26 @@ class StudyResult:
             return self.scores
         return {name: row.test_sizes[image_size] for name, row in self.named.items() if image_size in row.test_sizes}
 
+    @property
+    def probed(self) -> list[TrialResult]:
+        """The trials that a study's probes look at: the arms, or a search's confirmed points."""
+        return self.of("trial") if isinstance(self.edition.study.plan, Ablation) else self.confirmed
+
+    def probe_scores(self, probe: str, value: str, when: When = "after") -> dict[str, Scores]:
+        """A number that a probe found, by seed, of each named trial; what is not kept is left out.
+
+        Raises: LocusError for an unknown probe.
+        """
+        return {
+            name: probe_scores(row.probes, row.answer.asked, probe, value, when) for name, row in self.named.items()
+        }
+
+    def scores_of(self, claim: Claim) -> Mapping[str, Scores]:
+        """The scores that a claim is judged on: of the test set, or of its probe; empty where there is none yet."""
+        if isinstance(claim, ClaimOfProbe):
+            return self.probe_scores(claim.probe, claim.value, claim.when)
+        return self.scores_at(claim.image_size)
+
     @cached_property
     def departure(self) -> Departure | None:
         """Why claims and published numbers do not apply to this edition; None where they do."""
@@ -96,16 +143,47 @@ class StudyResult:
     @cached_property
     def claims(self) -> Lines[Verdict]:
         """The verdicts on the study's claims."""
-        return Lines(judge(self.edition.study.claims, self.scores_at, self.departure))
+        return Lines(judge(self.edition.study.claims, self.scores_of, self.departure))
 
     @cached_property
     def differences(self) -> dict[str, Difference]:
-        """Each arm's paired test difference to the baseline, adjusted over all arms."""
+        """Each arm's paired test difference to the baseline, or to the arm that has the baseline's value in its place.
+
+        Adjusted over all arms.
+        """
         plan = self.edition.study.plan
-        if isinstance(plan, Search) or plan.baseline not in self.scores:
+        if isinstance(plan, Search):
             return {}
-        others = {name: scores for name, scores in self.scores.items() if name != plan.baseline}
-        return compare(self.scores[plan.baseline], others, to=False)
+        partners = {name: plan.compared_with(name) or "" for name in self.scores}
+        known = {name: other for name, other in partners.items() if other in self.scores}
+        return compare_pairs({name: (self.scores[name], self.scores[other]) for name, other in known.items()})
+
+    @cached_property
+    def agreements(self) -> dict[int, Agreement]:
+        """Whether scores equal published numbers, by the place of these in the study, where it states a margin."""
+        return agreements(self.edition.study.published, self.scores, self.comparable)
+
+    @cached_property
+    def importances(self) -> dict[str, float]:
+        """How much each coordinate of a search matters for the score; empty where too little is known."""
+        from service.planning.importance import importances  # here, for Optuna takes a while to import
+
+        return importances(self.history)
+
+    @cached_property
+    def rungs(self) -> list[Rung]:
+        """How early stopping did at each of a search's rungs."""
+        return judge_rungs(self.history)
+
+    @cached_property
+    def efficiency(self) -> list[Curve]:
+        """The scores over the number of training images, where trials differ in that."""
+        return curves(self.by_size)
+
+    @cached_property
+    def by_size(self) -> list[list[TrialResult]]:
+        """The trials that differ in the number of training images alone, a list a curve, with and without scores."""
+        return by_size(self.of("trial"))
 
     def published(self, row: TrialResult) -> list[Published]:
         """The published numbers of a trial."""

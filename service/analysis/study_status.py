@@ -7,6 +7,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from search_spaces.study import Ablation
 from search_spaces.words import plural
 from service.analysis.format import Lines
 from service.analysis.trial_summary import TrialSummary, summarize
@@ -14,13 +15,14 @@ from service.planning.schedule import Done, next_action
 from service.storage import editions
 from service.storage.history import History
 from service.storage.home import Home, StudyFolder
+from trainables.spec import LocusError
 
 
 @dataclass(frozen=True, repr=False)
 class StudyStatus:
     """One study: counts of runs, the best trial, a summary of each trial.
 
-    `stale`: how many answers do not count, because another code trained them.
+    `stale`: how many answers do not count, because another code trained them. `trouble`: why its files cannot be read.
     Units: `last`, the time of the last fact, in seconds since 1970.
     """
 
@@ -30,20 +32,30 @@ class StudyStatus:
     done: int
     running: int
     asked: int
-    trials: str
+    trials_ended: int
+    trials_asked: int
     best: str
     last: float | None
     rows: list[TrialSummary]
     stale: int = 0
+    trouble: str = ""
+
+    @property
+    def trials(self) -> str:
+        """How many trials have ended, of how many: `3/12`."""
+        return f"{self.trials_ended}/{self.trials_asked}"
 
     def __repr__(self) -> str:
+        if self.trouble:
+            return f"{self.id}: {self.state}, {self.trouble}"
         best = f"; best so far {self.best}" if self.best else ""
         stale = f"; {self.stale} of other code" if self.stale else ""
         return f"{self.id}: {self.state}, {self.done} of {self.asked} runs, {self.trials} trials{best}{stale}"
 
     def plain(self) -> dict[str, Any]:
-        """Plain values, for --json."""
-        return asdict(self) | {"rows": [asdict(row) | {"best": row.best} for row in self.rows]}
+        """Plain values, for --json; `best` lists the labels of the best trials."""
+        rows = [asdict(row) | {"best": row.best} for row in self.rows]
+        return asdict(self) | {"best": [row.label for row in self.rows if row.best], "rows": rows}
 
 
 def driven(folder: StudyFolder) -> bool:
@@ -65,7 +77,7 @@ def one_status(home: Home, id: str, *, adopt: bool = False) -> StudyStatus:
     alive = driven(folder)
     found = summarize(history, alive=alive)
     complete = isinstance(next_action(history, set()), Done)
-    trials = history.of("trial")
+    trials, plan = history.of("trial"), edition.study.plan
     ended = sum(history.answer(trial).status != "open" for trial in trials)
     states = [history.state(run) for trial in history.trials for run in history.asked(trial)]
     return StudyStatus(
@@ -75,7 +87,8 @@ def one_status(home: Home, id: str, *, adopt: bool = False) -> StudyStatus:
         done=sum(state.answered for state in states),
         running=sum(state.status == "running" for state in states) if alive else 0,
         asked=len(states),
-        trials=f"{ended}/{max(history.trial_count, len(trials))}",
+        trials_ended=ended,
+        trials_asked=len(plan.arms) if isinstance(plan, Ablation) else max(history.trial_count, len(trials)),
         best=_best(found),
         last=history.last,
         rows=found,
@@ -92,4 +105,13 @@ def _best(found: list[TrialSummary]) -> str:
 
 def all_status(home: Home, *, adopt: bool = False) -> Lines[StudyStatus]:
     """The status of every study of a home, the one touched last at the end. `adopt`: as `one_status` has it."""
-    return Lines(one_status(home, id, adopt=adopt) for id in home.ids())
+    return Lines(_readable(home, id, adopt=adopt) for id in home.ids())
+
+
+def _readable(home: Home, id: str, *, adopt: bool) -> StudyStatus:
+    """The status of one study, or that its files cannot be read: the other studies are shown all the same."""
+    try:
+        return one_status(home, id, adopt=adopt)
+    except (LocusError, ValueError, OSError) as error:
+        why = " ".join(str(error).split())
+        return StudyStatus(id, "", "unreadable", 0, 0, 0, 0, 0, best="", last=None, rows=[], trouble=why)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 
 def cdf(t: float, df: int) -> float:
@@ -24,6 +25,7 @@ def cdf(t: float, df: int) -> float:
     return min(1.0, max(0.0, (1 + inside) / 2))
 
 
+@cache
 def quantile(p: float, df: int) -> float:
     """The t below which a share `p` of the distribution lies, found by bisection."""
     if p < 0.5:

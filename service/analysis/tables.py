@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from search_spaces.study import Ablation
 from search_spaces.words import value_words
+from service.analysis.estimates.effect import effect_size
 from service.analysis.format import between, fixed, metric_words, p_text, signed
+from service.analysis.probes.scores import probe_values
 from trainables.recipe.outcome import at_image_size
 
 FIRST = ("trial", "name", "n", "mean", "test_mean", "test_low", "test_high", "difference", "p_holm")
@@ -29,9 +34,10 @@ def runs_table(result: StudyResult) -> pd.DataFrame:
 
 def trials_table(result: StudyResult) -> pd.DataFrame:
     """A row a trial, what matters most first. `low` and `high` are 95 % intervals; `difference` is to the baseline, on
-    the test set.
+    the test set; of axes, to the arm in the column `minus`.
 
-    `difference_low` and `difference_high` are at the level of Holm's test, as `p_holm` is.
+    `difference_low` and `difference_high` are at the level of Holm's test, as `p_holm` is. `effect_size` is the
+    difference in standard deviations, with its 95 % interval.
     """
     table = pd.DataFrame([_trial(result, row) for row in result.rows])
     first = [name for name in FIRST if name in table]
@@ -84,10 +90,14 @@ def _run(result: StudyResult, row: TrialResult, run: RunResult) -> dict[str, Any
         score.metric: run.final(score.metric),
         **{test: run.final(test) if completed else None for test in tests},
         "time_s": round(run.seconds, 3),
+        "device_s": round(run.device_s, 3),
+        "images_per_s": run.images_per_s,
+        "energy_j": run.energy_j,
         "key": run.run.key,
         "code": run.code,
         "reused": run.state.reused,
         "adopted": run.adopted,
+        **probe_values(row.probes.get(run.run.seed), result.edition.study.probes),
         "reason": run.reason,
     }
 
@@ -108,9 +118,27 @@ def _trial(result: StudyResult, row: TrialResult) -> dict[str, Any]:
             for side, at in row.test_sizes.items()
             for name, value in _scores(f"test_at_{side}_", at).items()
         },
+        **_partner(result, row),
         **(_difference(result, row) if result.differences else {}),
         "diverged": len(row.test.diverged),
+        **costs(row.runs.values()),
         "reason": row.reason,
+    }
+
+
+def costs(runs: Iterable[RunResult]) -> dict[str, float | None]:
+    """What some runs took together; their energy is known only where each one's is.
+
+    A run whose answer another study trained counts, too. `images_per_s`: the mean over runs.
+    """
+    begun = [run for run in runs if run.epochs]
+    rates = [rate for run in begun if (rate := run.images_per_s) is not None]
+    joules = [energy for run in begun if (energy := run.energy_j) is not None]
+    return {
+        "time_s": round(sum(run.seconds for run in begun), 3),
+        "device_s": round(sum(run.device_s for run in begun), 3),
+        "images_per_s": fmean(rates) if rates else None,
+        "energy_j": sum(joules) if joules and len(joules) == len(begun) else None,
     }
 
 
@@ -119,9 +147,21 @@ def _scores(prefix: str, scores: Scores) -> dict[str, float | None]:
     return {f"{prefix}mean": scores.mean, f"{prefix}std": scores.std, f"{prefix}low": low, f"{prefix}high": high}
 
 
+def _partner(result: StudyResult, row: TrialResult) -> dict[str, str | None]:
+    """Of axes, the arm that a difference is to: it is not the same one for all arms."""
+    plan = result.edition.study.plan
+    if not isinstance(plan, Ablation) or not plan.axes:
+        return {}
+    return {"minus": plan.compared_with(row.name) if row.trial.role == "trial" else None}
+
+
 def _difference(result: StudyResult, row: TrialResult) -> dict[str, float | None]:
     names = ("difference", "difference_low", "difference_high", "p", "p_holm")
+    effects = ("effect_size", "effect_size_low", "effect_size_high")
     if row.trial.role != "trial" or row.name not in result.differences:
-        return dict.fromkeys(names)
+        return dict.fromkeys((*names, *effects))
     gap = result.differences[row.name]
-    return dict(zip(names, (gap.mean, *(gap.interval or (None, None)), gap.estimate.p(), gap.p), strict=True))
+    effect = effect_size(gap.estimate)
+    values = (gap.mean, *(gap.interval or (None, None)), gap.estimate.p(), gap.p)
+    sizes = (effect.value, *effect.interval) if effect else (None, None, None)
+    return dict(zip((*names, *effects), (*values, *sizes), strict=True))

@@ -8,18 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from statistics import harmonic_mean
 from typing import TYPE_CHECKING, Any
 
 from search_spaces.study import Trial
 from search_spaces.words import plural
 from service.analysis.format import spread
+from service.analysis.probes.run_probes import RunProbes
 from service.analysis.statistics import Scores
 from service.analysis.trial_scores import diverged_seeds, score_scale, validation_scores
-from service.storage.history import History, RunState, TrialAnswer
+from service.storage.history import History
 from service.storage.outcomes import Answered, Outcomes, averaged
+from service.storage.states import RunState, TrialAnswer
 from trainables.recipe import Recipe, Run
-from trainables.recipe.outcome import Diverged, at_image_size
+from trainables.recipe.code_digest import CodeDigests
+from trainables.recipe.findings import Probed
+from trainables.recipe.outcome import Completed, Diverged, at_image_size
 from trainables.spec import LocusError, SpecError
 
 if TYPE_CHECKING:
@@ -44,7 +50,7 @@ class RunResult:
         reason = f" ({self.reason})" if self.reason else ""
         return f"seed {self.run.seed}: {self.state.status}{reason}, {plural(self.epochs, 'epoch')}, key {self.run.key}"
 
-    @property
+    @cached_property
     def curve(self) -> dict[int, Mapping[str, float]]:
         """The values of each epoch, in order."""
         if self.answered is not None:
@@ -60,6 +66,28 @@ class RunResult:
     def seconds(self) -> float:
         """The time its epochs took."""
         return sum(values.get("time/epoch_s", 0.0) for values in self.curve.values())
+
+    @property
+    def device_s(self) -> float:
+        """The time that its devices were in use: of several workers, each. Units: seconds."""
+        return self.seconds * max(1, int(self.state.placement.get("workers") or 0), self._environment("workers"))
+
+    @property
+    def images_per_s(self) -> float | None:
+        """Training images a second, over all its epochs; None where an epoch lacks it."""
+        rates = [values.get("train/images_per_s", 0.0) for values in self.curve.values()]
+        return harmonic_mean(rates) if rates and all(rates) else None
+
+    @property
+    def energy_j(self) -> float | None:
+        """What the machine's counters saw while its epochs ran; None where an epoch lacks it. Units: joules."""
+        joules = [values.get("energy/epoch_j") for values in self.curve.values()]
+        known = [one for one in joules if one is not None]
+        return sum(known) if known and len(known) == len(joules) else None
+
+    def _environment(self, name: str) -> int:
+        """A number of the environment of its answer; 0 where there is none."""
+        return int(self.answered.environment.get(name) or 0) if self.answered is not None else 0
 
     @property
     def reason(self) -> str:
@@ -79,7 +107,7 @@ class RunResult:
 class TrialResult:
     """One trial with its runs, by seed. `validation` and `test` hold the answered seeds, a diverged one at chance.
 
-    `test_sizes`: the test scores at each further side of images. Units: pixels.
+    `test_sizes`: the test scores at each further side of images. Units: pixels. `probes`: of the completed runs.
     """
 
     trial: Trial
@@ -89,6 +117,7 @@ class TrialResult:
     test: Scores
     test_sizes: dict[int, Scores]
     weights: dict[int, Path]
+    probes: dict[int, RunProbes]
 
     def __repr__(self) -> str:
         role = "" if self.trial.role == "trial" else f" ({self.trial.role})"
@@ -139,6 +168,18 @@ class TrialResult:
         model.eval()
         return model if image_size is None else at_size(model, self.recipe, image_size)
 
+    def probe(self, name: str, seed: int | None = None) -> Probed:
+        """What a probe finds in the run of a seed (the first completed one), before training and after it.
+
+        It is computed from the kept weights at the first call, and read afterwards; nothing is trained.
+        Raises: LocusError for an unknown probe, and where the run has no weights.
+        """
+        chosen = next(iter(self.probes), None) if seed is None else seed
+        if chosen is None or chosen not in self.probes:
+            wanted = "one that completed" if seed is None else f"seed {seed}"
+            raise LocusError(f"runs of {self.name!r} must hold {wanted}, got seeds {[*self.probes] or 'none'}")
+        return self.probes[chosen](name)
+
     def value(self, path: str) -> Any:
         """What this trial has at a path; where its recipe has no such field, what the trial sets there, or None.
 
@@ -152,10 +193,11 @@ class TrialResult:
 
 def collect(history: History, outcomes: Outcomes) -> list[TrialResult]:
     """Every trial of a study, parents too, in the order in which they were added."""
-    return [_trial(history, outcomes, trial) for trial in history.trials]
+    codes = CodeDigests()
+    return [_trial(history, outcomes, trial, codes) for trial in history.trials]
 
 
-def _trial(history: History, outcomes: Outcomes, trial: Trial) -> TrialResult:
+def _trial(history: History, outcomes: Outcomes, trial: Trial, codes: CodeDigests) -> TrialResult:
     runs = {seed: _run(history, outcomes, run) for seed, run in history.runs(trial).items()}
     answer = history.answer(trial)
     data, metric = trial.recipe.data, trial.score
@@ -176,7 +218,19 @@ def _trial(history: History, outcomes: Outcomes, trial: Trial) -> TrialResult:
         test=tested(metric.test),
         test_sizes={side: tested(at_image_size(metric.test, side)) for side in trial.recipe.test_sizes},
         weights=weights,
+        probes={
+            seed: _probes(history, outcomes, run, run.answered, codes)
+            for seed, run in runs.items()
+            if run.answered is not None and isinstance(run.answered.outcome, Completed)
+        },
     )
+
+
+def _probes(history: History, outcomes: Outcomes, run: RunResult, answered: Answered, codes: CodeDigests) -> RunProbes:
+    """The probes of a run, with the weights of its parent as the run had them."""
+    parent = run.run.parents.get("init")
+    weights = None if parent is None else outcomes.weights(parent.key, history.code(parent))
+    return RunProbes(outcomes, answered, weights, run.adopted and not run.later, codes)
 
 
 def _run(history: History, outcomes: Outcomes, run: Run) -> RunResult:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from search_spaces.study import Trial
 from service.analysis.statistics import Scale, Scores
-from service.storage.history import History, TrialAnswer
+from service.storage.history import History
+from service.storage.states import TrialAnswer
 from trainables.data import Data
 
 

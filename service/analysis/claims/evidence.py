@@ -2,135 +2,186 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
-from search_spaces.claim import AtChance, AtLeast, Better, Claim, Equivalent
-from search_spaces.words import plural, quoted
-from service.analysis.format import between, number, signed
-from service.analysis.statistics import FEWEST, Estimate, Scores, difference
+from search_spaces.claim import (
+    AtChance,
+    AtLeast,
+    Better,
+    Claim,
+    ClaimOfProbe,
+    Equivalent,
+    NoWorse,
+    ProbeBetween,
+    ProbeRising,
+    Ranked,
+    Rising,
+)
+from search_spaces.words import listed, plural, quoted
+from service.analysis.claims.region import Region
+from service.analysis.format import between, fixed, number, signed
+from service.analysis.statistics import FEWEST, Estimate, Scores, difference, slope
 
 
 @dataclass(frozen=True)
 class Evidence:
     """The numbers about a claim.
 
-    `found`: the mean, or the paired difference; `margin`: how far it lies inside the claim; `refuting_tests`: 2 where
-    the claim has two sides on which it can fail; `about`, `seeds`: how a sentence begins and what it adds on seeds.
+    `found`: the mean, the paired difference, or the slope; `region`: what the claim says of it; `refuting_tests`: how
+    many tests could refute the claim, of which one must; `about`, `seeds`: how a sentence begins, and the seeds.
     """
 
     claim: Claim
     found: Estimate
+    region: Region
     p_supports: float
     p_refutes: float
-    margin: float
     about: str
     seeds: str
     refuting_tests: int = 1
-    chance: float = 0.0
+
+    @property
+    def margin(self) -> float:
+        """How far the number lies inside the claim; negative outside."""
+        return self.region.margin(self.found)
 
     def words(self, interval: str) -> str:
-        """The measured number with its interval: `“best” scores 0.95 (90 % interval 0.93 to 0.97, 3 seeds)`."""
+        """The measured number with its interval: `“best” has test score 0.9500 (90 % interval ..., 3 seeds)`."""
         return f"{self.about} ({interval}, {self.seeds})"
 
 
-def names_of(claim: Claim) -> list[str]:
-    """The trials that a claim speaks of."""
-    return [claim.who, claim.than] if isinstance(claim, Better | Equivalent) else [claim.who]
+NEEDS_SCORES = (AtChance, NoWorse, Equivalent, ProbeBetween)
+"""Claims on which a diverged seed decides nothing: at chance it may look like another trial, or like a low value."""
 
 
 def lacking(claim: Claim, scores: Mapping[str, Scores]) -> str | None:
     """Why the scores cannot decide a claim, in a sentence; None where they can."""
-    names = names_of(claim)
-    reasons = (_lacking(name, scores.get(name), claim) for name in names)
+    reasons = (_lacking(name, scores.get(name), claim) for name in claim.names)
     reason = next((reason for reason in reasons if reason), None)
-    if reason or len(names) == 1:
+    if reason or len(claim.names) == 1:
         return reason
-    pairs = len(scores[names[0]].values.keys() & scores[names[1]].values.keys())
+    pairs = len(set.intersection(*({*scores[name].values} for name in claim.names)))
     if pairs < FEWEST:
-        return f"{quoted(names[0])} and {quoted(names[1])} share {plural(pairs, 'seed')}; a claim needs {FEWEST}."
+        return f"{_listed(claim.names)} share {plural(pairs, 'seed')}; a claim needs {FEWEST}."
     return None
 
 
 def _lacking(name: str, scores: Scores | None, claim: Claim) -> str | None:
     who = quoted(name)
     if scores is None or not scores.asked:
-        return f"{who} has no test score{claim.where} yet."
+        said = "value of the probe" if isinstance(claim, ClaimOfProbe) else f"test score{claim.where}"
+        return f"{who} has no {said} yet."
     if not scores.complete:
         return f"Only {scores.n} of {plural(scores.asked, 'seed')} of {who} have an answer."
     if scores.n < FEWEST:
         return f"{who} has {_values(scores)}; a claim needs {FEWEST} seeds or more."
-    if scores.diverged and isinstance(claim, AtChance | Equivalent):
+    if scores.diverged and isinstance(claim, NEEDS_SCORES):
         return f"{len(scores.diverged)} of {scores.n} seeds of {who} diverged, which shows no score at all."
     return None
 
 
 def gather(claim: Claim, scores: Mapping[str, Scores]) -> Evidence:
     """The evidence on a claim whose scores lack nothing."""
-    who = scores[claim.who]
+    trials = [scores[name] for name in claim.names]
     match claim:
         case AtLeast(value=value):
-            return _one_sided(claim, _estimate(who), value, _mean_words(claim.who, who), seeds_words(who))
-        case Better(than=than, margin=margin):
-            gap = _gap(who, scores[than])
-            return _one_sided(claim, gap, margin, *_gap_words(claim, gap, who, scores[than]))
-        case Equivalent(than=than):
-            gap = _gap(who, scores[than])
-            return _two_sided(claim, gap, 0.0, *_gap_words(claim, gap, who, scores[than]))
-        case AtChance():
-            mean = _mean_words(claim.who, who)
-            return _two_sided(claim, _estimate(who), who.scale.chance, mean, seeds_words(who))
+            return _of_mean(claim, trials[0], Region(low=value))
+        case AtChance(margin=margin):
+            chance = trials[0].scale.chance
+            return _of_mean(claim, trials[0], _around(chance, margin, f"chance, {number(chance)}"))
+        case ProbeBetween(low=low, high=high):
+            return _of_mean(claim, trials[0], _between(low, high))
+        case Better(margin=margin):
+            return _of_gap(claim, trials, Region(low=margin))
+        case NoWorse(margin=margin):
+            return _of_gap(claim, trials, Region(low=-margin))
+        case Equivalent(margin=margin):
+            return _of_gap(claim, trials, _around(0.0, margin, "0"))
+        case Rising() | ProbeRising():
+            return _of_slope(claim, trials)
+        case Ranked():
+            return _of_ranks(claim, scores)
 
 
-def _one_sided(claim: AtLeast | Better, found: Estimate, line: float, about: str, seeds: str) -> Evidence:
-    """A one-sided t-test on each side of a line."""
-    return Evidence(claim, found, _p(found.p_above(line)), _p(found.p_below(line)), found.mean - line, about, seeds)
+def _around(center: float, margin: float, name: str) -> Region:
+    return Region(center - margin, center + margin, f"the margin of {margin:g} around {name}")
 
 
-def _two_sided(claim: AtChance | Equivalent, found: Estimate, center: float, about: str, seeds: str) -> Evidence:
-    """Two one-sided tests around a center support the claim; two more, of which one must reject, refute it.
+def _between(low: float | None, high: float | None) -> Region:
+    ends = (-math.inf if low is None else low, math.inf if high is None else high)
+    return Region(*ends, name=f"{number(ends[0])} to {number(ends[1])}")
 
-    Source: Schuirmann 1987 (TOST). Differs: refuting is a union of two tests, so its p is twice the smaller one
-    (Bonferroni).
+
+def _of_mean(claim: AtLeast | AtChance | ProbeBetween, who: Scores, region: Region) -> Evidence:
+    assert who.estimate is not None
+    about = _mean_words(claim, claim.who, who)
+    return _tested(claim, who.estimate, region, about, seeds_words(who))
+
+
+def _of_gap(claim: Better | NoWorse | Equivalent, pair: list[Scores], region: Region) -> Evidence:
+    gap = _known(difference(*pair))
+    return _tested(claim, gap, region, _gap_words(claim.who, claim.than, gap), _seeds(gap, pair, "pair of seeds"))
+
+
+def _of_slope(claim: Rising | ProbeRising, trials: list[Scores]) -> Evidence:
+    found = _known(slope(trials))
+    about = f"the slope along {claim.listed} is {signed(found.mean)} a step"
+    return _tested(claim, found, Region(low=claim.margin), about, _seeds(found, trials, "seed"))
+
+
+def _of_ranks(claim: Ranked, scores: Mapping[str, Scores]) -> Evidence:
+    """Every neighboring pair must differ to support a ranking, so the weakest pair decides; one reversed pair refutes.
+
+    Source: Berger 1982 (intersection-union test): the largest p supports, unadjusted. Refuting is a union of tests, so
+    the smallest p is multiplied by their number (Bonferroni). Both ps are those of the same pair, as its two one-sided
+    ps add up to 1.
     """
-    low, high = center - claim.margin, center + claim.margin
-    inside = max(_p(found.p_above(low)), _p(found.p_below(high)))
-    outside = min(_p(found.p_above(high)), _p(found.p_below(low)))
-    margin = claim.margin - abs(found.mean - center)
-    refutes = min(1.0, 2 * outside)
-    return Evidence(claim, found, inside, refutes, margin, about, seeds, refuting_tests=2, chance=center)
+    region, pairs = Region(low=claim.margin), list(pairwise(claim.who))
+    gaps = {pair: _known(difference(scores[pair[0]], scores[pair[1]])) for pair in pairs}
+    weakest = max(pairs, key=lambda pair: (region.p_inside(gaps[pair]), -gaps[pair].mean))
+    gap, trials = gaps[weakest], [scores[name] for name in weakest]
+    few = "" if len(pairs) == 1 else "the weakest step, "
+    return Evidence(
+        claim, gap, region, region.p_inside(gap), min(1.0, len(pairs) * region.p_outside(gap)),
+        f"{few}{_gap_words(*weakest, gap)}", _seeds(gap, trials, "pair of seeds"), refuting_tests=len(pairs),
+    )  # fmt: skip
 
 
-def _estimate(scores: Scores) -> Estimate:
-    assert scores.estimate is not None
-    return scores.estimate
+def _tested(claim: Claim, found: Estimate, region: Region, about: str, seeds: str) -> Evidence:
+    return Evidence(claim, found, region, region.p_inside(found), region.p_outside(found), about, seeds, region.ends)
 
 
-def _gap(who: Scores, than: Scores) -> Estimate:
-    gap = difference(who, than)
-    assert gap is not None
-    return gap
+def _known(found: Estimate | None) -> Estimate:
+    assert found is not None, "`lacking` comes first"
+    return found
 
 
-def _p(p: float | None) -> float:
-    assert p is not None, "`lacking` comes first"
-    return p
+def _listed(names: tuple[str, ...]) -> str:
+    return listed([quoted(name) for name in names])
 
 
-def _mean_words(name: str, scores: Scores) -> str:
-    return f"{quoted(name)} scores {number(scores.mean or 0.0)}"
+def _mean_words(claim: Claim, name: str, scores: Scores) -> str:
+    what = "" if isinstance(claim, ClaimOfProbe) else "test score "
+    return f"{quoted(name)} has {what}{fixed(scores.mean or 0.0)}"
 
 
-def _gap_words(claim: Better | Equivalent, gap: Estimate, who: Scores, than: Scores) -> tuple[str, str]:
-    fallen = len(who.diverged | than.diverged)
+def _gap_words(who: str, than: str, gap: Estimate) -> str:
+    return f"{quoted(who)} minus {quoted(than)} is {signed(gap.mean)}"
+
+
+def _seeds(found: Estimate, trials: list[Scores], noun: str) -> str:
+    """How many seeds decided, and how many of the trials' seeds diverged."""
+    fallen = len(frozenset().union(*(one.diverged for one in trials)))
     lost = f", {fallen} diverged and counted at chance" if fallen else ""
-    about = f"{quoted(claim.who)} minus {quoted(claim.than)} is {signed(gap.mean)}"
-    return about, f"{plural(gap.n, 'pair')} of seeds{lost}"
+    return f"{plural(found.n, noun)}{lost}"
 
 
-def score_words(name: str, scores: Scores) -> str:
+def score_words(claim: Claim, name: str, scores: Scores) -> str:
     """A trial's score in a sentence, with its 95 % interval where it has one: nothing is decided by it."""
-    return f"{_mean_words(name, scores)} ({spread_words(scores)})"
+    return f"{_mean_words(claim, name, scores)} ({spread_words(scores)})"
 
 
 def spread_words(scores: Scores) -> str:
@@ -140,18 +191,18 @@ def spread_words(scores: Scores) -> str:
 
 
 def seeds_words(scores: Scores) -> str:
-    """How many seeds, and what is odd about them: `3 seeds split in two: 0.50, 0.50, 0.98`."""
-    if scores.n < FEWEST:
-        return _values(scores)
-    split = f" split in two: {_list(scores)}" if scores.split else ""
+    """How many seeds, and what is odd about them: `3 seeds split in two: 0.5000, 0.5000, 0.9800`."""
     fallen = f", {len(scores.diverged)} diverged and counted at chance" if scores.diverged else ""
+    if scores.n < FEWEST:
+        return f"{_values(scores)}{fallen}"
+    split = f" split in two: {_list(scores)}" if scores.split else ""
     return f"{plural(scores.n, 'seed')}{split}{fallen}"
 
 
 def _values(scores: Scores) -> str:
-    """The seeds themselves, where they are too few for an interval: `2 seeds: 0.97, 0.98`."""
+    """The seeds themselves, where they are too few for an interval: `2 seeds: 0.9700, 0.9800`."""
     return f"{plural(scores.n, 'seed')}: {_list(scores)}" if scores.n > 1 else plural(scores.n, "seed")
 
 
 def _list(scores: Scores) -> str:
-    return ", ".join(number(value) for value in sorted(scores.values.values()))
+    return ", ".join(fixed(value) for value in sorted(scores.values.values()))

@@ -9,27 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from search_spaces.claim import AtChance, AtLeast, Better, Claim
+from search_spaces.claim import Claim
 from search_spaces.words import plural
-from service.analysis.claims.evidence import Evidence, gather, lacking, names_of, score_words
+from service.analysis.claims.evidence import Evidence, gather, lacking, score_words
 from service.analysis.claims.question import Departure
-from service.analysis.format import between, number, p_text, percent
+from service.analysis.claims.region import Word
+from service.analysis.format import between, p_text, percent
 from service.analysis.statistics import ALPHA, Adjusted, Interval, Scores, holm
 
-Word = Literal["SUPPORTED", "REFUTED", "INCONCLUSIVE", "NOT JUDGED"]
-ScoresAt = Callable[[int | None], Mapping[str, Scores]]
-"""The test scores by the names that claims use, with test images of a side (None: the training's own)."""
+ScoresOf = Callable[[Claim], Mapping[str, Scores]]
+"""The scores that a claim is judged on, by the names that claims use: of the test set, or of a probe."""
 
 
 @dataclass(frozen=True)
 class Verdict:
     """A claim's answer.
 
-    `measured`: the mean, or the paired difference, over `n` seeds; `interval`: the one that decided, at `confidence`;
-    `margin`: how far `measured` lies inside the claim (negative: outside); `p`: of the test that decided, adjusted for
-    all claims of the study. `where`: where a claim is not judged ("at smoke").
+    `measured`: the mean, the paired difference or the slope, over `n` seeds; `interval`: the one that decided, at
+    `confidence`; `margin`: how far `measured` lies inside the claim (negative: outside); `p`: of the test that decided,
+    adjusted for all claims of the study. `where`: where a claim is not judged ("at smoke").
     """
 
     claim: Claim
@@ -49,23 +48,21 @@ class Verdict:
         return f"{self.word} {self.where}".rstrip()
 
     def __str__(self) -> str:
-        return f"{self.label}: {self.claim}. {self.why}"
+        source = f" ({self.claim.source})" if self.claim.source else ""
+        return f"{self.label}: {self.claim}{source}. {self.why}"
 
 
-def judge(claims: Sequence[Claim], scores_at: ScoresAt, departure: Departure | None = None) -> list[Verdict]:
+def judge(claims: Sequence[Claim], scores_of: ScoresOf, departure: Departure | None = None) -> list[Verdict]:
     """The verdicts on all claims of a study. `departure`: why they do not apply to this edition, if they do not."""
+    scores = [scores_of(claim) for claim in claims]
     if departure is not None:
-        return [_not_judged(claim, scores_at(claim.image_size), departure) for claim in claims]
-    missing = [lacking(claim, scores_at(claim.image_size)) for claim in claims]
-    found = {
-        place: gather(claim, scores_at(claim.image_size))
-        for place, claim in enumerate(claims)
-        if missing[place] is None
-    }
+        return [_not_judged(*pair, departure) for pair in zip(claims, scores, strict=True)]
+    missing = [lacking(*pair) for pair in zip(claims, scores, strict=True)]
+    found = {place: gather(claim, scores[place]) for place, claim in enumerate(claims) if missing[place] is None}
     supports = _adjusted(len(claims), {place: evidence.p_supports for place, evidence in found.items()})
     refutes = _adjusted(len(claims), {place: evidence.p_refutes for place, evidence in found.items()})
     return [
-        _undecided(claim, scores_at(claim.image_size), missing[place] or "")
+        _undecided(claim, scores[place], missing[place] or "")
         if place not in found
         else _decide(found[place], supports[place], refutes[place], len(claims))
         for place, claim in enumerate(claims)
@@ -89,31 +86,20 @@ def _decide(evidence: Evidence, supports: Adjusted, refutes: Adjusted, claims: i
     interval = evidence.found.interval(confidence)
     shown = f"{percent(confidence)} interval {between(interval)}"
     tests = f", Holm over {plural(claims, 'claim')}" if claims > 1 else ""
-    why = f"{evidence.words(shown)}; {_place(evidence.claim, word, evidence.chance)} (p {p_text(p)}{tests})."
+    why = f"{evidence.words(shown)}; {evidence.region.place(word)} (p {p_text(p)}{tests})."
     return Verdict(
         evidence.claim, word, why, evidence.found.n, evidence.found.mean, interval, confidence, evidence.margin, p
     )
 
 
-def _place(claim: Claim, word: Word, chance: float) -> str:
-    """Where the interval lies, compared with what the claim says."""
-    if isinstance(claim, AtLeast | Better):
-        line = number(claim.value if isinstance(claim, AtLeast) else claim.margin)
-        where = {"SUPPORTED": "lies above", "REFUTED": "lies below"}.get(word, "contains")
-        return f"the interval {where} {line}"
-    center = f"chance, {number(chance)}" if isinstance(claim, AtChance) else "0"
-    where = {"SUPPORTED": "inside", "REFUTED": "outside"}.get(word, "partly outside")
-    return f"the interval lies {where} the margin of {number(claim.margin)} around {center}"
-
-
 def _undecided(claim: Claim, scores: Mapping[str, Scores], why: str) -> Verdict:
-    counts = [scores[name].n if name in scores else 0 for name in names_of(claim)]
+    counts = [scores[name].n if name in scores else 0 for name in claim.names]
     return Verdict(claim, "INCONCLUSIVE", why, min(counts))
 
 
 def _not_judged(claim: Claim, scores: Mapping[str, Scores], departure: Departure) -> Verdict:
-    known = [(name, scores[name]) for name in names_of(claim) if name in scores and scores[name].values]
-    measured = "; ".join(score_words(name, found) for name, found in known)
+    known = [(name, scores[name]) for name in claim.names if name in scores and scores[name].values]
+    measured = "; ".join(score_words(claim, name, found) for name, found in known)
     why = departure.sentence + (f" Here {measured}." if measured else "")
-    n = min((found.n for _, found in known), default=0) if len(known) == len(names_of(claim)) else 0
+    n = min((found.n for _, found in known), default=0) if len(known) == len(claim.names) else 0
     return Verdict(claim, "NOT JUDGED", why, n, where=departure.where)

@@ -1,0 +1,1 @@
+"""Two studies, or two code versions of one, set against each other."""

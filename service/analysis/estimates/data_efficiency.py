@@ -1,0 +1,196 @@
+"""Scores over the number of training images: a power law for each seed, and the images that a level needs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from search_spaces.words import short
+from service.analysis.statistics import Estimate, Scores, estimate
+from trainables.spec import digest
+
+if TYPE_CHECKING:
+    from service.analysis.trial_result import TrialResult
+
+FEWEST_SIZES = 4
+"""A power law has three numbers, so three sizes would fit it exactly, whatever they show."""
+SIZES = ("data.train_size", "data.samples_per_class", "optimizer.epochs")
+"""What may differ between the trials of one curve; epochs, because many studies hold the number of steps."""
+LEVELS = (0.5, 0.9)
+"""The levels that are looked for: shares of the way from chance to a perfect score."""
+EXPONENTS = (0.01, 5.0)
+
+
+@dataclass(frozen=True)
+class PowerLaw:
+    """`limit` - `fall` * (size / `first`) ** -`exponent`. `error`: the root of the mean squared residual."""
+
+    limit: float
+    fall: float
+    exponent: float
+    first: float
+    error: float
+
+    def at(self, size: float) -> float:
+        """The score with so many training images."""
+        return self.limit - self.fall * math.pow(size / self.first, -self.exponent)
+
+    def size_for(self, level: float) -> float:
+        """How many images a level needs; infinite where the law does not reach it."""
+        if level >= self.limit:
+            return math.inf
+        return self.first * math.pow(self.fall / (self.limit - level), 1 / self.exponent)
+
+
+def fit(sizes: Sequence[float], scores: Sequence[float], ceiling: float = math.inf) -> PowerLaw:
+    """The power law with the least squared error, whose limit is `ceiling` at most and whose fall is 0 or more.
+
+    For a given exponent the other two numbers follow by linear least squares, so one number is searched.
+    Source: Rosenfeld et al. 2020, A constructive prediction of the generalization error across scales. Differs: no
+    term for the size of the model, and a score in place of an error.
+    """
+    from scipy.optimize import minimize_scalar
+
+    first = min(sizes)
+
+    def law(log_exponent: float) -> PowerLaw:
+        return _linear([size / first for size in sizes], scores, math.exp(log_exponent), first, ceiling)
+
+    low, high = (math.log(end) for end in EXPONENTS)
+    grid = [low + (high - low) * step / 100 for step in range(101)]
+    best = min(grid, key=lambda place: law(place).error)
+    step = (high - low) / 100
+    ends = (max(low, best - step), min(high, best + step))
+    found = minimize_scalar(lambda place: law(place).error, bounds=ends, method="bounded", options={"xatol": 1e-10})
+    return min(law(best), law(float(found.x)), key=lambda one: one.error)
+
+
+def _linear(
+    ratios: Sequence[float], scores: Sequence[float], exponent: float, first: float, ceiling: float
+) -> PowerLaw:
+    """The best law with this exponent: scores over `x = ratio ** -exponent` are a line."""
+    xs = [ratio**-exponent for ratio in ratios]
+    count, mean_x, mean_y = len(xs), sum(xs) / len(xs), sum(scores) / len(scores)
+    square = sum((x - mean_x) ** 2 for x in xs)
+    fall = -sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, scores, strict=True)) / square
+    limit = mean_y + fall * mean_x
+    if limit > ceiling:
+        limit = ceiling
+        fall = sum(x * (limit - y) for x, y in zip(xs, scores, strict=True)) / sum(x * x for x in xs)
+    if fall < 0:
+        limit, fall = min(mean_y, ceiling), 0.0
+    error = math.sqrt(sum((y - limit + fall * x) ** 2 for x, y in zip(xs, scores, strict=True)) / count)
+    return PowerLaw(limit, fall, exponent, first, error)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Trials that differ in the number of training images alone.
+
+    `scores`: of each size, by seed; `numbers`: of the trials, in the same order.
+    """
+
+    name: str
+    scores: Mapping[int, Scores]
+    numbers: tuple[int, ...] = ()
+
+    @cached_property
+    def laws(self) -> dict[int, PowerLaw]:
+        """The law of each seed that has a score at every size."""
+        seeds = sorted(set.intersection(*({*one.values} for one in self.scores.values())))
+        ceiling = next(iter(self.scores.values())).scale.high
+        sizes = list(self.scores)
+        return {seed: fit(sizes, [self.scores[size].values[seed] for size in sizes], ceiling) for seed in seeds}
+
+    def over_seeds(self, name: str) -> Estimate | None:
+        """A number of the laws (`limit`, `exponent`, `error`) over the seeds."""
+        return estimate([getattr(law, name) for law in self.laws.values()]) if self.laws else None
+
+    def level(self, share: float) -> float:
+        """The score at a share of the way from chance to a perfect one."""
+        scale = next(iter(self.scores.values())).scale
+        return scale.chance + share * (scale.high - scale.chance)
+
+    def needed(self, share: float) -> Needed | None:
+        """The images that a level needs, by seed; None without seeds."""
+        sizes = [law.size_for(self.level(share)) for law in self.laws.values()]
+        return Needed(tuple(sizes), min(self.scores), max(self.scores)) if sizes else None
+
+
+@dataclass(frozen=True)
+class Needed:
+    """How many images a level needs, by seed. `least`, `most`: the ends of what was tried; nothing is known beyond."""
+
+    sizes: tuple[float, ...]
+    least: int
+    most: int
+
+    @property
+    def beyond(self) -> int:
+        """How many seeds do not reach the level with the most images that were tried."""
+        return sum(size > self.most for size in self.sizes)
+
+    @property
+    def below(self) -> int:
+        """How many seeds are above the level with the fewest images that were tried."""
+        return sum(size < self.least for size in self.sizes)
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """Of the logarithm of the number of images over seeds; None where a seed's number is not among those tried."""
+        return None if self.beyond or self.below else estimate([math.log(size) for size in self.sizes])
+
+
+def by_size(trials: Iterable[TrialResult]) -> list[list[TrialResult]]:
+    """The trials that differ in the number of training images alone: four sizes or more, each once, in their order."""
+    groups: dict[str, list[TrialResult]] = {}
+    for row in trials:
+        groups.setdefault(_all_else(row), []).append(row)
+    ordered = [sorted(rows, key=_size) for rows in groups.values()]
+    return [rows for rows in ordered if len(rows) >= FEWEST_SIZES and len({_size(row) for row in rows}) == len(rows)]
+
+
+def curves(groups: Iterable[Sequence[TrialResult]]) -> list[Curve]:
+    """The curves of such groups, of the sizes that have scores; four of them or more."""
+    known = list(groups)
+    found = []
+    for rows, name in zip(known, _names(known), strict=True):
+        scored = [row for row in rows if row.test.values]
+        if len(scored) >= FEWEST_SIZES:
+            scores = {_size(row): row.test for row in scored}
+            found.append(Curve(name, scores, tuple(row.trial.number for row in scored)))
+    return found
+
+
+def _size(row: TrialResult) -> int:
+    return row.recipe.data.image_counts.train
+
+
+def _names(groups: Sequence[Sequence[TrialResult]]) -> list[str]:
+    """What the names of a group's trials share: `fourier` of `fourier, 500` and `fourier, 1000`.
+
+    Where that does not tell the groups apart: the values that they share.
+    """
+    shared = [_shared_words([row.name for row in rows]) for rows in groups]
+    if all(shared) and len(set(shared)) == len(shared):
+        return shared
+    return [
+        short({path: value for path, value in rows[0].trial.values.items() if path not in SIZES}) for rows in groups
+    ]
+
+
+def _shared_words(names: Sequence[str]) -> str:
+    first, *others = [name.split() for name in names]
+    return " ".join(word for word in first if all(word in other for other in others)).strip(", ")
+
+
+def _all_else(row: TrialResult) -> str:
+    """What a recipe says beside the sizes."""
+    plain = row.recipe.plain()
+    for path in SIZES:
+        node, _, last = path.partition(".")
+        plain[node].pop(last, None)
+    return digest(plain)
