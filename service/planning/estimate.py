@@ -15,13 +15,17 @@ from pathlib import Path
 from statistics import median
 
 from search_spaces.grid import grid, is_finite
-from search_spaces.study import CONFIRMED, Search
+from search_spaces.roles import CONFIRMED
+from search_spaces.study import Search
 from search_spaces.words import plural
 from service.planning.known_trials import known_trials
+from service.planning.lost import lost_answers
 from service.planning.placement import Placement, runs_by_memory
+from service.planning.tuning import unplanned
 from service.planning.work_rows import RunWork, WorkRow, unlisted_arms, work_rows
 from service.storage.history import History, ancestors
 from service.storage.outcomes import Outcomes
+from service.storage.tuned import tuning_of
 from trainables.data import ImagesSpec
 from trainables.recipe import FromTimm, Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
@@ -115,7 +119,12 @@ class WorkEstimate:
 def estimate_work(
     history: History, outcomes: Outcomes, placement: Placement, codes: CodeDigests, *, adopt: bool = False
 ) -> WorkEstimate:
-    """The plan of a study in its present state. `adopt`: answers of older code count."""
+    """The plan of a study in its present state. `adopt`: answers of older code count.
+
+    Runs whose answers are lost fail in this history, as they will in the driver's.
+    """
+    for lost in lost_answers(history, outcomes):
+        history.add(lost)
     changed, epochs = Counter[str](), 0
     absent: set[str] = set()
     work: dict[str, RunWork] = {}
@@ -202,12 +211,16 @@ def known_runs(history: History) -> list[Run]:
 
 
 def unproposed(history: History) -> int:
-    """At most so many runs of points that no sampler has proposed yet, and of their confirmation."""
+    """At most so many runs of points that no sampler has proposed yet, and of their confirmation or of tuned arms."""
+    if tune := tuning_of(history.edition):
+        return len([*unplanned(history)]) * tune.seeds + len(history.tuning.untuned_arms()) * history.seeds
     if not isinstance(history.edition.study.plan, Search):
         return 0
-    points = max(most_trials(history) - len(history.of("trial")), 0)
-    confirmed = len(history.of("confirmation")) if history.confirms and not points else 0
-    ahead = 0 if confirmed else min(CONFIRMED + bool(history.edition.study.plan.first), most_trials(history))
+    most, rivals = most_trials(history), min(most_trials(history), history.rival_count)
+    points = max(most - len(history.of("trial")), 0) + max(rivals - len(history.of("rival")), 0)
+    if history.confirms and not points:
+        return 0
+    ahead = min(CONFIRMED + bool(history.edition.study.plan.first), most) + min(CONFIRMED, rivals)
     return (points + ahead) * history.seeds
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from importlib.util import find_spec
 
 import optuna
@@ -13,12 +14,15 @@ from service.storage.history import History
 
 FEWEST_POINTS = 10
 """With fewer points a forest of trees learns nothing that could be shown."""
+MOST_POINTS = 150
+"""The time grows with the square of the points: 150 take 1 s, 1,000 take 25 s. Of more, so many are drawn."""
 
 
 def importances(history: History) -> dict[str, float]:
     """The share of the score's variance by coordinate, of those that every point has; their sum is 1.
 
-    Points that completed count with their mean, diverged ones with chance; stopped points have no comparable score.
+    Points that completed count with their mean, diverged ones with chance; stopped points have no comparable score. Of
+    more than `MOST_POINTS` points, so many are drawn, always the same.
     Empty for fewer than `FEWEST_POINTS` points, one coordinate, or equal scores, and where scikit-learn is missing.
     Source: Hutter et al. 2014, An efficient approach for assessing hyperparameter importance (fANOVA).
     """
@@ -29,18 +33,20 @@ def importances(history: History) -> dict[str, float]:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(direction="maximize")
     chance = edition.study.base.data.chance
-    for trial in history.of("trial"):
-        answer = history.answer(trial)
-        if answer.status in ("completed", "diverged") and answer.mean is not None:
-            coordinates = plan.space.coordinates(edition.study.base, trial.values)
-            study.add_trial(
-                create_trial(
-                    state=TrialState.COMPLETE,
-                    params={name: value for name, (_, value) in coordinates.items()},
-                    distributions={name: distribution(coordinate) for name, (coordinate, _) in coordinates.items()},
-                    value=chance if answer.status == "diverged" else answer.mean,
-                )
+    points = [(trial, history.answer(trial)) for trial in history.of("trial")]
+    points = [(trial, answer) for trial, answer in points if answer.status in ("completed", "diverged")]
+    if len(points) > MOST_POINTS:
+        points = random.Random(0).sample(points, MOST_POINTS)
+    for trial, answer in points:
+        coordinates = plan.space.coordinates(edition.study.base, trial.values)
+        study.add_trial(
+            create_trial(
+                state=TrialState.COMPLETE,
+                params={name: value for name, (_, value) in coordinates.items()},
+                distributions={name: distribution(coordinate) for name, (coordinate, _) in coordinates.items()},
+                value=chance if answer.status == "diverged" else answer.mean,
             )
+        )
     return _estimate(study)
 
 

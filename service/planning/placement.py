@@ -6,20 +6,34 @@ thread a run, because two processes of one thread train faster than one process 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from trainables.spec import Spec, SpecError
 
 FILLED = 0.8
-"""The share of a GPU's memory that runs may fill by prediction."""
+"""The share of a GPU's or a machine's memory that runs may fill by prediction."""
 CONTEXT_GIB = 0.5
 """What CUDA itself holds of a GPU's memory for each process."""
 
 
+class Node(Spec):
+    """One machine of a cluster: its cores, and the memory that runs may fill there. Units: GiB."""
+
+    cores: int
+    gib: float
+
+
 class Machine(Spec):
-    """The CPU cores and GPUs of a machine or a cluster, and the memory of its smallest GPU where that is known."""
+    """The CPU cores and GPUs of a machine or a cluster, and the memory of its smallest GPU where that is known.
+
+    `nodes`: its machines, where their memory is known. `grows`: it is a cluster, which more machines may join.
+    """
 
     cores: int
     gpus: int = 0
     gpu_gib: float | None = None
+    nodes: tuple[Node, ...] = ()
+    grows: bool = False
 
 
 class Placement(Spec):
@@ -27,7 +41,9 @@ class Placement(Spec):
 
     `workers` 0: a run trains in Tune's own process; n: in a group of n workers. `loader_workers`: processes of a run
     that decode images which are streamed. `compile`: a training step is compiled by torch. `runs_per_gpu`: how many
-    runs share a GPU. `gpu_gib`: the memory of a GPU, where it is known.
+    runs share a GPU. `gpu_gib`: the memory of a GPU, where it is known. `run_gib`: the memory that each worker of a
+    run asks for on its node; None asks for none. `by_memory`: memory, not cores, decides how many runs train together.
+    `fit_now`: how many find a place on a cluster before more machines join it, where these are fewer.
     """
 
     max_concurrent: int
@@ -38,18 +54,27 @@ class Placement(Spec):
     compile: bool = False
     runs_per_gpu: int = 1
     gpu_gib: float | None = None
+    run_gib: float | None = None
+    by_memory: bool = False
+    fit_now: int | None = None
 
     @property
     def cores(self) -> int:
         """The cores of one run."""
         return self.threads * max(self.workers, 1)
 
+    @property
+    def run_bytes(self) -> int | None:
+        """The memory that each process of a run asks for. Units: bytes."""
+        return None if self.run_gib is None else int(self.run_gib * 2**30)
+
     def __str__(self) -> str:
         group = f", {self.workers} workers a run" if self.workers else ""
         runs, threads = _count(self.max_concurrent, "concurrent run"), _count(self.threads, "thread")
         shared = f" ({self.runs_per_gpu} runs a GPU)" if self.runs_per_gpu > 1 else ""
         compiled = ", compiled" if self.compile else ""
-        return f"{runs}, {threads} each{group}, {self.device}{shared}{compiled}"
+        memory = " (by memory)" if self.by_memory else "" if self.fit_now is None else f" ({self.fit_now} fit now)"
+        return f"{runs}{memory}, {threads} each{group}, {self.device}{shared}{compiled}"
 
 
 def place(
@@ -60,8 +85,12 @@ def place(
     workers: int = 0,
     loader_workers: int | None = None,
     runs_per_gpu: int = 1,
+    run_gib: float | None = None,
 ) -> Placement:
     """The placement of a study on a machine. Concurrent runs x threads x workers never exceed the cores.
+
+    Runs on CPUs that each take `run_gib` by prediction never exceed the memory of any node either. One run is always
+    placed, because a prediction may be too high. On a cluster that grows, so many runs as are asked for may wait.
 
     By default a run on GPUs has as many loader workers as cores are left for it, a run on CPUs none: it would share its
     cores with them.
@@ -72,20 +101,20 @@ def place(
         if value is not None and value < least:
             raise SpecError(f"{name} must be {least} or more, got {value}")
     group = max(workers, 1)
-    each = threads * group
-    if each > machine.cores:
-        raise SpecError(f"a run of {group} x {threads} threads must fit {_count(machine.cores, 'core')}, got {each}")
+    waits = machine.grows and max_concurrent is not None
+    if threads * group > machine.cores and not waits:
+        cores = _count(machine.cores, "core")
+        raise SpecError(f"a run of {group} x {threads} threads must fit {cores}, got {threads * group}")
     if machine.gpus and group > machine.gpus:
         raise SpecError(f"workers must be at most {machine.gpus}, one a GPU, got {workers}")
     if runs_per_gpu > 1 and (workers or not machine.gpus):
         where = "with workers" if workers else "where there is no GPU"
         raise SpecError(f"runs-per-gpu must be 1 {where}, got {runs_per_gpu}")
-    most = machine.gpus * runs_per_gpu // group if machine.gpus else machine.cores // each
-    most = min(most, machine.cores // each)
-    if max_concurrent is not None and max_concurrent > most:
-        cores = _count(machine.cores, "core")
-        raise SpecError(f"max-concurrent must be at most {most} with {cores} and {each} a run, got {max_concurrent}")
-    runs = max_concurrent or most
+    room = _room(machine, threads, group, runs_per_gpu, run_gib)
+    if max_concurrent is not None and max_concurrent > room.most and not waits:
+        bound = f"at most {room.most} with {room.has} and {room.asks} a run"
+        raise SpecError(f"max-concurrent must be {bound}, got {max_concurrent}")
+    runs = max_concurrent or room.most
     if loader_workers is None:
         loader_workers = max(machine.cores // (runs * group) - threads, 0) if machine.gpus else 0
     return Placement(
@@ -96,7 +125,42 @@ def place(
         loader_workers=loader_workers,
         runs_per_gpu=runs_per_gpu,
         gpu_gib=machine.gpu_gib,
+        run_gib=_asked(machine.nodes, threads, run_gib),
+        by_memory=max_concurrent is None and room.by_memory,
+        fit_now=room.most if runs > room.most else None,
     )
+
+
+@dataclass(frozen=True)
+class _Room:
+    """How many runs fit a machine, whether its memory decides, and what it has and a run asks for, in words."""
+
+    most: int
+    by_memory: bool
+    has: str
+    asks: str
+
+
+def _room(machine: Machine, threads: int, group: int, runs_per_gpu: int, run_gib: float | None) -> _Room:
+    each = threads * group
+    most = min(machine.gpus * runs_per_gpu // group if machine.gpus else machine.cores, machine.cores // each)
+    if run_gib and machine.nodes and not machine.gpus:
+        held = max(1, _held(machine.nodes, threads, run_gib) // group)
+        if held < most:
+            gib = sum(node.gib for node in machine.nodes)
+            return _Room(held, True, f"{gib:.1f} GiB of memory", f"{run_gib:.1f} GiB")
+    return _Room(most, False, _count(machine.cores, "core"), str(each))
+
+
+def _asked(nodes: tuple[Node, ...], threads: int, run_gib: float | None) -> float | None:
+    """The memory that a process asks for: at most what some node that has the cores can give, else it never starts."""
+    most = max((node.gib for node in nodes if node.cores >= threads), default=None)
+    return None if run_gib is None or most is None else min(run_gib, most)
+
+
+def _held(nodes: tuple[Node, ...], threads: int, run_gib: float) -> int:
+    """How many processes of so many threads and so much memory the nodes hold."""
+    return sum(min(node.cores // threads, int(node.gib / run_gib)) for node in nodes)
 
 
 def runs_by_memory(gpu_gib: float, run_gib: float) -> int:

@@ -16,7 +16,7 @@ class RunOptions(Spec):
     command, "auto" joins the cluster at hand. `adopt`: answers of older code count. `download`: known data sets that
     are not there are fetched. `device`: GPUs where there are any, by default. `compile`: torch compiles training steps.
     `runs_per_gpu`: "auto" is as many as their predicted memory and the cores allow.
-    Units: `hours` of wall-clock.
+    Units: `hours` of wall-clock, for the command; `run_hours`, for each run.
     """
 
     @field_validator("address", mode="before")
@@ -35,6 +35,7 @@ class RunOptions(Spec):
     tracking: str | None = None
     address: str = "local"
     hours: float | None = Field(default=None, gt=0, description="a positive number of hours")
+    run_hours: float | None = Field(default=None, gt=0, description="a positive number of hours a run")
     max_concurrent: int | None = Field(default=None, gt=0, description="a positive number of concurrent runs")
     threads: int = Field(default=1, gt=0, description="a positive number of threads a run")
     workers: int = Field(default=0, ge=0, description="a number of workers a run, 0 or more")

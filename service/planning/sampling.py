@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import optuna
@@ -17,59 +18,96 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from search_spaces.grid import grid, is_finite
-from search_spaces.space import Coordinate, Integer, Real
-from search_spaces.study import Edition, Search, Trial
-from service.storage.history import History, TrialAnswer
-from trainables.recipe import Run
+from search_spaces.roles import FIRST_SEEDS, LETTERS, Role
+from search_spaces.space import Coordinate, Integer, Real, Space
+from search_spaces.study import Ablation, Edition, Search, Trial
+from service.storage.history import History
+from service.storage.states import TrialAnswer
+from service.storage.tuned import tuning_of
+from trainables.recipe import Recipe, Run
 
 ATTEMPTS = 16
 """How many points are drawn from each sampler before an unlimited space counts as exhausted."""
 
 
-def propose(history: History, number: int) -> dict[str, Any] | None:
-    """The values of a new point; None where every point was tried.
+@dataclass(frozen=True)
+class _Searched:
+    """What is searched: a space, the recipe that its points are put on, and the trials from which TPE learns."""
+
+    history: History
+    space: Space
+    base: Recipe
+    trials: list[Trial]
+
+
+def propose(history: History, number: int, role: Role = "trial") -> dict[str, Any] | None:
+    """The values of a new point; None where every point was tried. `role`: a `rival` is drawn at random from the first.
 
     The plan's own first points come first, then those of its sampler. A point with the recipe of an earlier trial would
     train nothing, so another one is drawn instead.
     """
     plan = _search(history.edition)
-    if number < len(plan.first):
+    if role == "trial" and number < len(plan.first):
         return dict(plan.first[number])
-    tried = {history.first_run(trial).key for trial in history.of("trial")}
-    for point in _candidates(history, number):
-        if Run(recipe=history.edition.study.recipe(point), seed=0).key not in tried:
+    known = history.tried(role)
+    seed = FIRST_SEEDS.get(role, 0)
+    searched = _Searched(history, plan.space, history.edition.study.base, history.of("trial"))
+    sampler = plan.sampler if role == "trial" else "random"
+    for point in _candidates(searched, sampler, f"{LETTERS[role]}{number}"):
+        if Run(recipe=history.edition.study.recipe(point), seed=seed).key not in known:
             return point
     return None
 
 
-def _candidates(history: History, number: int) -> Iterator[dict[str, Any]]:
+def propose_tuning(history: History, arm: str, number: int) -> dict[str, Any]:
+    """The values of a new point that may tune an arm.
+
+    What is drawn follows from the study and the number, not from the arm: so all arms try the same points, until TPE
+    has learned from their scores. A study whose space has too few points is refused when it is made.
+    """
+    edition, plan, tune = history.edition, history.edition.study.plan, tuning_of(history.edition)
+    assert isinstance(plan, Ablation)
+    assert tune is not None
+    if number < len(tune.first):
+        return dict(tune.first[number])
+    earlier = history.tuning.trials(arm)
+    known = [trial.recipe for trial in earlier]
+    searched = _Searched(history, tune.space, edition.study.recipe(plan.arms[arm]), earlier)
+    points = _candidates(searched, tune.sampler, f"{LETTERS['tuning']}{number}")
+    drawn = {}
+    for drawn in points:
+        if edition.tuning_trial(arm, number, drawn).recipe not in known:
+            break
+    return drawn
+
+
+def _candidates(searched: _Searched, wanted: str, name: str) -> Iterator[dict[str, Any]]:
     """Points to try, the best guess first; all of a finite space come up in the end."""
-    edition, plan = history.edition, _search(history.edition)
-    if plan.sampler == "grid":
-        yield from _shuffled(edition)
+    id = searched.history.edition.id
+    if wanted == "grid":
+        yield from _shuffled(searched)
         return
-    samplers = (plan.sampler, "random") if plan.sampler == "tpe" else ("random",)
+    samplers = (wanted, "random") if wanted == "tpe" else ("random",)
     for sampler in samplers:
         for attempt in range(ATTEMPTS):
-            yield _draw(history, sampler, f"{edition.id}/{number}" + (f"/{attempt}" if attempt else ""))
-    if is_finite(plan.space):
-        yield from grid(plan.space, edition.study.base)
+            yield _draw(searched, sampler, f"{id}/{name}" + (f"/{attempt}" if attempt else ""))
+    if is_finite(searched.space):
+        yield from grid(searched.space, searched.base)
 
 
-def _shuffled(edition: Edition) -> list[dict[str, Any]]:
+def _shuffled(searched: _Searched) -> list[dict[str, Any]]:
     """The points of the grid in an order of the study's own: cut short, they still lie all over the space."""
-    points = list(grid(_search(edition).space, edition.study.base))
-    random.Random(edition.id).shuffle(points)
+    points = list(grid(searched.space, searched.base))
+    random.Random(searched.history.edition.id).shuffle(points)
     return points
 
 
-def _draw(history: History, sampler: str, seed: str) -> dict[str, Any]:
+def _draw(searched: _Searched, sampler: str, seed: str) -> dict[str, Any]:
     """One point of a sampler.
 
     Source: Bergstra et al. 2011 (TPE). Differs: a diverged trial counts as pruned at step 0 with the chance score,
     because TPE forgets failed trials and would propose their neighborhood again.
     """
-    edition, plan = history.edition, _search(history.edition)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     number = zlib.crc32(seed.encode())
     if sampler == "random":
@@ -77,9 +115,10 @@ def _draw(history: History, sampler: str, seed: str) -> dict[str, Any]:
     else:
         tpe = optuna.samplers.TPESampler(seed=number, multivariate=False)
         study = optuna.create_study(sampler=tpe, direction="maximize")
-        study.add_trials([_finished_trial(edition, trial, history.answer(trial)) for trial in history.of("trial")])
+        answers = [(trial, searched.history.answer(trial)) for trial in searched.trials]
+        study.add_trials([_finished_trial(searched.space, searched.base, trial, answer) for trial, answer in answers])
     asked = study.ask()
-    return plan.space.point(edition.study.base, lambda name, coordinate: _suggest(asked, name, coordinate))
+    return searched.space.point(searched.base, lambda name, coordinate: _suggest(asked, name, coordinate))
 
 
 def _search(edition: Edition) -> Search:
@@ -87,12 +126,12 @@ def _search(edition: Edition) -> Search:
     return edition.study.plan
 
 
-def _finished_trial(edition: Edition, trial: Trial, answer: TrialAnswer) -> FrozenTrial:
+def _finished_trial(space: Space, base: Recipe, trial: Trial, answer: TrialAnswer) -> FrozenTrial:
     """A trial as TPE gets it."""
-    coordinates = _search(edition).space.coordinates(edition.study.base, trial.values)
+    coordinates = space.coordinates(base, trial.values)
     params = {name: value for name, (_, value) in coordinates.items()}
     distributions = {name: distribution(coordinate) for name, (coordinate, _) in coordinates.items()}
-    chance = edition.study.base.data.chance
+    chance = base.data.chance
     match answer.status:
         case "completed":
             end: dict[str, Any] = {"state": TrialState.COMPLETE, "value": answer.mean}

@@ -1,8 +1,9 @@
 """What a study does next. Pure: it maps a history and the runs in flight to one action.
 
 One function serves search, ablation, resume and extension: unfinished runs first, then the next arm or a new point,
-then the confirmation of a search's best trials on fresh seeds. No run trains in two processes, because the runs in
-flight are known by key; this holds also when two arms share a parent.
+then the confirmation of a search's best trials on fresh seeds. The random rivals of a search come after its own points,
+so that these are what they would be without rivals. An ablation whose arms are tuned begins with that. No run trains in
+two processes, because the runs in flight are known by key; this holds also when two arms share a parent.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from search_spaces.study import CONFIRMED, Ablation, Search, Trial
+from search_spaces.roles import CONFIRMATIONS, CONFIRMED, POINTS, Role
+from search_spaces.study import Ablation, Search, Trial
+from service.planning.tuning import Choose, Tune, is_tuned, next_choice, next_point, tuning_runs
 from service.storage.history import History
 from trainables.recipe import Run, Use
 
@@ -40,9 +43,10 @@ class RegisterParent:
 
 @dataclass(frozen=True)
 class Propose:
-    """Ask the sampler for the point of this number."""
+    """Ask the sampler for the point of this number; for the role `rival` a random one."""
 
     number: int
+    role: Role = "trial"
 
 
 @dataclass(frozen=True)
@@ -54,9 +58,10 @@ class PlanArms:
 
 @dataclass(frozen=True)
 class Confirm:
-    """Confirm these trials on fresh seeds, best first."""
+    """Confirm these trials on fresh seeds, best first. `rivals`: those of the random points."""
 
     numbers: tuple[int, ...]
+    rivals: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,47 +74,53 @@ class Done:
     """Nothing is left to do."""
 
 
-Action = Assign | MarkDiverged | RegisterParent | Propose | PlanArms | Confirm | Wait | Done
+Action = Assign | MarkDiverged | RegisterParent | Propose | PlanArms | Confirm | Tune | Choose | Wait | Done
 
 
 def next_action(history: History, in_flight: set[str]) -> Action:
     """The next thing to do, given the keys of the runs in flight."""
     plan = history.edition.study.plan
-    if isinstance(plan, Ablation) and (missing := _unlisted(history, plan)):
-        return PlanArms(missing)
+    if isinstance(plan, Ablation):
+        if choice := next_choice(history):
+            return choice
+        if missing := _unlisted(history, plan):
+            return PlanArms(missing)
     for trial, run in _wanted(history):
         action = _towards(history, trial, run, in_flight)
         if action is not None:
             return action
     if isinstance(plan, Ablation):
-        return Wait() if in_flight else Done()
-    if len(history.of("trial")) < history.trial_count:
-        return Propose(len(history.of("trial")))
-    if any(history.answer(trial).status == "open" for trial in history.of("trial")):
+        return next_point(history) or (Wait() if in_flight else Done())
+    for role, count in zip(POINTS, (history.trial_count, history.rival_count), strict=True):
+        if len(history.of(role)) < count:
+            return Propose(len(history.of(role)), role)
+    if any(history.answer(trial).status == "open" for role in POINTS for trial in history.unsettled(role)):
         return Wait()
-    chosen = _to_confirm(history, plan)
-    if chosen != history.confirms:
-        return Confirm(chosen)
+    chosen = Confirm(_to_confirm(history, plan), tuple(_best(history, "rival").values())[:CONFIRMED])
+    if chosen != Confirm(history.confirms, history.rival_confirms):
+        return chosen
     return Wait() if in_flight else Done()
 
 
 def _unlisted(history: History, plan: Ablation) -> tuple[str, ...]:
+    """The arms to list now: of arms that are tuned none before the tuning is over, and then those with a choice."""
     listed = {trial.name for trial in history.of("trial")}
-    return tuple(name for name in plan.arms if name not in listed)
+    names = [name for name in plan.arms if name not in listed and (plan.tune is None or name in history.tuning.chosen)]
+    return tuple(names) if names and is_tuned(history) else ()
 
 
 def _wanted(history: History) -> Iterator[tuple[Trial, Run]]:
     """The runs that may be started now, in order."""
     if isinstance(history.edition.study.plan, Ablation):
+        yield from tuning_runs(history)
         yield from _by_seed(history, history.of("trial"))
         return
-    for trial in history.of("trial"):
+    for trial in (trial for role in POINTS for trial in history.unsettled(role)):
         first, *others = history.runs(trial).values()
         yield trial, first
         if history.state(first).status == "completed":
             yield from ((trial, run) for run in others)
-    confirmed = [trial for trial in history.of("confirmation") if trial.number in history.confirms]
-    yield from _by_seed(history, confirmed)
+    yield from _by_seed(history, [trial for role in CONFIRMATIONS for trial in history.chosen(role)])
 
 
 def _by_seed(history: History, trials: list[Trial]) -> Iterator[tuple[Trial, Run]]:
@@ -141,11 +152,17 @@ def _towards(history: History, trial: Trial, run: Run, in_flight: set[str]) -> A
 
 def _to_confirm(history: History, plan: Search) -> tuple[int, ...]:
     """The best three and the point tried first, each recipe once."""
-    ranked: dict[str, int] = {}
-    for trial in history.highest(len(history.of("trial"))):
-        ranked.setdefault(history.first_run(trial).key, trial.number)
-    numbers = list(ranked.values())[:CONFIRMED]
+    best = _best(history, "trial")
+    numbers = list(best.values())[:CONFIRMED]
     first = history.of("trial")[0]
     if plan.first and history.answer(first).status != "incomplete":
-        numbers.append(ranked.get(history.first_run(first).key, first.number))
+        numbers.append(best.get(history.first_run(first).key, first.number))
     return tuple(dict.fromkeys(numbers))
+
+
+def _best(history: History, role: Role) -> dict[str, int]:
+    """The numbers of a role's completed trials by the keys of their first runs, each recipe once, best first."""
+    best: dict[str, int] = {}
+    for trial in history.highest(len(history.of(role)), role):
+        best.setdefault(history.first_run(trial).key, trial.number)
+    return best

@@ -2,65 +2,101 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
-from service.planning.estimate import known_runs, unproposed
-from service.storage.history import History
+from search_spaces.roles import COMPARED
+from search_spaces.study import Trial
+from service.planning.estimate import unproposed
+from service.planning.work_rows import unlisted_arms
+from service.storage.history import History, ancestors
 from trainables.recipe import Run
 
 
 @dataclass(frozen=True)
-class Amount:
-    """Runs that have ended, and all that a study will have, at most."""
+class Left:
+    """Runs that have ended, all that a study will have at most, and the time until the end.
+
+    Units: `seconds`; None before the first epoch. A run that is stopped early ends before.
+    """
 
     done: int
     total: int
+    seconds: float | None
 
 
-def amount(history: History) -> Amount:
-    """How many runs have ended, and how many there will be, at most; parents count."""
-    runs = known_runs(history)
-    return Amount(sum(history.state(run).answered for run in runs), len(runs) + unproposed(history))
+class Forecast:
+    """Says how much of a study is left, while it runs. It looks at each trial that has ended only once, to be fast.
 
-
-def time_left(history: History, max_concurrent: int, epoch_s: float | None = None) -> float | None:
-    """Seconds until the end, or None before the first epoch. A run that is stopped early ends before.
-
-    An epoch of a run takes as long as its trial's epochs took so far, or those of the study; `epoch_s` is that of
-    earlier studies. Concurrent runs are taken to finish equally many epochs.
+    An epoch of a run takes as long as its trial's epochs took so far, or those of the study. Concurrent runs are taken
+    to finish equally many epochs.
     """
-    known = epoch_times(history)
-    everywhere = median([time for times in known.values() for time in times]) if known else epoch_s
-    if everywhere is None:
-        return None
-    open_runs = [(label, run) for label, run in _open(history)]
-    seconds = [
-        (run.recipe.optimizer.epochs - history.state(run).epoch) * median(known.get(label) or [everywhere])
-        for label, run in open_runs
-    ]
-    ahead = unproposed(history)
-    seconds += [history.edition.study.base.optimizer.epochs * everywhere] * ahead
-    if not seconds:
-        return 0.0
-    return max(sum(seconds) / min(max_concurrent, len(seconds)), max(seconds))
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self._begin()
+
+    def _begin(self) -> None:
+        self._generation = self.history.generation
+        self._settled: set[str] = set()
+        self._runs: dict[str, bool] = {}
+        """The runs of settled trials by their keys, and whether they were answered."""
+        self._times: list[float] = []
+
+    def __call__(self, max_concurrent: int, epoch_s: float | None = None) -> Left:
+        """What is left now. `epoch_s`: the time of an epoch in earlier studies."""
+        history = self.history
+        if self._generation != history.generation:
+            self._begin()
+        self._settle()
+        runs: dict[str, tuple[str, Run]] = {}
+        times: dict[str, list[float]] = {}
+        for trial in [*history.trials, *unlisted_arms(history)]:
+            if trial.label not in self._settled:
+                runs |= {key: known for key, known in _known(history, trial).items() if known[0] or key not in runs}
+                times[trial.label] = epoch_times(history, trial)
+        runs = {key: known for key, known in runs.items() if key not in self._runs}
+        ahead = unproposed(history)
+        todo = [(label, run) for label, run in runs.values() if not history.state(run).answered]
+        every_time = [*self._times, *(time for some in times.values() for time in some)]
+        usual = median(every_time) if every_time else epoch_s
+        return Left(
+            done=sum(self._runs.values()) + len(runs) - len(todo),
+            total=len(self._runs) + len(runs) + ahead,
+            seconds=None if usual is None else self._seconds(todo, times, usual, ahead, max_concurrent),
+        )
+
+    def _settle(self) -> None:
+        """Remembers the trials that were settled since the last call."""
+        history, waiting = self.history, self.history.waiting()
+        for trial in history.trials:
+            if trial.role in COMPARED and trial.label not in waiting and trial.label not in self._settled:
+                self._settled.add(trial.label)
+                for key, (_, run) in _known(history, trial).items():
+                    self._runs[key] = history.state(run).answered
+                self._times += epoch_times(history, trial)
+        self._times.sort()  # so that the median, which sorts them again, is quick
+
+    def _seconds(
+        self, todo: list[tuple[str, Run]], times: dict[str, list[float]], usual: float, ahead: int, max_concurrent: int
+    ) -> float:
+        history = self.history
+        seconds = [
+            (run.recipe.optimizer.epochs - history.state(run).epoch) * median(times.get(label) or [usual])
+            for label, run in todo
+        ]
+        seconds += [history.edition.study.base.optimizer.epochs * usual] * ahead
+        return max(sum(seconds) / min(max_concurrent, len(seconds)), max(seconds)) if seconds else 0.0
 
 
-def epoch_times(history: History) -> dict[str, list[float]]:
-    """The seconds of every measured epoch, by the label of its trial. A reused run's are those of its own time."""
-    found: dict[str, list[float]] = {}
-    for trial in history.trials:
-        for run in history.runs(trial).values():
-            curve = history.state(run).curve.values()
-            if times := [fact.values["time/epoch_s"] for fact in curve if "time/epoch_s" in fact.values]:
-                found.setdefault(trial.label, []).extend(times)
-    return found
+def epoch_times(history: History, trial: Trial) -> list[float]:
+    """The seconds of every measured epoch of a trial. A reused run's are those of its own time."""
+    curves = [history.state(run).curve.values() for run in history.runs(trial).values()]
+    return [epoch.values["time/epoch_s"] for curve in curves for epoch in curve if "time/epoch_s" in epoch.values]
 
 
-def _open(history: History) -> Iterator[tuple[str, Run]]:
-    """The runs that have not ended, each with the label of its trial; arms that are not listed yet have none."""
-    labels = {run.key: trial.label for trial in history.trials for run in history.asked(trial)}
-    for run in known_runs(history):
-        if not history.state(run).answered:
-            yield labels.get(run.key, ""), run
+def _known(history: History, trial: Trial) -> dict[str, tuple[str, Run]]:
+    """The runs of a trial and those that they need, by key; each with the label of its trial, a parent with none."""
+    runs = history.asked(trial)
+    parents = {parent.key: ("", parent) for run in runs for parent in ancestors(run)}
+    return parents | {run.key: (trial.label, run) for run in runs}

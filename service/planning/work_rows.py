@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from search_spaces.study import Ablation, Trial
+from search_spaces.words import listed, plural
+from service.planning.tuning import unplanned
 from service.storage.history import History, ancestors
+from service.storage.tuned import tuning_of
 from trainables.recipe import Run, Use
 
 RunWork = Literal["done", "reused", "missing"]
@@ -34,9 +37,21 @@ def work_rows(history: History, work: Mapping[str, RunWork], unproposed: int) ->
     rows = [_row(trial.label, trial.name, [*history.asked(trial)], work) for trial in history.trials]
     rows += [_row(arm.label, arm.name, history.asked(arm), work) for arm in unlisted_arms(history)]
     rows += [_row("p", name, runs, work) for name, runs in _unlisted_parents(history).items()]
-    if unproposed:
+    if tuning_of(history.edition):
+        rows += _tuning_rows(history)
+    elif unproposed:
         rows.append(WorkRow("", "points that the search proposes, and their confirmation, at most", missing=unproposed))
     return tuple(rows)
+
+
+def _tuning_rows(history: History) -> list[WorkRow]:
+    """What tuning proposes, and the arms whose values it chooses."""
+    tune, arms, ahead = tuning_of(history.edition), history.tuning.untuned_arms(), [*unplanned(history)]
+    rows = [WorkRow("", f"{name}, as tuned", missing=history.seeds) for name in arms]
+    if not ahead or tune is None:
+        return rows
+    words = f"tuning of {listed(list(dict.fromkeys(one.arm for one in ahead)))}, {plural(tune.trials, 'trial')} each"
+    return [WorkRow("t", words, missing=len(ahead) * tune.seeds), *rows]
 
 
 def _row(label: str, name: str, runs: list[Run], work: Mapping[str, RunWork]) -> WorkRow:
@@ -45,11 +60,11 @@ def _row(label: str, name: str, runs: list[Run], work: Mapping[str, RunWork]) ->
 
 
 def unlisted_arms(history: History) -> list[Trial]:
-    """The arms of an ablation that its journal does not list yet."""
+    """The arms of an ablation that its journal does not list yet; of tuned arms, those whose values are fixed."""
     if not isinstance(history.edition.study.plan, Ablation):
         return []
-    listed = {trial.name for trial in history.of("trial")}
-    return [arm for arm in history.edition.arms() if arm.name not in listed]
+    known = {trial.name for trial in history.of("trial")}
+    return [arm for arm in history.tuning.known_arms() if arm.name not in known]
 
 
 def _unlisted_parents(history: History) -> dict[str, list[Run]]:

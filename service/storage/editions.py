@@ -23,13 +23,23 @@ class EditionError(LocusError):
     """An id that nobody has run, or a definition that differs from the one under its id."""
 
 
+class DamagedError(EditionError):
+    """A file of a study's definition that a crash of the machine has cut."""
+
+
 def stored(home: Home, id: str) -> Edition:
-    """The edition of an id, as it was run. Raises: EditionError for an id that is not in this home."""
+    """The edition of an id, as it was run. Raises: EditionError for an id that is not in this home, DamagedError."""
+    known = home.ids()
+    if id not in known:  # a name such as ../x would lead out of the home
+        raise EditionError(f"no study {id!r} in {home.root}; known: {', '.join(known) or 'none yet'}")
     path = home.study(id).study
-    if not path.is_file():
-        known = ", ".join(home.ids()) or "none yet"
-        raise EditionError(f"no study {id!r} in {home.root}; known: {known}")
-    return Edition.read(json.loads(path.read_text()))
+    try:
+        plain = json.loads(path.read_text())
+    except ValueError as error:
+        raise DamagedError(
+            f"{path} is damaged ({error}); run the study again to write this file again; its answers still count"
+        ) from None
+    return Edition.read(plain)
 
 
 def latest(home: Home, name: str) -> str:
@@ -77,7 +87,10 @@ def resolve_edition(edition: Edition, home: Home, *, fresh: bool = False) -> Edi
     if not starts:
         return edition
     edition = edition if starts[-1] == 1 else edition.fresh(starts[-1])
-    before = stored(home, edition.id)
+    try:
+        before = stored(home, edition.id)
+    except DamagedError:  # answers are known by their content, so those of another definition do not count
+        return edition
     changes = list(_differences(before.definition, edition.definition))
     if changes:
         more = f" and {len(changes) - SHOWN} more" if len(changes) > SHOWN else ""

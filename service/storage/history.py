@@ -7,96 +7,48 @@ that were adopted.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from statistics import fmean
-from typing import Any, Literal
 
+from search_spaces.roles import COMPARED, CONFIRMATIONS, POINTS, Role
 from search_spaces.study import Ablation, Edition, Search, Trial
 from service.storage.home import Home
 from service.storage.journal import (
     Adopted,
     Confirms,
     Counts,
-    Ended,
     Exhausted,
     Fact,
     FailedWith,
-    Measured,
     Planned,
     Started,
-    StoppedAt,
+    Tuned,
     read,
 )
 from service.storage.outcomes import digest_of
+from service.storage.states import TRIES, RunState, TrialAnswer, add_fact
+from service.storage.tuned import ArmTunings, tuning_of
 from trainables.recipe import Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
 
-RunStatus = Literal["missing", "running", "stopped", "failed", "completed", "diverged"]
-TrialStatus = Literal["open", "completed", "stopped", "diverged", "incomplete"]
-TRIES = 2
-"""How often a failing run is tried before it is left to the next command."""
-
-
-@dataclass
-class RunState:
-    """The state of one run in one study, by the code that counts."""
-
-    status: RunStatus = "missing"
-    curve: dict[int, Measured] = field(default_factory=dict)
-    attempts: int = 0
-    failures: int = 0
-    reason: str = ""
-    cutoff: float | None = None
-    reused: bool = False
-    begun: float | None = None
-    last: float | None = None
-    placement: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def epoch(self) -> int:
-        """The last epoch that was measured."""
-        return max(self.curve, default=0)
-
-    @property
-    def answered(self) -> bool:
-        """True where nothing is left to do for this run."""
-        return self.status in ("completed", "diverged", "stopped")
-
-    def value(self, metric: str) -> float | None:
-        """A metric at the last epoch measured."""
-        return self.curve[self.epoch].values.get(metric) if self.curve else None
-
-
-@dataclass(frozen=True)
-class TrialAnswer:
-    """The result of a trial over its seeds.
-
-    `values`: the last score of each answered seed; a diverged seed is at chance.
-    """
-
-    status: TrialStatus
-    values: dict[int, float]
-    asked: int
-    epoch: int = 0
-    cutoff: float | None = None
-    reason: str = ""
-
-    @property
-    def mean(self) -> float | None:
-        """The mean over the answered seeds."""
-        return fmean(self.values.values()) if self.values else None
+SETTLED = ("completed", "stopped", "diverged")
+"""Ends of a trial that change only where `generation` rises."""
 
 
 class History:
-    """The state that a study's facts add up to. `code_of` returns today's code digest of a recipe."""
+    """The state that a study's facts add up to. `code_of` returns today's code digest of a recipe.
+
+    `generation` rises whenever trials that were settled may no longer be.
+    """
 
     def __init__(self, edition: Edition, code_of: Callable[[Recipe], str], facts: Iterable[Fact] = ()) -> None:
         self.edition = edition
         self.trials: list[Trial] = []
         self.confirms: tuple[int, ...] = ()
+        self.rival_confirms: tuple[int, ...] = ()
         self.seeds = edition.study.seeds
         self.trials_asked = edition.study.plan.trials if isinstance(edition.study.plan, Search) else 0
         self.exhausted: int | None = None
+        self.rivals_exhausted: int | None = None
+        self.tuning = ArmTunings(edition)
         self.adopted: dict[str, str] = {}
         self._again: set[str] = set()
         self.states: dict[tuple[str, str], RunState] = {}
@@ -104,6 +56,10 @@ class History:
         self._code_of = code_of
         self._codes: dict[str, str] = {}
         self._runs: dict[tuple[str, int], Run] = {}
+        self._waiting: dict[str, list[Trial]] | None = None
+        self._answers: dict[str, TrialAnswer] = {}
+        self._tried: dict[Role, tuple[int, set[str]]] = {}
+        self.generation = 0
         for fact in facts:
             self.add(fact)
 
@@ -124,21 +80,33 @@ class History:
         self.last = fact.time
         match fact:
             case Planned():
-                self.trials.append(self._trial(fact))
+                self.trials.append(trial := self._trial(fact))
+                if self._waiting is not None and trial.role in self._waiting:
+                    self._waiting[trial.role].append(trial)
             case Counts(seeds=seeds, trials=trials):
                 self.seeds, self.trials_asked = seeds, trials or 0
+                self._unsettle()
                 for state in self.states.values():
                     state.failures = 0
-            case Confirms(numbers=numbers):
-                self.confirms = numbers
+            case Confirms(numbers=numbers, rivals=rivals):
+                self.confirms, self.rival_confirms = numbers, rivals
+                self._unsettle()  # an extension may replace confirmations
+            case Exhausted(trials=trials, rival=True):
+                self.rivals_exhausted = trials
             case Exhausted(trials=trials):
                 self.exhausted = trials
+            case Tuned(arm=arm, number=number):
+                self.tuning.chosen[arm] = number
             case Adopted():
                 self._adopt(fact)
             case _:
+                if isinstance(fact, Started) and fact.label not in self._waiting_labels():
+                    self._unsettle()  # an answer is gone, and is trained again
                 state = self.states.setdefault((fact.run, fact.code), RunState())
+                if isinstance(fact, FailedWith) and state.answered:
+                    self._unsettle()  # its answer is lost
                 state.last = fact.time
-                _add(state, fact)
+                add_fact(state, fact)
 
     def adopt_older(self) -> None:
         """Counts the last answer by another code of each run that has none by today's. Nothing is written."""
@@ -149,6 +117,7 @@ class History:
 
     def raise_counts(self, edition: Edition) -> None:
         """Raises the counts of seeds and trials to what an edition asks for. They never fall."""
+        self._unsettle()
         self.seeds = max(self.seeds, edition.study.seeds)
         if isinstance(edition.study.plan, Search):
             self.trials_asked = max(self.trials_asked, edition.study.plan.trials)
@@ -157,6 +126,23 @@ class History:
     def trial_count(self) -> int:
         """How many trials the search will have: as many as asked for, or as the space has points."""
         return self.trials_asked if self.exhausted is None else min(self.trials_asked, self.exhausted)
+
+    @property
+    def rival_count(self) -> int:
+        """How many random points the search will be compared with: as many as it has trials itself, or none."""
+        plan = self.edition.study.plan
+        if not (isinstance(plan, Search) and plan.rival):
+            return 0
+        return self.trial_count if self.rivals_exhausted is None else min(self.trial_count, self.rivals_exhausted)
+
+    def chosen(self, role: Role) -> list[Trial]:
+        """The confirmations of a role that count; an extension of the study may have replaced others."""
+        numbers = {"confirmation": self.confirms, "rival_confirmation": self.rival_confirms}[role]
+        return [trial for trial in self.of(role) if trial.number in numbers]
+
+    def is_replaced(self, trial: Trial) -> bool:
+        """Whether a trial is a confirmation that does not count any more."""
+        return trial.role in CONFIRMATIONS and trial not in self.chosen(trial.role)
 
     def code(self, run: Run) -> str:
         """The name of the answer that counts for a run: the digest of today's code, or what was adopted."""
@@ -172,6 +158,7 @@ class History:
         return "~" in self.code(run) and run.key in self._again
 
     def _adopt(self, fact: Adopted) -> None:
+        self._unsettle()
         self.adopted.pop(fact.run, None)
         self._again.discard(fact.run)
         if fact.code is not None:
@@ -188,20 +175,62 @@ class History:
             children = [run for other in self.trials if other.role != "parent" for run in self.runs(other).values()]
             needed = [parent for run in children for parent in ancestors(run)]
             return {run.seed: run for run in needed if run.recipe == trial.recipe}
-        return {seed: self._run(trial, seed) for seed in trial.seeds(self.seeds)}
+        tune = tuning_of(self.edition) if trial.tunes else None
+        return {seed: self._run(trial, seed) for seed in trial.seeds(tune.seeds if tune else self.seeds)}
 
     def first_run(self, trial: Trial) -> Run:
         """The run of a trial's first seed, which two trials of equal recipes share."""
         return self._run(trial, trial.seeds(1)[0])
 
+    def tried(self, role: Role) -> set[str]:
+        """The keys of the first runs of a role's trials; those of later trials are added to those known."""
+        seen, keys = self._tried.get(role, (0, set()))
+        trials = self.of(role)
+        keys |= {self.first_run(trial).key for trial in trials[seen:]}
+        self._tried[role] = len(trials), keys
+        return keys
+
     def asked(self, trial: Trial) -> list[Run]:
         """The runs that exist or will run. After a stopped or diverged first seed, the other seeds are skipped."""
         runs = list(self.runs(trial).values())
-        if trial.role == "confirmation" and trial.number not in self.confirms:
+        if trial.role == "parent":
+            children = [run for one in self.trials if one.role != "parent" for run in self.asked(one)]
+            needed = {parent.key for run in children for parent in ancestors(run)}
+            return [run for run in runs if run.key in needed or self.state(run).answered]
+        if self.is_replaced(trial):
             return []
+        if self.tuning.is_settled(trial):
+            return [run for run in runs if self.state(run).answered]
         if self.answer(trial).status in ("stopped", "diverged"):
             return [run for run in runs if self.state(run).status != "missing"]
         return runs
+
+    def unsettled(self, role: str) -> list[Trial]:
+        """The trials of a role that may need training. The others are remembered, because a large study has many.
+
+        A trial is settled when all its seeds have answers, or, in a search, when its first one stopped or diverged.
+        """
+        waiting = (self._waiting or {}).get(role)
+        found = [trial for trial in (self.of(role) if waiting is None else waiting) if not self._is_settled(trial)]
+        self._waiting = {**(self._waiting or {}), role: found}  # to ask for a state may itself unsettle trials
+        return list(found)
+
+    def waiting(self) -> set[str]:
+        """The labels of the points and confirmations that may need training."""
+        return {trial.label for role in COMPARED for trial in self.unsettled(role)}
+
+    def _waiting_labels(self) -> set[str]:
+        return {trial.label for trials in (self._waiting or {}).values() for trial in trials}
+
+    def _unsettle(self) -> None:
+        self._waiting = None
+        self._answers.clear()
+        self.generation += 1
+
+    def _is_settled(self, trial: Trial) -> bool:
+        states = [self.state(run) for run in self.runs(trial).values()]
+        ends = isinstance(self.edition.study.plan, Search) and trial.role in POINTS
+        return (ends and states[0].status in ("stopped", "diverged")) or all(state.answered for state in states)
 
     def keeps(self, run: Run) -> bool:
         """Whether a run's weights are needed: the study keeps them, or another run needs them."""
@@ -221,6 +250,14 @@ class History:
 
     def answer(self, trial: Trial) -> TrialAnswer:
         """Folds a trial's seeds: stopped or diverged with the first one in a search, incomplete where one failed."""
+        known = self._answers.get(trial.label)
+        if known is None:
+            known = self._folded(trial)
+            if known.status in SETTLED and trial.role != "parent":  # a parent may get more runs
+                self._answers[trial.label] = known
+        return known
+
+    def _folded(self, trial: Trial) -> TrialAnswer:
         states = {seed: self.state(run) for seed, run in self.runs(trial).items()}
         values = {}
         for seed, state in states.items():
@@ -232,13 +269,14 @@ class History:
         epoch = max((state.epoch for state in states.values()), default=0)
         reason = next((state.reason for state in states.values() if state.reason), "")
         first = next(iter(states.values()), RunState())
-        judged = isinstance(self.edition.study.plan, Search) and trial.role == "trial"
+        judged = trial.tunes or (isinstance(self.edition.study.plan, Search) and trial.role in POINTS)
         if judged and first.status in ("stopped", "diverged"):
             return TrialAnswer(first.status, values, len(states), epoch, first.cutoff, first.reason)
         if len(values) == len(states):
             return TrialAnswer("completed", values, len(states), epoch, reason=reason)
         runs = list(self.runs(trial).values())
         waiting = not self.given_up(runs[0]) if judged else True
+        waiting = waiting and not self.tuning.is_settled(trial)
         hopeless = not waiting or all(self.state(run).answered or self.given_up(run) for run in runs)
         return TrialAnswer("incomplete" if hopeless else "open", values, len(states), epoch, reason=reason)
 
@@ -259,12 +297,12 @@ class History:
         answers = [known for known, state in self.states.items() if state.status in ("completed", "diverged")]
         return sum(digest_of(code) != counted.get(key) for key, code in answers)
 
-    def highest(self, count: int = 1) -> list[Trial]:
-        """The completed trials with the highest validation means, to be confirmed; earlier numbers win ties.
+    def highest(self, count: int = 1, role: Role = "trial") -> list[Trial]:
+        """The completed trials of a role with the highest validation means, to be confirmed; earlier ones win ties.
 
         `service.analysis.best` decides which trial is best.
         """
-        answers = [(trial, self.answer(trial)) for trial in self.of("trial")]
+        answers = [(trial, self.answer(trial)) for trial in self.of(role)]
         complete = [
             (answer.mean or 0.0, -trial.number, trial) for trial, answer in answers if answer.status == "completed"
         ]
@@ -276,9 +314,12 @@ class History:
                 parent for run in self._everyone() for parent in ancestors(run) if parent.key == fact.values["key"]
             )
             return Trial(role="parent", number=fact.number, name=fact.name, values=fact.values, recipe=parent.recipe)
-        plan = self.edition.study.plan
-        arms = plan.arms if isinstance(plan, Ablation) else {}  # the journal's copy holds own encodings as they were
-        trial = self.edition.trial(fact.number, arms.get(fact.name, fact.values), fact.name)
+        if fact.role == "tuning":
+            self.tuning.add(trial := self.edition.tuning_trial(fact.tunes, fact.number, fact.values))
+            return trial
+        if isinstance(self.edition.study.plan, Ablation):  # the journal's copy holds own encodings as they were
+            return self.tuning.arm(fact.number, fact.name)
+        trial = self.edition.trial(fact.number, fact.values, fact.name)
         return Trial(**{**dict(trial), "role": fact.role})
 
     def _everyone(self) -> Iterable[Run]:
@@ -292,19 +333,3 @@ def ancestors(run: Run) -> Iterable[Run]:
     for parent in run.needs():
         yield parent
         yield from ancestors(parent)
-
-
-def _add(state: RunState, fact: Started | Measured | StoppedAt | FailedWith | Ended) -> None:
-    match fact:
-        case Started(attempt=attempt, placement=placement):
-            state.status, state.attempts, state.placement = "running", attempt, placement
-            state.begun = fact.time
-        case Measured():
-            state.curve.setdefault(fact.epoch, fact)
-        case StoppedAt(cutoff=cutoff):
-            state.status, state.cutoff = "stopped", cutoff
-        case FailedWith(reason=reason):
-            state.status, state.reason = "failed", reason
-            state.failures += TRIES if fact.final else 1 if fact.counts else 0
-        case Ended(outcome=outcome, reused=reused):
-            state.status, state.reused = outcome, reused

@@ -1,7 +1,9 @@
 """Where everything lies: one folder that the driver keeps, and the name of every file in it.
 
-<home>/outcomes/<key>/<code>.json, .pt          answers, shared by all studies
-<home>/studies/<id>/study.json journal.jsonl driver.log lock report/ work/<key>/<code>/<attempt>/
+<home>/outcomes/<key>/<code>.json, .pt          answers, shared by all studies; <code>.<probe>.npz, what probes found
+<home>/studies/<id>/study.json journal.jsonl control.json driver.log lock report/ work/<key>/<code>/<attempt>/
+<home>/id                                        the name that this home has on a shared MLflow
+<home>/matrices/<id>.html                        pages of tables that several studies fill
 <home>/mlflow.db, artifacts/                     the default tracking store
 <home>/data/                                     known data sets, and decoded images in decoded/ (or $LOCUS_DATA)
 """
@@ -10,15 +12,13 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
+import uuid
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from trainables.spec import LocusError
-
-
-def tracking_uri(given: str | None = None) -> str | None:
-    """The URI of MLflow: as given, else $MLFLOW_TRACKING_URI; None for the store in the home."""
-    return given or os.environ.get("MLFLOW_TRACKING_URI")
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,11 @@ class StudyFolder:
         return self.root / "journal.jsonl"
 
     @property
+    def control(self) -> Path:
+        """What a command asks of the driver that runs; it is there until the driver has read it."""
+        return self.root / "control.json"
+
+    @property
     def lock(self) -> Path:
         """The lock file of the one writer."""
         return self.root / "lock"
@@ -46,6 +51,11 @@ class StudyFolder:
     def log(self) -> Path:
         """The whole text of every failure."""
         return self.root / "driver.log"
+
+    def add_to_log(self, text: str) -> None:
+        """Adds lines to the log."""
+        with self.log.open("a") as log:
+            log.write(text)
 
     @property
     def report(self) -> Path:
@@ -88,6 +98,23 @@ class Home:
         return home
 
     @property
+    def id(self) -> str | None:
+        """The name that no other home has; None before something of it was shown in MLflow."""
+        path = self.root / "id"
+        return path.read_text().strip() if path.is_file() else None
+
+    def named(self) -> str:
+        """The name of this home. A home without a name gets one; two that ask together get the same."""
+        if self.id is None:
+            draft = self.root / f".id.{os.getpid()}.{threading.get_ident()}"
+            draft.write_text(uuid.uuid4().hex[:12])
+            with suppress(FileExistsError):
+                os.link(draft, self.root / "id")
+            draft.unlink()
+        assert self.id is not None
+        return self.id
+
+    @property
     def outcomes(self) -> Path:
         """The folder of all answers."""
         return self.root / "outcomes"
@@ -110,6 +137,10 @@ class Home:
     def study(self, id: str) -> StudyFolder:
         """The folder of an edition's id."""
         return StudyFolder(self.root / "studies" / id)
+
+    def matrix(self, id: str) -> Path:
+        """The page of a matrix, by its id."""
+        return self.root / "matrices" / f"{id}.html"
 
     def others(self, id: str) -> list[str]:
         """The ids of the other editions of a study."""

@@ -16,18 +16,23 @@ from typing import Annotated, Any, Literal
 from filelock import FileLock, Timeout
 from pydantic import Field, TypeAdapter
 
+from search_spaces.roles import Role
 from trainables.spec import LocusError, Spec
 
 
 class Planned(Spec):
-    """A trial was added: a point that was proposed, an arm, a confirmation or a parent."""
+    """A trial was added: a point that was proposed, an arm, a confirmation, a random rival, a parent.
+
+    `tunes`: the arm that a point may tune.
+    """
 
     fact: Literal["planned"] = Field(default="planned", init=False)
-    role: Literal["trial", "confirmation", "parent"]
+    role: Role
     number: int
     name: str
     values: dict[str, Any]
     """The point or arm; of a parent, the `key` of its first run."""
+    tunes: str = ""
     time: float = 0.0
 
 
@@ -103,18 +108,35 @@ class Counts(Spec):
 
 
 class Confirms(Spec):
-    """The trials chosen for the confirmation, best first."""
+    """The trials chosen for the confirmation, best first. `rivals`: those of the random points."""
 
     fact: Literal["confirms"] = Field(default="confirms", init=False)
     numbers: tuple[int, ...] = Field(strict=False)
+    rivals: tuple[int, ...] = Field(default=(), strict=False)
     time: float = 0.0
 
 
 class Exhausted(Spec):
-    """The space has no further point: these are all the trials that the search will ever have."""
+    """The space has no further point: these are all the trials that the search will ever have.
+
+    `rival`: the search of random points, which may find fewer.
+    """
 
     fact: Literal["exhausted"] = Field(default="exhausted", init=False)
     trials: int
+    rival: bool = False
+    time: float = 0.0
+
+
+class Tuned(Spec):
+    """The tuning of an arm has ended, and the arm's values are fixed: those of the trial of this number.
+
+    None: every trial diverged, and the arm keeps the values that the study gives it.
+    """
+
+    fact: Literal["tuned"] = Field(default="tuned", init=False)
+    arm: str
+    number: int | None
     time: float = 0.0
 
 
@@ -134,7 +156,7 @@ class Adopted(Spec):
 
 
 Fact = Annotated[
-    Planned | Started | Measured | StoppedAt | FailedWith | Ended | Counts | Confirms | Exhausted | Adopted,
+    Planned | Started | Measured | StoppedAt | FailedWith | Ended | Counts | Confirms | Exhausted | Tuned | Adopted,
     Field(discriminator="fact"),
 ]
 _FACT: TypeAdapter[Fact] = TypeAdapter(Fact)
@@ -150,20 +172,35 @@ class JournalError(LocusError):
 
 def read(path: Path) -> tuple[list[Fact], bool]:
     """The facts of a journal file, and whether a torn last line was dropped. No file: no facts."""
-    lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-    torn = bool(lines) and not lines[-1].endswith(b"\n")
+    facts, end = read_on(path, 0)
+    return facts, path.exists() and end < path.stat().st_size
+
+
+def read_on(path: Path, offset: int) -> tuple[list[Fact], int]:
+    """The facts of a journal file from an offset on, and where the next one will begin. A torn last line waits.
+
+    Raises: JournalError for a line that is no fact.
+    """
+    if not path.exists():
+        return [], offset
+    with path.open("rb") as file:
+        file.seek(offset)
+        whole = file.read()
+    whole = whole[: whole.rfind(b"\n") + 1]
     facts: list[Fact] = []
-    for number, line in enumerate(lines[:-1] if torn else lines, start=1):
+    for number, line in enumerate(whole.splitlines(keepends=True), start=1):
         try:
             facts.append(_FACT.validate_json(line))
         except ValueError as error:
-            raise JournalError(f"{path}, line {number}, is no fact: {line[:80]!r}") from error
-    return facts, torn
+            where = f"{path}, line {number}" if offset == 0 else str(path)
+            raise JournalError(f"{where}, is no fact: {line[:80]!r}") from error
+    return facts, offset + len(whole)
 
 
 class Journal:
     """The one writer of a journal file: `with Journal(path, lock) as journal: journal.write(fact)`.
 
+    `facts`: those that the file held when it was opened.
     Raises: JournalError where another driver holds the lock.
     """
 
@@ -203,5 +240,4 @@ class Journal:
         self._file.flush()
         if not isinstance(fact, Measured | Started):
             os.fsync(self._file.fileno())
-        self.facts.append(stamped)
         return stamped

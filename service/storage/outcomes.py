@@ -6,6 +6,7 @@ Only Completed and Diverged are answers. A file is written once, as a whole.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ from trainables.recipe.code_digest import CodeDigest
 from trainables.recipe.outcome import Answer, Diverged, Measurement
 from trainables.spec import LocusError, Spec
 
+END = b"\n}"
+"""How a file of an answer ends, and no part of it that a crash may leave."""
 NO_EFFECT = ("commit", "host_cores", "host_memory_gib", "ray", "optuna", "mlflow")
 """What of an environment changes no number of a run; the digest of the code counts in place of the commit."""
 
@@ -72,11 +75,23 @@ class Outcomes:
         """The file of an answer's weights: a state dict."""
         return self.folder / key / f"{name}.pt"
 
+    def probe(self, key: str, name: str, probe: str) -> Path:
+        """The file of what a probe found in the model of an answer (`service.storage.probe_files`)."""
+        return self.folder / key / f"{name}.{probe}.npz"
+
     def get(self, key: str, name: str, *, whole: bool = False) -> Answered | None:
         """The answer of that name, or None; `whole`: None also where its weights are gone."""
-        path = self.path(key, name)
-        answered = Answered.read(json.loads(path.read_text())) if path.exists() else None
+        answered = _read(self.path(key, name))
         return answered if answered is not None and (not whole or self.is_whole(answered)) else None
+
+    def is_there(self, key: str, name: str) -> bool:
+        """Whether an answer has its file, written to its end. Cost: 20 us."""
+        try:
+            with self.path(key, name).open("rb") as file:
+                file.seek(-len(END), os.SEEK_END)
+                return file.read() == END
+        except OSError:  # no file, or one that is shorter
+            return False
 
     def is_whole(self, answered: Answered) -> bool:
         """Whether an answer has its weights. A run that diverged has none."""
@@ -87,29 +102,34 @@ class Outcomes:
     def of(self, key: str) -> list[Answered]:
         """Every answer of a key, the newest last."""
         paths = sorted((self.folder / key).glob("*.json"), key=lambda path: path.stat().st_mtime)
-        return [Answered.read(json.loads(path.read_text())) for path in paths]
+        return [answered for path in paths if (answered := _read(path)) is not None]
 
     def find(self, start: str) -> list[Answered]:
         """The answers of the run whose key begins so. Raises: LocusError for none or several."""
         known = sorted(path.name for path in self.folder.iterdir()) if self.folder.is_dir() else []
         keys = [key for key in known if key.startswith(start)]
         if len(keys) != 1:
-            listed = f": {', '.join(keys[:SHOWN])}{', ...' if len(keys) > SHOWN else ''}" if keys else ""
-            raise LocusError(
-                f"{start!r} must be how the key of one run begins, got {len(keys)} of {plural(len(known), 'run')}"
-                f"{listed} (locus export NAME --csv prints the keys of a study)"
-            )
+            listed = f"{', '.join(keys[:SHOWN])}{', ...' if len(keys) > SHOWN else ''}"
+            several = f"{len(keys)} runs have a key that begins with {start!r}: {listed}; give more of it"
+            none = f"none of the {plural(len(known), 'run')} of {self.folder} has a key that begins with {start!r}"
+            raise LocusError(f"{several if keys else none} (locus export NAME --csv prints the keys of a study)")
         return self.of(keys[0])
 
     def put(self, answered: Answered, weights: Path | None) -> None:
-        """Writes an answer, its weights first, so that it is never without them. An answer that is there stays."""
+        """Writes an answer, its weights first, so that it is never without them. An answer that is there stays.
+
+        What is left of a damaged file is kept beside, as `.damaged`.
+        """
         key, name = answered.run.key, answered.name
         if weights is not None:
             if averaged(weights).exists():
                 rename_durably(averaged(weights), averaged(self.weights(key, name)))
             rename_durably(weights, self.weights(key, name))
-        if not self.path(key, name).exists():
-            write_whole(self.path(key, name), json.dumps(answered.plain(), indent=1))
+        path = self.path(key, name)
+        if not self.is_there(key, name):
+            if path.exists():
+                rename_durably(path, path.with_name(f"{path.name}.damaged"))
+            write_whole(path, json.dumps(answered.plain(), indent=1))
 
     def beside(self, answered: Answered) -> Answered:
         """The same answer under the next free name of its code."""
@@ -130,7 +150,7 @@ def digest_of(name: str) -> str:
 SHOWN = 5
 """How many keys an error names."""
 
-CLOCKED = ("time/", "train/images_per_s", "memory/")
+CLOCKED = ("time/", "train/images_per_s", "memory/", "energy/")
 """Metrics that no two runs share."""
 
 
@@ -154,3 +174,12 @@ def compare(before: Iterable[Measurement], now: Iterable[Measurement]) -> list[D
         for name in sorted({*old.get(epoch, {}), *new.get(epoch, {})})
         if not name.startswith(CLOCKED) and old.get(epoch, {}).get(name) != new.get(epoch, {}).get(name)
     ]
+
+
+def _read(path: Path) -> Answered | None:
+    """The answer of a file; None where there is none, or it was cut. Raises: SpecError for one of another locus."""
+    try:
+        plain = json.loads(path.read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+    return Answered.read(plain)

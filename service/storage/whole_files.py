@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
     """Writes a file so that a crash leaves the whole file or none. Cost: 3-7 ms."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    aside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     with aside.open("wb") as file:
         file.write(content if isinstance(content, bytes) else content.encode())
         file.flush()

@@ -1,0 +1,89 @@
+"""The state of one run, as its facts add up to it, and the answer of one trial."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any, Literal
+
+from service.storage.journal import Ended, FailedWith, Measured, Started, StoppedAt
+
+RunStatus = Literal["missing", "running", "stopped", "failed", "completed", "diverged"]
+TrialStatus = Literal["open", "completed", "stopped", "diverged", "incomplete"]
+TRIES = 2
+"""How often a failing run is tried before it is left to the next command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """What a run measured in one epoch, and when. Units: `time` in seconds since 1970."""
+
+    values: dict[str, float]
+    time: float
+
+
+@dataclass(slots=True)
+class RunState:
+    """The state of one run in one study, by the code that counts."""
+
+    status: RunStatus = "missing"
+    curve: dict[int, Epoch] = field(default_factory=dict)
+    attempts: int = 0
+    failures: int = 0
+    reason: str = ""
+    cutoff: float | None = None
+    reused: bool = False
+    begun: float | None = None
+    last: float | None = None
+    placement: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def epoch(self) -> int:
+        """The last epoch that was measured."""
+        return max(self.curve, default=0)
+
+    @property
+    def answered(self) -> bool:
+        """True where nothing is left to do for this run."""
+        return self.status in ("completed", "diverged", "stopped")
+
+    def value(self, metric: str) -> float | None:
+        """A metric at the last epoch measured."""
+        return self.curve[self.epoch].values.get(metric) if self.curve else None
+
+
+@dataclass(frozen=True)
+class TrialAnswer:
+    """The result of a trial over its seeds.
+
+    `values`: the last score of each answered seed; a diverged seed is at chance.
+    """
+
+    status: TrialStatus
+    values: dict[int, float]
+    asked: int
+    epoch: int = 0
+    cutoff: float | None = None
+    reason: str = ""
+
+    @property
+    def mean(self) -> float | None:
+        """The mean over the answered seeds."""
+        return fmean(self.values.values()) if self.values else None
+
+
+def add_fact(state: RunState, fact: Started | Measured | StoppedAt | FailedWith | Ended) -> None:
+    """Adds one fact to the state of its run."""
+    match fact:
+        case Started(attempt=attempt, placement=placement):
+            state.status, state.attempts, state.placement = "running", attempt, placement
+            state.begun = fact.time
+        case Measured():
+            state.curve.setdefault(fact.epoch, Epoch(fact.values, fact.time))
+        case StoppedAt(cutoff=cutoff):
+            state.status, state.cutoff = "stopped", cutoff
+        case FailedWith(reason=reason):
+            state.status, state.reason = "failed", reason
+            state.failures += TRIES if fact.final else 1 if fact.counts else 0
+        case Ended(outcome=outcome, reused=reused):
+            state.status, state.reused = outcome, reused

@@ -1,0 +1,38 @@
+"""The address of MLflow, and how it is shown: nobody's password stands in a log, a report or a list of processes."""
+
+from __future__ import annotations
+
+import os
+import re
+from urllib.parse import parse_qs, urlsplit
+
+from trainables.spec import SpecError
+
+SECRETS = ("password", "passwd", "pwd", "token", "secret")
+"""Parts of a query that hold a secret."""
+
+
+def tracking_uri(given: str | None = None) -> str | None:
+    """The URI of MLflow: as given, else $MLFLOW_TRACKING_URI; None for the store in the home.
+
+    Raises: SpecError for a server's address with credentials, which MLflow takes from the environment.
+    """
+    found = given or os.environ.get("MLFLOW_TRACKING_URI")
+    if found and found.startswith(("http://", "https://")) and has_secrets(found):
+        raise SpecError(
+            "the address of MLflow must hold no credentials, for it is printed and stored; set "
+            "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN"
+        )
+    return found
+
+
+def has_secrets(uri: str) -> bool:
+    """Whether an address names a user, or a secret in its query."""
+    parts = urlsplit(uri)
+    return "@" in parts.netloc or bool({*SECRETS} & {name.lower() for name in parse_qs(parts.query)})
+
+
+def without_secrets(text: str) -> str:
+    """A text in which the password of every address is `***`."""
+    text = re.sub(r"(://[^/\s:@]*):[^\s]*@", r"\1:***@", text)
+    return re.sub(rf"([?&](?:{'|'.join(SECRETS)})=)[^&\s'\"]*", r"\1***", text, flags=re.IGNORECASE)
