@@ -5,24 +5,30 @@ from __future__ import annotations
 import os
 import sys
 import time
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from search_spaces.study import Ablation, Edition
+from service import steering
+from service.analysis.study_status import driven
 from service.execution import machine
 from service.execution.driver import Driver
+from service.execution.repeated import SAME
 from service.execution.signals import Stop, StopSignals
 from service.planning.estimate import WorkEstimate, estimate_work, measured, run_memory
 from service.planning.known_trials import known_trials
 from service.planning.placement import Placement
 from service.planning.run_options import RunOptions
+from service.probing import compute_probes
 from service.results import Result
 from service.storage import editions
 from service.storage.commit import commit
 from service.storage.history import History
-from service.storage.home import Home, tracking_uri
+from service.storage.home import Home
 from service.storage.journal import Journal
 from service.storage.outcomes import Outcomes
+from service.storage.tracking_uri import tracking_uri
 from service.terminal.live import Progress
 from service.trying import try_own
 from trainables.launch.job import Job
@@ -40,19 +46,23 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
 
     Raises: LocusError before anything is written, for what cannot be; KeyboardInterrupt where a person stopped it.
     """
-    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # MLflow reads both when imported
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # MLflow reads these when imported
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
     from service.tracking.sync import MlflowSync, check
 
     home = Home.find(options.home)
     tracking = tracking_uri(options.tracking)
-    placement = machine.placement(options, lambda: run_memory(History.open(home, edition), Outcomes(home)))
+    codes = CodeDigests()
+    history = History.open(home, edition, codes)
+    placement = machine.placement(options, lambda: run_memory(history, Outcomes(home)))
     check_study_workers(edition, placement)
     folder = home.study(edition.id)
+    if driven(folder):
+        raise steering.change(edition, home, options)
     os.environ.setdefault("LOCUS_COMMIT", commit())
     check(home, tracking)
-    codes = CodeDigests()
-    estimate = _plan(home, edition, placement, options, codes, progress)
+    estimate = _plan(home, history, placement, options, codes, progress)
     if estimate.to_train:
         _check_ray()
         for remark in try_own(edition, home.data):
@@ -70,15 +80,23 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
         ended: MlflowStatus = "FAILED"
         begun = time.monotonic()
         try:
-            _train(driver, sync, progress, signals, options.address, estimate.epoch_s)
+            _train(driver, sync, progress, signals, options, estimate.epoch_s)
             if driver.history.exhausted is not None and driver.history.exhausted < estimate.points:
                 progress.note(f"the space has no further point: the search has {driver.history.exhausted} trials")
-            ended = "KILLED" if stop else "FINISHED"
+            if why := driver.repeated.reason:
+                progress.note(f"stopped after {SAME} failures in a row: {why}; the same command tries again")
+            ended = "KILLED" if stop else "FAILED" if why else "FINISHED"
             took = time.monotonic() - begun
+            if ended == "FINISHED" and edition.study.probes:
+                compute_probes(
+                    Result(home, edition, driver.history, driver.outcomes), progress.note, lambda: bool(stop)
+                )
         except KeyboardInterrupt:
             ended = "KILLED"
         finally:
             _close(driver, sync, progress, ended)
+            if driver.listener_failed:
+                progress.note(f"what was shown may lack something ({driver.listener_failed}; see {folder.log})")
         if ended == "FINISHED" and estimate.to_train:
             progress.note(estimate.beside(took, max(measured(driver.history, "memory/peak_gib"), default=None)))
         result = Result(home, edition, driver.history, driver.outcomes, sync.parent_url or tracking or home.tracking)
@@ -104,10 +122,10 @@ def _check_ray() -> None:
 
 
 def _plan(
-    home: Home, edition: Edition, placement: Placement, options: RunOptions, codes: CodeDigests, progress: Progress
+    home: Home, history: History, placement: Placement, options: RunOptions, codes: CodeDigests, progress: Progress
 ) -> WorkEstimate:
     """Prints the plan. Raises: LocusError where a file of weights or a data set is missing."""
-    history = History.open(home, edition, codes)
+    edition = history.edition
     history.raise_counts(edition)
     if options.download:
         _download(edition, home, progress)
@@ -136,27 +154,29 @@ def _train(
     sync: MlflowSync,
     progress: Progress,
     signals: StopSignals,
-    address: str,
+    options: RunOptions,
     epoch_s: float | None,
 ) -> None:
     """Trains what is missing; with nothing missing neither Ray nor torch is started."""
     driver.begin()
     if url := sync.parent_url:
         progress.note(f"MLflow: {url}")
-    progress.begin(driver.history, driver.lock, driver.placement.max_concurrent, epoch_s)
+    progress.begin(driver.history, driver.lock, lambda: driver.placement.max_concurrent, epoch_s)
     first = driver.next()
     if isinstance(first, Job):
-        from service.execution import (
-            tune as cluster,  # outside `interruptible`: after an interrupted import, Ray cannot be shut down
-        )
+        # outside `interruptible`: after an interrupted import, Ray cannot be shut down
+        from service.execution.tune.run import run_on_tune
 
         with signals.interruptible():
             if not driver.stop:
-                cluster.run_on_tune(driver, first, address, progress.note)
+                run_on_tune(driver, first, options.address, progress.note, options.run_hours)
 
 
 def _close(driver: Driver, sync: MlflowSync, progress: Progress, ended: MlflowStatus) -> None:
-    """Leaves the last view on the screen, writes the report, and closes the MLflow run in any case."""
+    """Leaves the last view on the screen, writes the report, and closes the MLflow run in any case.
+
+    A report that cannot be written takes no answer from a study: it is said, and `locus report` writes it later.
+    """
     from service.tracking.notes import Conclusion
 
     progress.end()
@@ -164,9 +184,13 @@ def _close(driver: Driver, sync: MlflowSync, progress: Progress, ended: MlflowSt
     found = Conclusion()
     try:
         result = Result(driver.home, driver.edition, driver.history, driver.outcomes)
-        report = result.report(sync.links(0)).parent if result.rows else None
         found = Conclusion(result.headline, tuple(map(str, result.claims)))
+        report = result.report(sync.links(0)).parent if result.rows else None
+    except Exception as error:
+        driver.folder.add_to_log(traceback.format_exc())
+        why = f"{type(error).__name__}: {error}"
+        progress.note(f"the report cannot be written ({why}; see {driver.folder.log}); all answers are kept")
     finally:
-        warning = sync.close(ended, report, found)
+        warning = sync.close(ended, report, found, progress.note)
         if warning:
             progress.note(warning)

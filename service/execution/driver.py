@@ -1,6 +1,6 @@
 """Drives one study: assigns runs, records measurements, decides, and stores the answers.
 
-The driver knows no engine. Whoever trains calls `next`, `on_result` and `on_failure`; `execution/tune.py` lets Ray Tune
+The driver knows no engine. Whoever trains calls `next`, `on_result` and `on_failure`; `execution/tune/` lets Ray Tune
 do so. Facts go to the journal first, then to the history, then to the listeners (screen, MLflow), which may lag.
 """
 
@@ -9,16 +9,20 @@ from __future__ import annotations
 import json
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from search_spaces.study import Edition, Search, Trial
+from search_spaces.study import Edition, Trial
 from service.execution import work_folders
+from service.execution.decisions import facts_of
+from service.execution.early_stops import EarlyStops
+from service.execution.repeated import RepeatedFailure
 from service.execution.signals import Stop
-from service.planning.early_stopping import EarlyStopper
+from service.planning.lost import lost_answers
 from service.planning.placement import Placement
 from service.planning.schedule import (
     Assign,
@@ -31,20 +35,18 @@ from service.planning.schedule import (
     Wait,
     next_action,
 )
-from service.planning.work_rows import parent_name
+from service.planning.tuning import Choose, Tune
+from service.storage.control import Control, take
 from service.storage.history import History
 from service.storage.home import Home, StudyFolder
 from service.storage.journal import (
     Adopted,
-    Confirms,
     Counts,
     Ended,
-    Exhausted,
     Fact,
     FailedWith,
     Journal,
     Measured,
-    Planned,
     Started,
     StoppedAt,
 )
@@ -76,7 +78,8 @@ class Driver:
     """Drives one study from its open journal.
 
     `adopt`: answers of older code count. `in_flight`: jobs by run key. `codes`: today's code, as the plan has it.
-    `lock` is held while the history changes, for those that read it in other threads.
+    `lock` is held while the history changes, for those that read it in other threads. `listener_failed`: the first
+    error of a listener. `repeated`: whether all runs fail alike.
     """
 
     edition: Edition
@@ -88,15 +91,14 @@ class Driver:
     listeners: list[Listener] = field(default_factory=list)
     in_flight: dict[str, Job] = field(default_factory=dict)
     codes: CodeDigests = field(default_factory=CodeDigests)
+    listener_failed: str | None = None
 
     def __post_init__(self) -> None:
         self.lock = threading.RLock()
         self.outcomes = Outcomes(self.home)
         self.history = History(self.edition, lambda recipe: self.codes(recipe).digest, self.journal.facts)
-        plan = self.edition.study.plan
-        self._judged: dict[str, tuple[int, Run]] = {}
-        stops = isinstance(plan, Search) and plan.stop is not None
-        self._stopper = EarlyStopper(self.edition) if stops else None
+        self._early = EarlyStops(self.edition, self.history)
+        self.repeated = RepeatedFailure()
 
     @property
     def folder(self) -> StudyFolder:
@@ -105,27 +107,56 @@ class Driver:
 
     def begin(self) -> None:
         """Records the counts that are asked for now, and the decisions that a killed driver did not write."""
+        take(self.folder)  # what the driver before did not read
         before = [fact for fact in self.journal.facts if isinstance(fact, Counts)]
         self.history.raise_counts(self.edition)
         asked = Counts(seeds=self.history.seeds, trials=self.history.trials_asked or None)
         for fact in self.journal.facts:
-            for listener in self.listeners:
-                listener(fact)
+            self._tell(fact)
         failed = any(state.failures for state in self.history.states.values())
         if failed or not before or before[-1].model_copy(update={"time": 0.0}) != asked:
             self._write(asked)
         for (run, code), state in self.history.states.items():
             if state.answered:  # a killed driver may have left its folders
                 work_folders.clear(self.folder, run, code)
+        if self.adopt:
+            self._adopt_choices()
         self._replay()
+        for lost in lost_answers(self.history, self.outcomes):
+            self._write(lost)
+
+    def _adopt_choices(self) -> None:
+        """Counts the older answers by which arms were tuned; nothing of a tuning that is over is asked for again."""
+        for trial in filter(self.history.tuning.is_settled, self.history.of("tuning")):
+            for run in self.history.runs(trial).values():
+                if not self.history.state(run).answered and (found := self._found(run)):
+                    self._adopt_answer(run, found)
 
     def _replay(self) -> None:
         for fact in [fact for fact in self.journal.facts if isinstance(fact, Measured)]:
             self._stop_early(fact.run, fact.code, Measurement(epoch=fact.epoch, values=fact.values))
 
+    def heed(self) -> Control | None:
+        """Does what other commands have asked for since the last call, and returns it, or None where nothing was asked.
+
+        Where all runs are to stop now, the caller must stop them.
+        """
+        asked = take(self.folder)
+        if asked is None:
+            return None
+        if asked.max_concurrent:
+            self.placement = self.placement.model_copy(update={"max_concurrent": asked.max_concurrent})
+        if asked.seeds or asked.trials:
+            seeds = max(asked.seeds or 0, self.history.seeds)
+            self._write(Counts(seeds=seeds, trials=max(asked.trials or 0, self.history.trials_asked) or None))
+        self.stop.asked |= asked.stop is not None
+        return asked
+
     def next(self) -> Job | Finished | None:
         """The next job to train; None: ask again when a run has ended."""
-        while not self.stop:
+        while not self.stop and self.repeated.reason is None:
+            if len(self.in_flight) >= self.placement.max_concurrent:
+                return None
             match next_action(self.history, set(self.in_flight)):
                 case Assign(run=run, trial=trial):
                     found = self._found(run)
@@ -139,22 +170,9 @@ class Driver:
                         continue
                     outcome = Diverged(epoch=0, reason="its parent diverged")
                     self._keep(Answered(run=run, code=self.codes(run.recipe), outcome=outcome, ended=time.time()), None)
-                case RegisterParent(parent=parent, use=use):
-                    number, name = len(self.history.of("parent")) + 1, parent_name(parent, use)
-                    self._write(Planned(role="parent", number=number, name=name, values={"key": parent.key}))
-                case PlanArms(names=names):
-                    for arm in [arm for arm in self.edition.arms() if arm.name in names]:
-                        self._plan(arm, "trial")
-                case Propose(number=number):
-                    from service.planning.sampling import propose
-
-                    values = propose(self.history, number)
-                    if values is None:
-                        self._write(Exhausted(trials=number))
-                    else:
-                        self._plan(self.edition.trial(number, values), "trial")
-                case Confirm(numbers=numbers):
-                    self._confirm(numbers)
+                case RegisterParent() | PlanArms() | Propose() | Confirm() | Tune() | Choose() as decision:
+                    for fact in facts_of(decision, self.history):
+                        self._write(fact)
                 case Wait():
                     return None
                 case Done():
@@ -170,6 +188,7 @@ class Driver:
         measured = Measurement.read(json.loads(message["result"]))
         if measured.epoch not in self.history.state(run).curve:
             self._write(Measured(run=run.key, code=code, epoch=measured.epoch, values=measured.values))
+            self.repeated.measured()
             if self._stop_early(run.key, code, measured):
                 self._tidy(job)
                 return False
@@ -186,6 +205,7 @@ class Driver:
         if self.in_flight.pop(job.run.key, None) is not None:
             failed = FailedWith(run=job.run.key, code=job.code.digest, reason=reason, counts=not lost, final=final)
             self._write(failed)
+            self.repeated.failed(reason, lost=lost)
 
     def release(self, job: Job) -> None:
         """Forgets a run that was stopped, or never started, without an answer; its checkpoint stays."""
@@ -195,37 +215,24 @@ class Driver:
         written = self.journal.write(fact)
         with self.lock:
             self.history.add(written)
+        self._tell(written)
+
+    def _tell(self, fact: Fact) -> None:
+        """Passes a fact on. A screen that breaks must not end a training: its first error goes to the study's log."""
         for listener in self.listeners:
-            listener(written)
-
-    def _plan(self, trial: Trial, role: str) -> None:
-        self._write(Planned(role=role, number=trial.number, name=trial.name, values=trial.values))  # type: ignore[arg-type]
-
-    def _confirm(self, numbers: tuple[int, ...]) -> None:
-        known = {trial.number for trial in self.history.of("confirmation")}
-        for trial in [trial for trial in self.history.of("trial") if trial.number in numbers]:
-            if trial.number not in known:
-                self._plan(trial, "confirmation")
-        self._write(Confirms(numbers=numbers))
+            try:
+                listener(fact)
+            except Exception as error:
+                if self.listener_failed is None:
+                    self.listener_failed = f"{type(error).__name__}: {error}"
+                    self.folder.add_to_log(traceback.format_exc())
 
     def _stop_early(self, key: str, code: str, measured: Measurement) -> bool:
-        """Reports a first seed's measurement to the early stopper; True where the run stops before its last epoch."""
-        number, run = self._first(key)
-        value = measured.values.get(self.edition.study.score.metric)
-        if self._stopper is None or run is None or code != self.history.code(run) or value is None:
-            return False
-        cutoff = self._stopper.report(number, measured.epoch, value)
-        if cutoff is None or measured.epoch >= run.recipe.optimizer.epochs or self.history.state(run).answered:
-            return False
-        self._write(StoppedAt(run=key, code=code, epoch=measured.epoch, cutoff=cutoff))
-        return True
-
-    def _first(self, key: str) -> tuple[int, Run | None]:
-        """The trial's number and the run, where a key is that of a search trial's first seed."""
-        for trial in self.history.of("trial")[len(self._judged) :]:
-            first = self.history.first_run(trial)
-            self._judged.setdefault(first.key, (trial.number, first))
-        return self._judged.get(key, (0, None))
+        """Whether a run stops at this measurement, before its last epoch; that is a fact."""
+        cutoff = self._early.cutoff(key, code, measured)
+        if cutoff is not None:
+            self._write(StoppedAt(run=key, code=code, epoch=measured.epoch, cutoff=cutoff))
+        return cutoff is not None
 
     def _start(self, run: Run, trial: Trial) -> Job:
         planned = self.codes(run.recipe)
@@ -246,6 +253,7 @@ class Driver:
             workers=self.placement.workers,
             loader_workers=self.placement.loader_workers,
             compile=self.placement.compile,
+            worker_bytes=self.placement.run_bytes,
         )
         self.in_flight[run.key] = job
         self._write(
@@ -318,6 +326,7 @@ class Driver:
 
     def _keep(self, answered: Answered, weights: Path | None) -> None:
         self.outcomes.put(answered, weights)
+        self.repeated.answered()
         key, code = answered.run.key, answered.name
         self._write(Ended(run=key, code=code, outcome=answered.outcome.kind, epoch=_epoch(answered)))
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pynvml
 
-from service.planning.placement import Machine, Placement, place, runs_by_cores, runs_by_memory
+from service.execution import cgroup
+from service.planning.placement import FILLED, Machine, Node, Placement, place, runs_by_cores, runs_by_memory
 from service.planning.run_options import RunOptions
 from trainables.spec import SpecError
 
@@ -20,8 +21,10 @@ def placement(options: RunOptions, run_gib: Callable[[], float]) -> Placement:
     Raises: SpecError for what does not fit.
     """
     found = machine(options)
+    asks = run_gib() if found.nodes and not found.gpus else None
     return place(
         found,
+        run_gib=asks,
         max_concurrent=options.max_concurrent,
         threads=options.threads,
         workers=options.workers,
@@ -45,11 +48,12 @@ def runs_per_gpu(options: RunOptions, found: Machine, run_gib: Callable[[], floa
 def machine(options: RunOptions) -> Machine:
     """The machine or cluster that a command may use. Raises: SpecError for a device that is not there."""
     if options.address == "local":
-        found = Machine(cores=cores(), gpus=gpus(), gpu_gib=gpu_gib())
+        here = Node(cores=cores(), gib=memory_gib())
+        found = Machine(cores=here.cores, gpus=gpus(), gpu_gib=gpu_gib(), nodes=(here,))
     else:
-        from service.execution import tune as cluster
+        from service.execution.tune import session as ray_session
 
-        found = cluster.machine(options.address, options.threads)
+        found = ray_session.machine(options.address, options.threads)
     if options.device == "cuda" and not found.gpus:
         raise SpecError("device must be auto or cpu where there is no GPU, got 'cuda'")
     return found.model_copy(update={"gpus": 0, "gpu_gib": None}) if options.device == "cpu" else found
@@ -57,9 +61,15 @@ def machine(options: RunOptions) -> Machine:
 
 def cores() -> int:
     """The cores that this process may use; all of the machine where the system does not report them, as on macOS."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    seen = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota = cgroup.cpu_quota()
+    return seen if quota is None else max(1, min(seen, int(quota)))
+
+
+def memory_gib() -> float:
+    """The memory that runs may fill: most of the machine's, or of the container's. Units: GiB."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return FILLED * min(total, cgroup.memory_limit() or total) / 2**30
 
 
 def gpus() -> int:

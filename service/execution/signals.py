@@ -1,4 +1,7 @@
-"""Ctrl-C: the first one asks a study to stop, the second interrupts it; the report is written in both cases."""
+"""Ctrl-C: the first one asks a study to stop, the second interrupts it; the report is written in both cases.
+
+SIGTERM and SIGHUP (a container, Slurm or a closed terminal ends) ask as the first Ctrl-C does, however often they come.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,12 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 STOPPING = "stopping after this epoch, press again to stop now"
+ENDING = "{} received: stopping after this epoch"
+ENDS = (signal.SIGTERM, signal.SIGHUP)
 INSIST_S = 1.0
 """How often an interrupt is sent again, because some calls ignore one."""
 
@@ -27,7 +32,7 @@ class Stop:
 
 
 class StopSignals:
-    """What SIGINT does while a study runs. `note` prints a line; it is called once, from another thread.
+    """What SIGINT, SIGTERM and SIGHUP do while a study runs. `note` prints a line; it is called from another thread.
 
     Presses are counted where the operating system delivers them (a wakeup pipe), because Python sees two presses as one
     while it waits in a long call, such as the start of Ray. KeyboardInterrupt is raised only within `interruptible`.
@@ -37,23 +42,27 @@ class StopSignals:
         self._stop = stop
         self._note = note
         self._open = False
-        self._twice = False
+        self._now = False
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Handles SIGINT within the block. In another thread than the main one nothing is handled."""
+        """Handles the signals within the block. In another thread than the main one nothing is handled."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
         end, start = os.pipe()
         os.set_blocking(start, False)
         wakeup = signal.set_wakeup_fd(start, warn_on_full_buffer=False)
-        handler = signal.signal(signal.SIGINT, self._caught)
-        threading.Thread(target=self._count, args=(end,), name="ctrl-c", daemon=True).start()
+        known = {one: signal.getsignal(one) for one in (signal.SIGINT, *ENDS)}
+        for one, before in known.items():
+            if one not in ENDS or before != signal.SIG_IGN:  # `nohup` ignores SIGHUP
+                signal.signal(one, self._caught)
+        threading.Thread(target=self._count, args=(end,), name="signals", daemon=True).start()
         try:
             yield
         finally:
-            signal.signal(signal.SIGINT, handler)
+            for one, before in known.items():
+                signal.signal(one, before)
             signal.set_wakeup_fd(wakeup)
             os.close(start)
 
@@ -67,7 +76,7 @@ class StopSignals:
             self._open = False
 
     def _caught(self, *_: object) -> None:
-        if self._twice and self._open:
+        if self._now and self._open:
             raise KeyboardInterrupt
 
     def _count(self, end: int) -> None:
@@ -75,14 +84,24 @@ class StopSignals:
         while byte := os.read(end, 1):
             if byte[0] == signal.SIGINT:
                 self._press()
+            elif byte[0] in ENDS:
+                self._end(signal.Signals(byte[0]))
         os.close(end)
+
+    def _end(self, received: signal.Signals) -> None:
+        if not self._stop.asked:
+            self._ask(ENDING.format(received.name))
+
+    def _ask(self, line: str) -> None:
+        self._stop.asked = True
+        with suppress(OSError):  # the terminal may be gone
+            self._note(line)
 
     def _press(self) -> None:
         if not self._stop.asked:
-            self._stop.asked = True
-            self._note(STOPPING)
+            self._ask(STOPPING)
             return
-        self._twice = True
+        self._now = True
         while self._open:
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
             time.sleep(INSIST_S)

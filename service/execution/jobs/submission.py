@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
+
+import requests
 
 from service.storage.home import Home
 from trainables.spec import LocusError
 
+T = TypeVar("T")
+
 POLL_S = 0.5
 """Seconds between two looks at a job."""
+LOST_S = 600.0
+"""How long a cluster that does not answer is asked again, while a study of hours is waited for."""
+AGAIN_S = 5.0
+"""Seconds between two tries."""
 ENDED = ("STOPPED", "SUCCEEDED", "FAILED")
 PLAN, MLFLOW, REFUSED = "plan: ", "MLflow: ", "locus: "
 """How the lines begin in which a job prints its plan, the address of its parent run, and a refusal."""
@@ -35,11 +43,33 @@ class Submission:
 
     def status(self) -> str:
         """The job's state: PENDING, RUNNING, STOPPED, SUCCEEDED or FAILED."""
-        return str(self.client.get_job_status(self.job).value)
+        return str(self._ask(lambda: self.client.get_job_status(self.job).value))
 
-    def lines(self) -> list[str]:
-        """What the driver has printed so far, without the lines that Ray prints before."""
-        printed = str(self.client.get_job_logs(self.job)).splitlines()
+    def _ask(self, question: Callable[[], T]) -> T:
+        """The cluster's answer. One that is lost on the way is asked for again.
+
+        Raises: SubmissionError where none comes for ten minutes.
+        """
+        until = time.monotonic() + LOST_S
+        while True:
+            try:
+                return question()
+            except (requests.RequestException, ConnectionError, RuntimeError) as error:
+                if not _is_lost(error):
+                    raise
+                if time.monotonic() > until:
+                    raise SubmissionError(
+                        f"{self.address} has not answered for {LOST_S / 60:g} minutes; the study may still run there"
+                    ) from None
+            time.sleep(AGAIN_S)
+
+    def lines(self, *, ended: bool = True) -> list[str]:
+        """What the driver has printed so far, without the lines that Ray prints before.
+
+        `ended`: False leaves out a last line that is still being printed.
+        """
+        text = str(self._ask(lambda: self.client.get_job_logs(self.job)))
+        printed = (text if ended else text.rpartition("\n")[0]).splitlines()
         return [line for line in printed if not any(word in line for word in RAYS)]
 
     def logs(self, *, follow: bool = False) -> Iterator[str]:
@@ -47,7 +77,7 @@ class Submission:
         seen = 0
         while True:
             ended = self.status() in ENDED
-            lines = self.lines()
+            lines = self.lines(ended=ended)
             yield from lines[seen:]
             seen = len(lines)
             if ended or not follow:
@@ -56,7 +86,7 @@ class Submission:
 
     def stop(self) -> None:
         """Asks each run to end at its next report; submitting again continues. Returns when the job has ended."""
-        self.client.stop_job(self.job)
+        self._ask(lambda: self.client.stop_job(self.job))
         while self.status() not in ENDED:
             time.sleep(POLL_S)
 
@@ -103,7 +133,7 @@ class Submission:
     def trouble(self) -> str:
         """Why a job failed: the driver's last line, or Ray's message where the driver printed nothing."""
         printed = self.lines()
-        message = str(self.client.get_job_info(self.job).message or "").strip()
+        message = str(self._ask(lambda: self.client.get_job_info(self.job).message) or "").strip()
         return self.last() if printed else " ".join(message.split())
 
     def mlflow(self) -> str:
@@ -126,3 +156,10 @@ class Submission:
 
     def __repr__(self) -> str:
         return self.describe()
+
+
+def _is_lost(error: Exception) -> bool:
+    """Whether a cluster did not answer, or a proxy before it said that it is not there."""
+    if isinstance(error, requests.RequestException | ConnectionError):
+        return True
+    return any(f"status code {code}" in str(error) for code in (502, 503, 504))

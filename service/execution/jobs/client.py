@@ -1,6 +1,6 @@
 """Submits studies to a Ray cluster: the only door to Ray Jobs.
 
-`job_contents` holds what a job carries. Its metadata hold no secret, because everyone with the token can read them.
+`contents.py` writes what a job carries. Its metadata hold no secret, because everyone with the token can read them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import re
 import tempfile
 from collections.abc import Callable
 from importlib.metadata import version
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Any
 from urllib.parse import urlsplit
 
 import requests
@@ -19,19 +20,39 @@ from ray.exceptions import RayError
 from ray.job_submission import JobSubmissionClient
 
 from search_spaces.study import Edition
-from service.execution import ray_token as token
-from service.execution.job_contents import ENTRYPOINT, job_environment, write_contents
-from service.execution.submission import ENDED, Submission
+from service.execution.jobs.contents import ENTRYPOINT, job_environment, write_contents
+from service.execution.jobs.submission import ENDED, Submission
+from service.execution.tune import token
 from service.planning.run_options import RunOptions
+from service.storage.tracking_uri import has_secrets
 from trainables.spec import LocusError
 
 ANSWER_S = 5
 """How long a cluster may take to answer."""
-STUDY, HOME = "locus.study", "locus.home"
+REQUEST_S = 60
+"""How long one request may take, that with a study's files too."""
+STUDY, HOME, ASKS = "locus.study", "locus.home", "locus.asks"
+"""What a job's metadata tell: its study and home, or the job whose driver it asks for more."""
 
 
 class JobError(LocusError):
     """A cluster that cannot be reached, has other versions, or knows no such study."""
+
+
+class LostError(JobError, ConnectionError):
+    """A request without an answer; who waits for a study asks again."""
+
+
+class Client(JobSubmissionClient):  # type: ignore[misc]
+    """Ray's client, whose own requests wait for ever for a head that stands still."""
+
+    def _do_request(self, *args: Any, **more: Any) -> requests.Response:
+        try:
+            answer: requests.Response = super()._do_request(*args, **{"timeout": REQUEST_S, **more})
+        except requests.RequestException as error:
+            why = "no answer" if isinstance(error, requests.Timeout) else type(error).__name__
+            raise LostError(f"the cluster at {self._address} must answer within {REQUEST_S} s, got {why}") from None
+        return answer
 
 
 def submit(
@@ -42,29 +63,65 @@ def submit(
     fresh: bool = False,
     say: Callable[[str], None] = lambda line: None,
 ) -> Submission:
-    """Submits a study and prints its output until the plan is there. A study that already runs there is not sent again.
+    """Submits a study and prints its output until the plan is there.
 
+    A study that already runs there is not sent again: its driver is asked for what this command wants beyond it.
     Raises: JobError before anything is sent; SubmissionError with the driver's own refusal.
     """
-    if options.tracking and urlsplit(options.tracking).username:
+    if options.tracking and has_secrets(options.tracking):
         raise JobError("--tracking must hold no credentials: whoever can see the cluster's jobs could read them")
+    if options.home and not PurePosixPath(options.home).is_absolute():
+        raise JobError(f"--home must be an absolute path there, for a job has a folder of its own, got {options.home}")
     client = _client(address)
     running = _find(client, edition.id, running=True)
     if running is not None:
+        submission = _running(client, address, running, edition, options, fresh=fresh)
         say(f"{edition.id} is already running there as {running}")
-        return Submission(client, address, running, edition.id, options.home)
-    with tempfile.TemporaryDirectory(prefix="locus-job-") as folder:
-        write_contents(Path(folder), edition, options, fresh=fresh)
-        job = client.submit_job(
-            entrypoint=ENTRYPOINT,
-            submission_id=_name(client, edition.id),
-            runtime_env={"working_dir": folder, "env_vars": job_environment(options)},
-            metadata={STUDY: edition.id, HOME: options.home or ""},
-        )
+        same_home = options.model_copy(update={"home": submission.home})
+        job = _send(client, edition, same_home, {ASKS: running}, steer=True)
+        for line in Submission(client, address, job, edition.id, submission.home).logs(follow=True):
+            say(line)
+        return submission
+    job = _send(client, edition, options, {STUDY: edition.id, HOME: options.home or ""}, fresh=fresh)
     submission = Submission(client, address, job, edition.id, options.home)
     for line in submission.followed():
         say(line)
     return submission
+
+
+def _running(
+    client: JobSubmissionClient, address: str, job: str, edition: Edition, options: RunOptions, *, fresh: bool
+) -> Submission:
+    """The job that runs a study already. Raises: JobError where a command asks for what that job cannot become."""
+    there = client.get_job_info(job).metadata.get(HOME) or None
+    runs = f"{edition.id} is already running there as {job}"
+    if options.home is not None and options.home != there:
+        raise JobError(f"{runs}, in the home {there or 'of that cluster'}; --home must be the same, or stop it first")
+    if fresh:
+        raise JobError(f"{runs}; --fresh must wait until it has ended, or stop it first")
+    return Submission(client, address, job, edition.id, there)
+
+
+def _send(
+    client: JobSubmissionClient,
+    edition: Edition,
+    options: RunOptions,
+    metadata: dict[str, str],
+    *,
+    fresh: bool = False,
+    steer: bool = False,
+) -> str:
+    """Sends a job; its name. `steer`: it asks the driver of a study that runs, and runs nothing itself."""
+    with tempfile.TemporaryDirectory(prefix="locus-job-") as folder:
+        write_contents(Path(folder), edition, options, fresh=fresh, steer=steer)
+        return str(
+            client.submit_job(
+                entrypoint=ENTRYPOINT,
+                submission_id=_name(client, edition.id),
+                runtime_env={"working_dir": folder, "env_vars": job_environment(options)},
+                metadata=metadata,
+            )
+        )
 
 
 def attach(name: str, address: str) -> Submission:
@@ -92,8 +149,10 @@ def _client(address: str) -> JobSubmissionClient:
         raise JobError(f"no Ray cluster answers at {address} ({ANSWER_S} s)") from None
     try:
         token.clear_cached_token()
-        client = JobSubmissionClient(address)
+        client = Client(address)
         there = client._do_request("GET", "/api/version").json()["ray_version"]
+    except LostError:
+        raise
     except (RayError, RuntimeError, ConnectionError, ValueError, KeyError) as error:
         reason = str(error).splitlines()[0]
         raise JobError(f"{address} refused: {reason} (RAY_AUTH_TOKEN_PATH must name the cluster's token)") from None

@@ -22,15 +22,16 @@ STOP_S = 120
 """How long a stopped job may take to end its epochs."""
 
 
-def write_contents(folder: Path, edition: Edition, options: RunOptions, *, fresh: bool) -> None:
-    """Writes what the job carries into a folder."""
-    root = Path(__file__).resolve().parents[2]
+def write_contents(folder: Path, edition: Edition, options: RunOptions, *, fresh: bool, steer: bool = False) -> None:
+    """Writes what the job carries into a folder. `steer`: the job asks a driver that runs, and runs nothing itself."""
+    root = Path(__file__).resolve().parents[3]
     for package in PACKAGES:
         shutil.copytree(root / package, folder / package, ignore=shutil.ignore_patterns("__pycache__", "*.md"))
     sent = {
         "edition": edition.plain(),
         "options": options.plain(),
         "fresh": fresh,
+        "steer": steer,
         "python": platform.python_version(),
     }
     (folder / "study.json").write_text(json.dumps(sent))

@@ -1,0 +1,41 @@
+"""Which runs of a search end at a rung: each first seed's measurement is compared with those of its rivals."""
+
+from __future__ import annotations
+
+from search_spaces.roles import POINTS
+from search_spaces.study import Edition, Search, Trial
+from service.planning.early_stopping import EarlyStopper
+from service.storage.history import History
+from trainables.recipe import Run
+from trainables.recipe.outcome import Measurement
+
+
+class EarlyStops:
+    """The early stopping of one study. `cutoff` must get every measurement of the journal, in order."""
+
+    def __init__(self, edition: Edition, history: History) -> None:
+        plan = edition.study.plan
+        self.metric, self.history = edition.study.score.metric, history
+        self._firsts: dict[str, tuple[Trial, Run]] = {}
+        stops = isinstance(plan, Search) and plan.stop is not None
+        self._stoppers = {role: EarlyStopper(edition) for role in POINTS} if stops else {}
+
+    def cutoff(self, key: str, code: str, measured: Measurement) -> float | None:
+        """The score that a run would have needed to go on, where it ends now; None where it goes on."""
+        found = self._first(key) if self._stoppers else None
+        value = measured.values.get(self.metric)
+        if found is None or code != self.history.code(found[1]) or value is None:
+            return None
+        trial, run = found
+        cutoff = self._stoppers[trial.role].report(trial.number, measured.epoch, value)
+        if measured.epoch >= run.recipe.optimizer.epochs or self.history.state(run).answered:
+            return None
+        return cutoff
+
+    def _first(self, key: str) -> tuple[Trial, Run] | None:
+        """The trial and the run, where a key is that of the first seed of a point."""
+        points = [trial for trial in self.history.trials if trial.role in POINTS]
+        for trial in points[len(self._firsts) :]:
+            first = self.history.first_run(trial)
+            self._firsts.setdefault(first.key, (trial, first))
+        return self._firsts.get(key)

@@ -1,0 +1,1 @@
+"""The door to Ray Jobs: studies are submitted to a cluster, watched and stopped there."""

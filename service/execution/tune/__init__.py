@@ -1,0 +1,1 @@
+"""The door to Ray Tune: the only rooms that know it, and that open a session with Ray."""

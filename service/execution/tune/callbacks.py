@@ -1,0 +1,141 @@
+"""What watches Ray Tune's runs: whether any has begun, whether each still reports, and how long it takes."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray import tune
+from ray.tune.experiment import Trial as TuneTrial
+
+from service.execution import work_folders
+from service.execution.driver import Driver
+from service.execution.tune.watchdog import Watchdog
+from trainables.launch.job import Job
+
+PATIENCE_S = 30.0
+"""How long runs wait for resources before that is said."""
+
+REQUESTS_S = 1.0
+"""How often the driver looks for what a command asks of it."""
+
+SIGNS_S = 10.0
+"""How often the checkpoints of runs are looked at."""
+
+
+class Waiting(tune.Callback, tune.Stopper):  # type: ignore[misc]
+    """Notices when all runs in flight wait for resources: it says so after a while, and a stop then ends them.
+
+    Tune itself would wait for ever, because a run that has not begun makes no report at which it could end.
+    """
+
+    def __init__(self, driver: Driver, note: Callable[[str], None], resources: str) -> None:
+        self.driver, self.note, self.resources = driver, note, resources
+        self.since: float | None = None
+        self.said = False
+
+    def on_step_end(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
+        """What Tune calls after each event, and at least ten times a second."""
+        live = [trial.status for trial in trials if not trial.is_finished()]
+        if not live or {*live} != {TuneTrial.PENDING}:
+            self.since, self.said = None, False
+            return
+        self.since = self.since or time.monotonic()
+        if not self.said and time.monotonic() - self.since >= PATIENCE_S:
+            self.said = True
+            asks = f"each asks Ray for {self.resources}, which may not be free"
+            self.note(f"no run has begun for {PATIENCE_S:.0f} s: {asks}; Ctrl-C ends the study")
+
+    def stop_all(self) -> bool:
+        """Whether Tune must forget the runs in flight, none of which has begun."""
+        return bool(self.driver.stop) and self.since is not None
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """Stops no run by its result; the scheduler does."""
+        return False
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+
+class Requests(tune.Callback):  # type: ignore[misc]
+    """Lets the driver do what a command asks of it. Raises: KeyboardInterrupt where all runs are to stop now."""
+
+    def __init__(self, driver: Driver, note: Callable[[str], None]) -> None:
+        self.driver, self.note = driver, note
+        self._at = 0.0
+
+    def on_step_end(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
+        """What Tune calls after each event, and at least ten times a second."""
+        if (now := time.monotonic()) - self._at < REQUESTS_S:
+            return
+        self._at = now
+        asked = self.driver.heed()
+        if asked is not None:
+            said = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in asked.given().items())
+            self.note(f"asked by another command: {said}")
+            if asked.stop == "now":
+                raise KeyboardInterrupt
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+
+class Watch(tune.Callback):  # type: ignore[misc]
+    """Kills the processes of runs that no longer report. `killed`: why, and whether another attempt is of no use."""
+
+    def __init__(self, run_hours: float | None) -> None:
+        self.dog = Watchdog(run_hours)
+        self.killed: dict[str, tuple[str, bool]] = {}
+        self._live: dict[str, tuple[TuneTrial, Path]] = {}
+        self._signs_at = 0.0
+
+    def on_trial_start(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
+        """What Tune calls when a run has its process."""
+        checkpoint = Path(job_of(trial).folder) / work_folders.CHECKPOINT
+        self._live[trial.trial_id] = trial, checkpoint
+        self.dog.begin(trial.trial_id, _written(checkpoint))
+
+    def on_trial_complete(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
+        """What Tune calls when a run has ended or was stopped."""
+        self._live.pop(trial.trial_id, None)
+        self.dog.end(trial.trial_id)
+
+    def on_trial_error(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
+        """What Tune calls when a run has failed, or its process is dead."""
+        self.on_trial_complete(iteration, trials, trial)
+        if (job := job_of(trial)).workers:
+            from trainables.launch.worker import free
+
+            free(job)
+
+    def on_step_end(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
+        """What Tune calls after each event, and at least ten times a second."""
+        self.dog.look()
+        if (now := time.monotonic()) - self._signs_at >= SIGNS_S:
+            self._signs_at = now
+            for name, (_, checkpoint) in self._live.items():
+                self.dog.sign(name, _written(checkpoint))
+        for name, (trial, _) in self._live.items():
+            if name not in self.killed and (why := self.dog.silent(name)):
+                self.killed[name] = why, self.dog.overdue(name) is not None
+                ray.kill(trial.temporary_state.ray_actor)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+
+def job_of(trial: TuneTrial) -> Job:
+    """The job that a trial of Tune trains."""
+    return Job.read(trial.config["job"])
+
+
+def _written(file: Path) -> float | None:
+    """When a file was last written; None where this machine does not see it."""
+    with contextlib.suppress(OSError):
+        return file.stat().st_mtime
+    return None
