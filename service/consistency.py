@@ -6,16 +6,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from search_spaces.study import Edition
+from search_spaces.words import plural
 from service.analysis.study_status import driven
+from service.planning.tuning import best_number
+from service.storage import probe_files
 from service.storage.check import Check
 from service.storage.history import History
 from service.storage.home import Home, StudyFolder
 from service.storage.journal import Ended, JournalError, read
 from service.storage.outcomes import Outcomes
+from service.storage.tuned import tuning_of
 from service.tracking.rows import STUDY, MlflowStatus, Row, rows
 from service.tracking.store import Store, TrackedRun, look_up
 from service.tracking.sync import check as check_tracking
 from trainables.recipe import Run
+from trainables.recipe.findings import PROBES
 from trainables.spec import LocusError
 
 
@@ -32,11 +37,14 @@ def verify(home: Home, edition: Edition, tracking: str | None = None) -> list[Ch
     history = History.open(home, edition)
     alive = driven(folder)
     left = " (a torn last line is left out)" if torn else ""
+    older = f"; {plural(history.stale, 'answer')} of other code than today's" if history.stale else ""
+    histories = [history, *([History.open(home, edition, adopt=True)] if history.stale else [])]
     return [
-        Check("journal", True, f"{len(facts)} facts{left}"),
+        Check("journal", True, f"{len(facts)} facts{left}{older}"),
+        *_tuning(history),
         *_outcomes(Outcomes(home), history, [fact for fact in facts if isinstance(fact, Ended)]),
         _work(folder, history),
-        *_mirror(look_up(home, edition, tracking), history, alive),
+        *_mirror(look_up(home, edition, tracking), histories, alive),
     ]
 
 
@@ -50,8 +58,21 @@ def _runs(history: History) -> dict[str, Run]:
     return {run.key: run for trial in history.trials for run in history.runs(trial).values()}
 
 
+def _tuning(history: History) -> Iterator[Check]:
+    """The values of each arm are those of its highest trial, where its trials count by today's code."""
+    if tuning_of(history.edition) is None:
+        return
+    wrong = []
+    for arm in history.tuning.chosen:
+        chosen, best = history.tuning.chosen_trial(arm), best_number(history, arm)
+        counts = chosen is not None and history.answer(chosen).status == "completed"
+        if (counts or chosen is None) and best is not None and (chosen is None or chosen.number != best):
+            wrong.append(f"{arm!r} has the values of trial {chosen and chosen.number}, but trial {best} is higher")
+    yield _checked("tuning", len(history.tuning.chosen), "arms, each with the values of its highest trial", wrong)
+
+
 def _outcomes(outcomes: Outcomes, history: History, ended: list[Ended]) -> Iterator[Check]:
-    missing, keys, curves, weights = [], [], [], []
+    missing, keys, curves, weights, damaged = [], [], [], [], []
     keeps = "weights" in history.edition.study.keep
     parents = {run.key for trial in history.of("parent") for run in history.runs(trial).values()}
     for fact in ended:
@@ -65,13 +86,26 @@ def _outcomes(outcomes: Outcomes, history: History, ended: list[Ended]) -> Itera
         measured = history.states[fact.run, fact.code].curve
         if {m.epoch: m.values for m in answered.outcome.curve} != {e: m.values for e, m in measured.items()}:
             curves.append(f"{who} differs from the journal")
+        for name in PROBES:
+            damaged += _damaged(outcomes.probe(fact.run, fact.code, name), f"the probe {name} of {who}")
         kept = fact.outcome == "completed" and (keeps or fact.run in parents)
         if kept and not outcomes.weights(fact.run, fact.code).exists():
             weights.append(f"{who} has no weights")
     yield _checked("outcomes", len(ended), "answers, each with its file", missing)
     yield _checked("keys", len(ended), "answers are of the run and code in their file's name", keys)
     yield _checked("curves", len(ended), "curves equal the journal's", curves)
-    yield _checked("weights", len(ended), "answers looked at", weights)
+    yield _checked("weights", len(ended), "answers, each with its weights", weights)
+    yield _checked("probes", len(ended), "answers, their probes can be read", damaged)
+
+
+def _damaged(path: Path, who: str) -> list[str]:
+    """A sentence where the file of a probe is there and cannot be read."""
+    try:
+        if path.exists():
+            probe_files.read(path)
+    except probe_files.ProbeFileError as error:
+        return [f"{who} is damaged: {error}"]
+    return []
 
 
 def _work(folder: StudyFolder, history: History) -> Check:
@@ -88,25 +122,38 @@ def _place(path: Path) -> str:
     return "/".join(path.parts[-3:])
 
 
-def _mirror(store: Store | None, history: History, alive: bool) -> Iterator[Check]:
+def _mirror(store: Store | None, histories: list[History], alive: bool) -> Iterator[Check]:
+    """MLflow compared with the journal: by today's code, or as it was while older answers still counted."""
     if store is None:
         yield Check("MLflow", False, "does not know this study; run it again to send it")
         return
-    yield _checked("MLflow doubles", len(store.shown), "runs, each once", [_name(double) for double in store.doubles])
+    yield _checked(
+        "MLflow copies",
+        len(store.shown),
+        "MLflow runs, none twice",
+        [f"{_name(double)} is there twice" for double in store.doubles],
+    )
     if alive:
         yield Check("MLflow", True, "not compared while a driver runs: MLflow may lag")
         return
     running = [_name(shown) for shown in store.shown.values() if shown.status == "RUNNING"]
-    yield _checked("MLflow at rest", len(store.shown), "runs, none RUNNING", [f"{name} is RUNNING" for name in running])
-    expected = {row.id: row for row in rows(history, _ended(store))}
-    yield _places(store, history, set(expected))
+    yield _checked(
+        "MLflow ended", len(store.shown), "MLflow runs, none still RUNNING", [f"{name} is RUNNING" for name in running]
+    )
+    expected, *older = ({row.id: row for row in rows(history, _ended(store))} for history in histories)
+    yield _places(store, histories[0], set(expected))
     both = [(row, store.shown[place]) for place, row in expected.items() if place in store.shown]
     states = [
         f"{_name(shown)} is {shown.status}, not {row.status}" for row, shown in both if shown.status != row.status
     ]
-    yield _checked("MLflow states", len(both), "end states agree", states)
-    wrong = [f"{_name(shown)}: {name}" for row, shown in both for name in _unequal(row, shown)]
-    yield _checked("MLflow numbers", len(both), "runs show the journal's last numbers", wrong)
+    yield _checked("MLflow states", len(both), "MLflow runs that ended as the journal says", states)
+    wrong = [
+        f"{_name(shown)}: {name}"
+        for row, shown in both
+        for name in _unequal(row, shown)
+        if all(row.id not in view or name in _unequal(view[row.id], shown) for view in older)
+    ]
+    yield _checked("MLflow numbers", len(both), "MLflow runs with the journal's last numbers", wrong)
 
 
 def _ended(store: Store) -> MlflowStatus:
@@ -124,7 +171,7 @@ def _places(store: Store, history: History, expected: set[tuple[str, str, int | 
         for place, shown in store.shown.items()
         if place not in expected and (shown.tags.get("locus.key"), shown.tags.get("locus.code")) in today
     ]
-    return _checked("MLflow runs", len(expected), "rows, one MLflow run each", missing + extra)
+    return _checked("MLflow runs", len(expected), "trials and runs, each with one MLflow run", missing + extra)
 
 
 def _words(place: tuple[str, str, int | None]) -> str:

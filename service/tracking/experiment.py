@@ -6,6 +6,7 @@ Studies of one family share an experiment. Its description is made of what the t
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 
 from search_spaces.study import Edition
@@ -18,13 +19,13 @@ NOTE = "mlflow.note.content"
 
 def describe(store: Store, edition: Edition, began: float) -> None:
     """Brings the experiment's tags up to date. `began`: when the study began, in seconds since 1970."""
-    tags = views(edition.id, edition.study, began, store.metrics())
+    tags = views(store.home, edition.id, edition.study, began, store.metrics())
     store.describe({**tags, NOTE: _note(store, store.experiment_tags() | tags)})
 
 
 def forget(store: Store) -> None:
     """Removes a study's views from the experiment and its description."""
-    mine = {f"{PREFIX}{name(store.study, level)}" for level in NAMES}
+    mine = {f"{PREFIX}{name(store.home, store.study, level)}" for level in NAMES}
     left = {tag: value for tag, value in store.experiment_tags().items() if tag not in mine}
     store.describe({**dict.fromkeys(mine), NOTE: _note(store, left)})
 
@@ -32,14 +33,19 @@ def forget(store: Store) -> None:
 def _note(store: Store, tags: dict[str, str]) -> str | None:
     """The description; None where no study is left."""
     studies = sorted(_studies(store, tags), key=lambda found: -found[0])
-    return experiment_note([study for _, study in studies]) if studies else None
+    homes = Counter(study for _, _, study, _, _ in studies)
+    named = [
+        (f"{study} (home {home})" if homes[study] > 1 else study, question, link)
+        for _, home, study, question, link in studies
+    ]
+    return experiment_note(named) if named else None
 
 
-def _studies(store: Store, tags: dict[str, str]) -> Iterator[tuple[int, tuple[str, str, str]]]:
-    """When each study began, its id, its question and the link to its trials. A user's own view says no study."""
+def _studies(store: Store, tags: dict[str, str]) -> Iterator[tuple[int, str, str, str, str]]:
+    """When each study began, its home, id, question and the link to its trials. A user's own view says no study."""
     for tag, value in tags.items():
         if tag.startswith(PREFIX) and tag.endswith(".trials"):
             said = json.loads(value)
-            if "study" in said:
+            if {"study", "home"} <= said.keys():
                 link = f"#{runs_page(store)}&viewStateShareKey={tag.removeprefix(PREFIX)}"
-                yield said["createdAt"], (said["study"], said["question"], link)
+                yield said["createdAt"], said["home"], said["study"], said["question"], link

@@ -7,11 +7,16 @@ from itertools import accumulate
 from statistics import fmean, stdev
 
 from search_spaces.study import Trial
-from service.storage.history import History, RunState
+from service.storage.history import History
+from service.storage.states import RunState
 from trainables.recipe.outcome import at_image_size, of_ema
 
 TRAIN_S = "time/train_s"
 """The training time up to an epoch: of a run its own, of a trial the sum over its seeds."""
+TRAIN_J = "energy/train_j"
+"""The energy up to an epoch, where the machine counts it: of a run its own, of a trial the sum over its seeds."""
+SUMMED = {TRAIN_S: "time/epoch_s", TRAIN_J: "energy/epoch_j"}
+"""What is summed over epochs, and the metric of an epoch."""
 DIGITS = 6
 """How many digits of a mean and of a standard deviation are shown."""
 
@@ -30,19 +35,19 @@ class Point:
 
 
 def seed_curve(state: RunState) -> list[Point]:
-    """A run's curve as it was measured, with the training time up to each epoch."""
-    seconds = train_seconds(state)
+    """A run's curve as it was measured, with the training time and the energy up to each epoch."""
+    sums = {name: found for name in SUMMED if (found := summed(state, name))}
     return [
-        Point(epoch, fact.time, {**fact.values, TRAIN_S: rounded(seconds[epoch])} if seconds else fact.values)
+        Point(epoch, fact.time, {**fact.values, **{name: rounded(found[epoch]) for name, found in sums.items()}})
         for epoch, fact in sorted(state.curve.items())
     ]
 
 
-def train_seconds(state: RunState) -> dict[int, float]:
-    """The training time of a run up to each epoch measured; empty where an epoch has no time."""
+def summed(state: RunState, name: str) -> dict[int, float]:
+    """The training time, or the energy, of a run up to each epoch measured; empty where an epoch lacks it."""
     epochs = sorted(state.curve)
-    times = [state.curve[epoch].values.get("time/epoch_s") for epoch in epochs]
-    known = [seconds for seconds in times if seconds is not None]
+    values = [state.curve[epoch].values.get(SUMMED[name]) for epoch in epochs]
+    known = [value for value in values if value is not None]
     return dict(zip(epochs, accumulate(known), strict=True)) if len(known) == len(epochs) else {}
 
 
@@ -58,7 +63,7 @@ def mean_curve(history: History, trial: Trial) -> list[Point]:
     if any(state.status == "diverged" for state in states):
         epochs.add(last)
     clocks = [_elapsed(state) for state in states]
-    spent = [train_seconds(state) for state in states]
+    spent = {name: [summed(state, name) for state in states] for name in SUMMED}
     points: list[Point] = []
     time = min((state.begun or state.last or 0.0 for state in states), default=0.0)
     begun = time
@@ -66,8 +71,10 @@ def mean_curve(history: History, trial: Trial) -> list[Point]:
         seeds = [_values(state, epoch, trial) for state in states]
         values = _folded([one for one in seeds if one])
         time = max(time, begun + fmean([_until(clock, epoch) for clock in clocks]))
-        if any(spent):
-            values[TRAIN_S] = rounded(sum(_until(seconds, epoch) for seconds in spent))
+        if any(spent[TRAIN_S]):
+            values[TRAIN_S] = rounded(sum(_until(seconds, epoch) for seconds in spent[TRAIN_S]))
+        if spent[TRAIN_J] and all(spent[TRAIN_J]):
+            values[TRAIN_J] = rounded(sum(_until(joules, epoch) for joules in spent[TRAIN_J]))
         points.append(Point(epoch, time, values))
     return points
 
@@ -97,7 +104,7 @@ def _values(state: RunState, epoch: int, trial: Trial) -> dict[str, float]:
 def _elapsed(state: RunState) -> dict[int, float]:
     """The time from a run's begin to each epoch: its training time where that is known, else by the clock."""
     first = state.begun or min((fact.time for fact in state.curve.values()), default=0.0)
-    return train_seconds(state) or {epoch: fact.time - first for epoch, fact in state.curve.items()}
+    return summed(state, TRAIN_S) or {epoch: fact.time - first for epoch, fact in state.curve.items()}
 
 
 def _until(seconds: dict[int, float], epoch: int) -> float:

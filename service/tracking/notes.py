@@ -8,8 +8,9 @@ from search_spaces.study import Edition, Trial
 from search_spaces.words import duration, plural
 from service.analysis.best import Best, ranked
 from service.analysis.format import metric_words
-from service.storage.history import History, RunState
-from service.tracking.mean_curve import train_seconds
+from service.storage.history import History
+from service.storage.states import RunState
+from service.tracking.mean_curve import TRAIN_S, summed
 from service.tracking.params import role, title, varied
 from service.tracking.scores import score_words, test_values, validation_values
 from trainables.recipe import Run
@@ -108,7 +109,7 @@ def _table(history: History, best: Best) -> list[str]:
 
 
 def _time(states: list[RunState]) -> str:
-    seconds = sum(max(train_seconds(state).values(), default=0.0) for state in states)
+    seconds = sum(max(summed(state, TRAIN_S).values(), default=0.0) for state in states)
     return duration(seconds) if seconds else ""
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from search_spaces.roles import POINTS, Role
 from search_spaces.study import Ablation, Edition, Trial
 from search_spaces.words import setting_words, value_words, without_sources
 from trainables.recipe import FromTrial, Recipe
@@ -21,17 +22,25 @@ LONGEST = 500
 
 
 def title(edition: Edition, trial: Trial) -> str:
-    """The name of a trial in MLflow: `#07 gamma=2.31`, an arm's name, `c7 gamma=2.31`, `p1 ...`."""
+    """The name of a trial in MLflow: `#07 gamma=2.31`, an arm's name, `c7 gamma=2.31`, `t2.7 ...`, `p1 ...`."""
     if trial.role == "trial":
         return trial.name if isinstance(edition.study.plan, Ablation) else f"#{trial.number:02d} {trial.name}"
     return f"{trial.label} {trial.name}"
 
 
 def role(edition: Edition, trial: Trial) -> str:
-    """What a trial is for: an arm, a point of a search, a confirmation on fresh seeds, or a parent of other runs."""
+    """What a trial is for: an arm, a point of a search or a random one, a confirmation of it, tuning, or a parent."""
+    names: dict[Role, str] = {"rival": "random point", "rival_confirmation": "random confirmation"}
     if trial.role == "trial":
         return "arm" if isinstance(edition.study.plan, Ablation) else "point"
-    return trial.role
+    return names.get(trial.role, trial.role)
+
+
+def is_point(edition: Edition, trial: Trial) -> bool:
+    """Whether a trial is a point of a search or of a tuning: its test scores are not looked at."""
+    if trial.role == "tuning":
+        return True
+    return trial.role in POINTS and not isinstance(edition.study.plan, Ablation)
 
 
 def params(edition: Edition, trial: Trial) -> dict[str, str]:

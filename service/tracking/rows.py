@@ -1,8 +1,8 @@
 """What MLflow should show of a study: rows at three levels, folded from its history.
 
 Pure, without MLflow: a `Row` describes one MLflow run, and `store` sends what differs from what is there. The study is
-the parent of its trials, a trial of its runs. A trial is a search's point, an arm, a confirmation (`c7`) or a parent
-(`p1`).
+the parent of its trials, a trial of its runs. A trial is a search's point, an arm, a confirmation (`c7`), a parent
+(`p1`), or one that tunes an arm (`t2.7`).
 """
 
 from __future__ import annotations
@@ -12,13 +12,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from search_spaces.roles import CONFIRMATIONS
 from search_spaces.study import Ablation, Trial
-from search_spaces.words import listed
+from search_spaces.words import listed, quoted
 from service.analysis.best import Best, find_best
-from service.storage.history import History, RunState
+from service.planning.tuning import unplanned
+from service.storage.history import History
+from service.storage.states import RunState
+from service.storage.tuned import tuning_of
 from service.tracking.mean_curve import Point, mean_curve, seed_curve
 from service.tracking.notes import NO_CONCLUSION, Conclusion, run_note, study_note, trial_note
-from service.tracking.params import params, role, title
+from service.tracking.params import is_point, params, role, title
 from service.tracking.scores import rank_tag, score_words, test_values, validation_values
 from trainables.recipe import Recipe, Run
 from trainables.spec import digest
@@ -85,8 +89,8 @@ def study_row(
     tags |= {"locus.headline": conclusion.headline} if conclusion.headline else {}
     tags |= {"locus.claims": "; ".join(conclusion.claims)} if conclusion.claims else {}
     if best.trials:
-        tie = "tie: " if best.tied else ""
-        tags["locus.best"] = tie + listed([title(edition, trial) for trial in best.trials])
+        names = [title(edition, trial) for trial in best.trials]
+        tags["locus.best"] = f"tie: {listed([*map(quoted, names)])}" if best.tied else names[0]
         values |= _best_values(history, best)
     return Row(
         STUDY, edition.id, ended, {"budget": edition.budget}, tags, [Point(round(last - began), last, values)],
@@ -99,9 +103,12 @@ def _asked(history: History) -> int:
     keys = {run.key for trial in history.trials for run in history.asked(trial)}
     plan = history.edition.study.plan
     trials = len(plan.arms) if isinstance(plan, Ablation) else history.trial_count
-    confirmed = {trial.number for trial in history.of("confirmation")}
-    waiting = max(trials - len(history.of("trial")), 0) + len(set(history.confirms) - confirmed)
-    return len(keys) + waiting * history.seeds
+    waiting = max(trials - len(history.of("trial")), 0) + max(history.rival_count - len(history.of("rival")), 0)
+    chosen = len(history.confirms) + len(history.rival_confirms)
+    waiting += chosen - sum(len(history.chosen(role)) for role in CONFIRMATIONS)
+    tune = tuning_of(history.edition)
+    tuning = len([*unplanned(history)]) * tune.seeds if tune else 0
+    return len(keys) + waiting * history.seeds + tuning
 
 
 def _best_values(history: History, best: Best) -> dict[str, float]:
@@ -109,7 +116,7 @@ def _best_values(history: History, best: Best) -> dict[str, float]:
     curve = mean_curve(history, best.trials[0])
     if not curve:
         return {}
-    last = curve[-1].without_tests() if role(history.edition, best.trials[0]) == "point" else curve[-1]
+    last = curve[-1].without_tests() if is_point(history.edition, best.trials[0]) else curve[-1]
     return {f"best/{name}": value for name, value in last.values.items()}
 
 
@@ -130,7 +137,7 @@ def trial_row(history: History, trial: Trial, runs: dict[int, Run], best: Best, 
         "mlflow.note.content": trial_note(history, trial, reason),
     }
     points = mean_curve(history, trial) if whole else []
-    if role(history.edition, trial) == "point":  # the test set is looked at for the answer, not for the search
+    if is_point(history.edition, trial):  # the test set is looked at for the answer, not for the search
         points = [point.without_tests() for point in points]
     if points:
         tags["locus.curve"] = digest([[point.step, point.time, point.values] for point in points])
@@ -231,6 +238,6 @@ def _tags(history: History, level: str, trial: Trial | None = None) -> dict[str,
         tags |= {
             "locus.number": trial.label,
             "locus.role": role(history.edition, trial),
-            "mlflow.runColor": COLORS[trial.number % len(COLORS)],
+            "mlflow.runColor": COLORS[(trial.tunes[1] if trial.tunes else trial.number) % len(COLORS)],
         }
     return tags

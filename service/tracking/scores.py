@@ -9,7 +9,7 @@ from search_spaces.study import Trial
 from service.analysis.best import place_key
 from service.analysis.format import spread
 from service.storage.history import History
-from service.tracking.params import role
+from service.tracking.params import is_point
 
 FARTHEST = 99999.0
 """The greatest distance of a mean from 1 that the order of trials tells from others."""
@@ -30,9 +30,9 @@ def validation_values(history: History, trial: Trial) -> list[float]:
 def test_values(history: History, trial: Trial) -> list[float]:
     """The test scores of the seeds that ended, a diverged one at chance.
 
-    A search's point has none: the test set is looked at for the answer, not for the search.
+    A point of a search or of a tuning has none: the test set is looked at for the answer, not for the search.
     """
-    if role(history.edition, trial) == "point":
+    if is_point(history.edition, trial):
         return []
     found = []
     for state in map(history.state, history.runs(trial).values()):

@@ -7,18 +7,18 @@ are printed.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from mlflow.exceptions import MlflowException
 
 from search_spaces.study import Edition
+from service.storage import editions
 from service.storage.home import Home
 from service.tracking.rows import STUDY
 from service.tracking.store import look_up
@@ -86,8 +86,9 @@ def server(
     """
     store = tracking or home.tracking
     quiet = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
+    quiet |= {"MLFLOW_BACKEND_STORE_URI": store}  # it may hold a password, which every user of the machine could list
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    command += ["--backend-store-uri", store, "--default-artifact-root", home.artifacts.as_uri()]
+    command += ["--default-artifact-root", home.artifacts.as_uri()]
     with (home.root / "mlflow.log").open("ab") as log:
         process = subprocess.Popen(
             command, env=os.environ | quiet, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
@@ -193,4 +194,9 @@ def _note_links(
 
 
 def _editions(home: Home, edition: Edition | None) -> list[Edition]:
-    return [edition] if edition else [Edition.read(json.loads(home.study(id).study.read_text())) for id in home.ids()]
+    """One edition, or all of a home; one that cannot be read hides no other."""
+    found = [edition] if edition else []
+    for id in [] if edition else home.ids():
+        with suppress(LocusError, ValueError, OSError):
+            found.append(editions.stored(home, id))
+    return found

@@ -1,16 +1,20 @@
 """The MLflow runs of one study: found once, then brought from what they show to what they should show.
 
-Runs are found by the tags `locus.study`, `locus.level`, `locus.number` and `locus.seed`, so a second call finds the
-same ones. MLflow only appends: params cannot change and points cannot be deleted, so a run whose points are no longer
-right is replaced, and its children get the new parent.
+Runs are found by the tags `locus.home`, `locus.study`, `locus.level`, `locus.number` and `locus.seed`, so a second call
+finds the same ones, and never those of another home on a shared server. MLflow only appends: params cannot change and
+points cannot be deleted, so a run whose points are no longer right, or that a person deleted, is replaced, and its
+children get the new parent.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from getpass import getuser
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +32,8 @@ from trainables.recipe import Recipe
 from trainables.spec import digest
 
 PARENT = "mlflow.parentRunId"
+HOME = "locus.home"
+"""The tag of the home whose study a run shows: on a shared server, others may run the same study."""
 PASSING = {
     "locus.reason", "locus.reused", "locus.best", "locus.headline", "locus.claims", "locus.score", "locus.test",
 }  # fmt: skip
@@ -61,10 +67,14 @@ class TrackedRun:
 
 
 class Store:
-    """One study's runs in an MLflow store. Cost: one search; then 2-10 ms a call, and no call where nothing differs."""
+    """The runs of a study of one home in an MLflow store. `home`: its id.
 
-    def __init__(self, uri: str, study: str, family: str) -> None:
+    Cost: one search; then 2-10 ms a call, and no call where nothing differs.
+    """
+
+    def __init__(self, uri: str, home: str, study: str, family: str) -> None:
         self.client = MlflowClient(tracking_uri=uri)
+        self.home = home
         self.study = study
         self.family = family
         self.experiment: str | None = None
@@ -74,7 +84,7 @@ class Store:
     def find(self) -> bool:
         """Looks everything up, once. False where nothing was ever shown of this family of studies."""
         experiment = self.client.get_experiment_by_name(self.family)
-        if experiment is None:
+        if experiment is None or experiment.lifecycle_stage != "active":
             return False
         self.experiment = experiment.experiment_id
         for shown in map(TrackedRun.of, self._search()):
@@ -91,16 +101,29 @@ class Store:
             except MlflowException as error:
                 if error.error_code != "RESOURCE_ALREADY_EXISTS":
                     raise
-                self.find()  # another driver was quicker
+                self._restore()
+                self.find()
         while self.doubles:
             self.client.delete_run(self.doubles.pop().id)
 
+    def _restore(self) -> None:
+        """Takes the experiment out of MLflow's trash, where a person put it. Else another driver was quicker."""
+        experiment = self.client.get_experiment_by_name(self.family)
+        if experiment is not None and experiment.lifecycle_stage != "active":
+            self.client.restore_experiment(experiment.experiment_id)
+
+    def remove_doubles(self) -> None:
+        """Deletes runs beside those that are known: a call whose answer was lost is made twice, and makes two runs."""
+        known = {shown.id for shown in self.shown.values()}
+        for run in list(self._search()):
+            if run.info.run_id not in known:
+                self.client.delete_run(run.info.run_id)
+
     def _search(self) -> Iterator[Any]:
         token: str | None = None
+        asked = f"tags.`{HOME}` = '{self.home}' AND tags.`locus.study` = '{self.study}'"
         while True:
-            found = self.client.search_runs(
-                [self.experiment], f"tags.`locus.study` = '{self.study}'", max_results=1000, page_token=token
-            )
+            found = self.client.search_runs([self.experiment], asked, max_results=1000, page_token=token)
             yield from found
             token = found.token
             if not token:
@@ -127,7 +150,16 @@ class Store:
                 self.client.set_experiment_tag(self.experiment, name, value)
 
     def put(self, row: Row) -> None:
-        """Makes MLflow show a row. Its parent is put before it."""
+        """Makes MLflow show a row. Its parent is put before it. A run that a person deleted is made again."""
+        try:
+            self._put(row)
+        except MlflowException:
+            shown = self.shown.get(row.id)
+            if shown is None or not self._is_deleted(shown):
+                raise
+            self._complete(row, self._replace(row, shown))
+
+    def _put(self, row: Row) -> None:
         shown = self.shown.get(row.id)
         if shown is None:
             shown = self.shown[row.id] = self._create(row)
@@ -152,6 +184,7 @@ class Store:
 
     def _create(self, row: Row) -> TrackedRun:
         tags = {name: value for name, value in self._tags(row).items() if name not in row.fixed or not row.points}
+        tags |= _origin() | {HOME: self.home}
         run = self.client.create_run(self.experiment, round(row.begun * 1000), tags, row.name)
         return TrackedRun.of(run)
 
@@ -161,8 +194,18 @@ class Store:
             if child.tags.get(PARENT) == old.id:
                 self.client.set_tag(child.id, PARENT, new.id)
                 child.tags[PARENT] = new.id
-        self.client.delete_run(old.id)
+        if not self._is_deleted(old):
+            self.client.delete_run(old.id)
         return new
+
+    def _is_deleted(self, shown: TrackedRun) -> bool:
+        """Whether a run is in MLflow's trash, or gone for good."""
+        try:
+            return bool(self.client.get_run(shown.id).info.lifecycle_stage == "deleted")
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+                raise
+            return True
 
     def _tags(self, row: Row) -> dict[str, str]:
         return row.tags | ({PARENT: self.shown[row.parent].id} if row.parent else {})
@@ -177,9 +220,17 @@ class Store:
         if params or tags or points:
             self._log(shown, points, params, tags)
         for name in PASSING & shown.tags.keys() - row.tags.keys():
-            self.client.delete_tag(shown.id, name)
-            del shown.tags[name]
+            self._delete_tag(shown, name)
         self._settle(row, shown)
+
+    def _delete_tag(self, shown: TrackedRun, name: str) -> None:
+        """Deletes a tag, also where an earlier call did so and its answer was lost."""
+        try:
+            self.client.delete_tag(shown.id, name)
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_DOES_NOT_EXIST" or self._is_deleted(shown):
+                raise
+        del shown.tags[name]
 
     def _introduce(self, row: Row, shown: TrackedRun) -> None:
         """The files and the data set of a new run; params come after, as the sign that these are there."""
@@ -233,8 +284,19 @@ def look_up(home: Home, edition: Edition, tracking: str | None = None) -> Store 
     """A study's runs as MLflow has them; None where it was never shown. Writes nothing."""
     if tracking is None and not Path(home.tracking.removeprefix("sqlite:///")).exists():
         return None
-    store = Store(tracking or home.tracking, edition.id, edition.study.family)
+    if home.id is None:
+        return None
+    store = Store(tracking or home.tracking, home.id, edition.id, edition.study.family)
     return store if store.find() and STUDY in store.shown else None
+
+
+def _origin() -> dict[str, str]:
+    """Who ran a study with which commit of this project, as MLflow shows it on a run's page."""
+    found = {"mlflow.source.name": "locus", "mlflow.source.type": "LOCAL"}
+    with suppress(OSError, KeyError):  # a container's user may have no name
+        found["mlflow.user"] = getuser()
+    commit = os.environ.get("LOCUS_COMMIT", "")
+    return found | ({"mlflow.source.git.commit": commit} if commit else {})
 
 
 def _changes(row: Row, shown: TrackedRun) -> list[Point]:

@@ -8,6 +8,7 @@ never reaches the study: it is kept, tried again, and reported at the end.
 from __future__ import annotations
 
 import logging
+import os
 import queue
 import threading
 import time
@@ -17,12 +18,14 @@ from pathlib import Path
 
 import requests
 from filelock import FileLock
+from mlflow.exceptions import MlflowException
 
 from search_spaces.study import Edition, Trial
 from service.analysis.best import find_best
 from service.storage.history import History
 from service.storage.home import Home
-from service.storage.journal import Adopted, Confirms, Counts, Exhausted, Fact, Planned
+from service.storage.journal import Adopted, Confirms, Counts, Exhausted, Fact, Planned, Tuned
+from service.storage.tracking_uri import without_secrets
 from service.tracking.experiment import describe
 from service.tracking.notes import NO_CONCLUSION, Conclusion
 from service.tracking.rows import STUDY, MlflowStatus, begun, run_row, study_row, trial_row
@@ -35,10 +38,14 @@ ANSWER_S = 5
 """How long a server may take to answer."""
 PAUSE_S = 0.5
 """How long facts are collected before they are sent together."""
-TRIES = 3
-"""How often the end of a study is sent: two drivers may block each other."""
-CLOSE_S = 60
-"""How long the end of a study waits for MLflow."""
+CLOSE_S = 60.0
+"""How long the end of a study waits for MLflow, which may be away, or locked by another driver."""
+AGAIN_S = 0.5
+"""How long it pauses before the second try; later ones pause twice as long each."""
+SOON_S = 3.0
+"""After how long the wait is said."""
+LAST_S = 5.0
+"""How much longer the last try may take."""
 SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql")
 
 
@@ -64,11 +71,11 @@ def check(home: Home, tracking: str | None) -> None:
         return
     if tracking.partition(":")[0].partition("+")[0] not in SCHEMES:
         known = ", ".join(f"{scheme}:" for scheme in SCHEMES)
-        raise MlflowError(f"MLFLOW_TRACKING_URI must begin with one of {known} got {tracking!r}")
+        raise MlflowError(f"MLFLOW_TRACKING_URI must begin with one of {known}, got {without_secrets(tracking)!r}")
     if served(tracking) and not answers(tracking):
         default = home.tracking.removeprefix("sqlite:///").replace(str(Path.home()), "~", 1)
         raise MlflowError(
-            f"MLflow at {tracking} does not answer ({ANSWER_S} s); "
+            f"MLflow at {without_secrets(tracking)} does not answer ({ANSWER_S} s); "
             f"start it, or unset MLFLOW_TRACKING_URI to use {default}"
         )
 
@@ -110,13 +117,24 @@ class MlflowSync:
         self._queue.put(fact)
 
     def close(
-        self, ended: MlflowStatus, report: Path | None = None, conclusion: Conclusion = NO_CONCLUSION
+        self,
+        ended: MlflowStatus,
+        report: Path | None = None,
+        conclusion: Conclusion = NO_CONCLUSION,
+        note: Callable[[str], None] = lambda line: None,
     ) -> str | None:
-        """Sends what is left, ends what is open, stores the report. Returns a warning where MLflow lacks something."""
+        """Sends what is left, ends what is open, stores the report. Returns a warning where MLflow lacks something.
+
+        `note` is told where that takes a while.
+        """
         self._queue.put(_Close(ended, report, conclusion))
-        self._thread.join(CLOSE_S)
+        self._thread.join(min(SOON_S, CLOSE_S))
         if self._thread.is_alive():
-            return f"MLflow did not store everything within {CLOSE_S} s; run the study again to send the rest"
+            why = f" ({_line(self._trouble)})" if self._trouble else ""
+            note(f"waiting for MLflow{why}, for at most {CLOSE_S:.0f} s")
+        self._thread.join(max(CLOSE_S - SOON_S, 0.0) + LAST_S)
+        if self._thread.is_alive():
+            return f"MLflow did not store everything within {CLOSE_S:.0f} s; run the study again to send the rest"
         if self._trouble is not None:
             return f"MLflow lacks a part ({_line(self._trouble)}); run the study again to send the rest"
         return None
@@ -145,9 +163,10 @@ class MlflowSync:
         state = SyncState(History(self.edition, self._codes))
         while True:
             close = self._gather(state)
-            for _ in range(TRIES if close else 1):
-                if self._shown(state, close):
-                    break
+            until, pause = time.monotonic() + CLOSE_S, AGAIN_S
+            while not self._shown(state, close) and close is not None and time.monotonic() < until:
+                time.sleep(pause)
+                pause = min(2 * pause, ANSWER_S)
             if close is not None:
                 return
 
@@ -180,11 +199,13 @@ class MlflowSync:
         state.show(store, close.ended if close else "RUNNING", close.conclusion if close else NO_CONCLUSION)
         self._made.set()
         if close:
+            store.remove_doubles()
             describe(store, self.edition, state.began)  # once more, for now all metrics are known
         if close and close.report and close.report.is_dir():
             store.log_folder(STUDY, close.report, "report")
 
     def _open_store(self, state: SyncState) -> Store:
+        os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")  # it prints a line for each run
         for name in ("mlflow.store", "alembic"):  # their errors reach us as exceptions
             logging.getLogger(name).setLevel(logging.CRITICAL)
         study = self.edition.study
@@ -192,7 +213,7 @@ class MlflowSync:
         with FileLock(self.home.root / "mlflow.lock"):  # two drivers may both try to create the database
             if self.tracking is None:
                 make_database(self.home)
-            store = Store(self.tracking or self.home.tracking, self.edition.id, study.family)
+            store = Store(self.tracking or self.home.tracking, self.home.named(), self.edition.id, study.family)
             store.make(None if served(self.tracking) else self.home.artifacts)
         describe(store, self.edition, state.began)
         self._store = store
@@ -215,7 +236,7 @@ class SyncState:
         self.began = self.began or fact.time
         self.history.add(fact)
         match fact:
-            case Planned() | Counts() | Confirms() | Exhausted() | Adopted():
+            case Planned() | Counts() | Confirms() | Exhausted() | Tuned() | Adopted():
                 self._grown = True
             case _:
                 self._news.add(fact.run)
@@ -248,4 +269,5 @@ class SyncState:
 
 
 def _line(error: Exception) -> str:
-    return str(error).partition("\n")[0][:200] or type(error).__name__
+    text = without_secrets(str(error).partition("\n")[0])[:200]
+    return text if isinstance(error, MlflowException) else f"{type(error).__name__}: {text}"

@@ -19,7 +19,7 @@ from search_spaces.study import Ablation, Study
 from service.tracking.charts import run_charts, trial_charts
 from service.tracking.mean_curve import TRAIN_S
 from service.tracking.rows import STUDY
-from service.tracking.store import Store
+from service.tracking.store import HOME, Store
 from trainables.recipe.outcome import at_image_size
 
 PREFIX = "mlflow.sharedViewState."
@@ -48,7 +48,7 @@ class Links:
 def links(store: Store, server: str) -> Links:
     """The addresses at an MLflow server, of a store that was looked up and holds the study."""
     page = f"{server.rstrip('/')}/#{runs_page(store)}"
-    found = {level: f"{page}&viewStateShareKey={quote(name(store.study, level))}" for level in NAMES}
+    found = {level: f"{page}&viewStateShareKey={quote(name(store.home, store.study, level))}" for level in NAMES}
     parent = f"{page.partition('?')[0]}/{store.shown[STUDY].id}?{TRAINING}"
     return Links(**found, parent=parent)
 
@@ -58,15 +58,16 @@ def runs_page(store: Store) -> str:
     return f"/experiments/{store.experiment}/runs?{TRAINING}"
 
 
-def name(id: str, level: str) -> str:
+def name(home: str, id: str, level: str) -> str:
     """The name of a view, in letters that a tag may have."""
-    return f"{id.replace('@', '.').replace('~', '.')}.{level}"
+    return f"{home}.{id.replace('@', '.').replace('~', '.')}.{level}"
 
 
-def views(id: str, study: Study, created: float, metrics: Mapping[str, set[str]]) -> dict[str, str]:
+def views(home: str, id: str, study: Study, created: float, metrics: Mapping[str, set[str]]) -> dict[str, str]:
     """The experiment's tags that hold the views, and MLflow's word for experiments that train.
 
-    `created`: when the study began, for MLflow's menu shows the newest view first. Units: seconds since 1970.
+    `home`: its id. `created`: when the study began, for MLflow's menu shows the newest view first. Units: seconds since
+    1970.
     `metrics`: the metrics that MLflow has, by level.
     """
     trial, run = metrics.get("trial", set()), metrics.get("run", set())
@@ -74,9 +75,15 @@ def views(id: str, study: Study, created: float, metrics: Mapping[str, set[str]]
     tags = {"mlflow.experimentKind": "custom_model_development"}
     for behind, (level, state) in enumerate(states.items()):
         when = round(created * 1000) - behind
-        said = {"name": f"{id}: {NAMES[level]}", "createdAt": when, "updatedAt": when, "state": _packed(state)}
-        said |= {"study": id, "question": study.question}  # for the experiment's description; MLflow reads over these
-        tags[f"{PREFIX}{name(id, level)}"] = json.dumps(said)
+        said = {
+            "name": f"{id}: {NAMES[level]}",
+            "createdAt": when,
+            "updatedAt": when,
+            "state": _packed(_of_home(home, state)),
+        }
+        # for the experiment's description; MLflow reads over these
+        said |= {"home": home, "study": id, "question": study.question}
+        tags[f"{PREFIX}{name(home, id, level)}"] = json.dumps(said)
     return tags
 
 
@@ -85,6 +92,11 @@ def unpacked(tag: str) -> dict[str, Any]:
     state: str = json.loads(tag)["state"]
     found: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(state.removeprefix("deflate;"))))
     return found
+
+
+def _of_home(home: str, state: dict[str, Any]) -> dict[str, Any]:
+    """A view without the runs of other homes."""
+    return state | {"searchFilter": f"tags.`{HOME}` = '{home}' AND {state['searchFilter']}"}
 
 
 def _packed(state: dict[str, Any]) -> str:
