@@ -1,6 +1,7 @@
 """The command: `locus`, or `python -m service`."""
 
 import shlex
+import signal
 import sys
 
 INTERRUPTED = 130
@@ -16,8 +17,9 @@ def main() -> None:
     except SyntaxError as error:
         print(f"locus: {error.filename} is no Python: line {error.lineno}: {error.msg}", file=sys.stderr)
         sys.exit(MISTAKE)
-    except KeyboardInterrupt:  # pressed while the command itself is still imported
-        print(f"stopped; nothing was begun. To continue: {shlex.join(['locus', *sys.argv[1:]])}")
+    except KeyboardInterrupt:  # pressed before a study begins, or in a verb that begins nothing
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        print(f"stopped\n{'continue':11}{shlex.join(['locus', *sys.argv[1:]])}", flush=True)
         sys.exit(INTERRUPTED)
 
 

@@ -11,32 +11,33 @@ import sys
 
 import typer
 
-from service.commands import cluster, knowing, looking, running
-from service.commands.app import INTERRUPTED, MISTAKE, app
+from service.commands import cluster, knowing, looking, running, steering
+from service.commands.app import MISTAKE, PressedError, app
+from service.terminal import output
 from trainables.spec import LocusError
 
-VERBS = (looking, running, knowing, cluster)
+VERBS = (looking, running, knowing, cluster, steering)
 """The files of the verbs, in the order in which `--help` lists them."""
 
 
 def main() -> None:
-    """The entry point of `locus` and of `python -m service`."""
+    """What the command does. Raises: KeyboardInterrupt."""
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     try:
         code = app(standalone_mode=False, prog_name="locus") or 0
     except typer.Exit as exit:
         code = exit.exit_code
+    except PressedError:
+        raise KeyboardInterrupt from None
     except typer.TyperException as error:
         code = _mistake(" ".join(error.format_message().replace("Value error, ", "").split()))
     except LocusError as error:
         code = _mistake(str(error))
-    except KeyboardInterrupt:
-        code = INTERRUPTED
     sys.stdout.flush()
     sys.exit(code)
 
 
 def _mistake(sentence: str) -> int:
     if sentence:
-        typer.echo(f"locus: {sentence}", err=True)
+        output.sentence(output.console(stderr=True), f"locus: {sentence}")
     return MISTAKE

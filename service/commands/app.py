@@ -11,21 +11,40 @@ from typer.core import TyperGroup
 
 from search_spaces import library
 from service.terminal.options import own_values
+from service.terminal.output import console, sentence
 from trainables.spec import SpecError
 
 INTERRUPTED = 130
 MISTAKE = 2
+UNFINISHED = 3
+"""The exit codes of a study that was interrupted, of a user's mistake, and of a study that its hours ended."""
 
 HABITS = {
     "list": "studies", "ls": "studies", "info": "show", "describe": "show", "start": "run", "train": "run",
     "resume": "run", "continue": "run", "delete": "forget", "remove": "forget", "rm": "forget", "results": "report",
-    "dashboard": "ui", "cancel": "stop", "log": "logs", "dry-run": "plan", "csv": "export", "compare": "report",
+    "dashboard": "ui", "cancel": "stop", "log": "logs", "dry-run": "plan", "csv": "export",
 }  # fmt: skip
 """What other tools call a verb, and what it is called here."""
 
 
+class PressedError(Exception):
+    """Ctrl-C, where a verb does not handle it itself: typer would end without a word."""
+
+
 class Verbs(TyperGroup):
     """The verbs; one that is typed by habit is answered with its name here."""
+
+    def make_context(self, *words: Any, **more: Any) -> Any:
+        try:
+            return super().make_context(*words, **more)
+        except KeyboardInterrupt:
+            raise PressedError from None
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise PressedError from None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] in HABITS and args[0] not in self.commands:
@@ -62,8 +81,13 @@ def locus(
 
 
 def say(line: str) -> None:
-    """Prints a line."""
+    """Prints a line as it is: a path, or what another program reads."""
     typer.echo(line)
+
+
+def remark(text: str) -> None:
+    """Prints a sentence; a terminal wraps it between words."""
+    sentence(console(), text)
 
 
 def resolve(name: str, own: list[str] | None, preset: str | None, **size: Any) -> Any:
@@ -74,9 +98,8 @@ def resolve(name: str, own: list[str] | None, preset: str | None, **size: Any) -
     from service import api
 
     if shadow := library.shadowed(name):
-        typer.echo(
-            f"{name} calls its study {shadow}, which is the name of a study of locus, too; it is another one", err=True
-        )
+        warning = f"{name} calls its study {shadow}, which is the name of a study of locus, too; it is another one"
+        sentence(console(stderr=True), warning)
     return api.resolve(name, set=own_values(own), preset=preset, **size)
 
 

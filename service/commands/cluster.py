@@ -1,4 +1,4 @@
-"""The verbs for a Ray cluster: submit, logs, stop."""
+"""The verb that sends a study to a Ray cluster."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from service.terminal.options import (
     Download,
     Fresh,
     Hours,
-    Known,
     LoaderWorkers,
     MaxConcurrent,
     Name,
     Preset,
+    RunHours,
     RunsPerGpu,
     Seeds,
     Set,
@@ -57,12 +57,13 @@ def submit(
     runs_per_gpu: RunsPerGpu = 1,
     compile: Compile = False,
     hours: Hours = None,
+    run_hours: RunHours = None,
     adopt: AdoptOption = False,
     download: Download = False,
     fresh: Fresh = False,
 ) -> None:
     """Submit a study to a Ray cluster and follow until its plan is printed there."""
-    from service.execution import jobs
+    from service.execution.jobs import client as jobs
 
     options = RunOptions(
         home=home,
@@ -75,6 +76,7 @@ def submit(
         runs_per_gpu=runs_per_gpu,
         compile=compile,
         hours=hours,
+        run_hours=run_hours,
         adopt=adopt,
         download=download,
     )
@@ -83,28 +85,9 @@ def submit(
     say(submission.describe())
 
 
-@app.command()
-def logs(
-    name: Known,
-    address: JobAddress,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="continue until the job ends")] = False,
-) -> None:
-    """Print the output of a submitted study."""
-    for line in attached(name, address).logs(follow=follow):
-        say(line)
-
-
-@app.command()
-def stop(name: Known, address: JobAddress) -> None:
-    """Stop a submitted study: each run ends at its next report; submitting again continues."""
-    submission = attached(name, address)
-    submission.stop()
-    say(submission.describe())
-
-
 def attached(name: str | None, address: str) -> Any:
     """The submission of a study's name. Raises: SpecError without a name."""
-    from service.execution import jobs
+    from service.execution.jobs import client as jobs
 
     if name is None:
         raise SpecError("a study's name must be given with --address")

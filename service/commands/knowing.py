@@ -7,18 +7,19 @@ from typing import Annotated
 
 import typer
 
-from service.commands.app import app, say
-from service.storage.home import Home, tracking_uri
+from service.commands.app import INTERRUPTED, app, remark, say
+from service.storage.home import Home
+from service.storage.tracking_uri import tracking_uri
 from service.terminal import ending
-from service.terminal.options import AdoptOption, HomeOption, Known, Tracking, study_names, whole
-from trainables.spec import SpecError
+from service.terminal.options import FLAG, AdoptOption, HomeOption, Known, Tracking, study_names, whole
+from trainables.spec import LocusError, SpecError
 
 
 @app.command()
 def report(
     name: Known,
-    check: Annotated[bool, typer.Option("--check", help="exit 1 where a claim is refuted")] = False,
-    open: Annotated[bool, typer.Option("--open", help="open the page in a browser")] = False,
+    check: Annotated[bool, typer.Option("--check", help="exit 1 where a claim is refuted", metavar=FLAG)] = False,
+    open: Annotated[bool, typer.Option("--open", help="open the page in a browser", metavar=FLAG)] = False,
     adopt: AdoptOption = False,
     home: HomeOption = None,
 ) -> None:
@@ -30,7 +31,7 @@ def report(
     page = result.report()
     ending.report_written(result, page)
     for verdict in result.claims:
-        say(str(verdict))
+        ending.verdict(verdict)
     if open:
         typer.launch(page.as_uri())
     if check and any(verdict.word == "REFUTED" for verdict in result.claims):
@@ -40,8 +41,10 @@ def report(
 @app.command()
 def export(
     name: Known,
-    csv: Annotated[bool, typer.Option("--csv", help="a row a run, comma-separated")] = False,
-    latex: Annotated[bool, typer.Option("--latex", help="a row a trial, as a LaTeX table (booktabs)")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="a row a run, comma-separated", metavar=FLAG)] = False,
+    latex: Annotated[
+        bool, typer.Option("--latex", help="a row a trial, as a LaTeX table (booktabs)", metavar=FLAG)
+    ] = False,
     to: Annotated[Path | None, typer.Option(help="a file to write; the terminal without one")] = None,
     adopt: AdoptOption = False,
     home: HomeOption = None,
@@ -54,11 +57,15 @@ def export(
         raise SpecError("export must be told one of --csv and --latex")
     result = api.result(name, home=home, adopt=adopt)
     text = as_csv(result) if csv else as_latex(result)
+    typer.echo(f"study {result.edition.id}", err=True)
     if to is None:
         say(text.rstrip("\n"))
-    else:
+        return
+    try:
         to.write_text(text)
-        say(str(to))
+    except OSError as error:
+        raise LocusError(f"--to must be a file that can be written, got {to} ({error.strerror})") from None
+    say(str(to))
 
 
 @app.command()
@@ -74,8 +81,8 @@ def verify(name: Known, home: HomeOption = None, tracking: Tracking = None) -> N
 
 @app.command()
 def forget(
-    name: Annotated[str, typer.Argument(help="an id, such as NAME@cpu", autocompletion=study_names)],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="do not ask")] = False,
+    name: Annotated[str, typer.Argument(help="an id, such as NAME@cpu", autocompletion=study_names, metavar="NAME")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="do not ask", metavar=FLAG)] = False,
     home: HomeOption = None,
     tracking: Tracking = None,
 ) -> None:
@@ -84,18 +91,22 @@ def forget(
 
     found = api.forgettable(name, home=home, tracking=tracking)
     for line in found.lines():
-        say(line)
-    if yes or typer.confirm("Remove all this?"):
+        remark(line)
+    try:
+        sure = yes or typer.confirm("Remove all this?")
+    except typer.Abort:  # Ctrl-C, or an input that has ended
+        remark("\nnothing was removed; --yes removes without asking")
+        raise typer.Exit(INTERRUPTED) from None
+    if sure:
         found.remove()
-        say(f"{found.id} is forgotten")
-    else:
-        say("nothing was removed")
+    remark(f"{found.id} is forgotten" if sure else "nothing was removed")
 
 
 @app.command()
 def ui(
     name: Annotated[
-        str | None, typer.Argument(help="a study that was run; all without one", autocompletion=study_names)
+        str | None,
+        typer.Argument(help="a study that was run; all without one", autocompletion=study_names, metavar="NAME"),
     ] = None,
     home: HomeOption = None,
     tracking: Tracking = None,

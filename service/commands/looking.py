@@ -1,7 +1,9 @@
-"""The verbs that only read files: studies, show, status. They import no torch, timm, Ray, Optuna or MLflow."""
+"""The verbs that only read files. They import no torch, timm, Ray, Optuna or MLflow."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,7 +12,18 @@ from search_spaces import library
 from service.commands.app import app, resolve, say
 from service.storage.home import Home
 from service.terminal import looking
-from service.terminal.options import Address, AdoptOption, Budget, HomeOption, Json, Preset, Set, study_names
+from service.terminal.options import (
+    Address,
+    AdoptOption,
+    Budget,
+    HomeOption,
+    Json,
+    Known,
+    Preset,
+    Set,
+    matrix_names,
+    study_names,
+)
 
 
 @app.command()
@@ -23,7 +36,9 @@ def studies(as_json: Json = False) -> None:
 def show(
     name: Annotated[
         str,
-        typer.Argument(help="a study, or a node with a kind, such as encoding.peg", autocompletion=study_names),
+        typer.Argument(
+            help="a study, or a node with a kind, such as encoding.peg", autocompletion=study_names, metavar="NAME"
+        ),
     ],
     budget: Budget = None,
     set: Set = None,
@@ -42,7 +57,8 @@ def show(
 @app.command()
 def status(
     name: Annotated[
-        str | None, typer.Argument(help="a study that was run; all without one", autocompletion=study_names)
+        str | None,
+        typer.Argument(help="a study that was run; all without one", autocompletion=study_names, metavar="NAME"),
     ] = None,
     home: HomeOption = None,
     address: Address = None,
@@ -64,3 +80,70 @@ def status(
         looking.status_of_one(found[0], Home.find(home))
     else:
         looking.status_of_all(found, Home.find(home))
+
+
+@app.command()
+def compare(
+    a: Known,
+    b: Annotated[
+        str | None, typer.Argument(help="another study or edition that was run", autocompletion=study_names)
+    ] = None,
+    code: Annotated[
+        tuple[str, str] | None,
+        typer.Option(help="two code versions of one study: digits of an answer's code or of a commit, or today"),
+    ] = None,
+    open: Annotated[bool, typer.Option("--open", help="open the page in a browser")] = False,
+    adopt: AdoptOption = False,
+    home: HomeOption = None,
+    as_json: Json = False,
+) -> None:
+    """Compare two studies, or two code versions of one: what differs, and each difference of scores."""
+    from service import api
+    from service.terminal import comparing
+
+    found = api.compare(a, b, code=code, home=home, adopt=adopt)
+    if as_json:
+        looking.print_json(found.plain())
+        return
+    page = _written(found.report)
+    comparing.comparison(found, found.headline, found.notes, page)
+    if open and page is not None:
+        typer.launch(page.as_uri())
+
+
+@app.command()
+def matrix(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="such as properties; all without one", autocompletion=matrix_names, metavar="NAME"),
+    ] = None,
+    budget: Annotated[str, typer.Option(help="the size at which its studies were run", metavar="NAME")] = "cpu",
+    open: Annotated[bool, typer.Option("--open", help="open the page in a browser")] = False,
+    adopt: AdoptOption = False,
+    home: HomeOption = None,
+    as_json: Json = False,
+) -> None:
+    """Fill a table of a paper with what several studies found: which encoding has which property."""
+    from service import api
+    from service.terminal import matrix as printing
+
+    if name is None:
+        printing.matrices()
+        return
+    found = api.matrix(name, budget=budget, home=home, adopt=adopt)
+    if as_json:
+        looking.print_json(found.plain())
+        return
+    page = _written(found.report)
+    printing.matrix(found, found.home, page)
+    if open and page is not None:
+        typer.launch(page.as_uri())
+
+
+def _written(report: Callable[[], Path]) -> Path | None:
+    """The path of a page; None where it cannot be written, for the home may be another person's."""
+    try:
+        return report()
+    except OSError as error:
+        typer.echo(f"the page cannot be written: {error}", err=True)
+        return None

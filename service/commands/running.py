@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from service.commands.app import INTERRUPTED, again, app, resolve, say
+from service.commands.app import INTERRUPTED, UNFINISHED, again, app, remark, resolve
 from service.planning.run_options import RunOptions
+from service.planning.schedule import Done, next_action
 from service.storage.home import Home
 from service.terminal import ending
 from service.terminal.live import Detail
@@ -29,6 +30,7 @@ from service.terminal.options import (
     Name,
     Preset,
     Quiet,
+    RunHours,
     RunsPerGpu,
     Seeds,
     Set,
@@ -38,6 +40,7 @@ from service.terminal.options import (
     Verbose,
     Workers,
 )
+from service.terminal.output import console, labelled
 from trainables.spec import SpecError
 
 
@@ -79,8 +82,8 @@ def _plan(edition: Any, options: RunOptions, *, fresh: bool, adopt: bool) -> Non
     from service.trying import try_own
 
     ending.plan(*api.plan(edition, options, fresh=fresh, adopt=adopt))
-    for remark in try_own(edition, Home.find(options.home).data):
-        say(remark)
+    for line in try_own(edition, Home.find(options.home).data):
+        remark(line)
 
 
 @app.command()
@@ -89,10 +92,10 @@ def check(name: Name, budget: Budget = None, set: Set = None, preset: Preset = N
     from service.trying import try_recipes
 
     edition = resolve(name, set, preset, budget=budget, home=home)
-    remarks = [*try_recipes(edition, Home.find(home).data)]
-    for remark in remarks:
-        say(remark)
-    say(f"{edition.id}: every recipe is built, learns a step, and gives the same in all ways of computing it")
+    lines = [*try_recipes(edition, Home.find(home).data)]
+    for line in lines:
+        remark(line)
+    remark(f"{edition.id}: every recipe is built, learns a step, and gives the same in all ways of computing it")
 
 
 @app.command()
@@ -114,6 +117,7 @@ def run(
     runs_per_gpu: RunsPerGpu = 1,
     compile: Compile = False,
     hours: Hours = None,
+    run_hours: RunHours = None,
     adopt: AdoptOption = False,
     download: Download = False,
     fresh: Fresh = False,
@@ -135,6 +139,7 @@ def run(
         runs_per_gpu=runs_per_gpu,
         compile=compile,
         hours=hours,
+        run_hours=run_hours,
         adopt=adopt,
         download=download,
     )
@@ -148,29 +153,46 @@ def run(
 
 def _run(resolved: Any, options: RunOptions, *, fresh: bool = False, detail: Detail = "usual") -> None:
     from service import api
+    from service.steering import BeingRunError
 
     try:
         result = api.here(resolved, options, fresh=fresh, detail=detail)
+    except BeingRunError as error:
+        if not error.asked.given():
+            raise
+        remark(str(error))
+        return
     except KeyboardInterrupt:
         command = again() if options.address == "local" else "the same locus submit"
-        say(f"stopped; what is finished is kept. To continue: {command}")
+        _stopped("", command)
         raise typer.Exit(INTERRUPTED) from None
+    if not isinstance(next_action(result.history, set()), Done) and options.hours:
+        ending.answer(result)
+        _stopped(f" after {options.hours:g} hours", again())
+        raise typer.Exit(UNFINISHED)
     ending.ending(result, f"{again('--seeds')} --seeds {result.history.seeds + 2}")
     if result.history.failed:
         raise typer.Exit(1)
 
 
+def _stopped(after: str, command: str) -> None:
+    remark(f"stopped{after}; what is finished is kept")
+    labelled(console(), "continue", command)
+
+
 @app.command()
-def rerun(key: Annotated[str, typer.Argument(help="a run's key, or its beginning")], home: HomeOption = None) -> None:
+def rerun(
+    key: Annotated[str, typer.Argument(help="a run's key, or its beginning", metavar="KEY")], home: HomeOption = None
+) -> None:
     """Train one run again, without Ray, and compare it number by number with its outcome."""
     from service.execution.rerun import rerun as train_again
 
-    done = train_again(Home.find(home), key, say)
+    done = train_again(Home.find(home), key, remark)
     for file in done.changed:
-        say(f"{file} changed since")
+        remark(f"{file} changed since")
     for gap in done.differences:
-        say(f"epoch {gap.epoch}: {gap.name} was {gap.before}, is {gap.now}")
-    say(f"{done.key}: {done.compared} numbers compared, {len(done.differences)} differ")
+        remark(f"epoch {gap.epoch}: {gap.name} was {gap.before}, is {gap.now}")
+    remark(f"{done.key}: {done.compared} numbers compared, {len(done.differences)} differ")
     if not done.equal:
         raise typer.Exit(1)
 
@@ -183,4 +205,10 @@ def job(file: Path) -> None:
     sent = json.loads(file.read_text())
     ending.versions(sent["python"])
     options = RunOptions.read(sent["options"] | {"address": "auto"})
-    _run(Edition.read(sent["edition"]), options, fresh=sent.get("fresh", False), detail="all")
+    edition = Edition.read(sent["edition"])
+    if sent["steer"]:
+        from service.steering import change
+
+        remark(str(change(edition, Home.find(options.home), options)))
+    else:
+        _run(edition, options, fresh=sent["fresh"], detail="all")

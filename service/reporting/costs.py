@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -12,13 +12,18 @@ from trainables.recipe.cost import estimate_cost
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
-    from service.analysis.trial_result import TrialResult
+    from service.analysis.trial_result import RunResult, TrialResult
 
 GROUP = "cost"
 UNITS = (("h", 3600.0), ("min", 60.0), ("s", 1.0))
 AFFECT_TIME = ("device", "host_cpu", "machine", "threads", "workers", "matmul_fp32_precision", "conv_fp32_precision")
 """What of an environment makes the same training faster or slower."""
 WITHOUT_PARENTS = "The time that a trial's parents trained is not in it."
+ENERGY = "energy (J)"
+OF_ENERGY = (
+    "The energy is that of a completed run, on average, by the counters of the processors or of the GPU; what other "
+    "runs and programs used there at the same time is in it."
+)
 MIXED = "The runs trained on different machines or with different settings, so their times cannot be compared exactly."
 
 
@@ -40,8 +45,8 @@ def parameters(row: TrialResult) -> int:
 
 
 def cost_columns(rows: Sequence[TrialResult]) -> list[Column]:
-    """The time of a run, where any is known; parameters, and those that learn, where the trials differ in them."""
-    return [*_time(rows), *sizes(rows)]
+    """The time of a run, where any is known, and under it what else it took; parameters where the trials differ."""
+    return [*_time(rows), *_further(rows), *sizes(rows)]
 
 
 def _time(rows: Sequence[TrialResult]) -> list[Column]:
@@ -53,6 +58,32 @@ def _time(rows: Sequence[TrialResult]) -> list[Column]:
     digits = 0 if longest >= 100 else 1 if longest >= 10 else 2
     cells = ["" if time is None else f"{time / size:.{digits}f}" for time in times]
     return [Column(f"time ({unit})", cells, GROUP)]
+
+
+def _further(rows: Sequence[TrialResult]) -> list[Column]:
+    """Images a second, the time of all devices where a run had several, and energy where it was measured."""
+    found = {
+        "images/s": [mean_cost(row, lambda run: run.images_per_s) for row in rows],
+        "device-seconds": [mean_cost(row, lambda run: run.device_s) for row in rows] if _several(rows) else [],
+        ENERGY: [mean_cost(row, lambda run: run.energy_j) for row in rows],
+    }
+    return [
+        Column(name, ["" if value is None else f"{value:,.0f}" for value in values], GROUP, under=True)
+        for name, values in found.items()
+        if any(value is not None for value in values)
+    ]
+
+
+def _several(rows: Iterable[TrialResult]) -> bool:
+    """Whether a run had more than one device."""
+    return any(run.device_s > run.seconds for row in rows for run in row.runs.values())
+
+
+def mean_cost(row: TrialResult, of: Callable[[RunResult], float | None]) -> float | None:
+    """The mean of a cost over a trial's completed runs; None where one of them lacks it."""
+    values = [of(run) for run in row.runs.values() if run.state.status == "completed" and run.seconds > 0]
+    known = [value for value in values if value is not None]
+    return fmean(known) if known and len(known) == len(values) else None
 
 
 def sizes(rows: Sequence[TrialResult]) -> list[Column]:
@@ -72,6 +103,8 @@ def cost_note(result: StudyResult, rows: Sequence[TrialResult]) -> list[str]:
         found += ["The time is that of all epochs of a completed run, on average."]
         found += [WITHOUT_PARENTS] if result.of("parent") else []
         found += [MIXED] if mixed_machines(result) else []
+    if any(mean_cost(row, lambda run: run.energy_j) is not None for row in rows):
+        found += [OF_ENERGY]
     counts = {parameters(row) for row in rows}
     if len(counts) == 1:
         found += [f"Every model has {counts.pop():,} parameters."]

@@ -27,7 +27,8 @@ SYMBOLS = {"SUPPORTED": "✓", "REFUTED": "✕", "INCONCLUSIVE": "?", "NOT JUDGE
 """A sign beside each verdict, so that readers need no colors to distinguish them."""
 FEW = 12
 """A folded table with so few rows is open at first."""
-OURS = re.compile(r"(landscape|trials|differences|sides|cost|curves)\.(svg|pdf)|table-\w+\.(csv|tex)")
+FIGURES = "landscape|contour|history|data_sizes|trials|differences|sides|cost|curves|similarity_maps|attention_distance"
+OURS = re.compile(rf"({FIGURES})\.(svg|pdf)|table-\w+\.(csv|tex)")
 """The names of figures and tables; those that a page has no more are removed."""
 
 
@@ -44,7 +45,7 @@ def write(result: StudyResult, links: Mapping[str, str] | None = None) -> Path:
     }
     for table in page.tables:
         files |= {f"table-{table.name}.csv": table.csv(), f"table-{table.name}.tex": latex(table, page.id)}
-    for drawn in page.figures:
+    for drawn in page.all_figures:
         files |= {f"{drawn.name}.svg": drawn.svg, f"{drawn.name}.pdf": drawn.pdf}
     files |= {"report.md": _render("report.md.j2", page), "report.html": _render("report.html.j2", page)}
     for name, content in files.items():

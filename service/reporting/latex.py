@@ -24,7 +24,7 @@ def escaped(text: str) -> str:
 
 def latex(table: Table, study: str) -> str:
     """A table environment with caption and label. `study`: the id, part of the label."""
-    lines = ["% needs \\usepackage{booktabs}", "\\begin{table}", "\\centering"]
+    lines = [f"% study {study}; needs \\usepackage{{booktabs}}", "\\begin{table}", "\\centering"]
     lines += [f"\\caption{{{escaped(table.title)}}}", f"\\label{{tab:{_label(study)}-{table.name}}}"]
     lines += [f"\\begin{{tabular}}{{{''.join(map(_kind, table.columns))}}}", "\\toprule"]
     if table.grouped:

@@ -8,13 +8,20 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from search_spaces.words import duration, listed, plural, quoted
+from service.analysis.estimates.tuning import tunings
 from service.analysis.headline import headline
+from service.analysis.tables import costs
 from service.reporting import recipe_tables, sections
 from service.reporting.all_figures import figures
+from service.reporting.estimates.effects import effects
+from service.reporting.estimates.efficiency import efficiency
 from service.reporting.figures.plot import Drawn
+from service.reporting.probes.figures import probe_figures
+from service.reporting.probes.tables import probe_tables
 from service.reporting.provenance import adopted, code_rows, later, surroundings, trained_s, wall_s
 from service.reporting.results_table import measured
 from service.reporting.table import Table
+from service.reporting.tuning_tables import tuned, tuning_points
 
 if TYPE_CHECKING:
     from service.analysis.claims.verdicts import Verdict
@@ -25,8 +32,8 @@ if TYPE_CHECKING:
 class Page:
     """Everything that a report shows, as text, tables and figures.
 
-    `results`: tables of results that come before the figures; `more`: those after them. `links`: by name, the addresses
-    of the study in MLflow.
+    `results`: tables of results that come before the figures; `more`: those after them; `known`, `known_figures`: what
+    the encodings know. `links`: by name, the addresses of the study in MLflow.
     """
 
     id: str
@@ -39,6 +46,8 @@ class Page:
     results: list[Table]
     figures: list[Drawn]
     more: list[Table]
+    known: list[Table]
+    known_figures: list[Drawn]
     unfinished: list[Table]
     recipe: list[Table]
     gaps: tuple[str, ...]
@@ -53,11 +62,16 @@ class Page:
     @property
     def tables(self) -> list[Table]:
         """Every table, in the order of the page."""
-        return [*self.results, *self.more, *self.unfinished, *self.recipe]
+        return [*self.results, *self.more, *self.known, *self.unfinished, *self.recipe]
+
+    @property
+    def all_figures(self) -> list[Drawn]:
+        """Every figure, in the order of the page."""
+        return [*self.figures, *self.known_figures]
 
     def number(self, name: str) -> str:
         """What a figure or a table is called: `Figure 2`, `Table 1`."""
-        for word, things in (("Table", self.tables), ("Figure", self.figures)):
+        for word, things in (("Table", self.tables), ("Figure", self.all_figures)):
             names = [thing.name for thing in things]
             if name in names:
                 return f"{word} {names.index(name) + 1}"
@@ -75,9 +89,18 @@ def page(result: StudyResult, links: Mapping[str, str]) -> Page:
         headline=headline(result),
         expected=study.expected,
         verdicts=result.claims,
-        results=_known(measured(result)),
+        results=_known(measured(result), tuned(result), efficiency(result)),
         figures=figures(result),
-        more=_known(sections.points(result), sections.parents(result)),
+        more=_known(
+            effects(result),
+            sections.points(result),
+            sections.random_points(result),
+            tuning_points(result),
+            sections.rungs(result),
+            sections.parents(result),
+        ),
+        known=probe_tables(result),
+        known_figures=probe_figures(result) if study.probes else [],
         unfinished=_known(sections.unfinished(result)),
         recipe=[recipe_tables.varied(result), *recipe_tables.shared(result)],
         gaps=study.gaps,
@@ -104,17 +127,22 @@ def _published(result: StudyResult) -> list[str]:
 
 
 def _effort(result: StudyResult) -> str:
-    runs = {(run.run.key, run.code): run for row in result.rows for run in row.runs.values()}.values()
+    runs = list({(run.run.key, run.code): run for row in result.rows for run in row.runs.values()}.values())
     trained = sum(run.epochs > 0 and not run.state.reused for run in runs)
     reused = sum(run.state.reused for run in runs)
     text = f"{plural(trained, 'run')} trained here, {duration(trained_s(result))} of epochs"
+    here = costs(run for run in runs if not run.state.reused)
+    if (here["device_s"] or 0.0) > (here["time_s"] or 0.0):
+        text += f", {duration(here['device_s'] or 0.0)} of devices"
+    if here["energy_j"] is not None:
+        text += f", {here['energy_j']:,.0f} J counted while they ran"
     text += f"; {plural(reused, 'answer')} reused" if reused else ""
     return f"{text}; {duration(wall_s(result))} from first to last."
 
 
 def _remarks(result: StudyResult) -> list[str]:
     """What a careful reader must know before believing a number."""
-    remarks = []
+    remarks = [one.remark for one in tunings(result) if one.remark]
     if adopted(result):
         remarks.append(f"Adopted: {plural(adopted(result), 'run')} of other code.")
     if count := later(result):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from search_spaces.study import Ablation
-from search_spaces.words import plural, value_words
+from search_spaces.words import listed, plural, quoted, value_words
 from trainables.spec import Spec
 
 if TYPE_CHECKING:
@@ -103,7 +103,13 @@ def codes(result: StudyResult) -> dict[str, list[str]]:
 
 def seed_rows(result: StudyResult) -> list[tuple[str, str]]:
     """The seeds that have an answer, of trials, confirmations and parents."""
-    names = {"trial": "seeds", "confirmation": "seeds of the confirmation", "parent": "seeds of parents"}
+    names = {
+        "trial": "seeds",
+        "rival": "seeds of random points",
+        "confirmation": "seeds of the confirmation",
+        "tuning": "seeds of the tuning",
+        "parent": "seeds of parents",
+    }
     found = []
     for role, name in names.items():
         known = {run.run.seed for row in result.of(role) for run in row.runs.values() if run.answered is not None}
@@ -131,7 +137,10 @@ def code_rows(result: StudyResult) -> list[tuple[str, str]]:
     """Each code that trained an answer, in short, with the trials that it trained."""
     found = codes(result)
     short = {code: code[:SHORT] + code[code.find("~") :] * ("~" in code) for code in found}
-    return [(short[code], "all trials" if len(found) == 1 else ", ".join(names)) for code, names in found.items()]
+    return [
+        (short[code], "all trials" if len(found) == 1 else listed([*map(quoted, names)]))
+        for code, names in found.items()
+    ]
 
 
 def adopted(result: StudyResult) -> int:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from search_spaces.space import Above, Choice, Domain, Real, Subset
-from search_spaces.study import Ablation
+from search_spaces.study import Ablation, Search
 from search_spaces.words import plural, setting_words, value_words
-from service.reporting.figures.searched import Panel, panels
+from service.reporting.figures.search.searched import Panel, panels
+from service.reporting.figures.search.shares import shares
 from service.reporting.figures.units import axis_label
 from service.reporting.provenance import configuration
 from service.reporting.table import Column, Table
+from service.reporting.tuning_tables import tuned_to
 from trainables.own import is_own
 
 if TYPE_CHECKING:
@@ -23,20 +25,18 @@ def varied(result: StudyResult) -> Table:
     plan = result.edition.study.plan
     if isinstance(plan, Ablation):
         sets = ["; ".join(setting_words(values)) or "base" for values in plan.arms.values()]
-        columns = [Column("arm", list(plan.arms), words=True), Column("sets", sets, words=True)]
+        columns = [Column("arm", list(plan.arms), words=True), Column("sets", sets, words=True), *tuned_to(result)]
         return Table("arms", "What each arm changes", columns)
-    from service.planning.importance import importances  # here, for Optuna takes a while to import
-
     searched = panels(plan.space)
     recipes = [row.recipe for row in result.rows]
     columns = [
         Column("searched", [_path(panel, axis_label(panel.path, recipes)) for panel in searched], words=True),
         Column("may be", [_domain(panel.domain) for panel in searched], words=True),
     ]
-    found = importances(result.history)
-    if not found:
+    known = shares(result)
+    if not known:
         return Table("space", "What the search may change", columns)
-    columns.append(Column("importance", _shares(result, searched, found)))
+    columns.append(Column("importance", [f"{known[panel]:.2f}" if panel in known else "" for panel in searched]))
     return Table("space", "What the search may change, and how much it matters", columns, note=_importance_note(result))
 
 
@@ -44,33 +44,18 @@ def _path(panel: Panel, label: str) -> str:
     return f"{label}, where {panel.given[0]} is {panel.given[1]}" if panel.given else label
 
 
-def _shares(result: StudyResult, searched: list[Panel], found: Mapping[str, float]) -> list[str]:
-    """The importance of each path: that of its coordinates together; nothing where it is not known."""
-    cells = []
-    for panel in searched:
-        names = _coordinate_names(result, panel.path) if panel.given is None else set()
-        of_subset = isinstance(panel.domain, Subset)
-        shares = [
-            share for name, share in found.items()
-            if name in names or (of_subset and name.rpartition(".")[0] in names)
-        ]  # fmt: skip
-        cells.append(f"{sum(shares):.2f}" if shares else "")
-    return cells
-
-
-def _coordinate_names(result: StudyResult, path: str) -> set[str]:
-    """What the sampler calls a path: the path, or with the kind of its node in it (`encoding.fourier.gamma`)."""
-    node, _, last = path.rpartition(".")
-    kinds = {getattr(row.recipe.get(node), "kind", None) for row in result.of("trial")} if node else set()
-    return {path} | {f"{node}.{kind}.{last}" for kind in kinds}
-
-
 def _importance_note(result: StudyResult) -> str:
+    from service.planning.importance import MOST_POINTS  # here, for Optuna takes a while to import
+
+    plan = result.edition.study.plan
     count = sum(row.answer.status in ("completed", "diverged") for row in result.of("trial"))
+    some = f"{MOST_POINTS} of " if count > MOST_POINTS else ""
+    learns = isinstance(plan, Search) and plan.sampler == "tpe"
+    chosen = ", and the sampler chose these near good ones" if learns else ""
     return (
-        "Importance: the share of the score's variance that a path explains (fANOVA of Optuna), estimated from the "
-        f"{plural(count, 'point')} that were not stopped. It is rough: other points would give other shares, and the "
-        "sampler chose these near good ones."
+        "Importance: the share of the score's variance that a path explains (fANOVA of Optuna), estimated from "
+        f"{some}the {plural(count, 'point')} that were not stopped. It is rough: other points would give other "
+        f"shares{chosen}."
     )
 
 

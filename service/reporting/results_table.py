@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from search_spaces.study import Ablation
-from search_spaces.words import plural, quoted
+from search_spaces.words import plural
+from service.analysis.estimates.tuning import tuning_sentence
 from service.analysis.format import between, fixed, metric_words, p_text, signed, spread
+from service.analysis.headline import point_name
 from service.analysis.power import paired_spread, power_sentence
 from service.analysis.statistics import FEWEST, Scores
 from service.reporting.costs import cost_columns, cost_note
@@ -21,12 +23,12 @@ if TYPE_CHECKING:
 def measured(result: StudyResult) -> Table | None:
     """The table, or None before any test score."""
     ablation = isinstance(result.edition.study.plan, Ablation)
-    rows = result.of("trial") if ablation else result.confirmed
+    rows = _arms(result) if ablation else result.tested
     if not any(row.test.values for row in rows):
         return None
     score = result.edition.study.score
     columns = [
-        Column("arm" if ablation else "point", [row_name(result, row) for row in rows], words=True),
+        *_names(result, rows),
         *score_columns(metric_words(score.test), [row.test for row in rows]),
         *_published(result, rows),
         *_differences(result, rows),
@@ -36,8 +38,30 @@ def measured(result: StudyResult) -> Table | None:
     ]
     strong = frozenset(place for place, row in enumerate(rows) if row in result.winners)
     fresh = "" if ablation else ", on fresh seeds"
-    title = f"The {metric_words(score.test)} of {plural(len(rows), 'arm' if ablation else 'confirmed point')}{fresh}"
+    of = plural(len(rows), "arm") if ablation else _points_words(result)
+    title = f"The {metric_words(score.test)} of {of}{fresh}"
     return Table("results", title, columns, strong, _note(result, rows, columns))
+
+
+def _arms(result: StudyResult) -> list[TrialResult]:
+    """The arms in the order of the study; those of axes that are compared with one arm stand together."""
+    plan = result.edition.study.plan
+    assert isinstance(plan, Ablation)
+    places = {name: place for place, name in enumerate(plan.grouped())}
+    return sorted(result.of("trial"), key=lambda row: places[row.name])
+
+
+def _names(result: StudyResult, rows: Sequence[TrialResult]) -> list[Column]:
+    """What a row is: an arm or a point by its name; of axes the value on each, that of the baseline's axis last."""
+    plan = result.edition.study.plan
+    if not isinstance(plan, Ablation) or not plan.axes:
+        head = "arm" if isinstance(plan, Ablation) else "point"
+        return [Column(head, [row_name(result, row) for row in rows], words=True)]
+    combinations = [plan.combination(row.name) for row in rows]
+    marks = [" (baseline)" if plan.is_baseline(row.name) else "" for row in rows]
+    values = [names[plan.baseline_axis] + mark for names, mark in zip(combinations, marks, strict=True)]
+    others = [Column(axis, [names[axis] for names in combinations], words=True) for axis in plan.other_axes]
+    return [*others, Column(plan.baseline_axis, values, words=True)]
 
 
 def score_columns(group: str, scores: Sequence[Scores]) -> list[Column]:
@@ -61,9 +85,15 @@ def row_name(result: StudyResult, row: TrialResult) -> str:
     """A trial's name in the first column, with what is special about it."""
     plan = result.edition.study.plan
     if isinstance(plan, Ablation):
-        return f"{row.name} (baseline)" if row.name == plan.baseline else row.name
-    own = " (tried first)" if result.named.get("first") is row else ""
-    return f"#{row.trial.number} {row.name}{own}"
+        return f"{row.name} (baseline)" if plan.is_baseline(row.name) else row.name
+    return point_name(result, row)
+
+
+def _points_words(result: StudyResult) -> str:
+    """`4 confirmed points, and of the best of 20 random points`."""
+    count = len(result.of("rival"))
+    rival = f", and of the best of {plural(count, 'random point')}" if result.random else ""
+    return f"{plural(len(result.confirmed), 'confirmed point')}{rival}"
 
 
 def interval_words(scores: Scores) -> str:
@@ -83,7 +113,16 @@ def _published(result: StudyResult, rows: Sequence[TrialResult]) -> list[Column]
         for row in rows
     ]
     group = metric_words(result.edition.study.score.test)
-    return [Column("published", cells, group)] if any(cells) else []
+    judged = [agreement_words(result, row) for row in rows]
+    found = [Column("published", cells, group)] if any(cells) else []
+    return [*found, Column("ours", judged, group, words=True, under=True)] if any(judged) else found
+
+
+def agreement_words(result: StudyResult, row: TrialResult) -> str:
+    """Whether a trial's score equals its published numbers, where that is judged."""
+    places = result.edition.study.published
+    known = [one for place, one in result.agreements.items() if result.named.get(places[place].who) is row]
+    return ", ".join(one.words for one in known)
 
 
 def _differences(result: StudyResult, rows: Sequence[TrialResult]) -> list[Column]:
@@ -91,7 +130,7 @@ def _differences(result: StudyResult, rows: Sequence[TrialResult]) -> list[Colum
     if not result.differences or not isinstance(plan, Ablation):
         return []
     found = [result.differences.get(row.name) for row in rows]
-    group = f"minus {quoted(plan.baseline)}, paired"
+    group = f"minus {plan.baseline_words}, paired"
     columns = [Column("mean", [signed(gap.mean) if gap else "" for gap in found], group)]
     if _tested(result):
         intervals = [between(gap.interval) if gap else "" for gap in found]
@@ -111,21 +150,22 @@ def published_difference(result: StudyResult, row: TrialResult) -> str:
     plan = result.edition.study.plan
     assert isinstance(plan, Ablation)
     known = {one.who: one.value for one in result.edition.study.published}
-    if row.name == plan.baseline or not {row.name, plan.baseline} <= known.keys():
-        return ""
-    return signed(known[row.name] - known[plan.baseline])
+    partner = plan.compared_with(row.name) or ""
+    return signed(known[row.name] - known[partner]) if partner in known and row.name in known else ""
 
 
 def _note(result: StudyResult, rows: Sequence[TrialResult], columns: Sequence[Column]) -> str:
     some = any(row.test.interval and not row.test.split for row in rows)
     interval = ", with Student's t-interval of the mean" if some else ""
-    parts = [f"Mean ± standard deviation (SD) over seeds{interval}."]
+    parts = [f"Mean ± standard deviation (SD) over seeds{interval}.", *filter(None, [tuning_sentence(result)])]
     if any(row.test.diverged for row in rows):
         parts += ["A diverged seed counts at chance."]
     kind = "Intervals are over seeds" if some else "Scores are"
     parts += [f"{kind} for one fixed draw of images; another draw would move all scores together."]
     if any(1 < row.test.n < FEWEST for row in rows):
         parts += [f"With fewer than {FEWEST} seeds the scores of the seeds are shown in place of an interval."]
+    if any(row.test.interval and not row.test.std and row.test.scale.step for row in rows):
+        parts += ["Where all seeds score the same, the interval is as wide as the rounding to whole test images."]
     if any(row.test.split for row in rows):
         parts += ["Split: the seeds lie in two groups far apart, and their mean describes neither."]
     if _tested(result):
@@ -133,6 +173,12 @@ def _note(result: StudyResult, rows: Sequence[TrialResult], columns: Sequence[Co
         parts += [
             "Differences are paired by seed; p is two-sided and adjusted for "
             f"{tests} (Holm); each interval is at the level of its test, so it leaves out 0 where p is below 0.05."
+        ]
+    if result.agreements:
+        tests = f", Holm over {plural(len(result.agreements), 'number')}" if len(result.agreements) > 1 else ""
+        parts += [
+            "“Equal” and “differs” compare our mean with the published number, within the margin that the study states "
+            f"(two one-sided tests{tests}); the published number counts as exact."
         ]
     parts += _power(rows)
     parts += cost_note(result, rows)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from search_spaces.roles import Role
 from search_spaces.study import Ablation
-from search_spaces.words import listed, plural
+from search_spaces.words import listed, plural, quoted
 from service.analysis.best import ranked
-from service.analysis.format import metric_words, spread
+from service.analysis.format import metric_words, spread, two
 from service.reporting.costs import cost_columns
 from service.reporting.results_table import score_columns, seeds
 from service.reporting.table import Column, Table
@@ -20,10 +21,17 @@ if TYPE_CHECKING:
 
 def points(result: StudyResult) -> Table | None:
     """Every point of a search on validation, best first, then by how far it came."""
-    if isinstance(result.edition.study.plan, Ablation) or not result.of("trial"):
-        return None
+    return None if isinstance(result.edition.study.plan, Ablation) else _points(result, "trial", "point", "points")
+
+
+def random_points(result: StudyResult) -> Table | None:
+    """The same of the random points that a search is compared with."""
+    return _points(result, "rival", "random point", "random")
+
+
+def _points(result: StudyResult, role: Role, noun: str, name: str) -> Table | None:
     places = {trial.label: place for place, trial in enumerate(ranked(result.history))}
-    rows = sorted(result.of("trial"), key=lambda row: places[row.trial.label])
+    rows = sorted(result.of(role), key=lambda row: places[row.trial.label])
     metric = metric_words(result.edition.study.score.metric)
     columns = [
         Column("point", [f"#{row.trial.label} {row.name}" for row in rows], words=True),
@@ -33,9 +41,37 @@ def points(result: StudyResult) -> Table | None:
         Column("state", [row.answer.status for row in rows], words=True),
         *cost_columns(rows),
     ]
-    confirmed = {row.trial.number for row in result.winners}
+    if not rows:
+        return None
+    best = result.winners if role == "trial" else [result.random] if result.random else []
+    confirmed = {row.trial.number for row in best}
     strong = frozenset(place for place, row in enumerate(rows) if row.trial.number in confirmed)
-    return Table("points", f"All {plural(len(rows), 'point')} on {metric}", columns, strong, folded=True)
+    return Table(name, f"All {plural(len(rows), noun)} on {metric}", columns, strong, folded=True)
+
+
+def rungs(result: StudyResult) -> Table | None:
+    """Whether the order of a search's trials at each rung was that of their final scores."""
+    found = result.rungs
+    plan = result.edition.study.plan
+    if isinstance(plan, Ablation) or not any(rung.correlation is not None for rung in found):
+        return None
+    columns = [
+        Column("after epoch", [str(rung.epoch) for rung in found]),
+        Column("trials measured", [str(rung.reached) for rung in found]),
+        Column("completed", [str(rung.ended) for rung in found]),
+        Column("rank correlation", ["" if one.correlation is None else two(one.correlation) for one in found]),
+    ]
+    any_stopped = any(row.answer.status == "stopped" for row in result.of("trial"))
+    stopped = (
+        "Trials that were stopped have no final score: the correlation is that among the better ones, which is lower "
+        "than among all."
+    )
+    note = (
+        "Rank correlation (Spearman) of the first seed's validation score there with the trial's final mean over all "
+        f"seeds, over the trials that completed. {stopped if any_stopped else 'No trial was stopped.'}"
+    )
+    title = "How well early scores order the trials" if plan.stop is None else "How early stopping did"
+    return Table("rungs", title, columns, note=note)
 
 
 def parents(result: StudyResult) -> Table | None:
@@ -64,7 +100,7 @@ def _children(result: StudyResult, parent: TrialResult) -> list[str]:
     """The trials with a run that needs a parent, the parent's own parents left out."""
     keys = {run.run.key for run in parent.runs.values()}
     return [
-        row.name if isinstance(result.edition.study.plan, Ablation) else f"#{row.trial.label}"
+        quoted(row.name) if isinstance(result.edition.study.plan, Ablation) else f"#{row.trial.label}"
         for row in result.rows
         if row.trial.role != "parent"
         and any(one.key in keys for run in row.runs.values() for one in ancestors(run.run))
@@ -79,7 +115,7 @@ def _who(result: StudyResult, row: TrialResult) -> str:
 
 
 def unfinished(result: StudyResult) -> Table | None:
-    """Runs that were stopped, diverged, or failed, and why."""
+    """Runs that were stopped, diverged, or failed, and why. Folded where early stopping is all that happened."""
     ends = ("failed", "diverged", "stopped")
     runs = [(row, run) for row in result.rows for run in row.runs.values() if run.state.status in ends]
     runs.sort(key=lambda pair: ends.index(pair[1].state.status))
@@ -91,4 +127,5 @@ def unfinished(result: StudyResult) -> Table | None:
         Column("end", [run.state.status for _, run in runs], words=True),
         Column("why", [run.reason for _, run in runs], words=True),
     ]
-    return Table("unfinished", f"{plural(len(runs), 'run')} that did not run to the end", columns)
+    planned = {run.state.status for _, run in runs} == {"stopped"}
+    return Table("unfinished", f"{plural(len(runs), 'run')} that did not run to the end", columns, folded=planned)

@@ -21,6 +21,7 @@ from service.terminal.trials_table import table
 from trainables.spec import SpecError
 
 if TYPE_CHECKING:
+    from service.analysis.claims.verdicts import Verdict
     from service.analysis.study_result import StudyResult
 
 COLORS = {"SUPPORTED": "bold green", "REFUTED": "bold red", "INCONCLUSIVE": "bold yellow", "NOT JUDGED": "bold"}
@@ -42,25 +43,38 @@ def plan(history: History, estimate: WorkEstimate) -> None:
 
 def ending(result: StudyResult, more: str) -> None:
     """How a run ends: the table, the verdicts, and what to do next; `more` is the command for more seeds."""
-    out = console()
-    edition = result.edition
-    out.print()
-    if not out.is_terminal:
-        out.print(table(summarize(result.history, alive=False), edition))
-    sentence(out, headline(result))
-    for verdict in result.claims:
-        label = Text(verdict.label, style=COLORS[verdict.word])
-        sentence(out, label.append(f" {verdict.claim}. {verdict.why}", style="not bold default"))
-    out.print()
+    answer(result)
+    out, edition = console(), result.edition
     home = home_option(result.home)
     page = result.home.study(edition.id).report / "report.html"
-    labelled(out, "report", str(page), link=address(page))
+    if page.exists():
+        labelled(out, "report", str(page), link=address(page))
+    else:
+        labelled(out, "report", f"not written; locus report {edition.id}{home} tries again")
     labelled(out, "MLflow", f"locus ui {edition.id}{home}")
     if failed := result.history.failed:
         labelled(out, "failed", f"{runs_in_words(failed)}; the same command tries again", "bold red")
         labelled(out, "why", f"locus status {edition.id}{home}, and {result.home.study(edition.id).log}")
     else:
         labelled(out, "next", f"{more}   (only the new seeds run)")
+
+
+def answer(result: StudyResult) -> None:
+    """The table, what was found in a sentence, and the verdicts."""
+    out = console()
+    out.print()
+    if not out.is_terminal:
+        out.print(table(summarize(result.history, alive=False), result.edition))
+    sentence(out, headline(result))
+    for one in result.claims:
+        verdict(one)
+    out.print()
+
+
+def verdict(found: Verdict) -> None:
+    """A claim with its verdict."""
+    label = Text(found.label, style=COLORS[found.word])
+    sentence(console(), label.append(str(found).removeprefix(found.label), style="not bold default"))
 
 
 def report_written(result: StudyResult, page: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from search_spaces.roles import LETTERS
 from search_spaces.study import Trial
+from search_spaces.words import quoted
 from service.storage.history import History
-from service.storage.journal import Confirms, Ended, Fact, FailedWith, Measured, Planned, Started, StoppedAt
+from service.storage.journal import Confirms, Ended, Fact, FailedWith, Measured, Planned, Started, StoppedAt, Tuned
 
 
 class EventLines:
@@ -17,10 +19,19 @@ class EventLines:
     def __call__(self, fact: Fact) -> str | None:
         """A fact's line."""
         match fact:
-            case Planned(role="trial", number=number, name=name):
-                return f"#{number} {name} planned"
-            case Confirms(numbers=numbers):
-                return f"confirming {', '.join(f'#{number}' for number in numbers)} on fresh seeds"
+            case Planned(role="trial" | "rival" as role, number=number, name=name):
+                return f"#{LETTERS[role]}{number} {name} planned"
+            case Planned(role="tuning"):
+                trial = self.history.of("tuning")[-1]
+                return f"#{trial.label} {trial.name} planned"
+            case Tuned(arm=arm):
+                chosen = self.history.tuning.chosen_trial(arm)
+                if chosen is None:
+                    return f"{quoted(arm)} keeps its own values, as every trial of its tuning diverged"
+                return f"tuned: #{chosen.label} {chosen.name}"
+            case Confirms(numbers=numbers, rivals=rivals):
+                labels = [f"#{number}" for number in numbers] + [f"#r{number}" for number in rivals]
+                return f"confirming {', '.join(labels)} on fresh seeds"
             case Started(label=label, seed=seed, attempt=attempt):
                 return f"#{label} seed {seed} started" + (f", attempt {attempt}" if attempt > 1 else "")
             case Measured(epoch=epoch, values=values):

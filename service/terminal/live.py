@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Literal
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
+from rich.segment import SegmentLines
 from rich.table import Table
 
 from search_spaces.study import Edition, Search
-from service.analysis.trial_summary import TrialSummary, summarize
+from service.analysis.trial_summary import Summaries, TrialSummary
 from service.planning.estimate import clock
-from service.planning.time_left import Amount, amount, time_left
+from service.planning.time_left import Forecast, Left
 from service.storage.history import History
 from service.storage.journal import Ended, Fact, FailedWith, Measured, Started, StoppedAt
 from service.terminal.event_lines import EventLines
@@ -25,8 +27,6 @@ from service.terminal.trials_table import table
 
 REDRAWS = 2
 """How often a second the screen is drawn again; the clock goes on between two facts."""
-SUMMARY_S = 0.5
-"""Seconds for which a summary of the trials is used again: one of 200 trials takes 0.1 s to make."""
 QUIET_S = 5.0
 """Seconds between two lines about an epoch, where the output is no terminal."""
 AROUND = 5
@@ -48,15 +48,21 @@ class Progress:
         self.edition = edition
         self.in_notebook = console is None and Console().is_jupyter
         width, height = (WIDTH, HEIGHT) if self.in_notebook else (None, None)
-        self.console = console or Console(highlight=False, force_jupyter=False, width=width, height=height)
+        terminal = False if self.in_notebook else None  # a kernel says that it has colors, which rich takes for one
+        self.console = console or Console(
+            highlight=False, force_jupyter=False, force_terminal=terminal, width=width, height=height
+        )
         self.detail = detail
         self.live: Live | NotebookLive | None = None
         self._history: History | None = None
         self._lock: AbstractContextManager[object] = threading.RLock()
-        self._max_concurrent = 1
+        self._max_concurrent: Callable[[], int] = lambda: 1
+        self._ended = False
         self._epoch_s: float | None = None
         self._begun = self._said = time.monotonic()
-        self._summary: tuple[float, list[TrialSummary]] = (0.0, [])
+        self._news = 0
+        self._drawn: tuple[object, SegmentLines] | None = None
+        self._rows: int | None = None
 
     def note(self, line: str) -> None:
         """Prints one line, above the table where there is one."""
@@ -66,13 +72,17 @@ class Progress:
         self,
         history: History,
         lock: AbstractContextManager[object],
-        max_concurrent: int,
+        max_concurrent: Callable[[], int],
         epoch_s: float | None = None,
     ) -> None:
-        """Starts to show. `lock` is held while the history changes; `epoch_s`: an epoch's time in earlier studies."""
+        """Starts to show. `lock` is held while the history changes; `epoch_s`: an epoch's time in earlier studies.
+
+        `max_concurrent` gives how many runs train together now.
+        """
         self._history, self._lock = history, lock
-        self._max_concurrent, self._epoch_s = max_concurrent, epoch_s
-        self._lines = EventLines(history)
+        self._max_concurrent, self._epoch_s, self._ended = max_concurrent, epoch_s, False
+        self._lines, self._summaries = EventLines(history), Summaries(history)
+        self._forecast = Forecast(history)
         self._begun = self._said = time.monotonic()
         if self.console.is_terminal and self.detail == "usual":
             self.live = Live(get_renderable=self._view, console=self.console, refresh_per_second=REDRAWS)
@@ -82,7 +92,8 @@ class Progress:
             self.live.start()
 
     def add(self, fact: Fact) -> None:
-        """Shows a fact, where no live screen does."""
+        """Shows a fact. A live screen shows it when it is drawn next."""
+        self._news += 1
         if self._history is None or self.live is not None or self.detail == "quiet":
             return
         now = time.monotonic()
@@ -93,14 +104,14 @@ class Progress:
         line = self._lines(fact)
         if line:
             ended = isinstance(fact, Ended | StoppedAt | FailedWith)
-            left = f"  ({self._amounts(amount(self._history))}{self._left()})" if ended else ""
+            left = f"  ({self._left(self._forecasted())})" if ended else ""
             self.note(f"{clock(now - self._begun)}  {line}{left}")
             self._said = now
 
     def end(self) -> None:
-        """Leaves the last view on the screen."""
+        """Leaves the last view on the screen, in which nothing runs any more."""
         if self.live is not None:
-            self._summary = (0.0, [])
+            self._ended = True
             self.live.stop()
             self.live = None
 
@@ -110,42 +121,41 @@ class Progress:
             head = title(self.edition.id, self.edition.study.question)
             return Group(head, self._table(), self._bar())
 
-    def _table(self) -> RenderableType:
-        """As many rows as the screen has place for; a long name takes several lines."""
-        place = max(self.console.height - AROUND, FEWEST)
-        rows = place
-        while True:
-            found = table(self._trials(), self.edition, rows)
-            over = len(self.console.render_lines(found, pad=False)) - place
-            if over <= 0 or rows <= FEWEST:
-                return found
-            rows = max(rows - max(over // 3, 1), FEWEST)
+    def _table(self) -> SegmentLines:
+        """The trials as lines: drawn again where there is news, the end, or a screen of another size."""
+        now = self._news, self._ended, self.console.size
+        if self._drawn is None or self._drawn[0] != now:
+            self._drawn = now, self._lines_of(self._summaries(alive=not self._ended))
+        return self._drawn[1]
 
-    def _trials(self) -> list[TrialSummary]:
-        assert self._history is not None
-        made, found = self._summary
-        if time.monotonic() - made > SUMMARY_S:
-            self._summary = (time.monotonic(), found := summarize(self._history))
-        return found
+    def _lines_of(self, found: list[TrialSummary]) -> SegmentLines:
+        """As many rows as the screen has place for; a long name takes several lines. Begins with the last number."""
+        place = max(self.console.height - AROUND, FEWEST)
+        rows = min(self._rows or place, place)
+        while True:
+            lines = self.console.render_lines(table(found, self.edition, rows), pad=False)
+            over = len(lines) - place
+            if over <= 0 or rows <= FEWEST:
+                self._rows = max(rows - over, FEWEST)
+                return SegmentLines(lines, new_lines=True)
+            rows = max(rows - max(round(over * rows / len(lines)), 1), FEWEST)
 
     def _bar(self) -> RenderableType:
-        assert self._history is not None
-        counted = amount(self._history)
+        left = self._forecasted()
         gone = clock(time.monotonic() - self._begun)
         grid = Table.grid(padding=(0, 2))
         grid.add_column(no_wrap=True)
         grid.add_row(
-            ProgressBar(total=max(counted.total, 1), completed=counted.done, width=20),
-            f"{self._amounts(counted)}  {gone} gone{self._left()}",
+            ProgressBar(total=max(left.total, 1), completed=left.done, width=20),
+            self._left(left, f"  {gone} gone"),
         )
         return grid
 
-    def _amounts(self, counted: Amount) -> str:
-        """`3 of at most 20 runs`: a search need not train all that it may."""
-        at_most = isinstance(self.edition.study.plan, Search) and counted.done < counted.total
-        return f"{counted.done} of {'at most ' if at_most else ''}{counted.total} runs"
+    def _forecasted(self) -> Left:
+        return self._forecast(self._max_concurrent(), self._epoch_s)
 
-    def _left(self) -> str:
-        assert self._history is not None
-        left = time_left(self._history, self._max_concurrent, self._epoch_s)
-        return f", about {clock(left)} left" if left else ""
+    def _left(self, left: Left, gone: str = "") -> str:
+        """`3 of at most 20 runs, about 02:10 left`: a search need not train all that it may."""
+        at_most = isinstance(self.edition.study.plan, Search) and left.done < left.total
+        amount = f"{left.done} of {'at most ' if at_most else ''}{left.total} runs{gone}"
+        return f"{amount}, about {clock(left.seconds)} left" if left.seconds else amount

@@ -7,13 +7,26 @@ import shlex
 import time
 from typing import Any
 
+from rich.console import Console
+
 from search_spaces import library
-from search_spaces.study import Ablation, Edition, Study
-from search_spaces.words import plural, setting_words, value_words, without_sources
+from search_spaces.study import Ablation, Budget, Edition, Study, Tuning
+from search_spaces.words import listed, plural, setting_words, value_words, without_sources
 from service.analysis.study_status import StudyStatus
 from service.storage import editions
 from service.storage.home import Home
-from service.terminal.output import NARROW, columns, console, home_option, labelled, row, section, sentence, title
+from service.terminal.output import (
+    NARROW,
+    address,
+    columns,
+    console,
+    home_option,
+    labelled,
+    row,
+    section,
+    sentence,
+    title,
+)
 from service.terminal.trials_table import table
 from trainables.recipe import kinds
 
@@ -38,17 +51,16 @@ def studies(as_json: bool) -> None:
         sizes = ", ".join(f"{budget} {size}" for budget, size in _sizes(one).items())
         row(view, one.name, one.question, *([one.paper.partition(",")[0], one.plan.kind] if wide else []), sizes)
     out.print(view)
+    sentence(out, f"tables that several studies fill (locus matrix NAME): {', '.join(library.matrices())}")
 
 
 def _sizes(study: Study) -> dict[str, str]:
-    """Trials x seeds at each budget."""
-    return {budget: _size(study.at(budget)) for budget in study.budgets or ["base"]}
-
-
-def _size(edition: Edition) -> str:
-    plan = edition.study.plan
-    trials = len(plan.arms) if isinstance(plan, Ablation) else plan.trials
-    return f"{trials} x {edition.study.seeds}"
+    """Trials x seeds at each budget, read from the budgets: to build each edition would take a second."""
+    plan, sizes = study.plan, study.budgets or {"base": Budget()}
+    usual = len(plan.arms) if isinstance(plan, Ablation) else plan.trials
+    tuned = isinstance(plan, Ablation)  # its budgets count the trials of a tuning
+    trials = {name: usual if tuned else size.trials or usual for name, size in sizes.items()}
+    return {name: f"{trials[name]} x {size.seeds or study.seeds}" for name, size in sizes.items()}
 
 
 def show(study: Study, as_json: bool) -> None:
@@ -63,7 +75,10 @@ def show(study: Study, as_json: bool) -> None:
     plan = study.plan
     if isinstance(plan, Ablation):
         section(out, "arms", [(arm, _said(values) or "the base") for arm, values in plan.arms.items()])
-        sentence(out, f"  baseline: {plan.baseline}")
+        within = f", compared within the same {listed(plan.other_axes)}" if plan.other_axes else ""
+        sentence(out, f"  baseline: {plan.baseline}{within}")
+        if plan.tune:
+            _show_tuning(out, plan.tune)
     else:
         section(out, "space", [(path, _said(domain.plain())) for path, domain in plan.space.every()])
         first = "; ".join(_said(point) for point in plan.first) or "none"
@@ -76,6 +91,14 @@ def show(study: Study, as_json: bool) -> None:
     claims = [(claim.kind, f"{claim}" + (f" ({claim.source})" if claim.source else "")) for claim in study.claims]
     section(out, "claims", claims)
     section(out, "gaps to the paper", [("-", gap) for gap in study.gaps])
+
+
+def _show_tuning(out: Console, tune: Tuning) -> None:
+    """How the arms of an ablation are tuned before they are compared."""
+    section(out, "each arm is tuned", [(path, _said(domain.plain())) for path, domain in tune.space.every()])
+    first = "; ".join(_said(point) for point in tune.first) or "none"
+    how = f"{plural(tune.trials, 'trial')} an arm, {plural(tune.seeds, 'seed')} each, sampler {tune.sampler}"
+    sentence(out, f"  {how}; first: {first}")
 
 
 def with_own(edition: Edition) -> Study:
@@ -142,6 +165,9 @@ def status_of_all(found: list[StudyStatus], home: Home) -> None:
         trials = [one.trials] if wide else []
         row(view, one.id, state, f"{one.done}/{one.asked}", *trials, one.best, _ago(one.last))
     out.print(view)
+    for one in found:
+        if one.trouble:
+            sentence(out, f"{one.id} cannot be read: {one.trouble}")
     if any(one.stale for one in found):
         sentence(out, "answers of other code are not counted; --adopt counts them, locus plan NAME names the files")
 
@@ -157,7 +183,8 @@ def status_of_one(found: StudyStatus, home: Home) -> None:
         answers = plural(found.stale, "answer")
         sentence(out, f"not counted: {answers} of other code; locus plan names the files, --adopt counts them")
     if any(one.state.startswith("failed") for one in found.rows):
-        labelled(out, "log", str(home.study(found.id).log))
+        log = home.study(found.id).log
+        labelled(out, "log", str(log), link=address(log))
     if others := home.others(found.id):
         labelled(out, "others", ", ".join(others))
     if found.state == "done":

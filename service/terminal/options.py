@@ -18,6 +18,11 @@ def study_names(begun: str) -> list[str]:
     return [name for name in dict.fromkeys([*library.names(), *Home.find().ids()]) if name.startswith(begun)]
 
 
+def matrix_names(begun: str) -> list[str]:
+    """The named matrices whose names begin so."""
+    return [name for name in library.matrices() if name.startswith(begun)]
+
+
 def whole(option: str) -> Callable[[Any], int]:
     """Reads the whole number of an option; its default comes as a number."""
 
@@ -38,30 +43,48 @@ def hours(given: Any) -> float:
         raise SpecError(f"hours must be a positive number of hours, got {given!r}") from None
 
 
+FLAG = ""
+"""What help shows behind an option that takes no value: typer would show `<bool>`."""
+
 Name = Annotated[
     str,
     typer.Argument(
-        help="a study's name, an id such as NAME@cpu, or a file that defines `study`", autocompletion=study_names
+        help="a study's name, an id such as NAME@cpu, or a file that defines `study`",
+        autocompletion=study_names,
+        metavar="NAME",
     ),
 ]
 Known = Annotated[
     str,
-    typer.Argument(help="a study that was run: NAME (its latest edition), or NAME@cpu", autocompletion=study_names),
+    typer.Argument(
+        help="a study that was run: NAME (its latest edition), or NAME@cpu", autocompletion=study_names, metavar="NAME"
+    ),
 ]
-Budget = Annotated[str | None, typer.Option(help="smoke, cpu, ...; `locus show NAME` lists a study's")]
-Set = Annotated[list[str] | None, typer.Option("--set", help="PATH=VALUE put on the base recipe; may be repeated")]
+Budget = Annotated[str | None, typer.Option(help="smoke, cpu, ...; `locus show NAME` lists a study's", metavar="NAME")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="PATH=VALUE put on the base recipe; may be repeated", metavar="PATH=VALUE"),
+]
 Preset = Annotated[
-    str | None, typer.Option(help="deit or gabor: a paper's way of training, as so many --set before yours")
+    str | None,
+    typer.Option(help="deit or gabor: a paper's way of training, as so many --set before yours", metavar="NAME"),
 ]
 Seeds = Annotated[
     int | None, typer.Option(help="seeds a trial; may grow later", metavar="INTEGER", parser=whole("seeds"))
 ]
 Trials = Annotated[
-    int | None, typer.Option(help="points of a search; may grow later", metavar="INTEGER", parser=whole("trials"))
+    int | None,
+    typer.Option(
+        help="points of a search (may grow later), or of each arm's tuning", metavar="INTEGER", parser=whole("trials")
+    ),
 ]
-As = Annotated[str, typer.Option("--as", help="names this edition: NAME@BUDGET~WORD")]
-HomeOption = Annotated[str | None, typer.Option("--home", help="where studies lie; $LOCUS_HOME, else ~/.locus")]
-Tracking = Annotated[str | None, typer.Option(help="MLflow's URI; $MLFLOW_TRACKING_URI, else a store in the home")]
+As = Annotated[str, typer.Option("--as", help="names this edition: NAME@BUDGET~WORD", metavar="WORD")]
+HomeOption = Annotated[
+    str | None, typer.Option("--home", help="where studies lie; $LOCUS_HOME, else ~/.locus", metavar="FOLDER")
+]
+Tracking = Annotated[
+    str | None, typer.Option(help="MLflow's URI; $MLFLOW_TRACKING_URI, else a store in the home", metavar="URI")
+]
 MaxConcurrent = Annotated[
     int | None,
     typer.Option(
@@ -98,19 +121,29 @@ RunsPerGpu = Annotated[
         parser=lambda given: int(given) if str(given).isdigit() else given,
     ),
 ]
-Compile = Annotated[bool, typer.Option("--compile", help="compile training steps: faster on GPUs after some minutes")]
+Compile = Annotated[
+    bool, typer.Option("--compile", help="compile training steps: faster on GPUs after some minutes", metavar=FLAG)
+]
 Hours = Annotated[
     float | None,
     typer.Option(help="stop after so many hours; the same command continues", metavar="FLOAT", parser=hours),
 ]
-AdoptOption = Annotated[bool, typer.Option("--adopt", help="count answers of older code")]
-Fresh = Annotated[bool, typer.Option("--fresh", help="start the next edition, NAME@BUDGET.2")]
-Download = Annotated[bool, typer.Option("--download", help="fetch a known data set that is not there")]
-Json = Annotated[bool, typer.Option("--json", help="print JSON")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="print the plan and train nothing, as locus plan does")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="print the plan and the end alone")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="print a line for every event, and no live table")]
-Address = Annotated[str | None, typer.Option(help="a Ray cluster's job address, http://head:8265")]
+RunHours = Annotated[
+    float | None,
+    typer.Option(help="a run may take so many hours; the same command continues it", metavar="FLOAT", parser=hours),
+]
+AdoptOption = Annotated[bool, typer.Option("--adopt", help="count answers of older code", metavar=FLAG)]
+Fresh = Annotated[bool, typer.Option("--fresh", help="start the next edition, NAME@BUDGET.2", metavar=FLAG)]
+Download = Annotated[bool, typer.Option("--download", help="fetch a known data set that is not there", metavar=FLAG)]
+Json = Annotated[bool, typer.Option("--json", help="print JSON", metavar=FLAG)]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="print the plan and train nothing, as locus plan does", metavar=FLAG)
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="print the plan and the end alone", metavar=FLAG)]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="print a line for every event, and no live table", metavar=FLAG)
+]
+Address = Annotated[str | None, typer.Option(help="a Ray cluster's job address, http://head:8265", metavar="URL")]
 
 
 def own_values(pairs: list[str] | None) -> dict[str, Any]:

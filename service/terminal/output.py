@@ -18,10 +18,10 @@ NARROW = 110
 """Columns below which a table leaves out what matters least."""
 
 
-def console() -> Console:
-    """Standard output: as wide as the terminal, or wide."""
-    found = Console(highlight=False)
-    return found if found.is_terminal else Console(highlight=False, width=WIDE)
+def console(*, stderr: bool = False) -> Console:
+    """Standard output, or standard error: as wide as the terminal, or wide."""
+    found = Console(highlight=False, stderr=stderr)
+    return found if found.is_terminal else Console(highlight=False, stderr=stderr, width=WIDE)
 
 
 def sentence(out: Console, text: Text | str) -> None:

@@ -38,6 +38,8 @@ def legend(rows: list[TrialSummary], found: list[TrialSummary], edition: Edition
         parts.append("+-: standard deviation over seeds")
     if confirmed := next((row for row in rows if row.label.startswith("c")), None):
         parts.append(f"{confirmed.label}: point {confirmed.label[1:]} again, on fresh seeds")
+    if tuning := next((row for row in rows if row.label.startswith("t")), None):
+        parts.append(f"{tuning.label}: a trial that tunes an arm, on a seed of its own")
     if parent := next((row for row in rows if row.label.startswith("p")), None):
         parts.append(f"{parent.label}: a run that others start from")
     if len(rows) < len(found):

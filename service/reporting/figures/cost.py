@@ -80,7 +80,8 @@ def _draw(result: StudyResult, rows: Sequence[TrialResult], sheet: Sheet) -> Fig
 
 def _short(row: TrialResult) -> str:
     """A name that fits beside a panel."""
-    return row.name if row.trial.role != "confirmation" else f"#{row.trial.number}"
+    names = {"confirmation": f"#{row.trial.number}", "rival_confirmation": f"#r{row.trial.number}"}
+    return names.get(row.trial.role, row.name)
 
 
 def _draw_trial(axes: Axes, x: float, row: TrialResult, look: Look) -> None:

@@ -107,15 +107,18 @@ def draw_lines(lines: Sequence[Line], chance: float, sheet: Sheet) -> tuple[Figu
     for line in named:
         draw_line(axes, line)
     chance_line(axes, chance, named=below)
+    name_lines(fig, axes, named, chance, height, below=below)
+    return fig, axes
+
+
+def name_lines(fig: Figure, axes: Axes, named: Sequence[Line], chance: float, height_in: float, *, below: bool) -> None:
+    """The names of lines and of chance beside their ends; or those of lines `below` the figure."""
     if below:
         handles = [Line2D([], [], color=line.look.color, linestyle=line.look.dash, label=line.name) for line in named]
         fig.legend(handles=handles, loc="outside lower left", frameon=False, labelcolor=MUTED, fontsize=8)
-    else:
-        labels = [
-            Label(line.name, fmean(list(line.values.values())[-1]), line.look.color, line.strong) for line in named
-        ]
-        label_ends(axes, [*labels, chance_label(chance)], height - 0.5)
-    return fig, axes
+        return
+    labels = [Label(line.name, fmean(list(line.values.values())[-1]), line.look.color, line.strong) for line in named]
+    label_ends(axes, [*labels, chance_label(chance)], height_in - 0.5)
 
 
 def draw_gray(axes: Axes, lines: Sequence[Line]) -> None:

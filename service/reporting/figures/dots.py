@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from search_spaces.roles import CONFIRMATIONS
 from search_spaces.study import Published, Search
-from service.analysis.format import metric_words, number
+from service.analysis.format import fixed, metric_words
+from service.analysis.headline import point_name
 from service.analysis.statistics import FEWEST
 from service.reporting.figures.palette import Palette
 from service.reporting.figures.plot import Plot, sentences
@@ -28,25 +30,21 @@ def dots(result: StudyResult) -> Plot | None:
 
 
 def shown(result: StudyResult) -> list[TrialResult]:
-    """The trials that have test scores: the arms, or a search's confirmation; the highest first."""
-    search = isinstance(result.edition.study.plan, Search)
-    rows = [row for row in (result.confirmed if search else result.of("trial")) if row.test.mean is not None]
+    """The trials that have test scores: the arms, or a search's confirmed points; the highest first."""
+    rows = [row for row in result.tested if row.test.mean is not None]
     return sorted(rows, key=lambda row: -(row.test.mean or 0.0))
 
 
 def name(result: StudyResult, row: TrialResult) -> str:
     """How a figure calls a trial: an arm's name, or a confirmed point."""
-    if row.trial.role != "confirmation":
-        return row.name
-    first = " (tried first)" if result.named.get("first") is row else ""
-    return f"#{row.trial.number} {row.name}{first}"
+    return row.name if row.trial.role not in CONFIRMATIONS else point_name(result, row)
 
 
 def _draw(result: StudyResult, rows: Sequence[TrialResult], sheet: Sheet) -> Figure:
     palette = Palette.of(result)
     lines = [
         Row(name(result, row), row.test.mean or 0.0, row.test.interval if not row.test.split else None,
-            palette[row], number(row.test.mean or 0.0), strong=row in result.winners, hollow=not row.test.complete)
+            palette[row], fixed(row.test.mean or 0.0), strong=row in result.winners, hollow=not row.test.complete)
         for row in rows
     ]  # fmt: skip
     fig, axes = draw_rows(lines, metric_words(result.edition.study.score.test), sheet)

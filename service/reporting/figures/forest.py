@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from search_spaces.claim import Better, Equivalent
+from search_spaces.claim import Better, Equivalent, NoWorse
 from search_spaces.study import Ablation
 from search_spaces.words import plural, quoted
 from service.analysis.claims.verdicts import Verdict
@@ -51,11 +51,10 @@ def to_baseline(result: StudyResult) -> list[Pair]:
     plan = result.edition.study.plan
     if not isinstance(plan, Ablation) or not result.differences:
         return []
-    palette, baseline = Palette.of(result), result.scores[plan.baseline]
-    pairs = [
-        Pair(name, gap.mean, gap.interval, *_seeds(result.scores[name], baseline), palette[result.named[name]])
-        for name, gap in result.differences.items()
-    ]
+    palette, scores, pairs = Palette.of(result), result.scores, []
+    for name, gap in result.differences.items():
+        seeds, fallen = _seeds(scores[name], scores[plan.compared_with(name) or plan.baseline])
+        pairs.append(Pair(name, gap.mean, gap.interval, seeds, fallen, palette[result.named[name]]))
     return sorted(pairs, key=lambda pair: -pair.mean)
 
 
@@ -65,19 +64,20 @@ def claimed(result: StudyResult) -> list[Pair]:
 
 
 def _compares(verdict: Verdict) -> bool:
-    return isinstance(verdict.claim, Better | Equivalent) and verdict.measured is not None
+    return isinstance(verdict.claim, Better | Equivalent | NoWorse) and verdict.measured is not None
 
 
 def _claimed(result: StudyResult, verdict: Verdict) -> Pair:
     claim = verdict.claim
-    assert isinstance(claim, Better | Equivalent)
+    assert isinstance(claim, Better | Equivalent | NoWorse)
     assert verdict.measured is not None
     scores = result.scores_at(claim.image_size)
     seeds, fallen = _seeds(scores[claim.who], scores[claim.than])
     look = Palette.of(result)[result.named[claim.who]]
-    name = f"claim: {claim.who} − {claim.than}{claim.where}"
+    name = f"claim: {quoted(claim.who)} − {quoted(claim.than)}{claim.where}"
     both = isinstance(claim, Equivalent)
-    return Pair(name, verdict.measured, verdict.interval, seeds, fallen, look, claim.margin, both)
+    margin = -claim.margin if isinstance(claim, NoWorse) else claim.margin
+    return Pair(name, verdict.measured, verdict.interval, seeds, fallen, look, margin, both)
 
 
 def _seeds(who: Scores, than: Scores) -> tuple[dict[int, float], frozenset[int]]:
@@ -89,7 +89,7 @@ def _seeds(who: Scores, than: Scores) -> tuple[dict[int, float], frozenset[int]]
 def _draw(result: StudyResult, pairs: Sequence[Pair], sheet: Sheet) -> Figure:
     rows = [Row(pair.name, pair.mean, pair.interval, pair.look, signed(pair.mean)) for pair in pairs]
     fig, axes = draw_rows(rows, f"difference of {metric_words(result.edition.study.score.test)}, paired by seed", sheet)
-    axes.axvline(0, color=MUTED, linewidth=0.9)
+    axes.axvline(0, color=MUTED, linewidth=0.9, zorder=1)
     for place, pair in enumerate(pairs):
         draw_seeds(axes, place, pair.seeds, pair.diverged, pair.look.color)
         if pair.margin:
@@ -112,7 +112,7 @@ def _caption(result: StudyResult, arms: Sequence[Pair], claims: Sequence[Pair]) 
     first = ""
     if arms and isinstance(plan, Ablation):
         adjusted = f" with the interval of Holm's test over {plural(len(arms), 'difference')}" if tested else ""
-        first = f"Each arm minus {quoted(plan.baseline)}, paired by seed{adjusted}; a small dot is a seed."
+        first = f"Each arm minus {plan.baseline_words}, paired by seed{adjusted}; a small dot is a seed."
     second = "Claims: the two trials of a claim, with the interval that decided it." if claims else ""
     return sentences((
         first,

@@ -22,7 +22,10 @@ VARIABLES = {INK: "ink", MUTED: "muted", FAINT: "faint", PAPER: "paper", POINT: 
 }
 """By color: the CSS variable that replaces it in a page."""
 COLORS = re.compile("|".join(rf"{color}\b" for color in VARIABLES), flags=re.IGNORECASE)
-GROUPS = "figure|axes|patch|text|line2d|matplotlib|xtick|ytick|legend|PathCollection|FillBetween|LineCollection"
+GROUPS = (
+    "figure|image|axes|patch|text|line2d|matplotlib|xtick|ytick|legend|PathCollection|FillBetween|LineCollection"
+    "|TriContourSet"
+)
 IDS = re.compile(rf'\sid="(?:{GROUPS})[^"]*"')
 """Names that matplotlib gives to groups; two figures of a page would share them."""
 

@@ -54,7 +54,8 @@ def draw_rows(rows: Sequence[Row], label: str, sheet: Sheet) -> tuple[Figure, Ax
         _draw_row(axes, row_place(place), row)
         if above:
             axes.annotate(name, (0, row_place(place)), xycoords=("axes fraction", "data"), xytext=(0, 7),
-                          textcoords="offset points", color=INK, fontsize=8.5, in_layout=False,
+                          textcoords="offset points", color=INK, fontsize=8.5, in_layout=False, zorder=1.5,
+                          bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.8},  # no line crosses a name
                           fontweight="bold" if row.strong else "normal")  # fmt: skip
     axes.set_yticks([row_place(place) for place in range(len(rows))], [""] * len(rows) if above else names,
                     color=INK, fontsize=9)  # fmt: skip

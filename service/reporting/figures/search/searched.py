@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
 from search_spaces.space import CLOSE, Above, Choice, Domain, Integer, Real, Space, Subset
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 MARGIN = 0.04
 """The share of an axis left free at each end of the domain."""
+LETTERS = 4
+"""The length of a label for which the room on an axis is counted; longer ones leave room for fewer."""
 LINE = 26
 """From how many letters on the name of an axis takes two lines."""
 
@@ -67,8 +70,11 @@ def _panels(space: Space) -> Iterator[Panel]:
                 yield Panel(inner, branch, (path, case))
 
 
-def lay_axis(axes: Axes, panel: Panel, space: Space, base: Recipe, ticks: int) -> None:
-    """Gives an axis its scale, the whole domain, and as many round numbers as there is room for."""
+def lay_axis(axes: Axes, panel: Panel, space: Space, base: Recipe, ticks: int, *, upright: bool = False) -> None:
+    """Gives the x axis its scale, the whole domain, and as many round numbers as there is room for.
+
+    `upright`: the y axis instead, for a path of numbers.
+    """
     match panel.domain:
         case Choice(options=options):
             _words(axes, [str(option) for option in options])
@@ -77,16 +83,19 @@ def lay_axis(axes: Axes, panel: Panel, space: Space, base: Recipe, ticks: int) -
             low, high, log, whole = 0.0, float(len(of)), False, True
         case domain:
             low, high = ends(domain, panel, space, base)
-            log, whole = _is_log(domain), isinstance(domain, Integer)
-    if log:
-        axes.set_xscale("log")
-        room = (high / low) ** MARGIN
-        axes.set_xlim(low / room, high * room)
-        _log_ticks(axes, low, high, ticks)
+            log, whole = is_log(domain), isinstance(domain, Integer)
+    room = (high / low) ** MARGIN if log else (high - low) * MARGIN
+    limits = (low / room, high * room) if log else (low - room, high + room)
+    axis = axes.yaxis if upright else axes.xaxis
+    if upright:
+        axes.set(yscale="log" if log else "linear", ylim=limits)
     else:
-        room = (high - low) * MARGIN
-        axes.set_xlim(low - room, high + room)
-        axes.xaxis.set_major_locator(MaxNLocator(nbins=max(2, min(ticks - 1, 6)), integer=whole))
+        axes.set(xscale="log" if log else "linear", xlim=limits)
+    if log:
+        letters = 0 if upright else max(len(value_words(float(end))) for end in (low, high))
+        _log_ticks(axis, low, high, max(2, round(ticks * min(1, LETTERS / max(letters, 1)))))
+    else:
+        axis.set_major_locator(MaxNLocator(nbins=max(2, min(ticks - 1, 6)), integer=whole))
 
 
 def ends(domain: Domain, panel: Panel, space: Space, base: Recipe) -> tuple[float, float]:
@@ -100,7 +109,8 @@ def ends(domain: Domain, panel: Panel, space: Space, base: Recipe) -> tuple[floa
     return low * domain.factor.low, high * domain.factor.high
 
 
-def _is_log(domain: Domain) -> bool:
+def is_log(domain: Domain) -> bool:
+    """Whether a path is searched on a log scale; what is a factor over another path is."""
     return isinstance(domain, Above) or (isinstance(domain, Real) and domain.log)
 
 
@@ -111,12 +121,12 @@ def _words(axes: Axes, options: list[str]) -> None:
     axes.set_xlim(-0.5, len(options) - 0.5)
 
 
-def _log_ticks(axes: Axes, low: float, high: float, room: int) -> None:
+def _log_ticks(axis: Axis, low: float, high: float, room: int) -> None:
     """Round numbers within the domain, as many as there is room for; its ends where no round number lies in it."""
     decades = math.log10(high / low)
     steps = next((steps for steps in ((1.0, 2.0, 5.0), (1.0, 3.0)) if decades * len(steps) <= room), (1.0,))
     found = LogLocator(subs=steps, numticks=max(room, 2)).tick_values(low, high)
     inside = [float(tick) for tick in found if low * (1 - CLOSE) <= tick <= high * (1 + CLOSE)]
-    axes.set_xticks(inside if len(inside) > 1 else [low, high])
-    axes.xaxis.set_major_formatter(lambda value, _: value_words(float(value)))
-    axes.xaxis.set_minor_locator(NullLocator())
+    axis.set_ticks(inside if len(inside) > 1 else [low, high])
+    axis.set_major_formatter(lambda value, _: value_words(float(value)))
+    axis.set_minor_locator(NullLocator())

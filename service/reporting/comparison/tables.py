@@ -1,0 +1,131 @@
+"""The tables of a comparison: what differs, and the trials of both sides with their differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from markupsafe import Markup
+
+from search_spaces.words import plural
+from service.analysis.comparison.comparison import Comparison
+from service.analysis.differences import Difference
+from service.analysis.format import between, metric_words, p_text, signed, spread
+from service.analysis.statistics import FEWEST, Scores
+from service.reporting.table import Column, Table
+
+WIDTH, HEIGHT, MARGIN = 180, 20, 6
+"""The drawing of a difference. Units: pixels."""
+AXIS = Markup('<line x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="{h}" stroke="var(--muted)" stroke-width="0.9"/>')
+BAR = Markup(
+    '<line x1="{a:.1f}" x2="{b:.1f}" y1="7" y2="7" stroke="var(--series-0)" stroke-width="2.2" opacity="0.6"/>'
+)
+DOT = Markup('<circle cx="{x:.1f}" cy="{y}" r="{r}" fill="var(--series-0)"/>')
+CROSS = Markup('<path d="M{a:.1f} 14l4 4m0 -4l-4 4" stroke="var(--muted)" fill="none"/>')
+
+
+MEAN = "Mean ± standard deviation over seeds, with their number."
+DOTS = "A line is the interval, a large dot the mean, a small dot a seed, a cross one that diverged in A or B."
+
+
+def changes(comparison: Comparison) -> Table | None:
+    """What differs between A and B; None where nothing does."""
+    found = comparison.changes
+    if not found:
+        return None
+    columns = [
+        Column("", [change.what for change in found], words=True),
+        Column("A", [change.a for change in found], words=True),
+        Column("B", [change.b for change in found], words=True),
+    ]
+    return Table("changes", "What differs between A and B", columns)
+
+
+def scores(comparison: Comparison) -> Table | None:
+    """The trials that both have, with B minus A; None where there are none."""
+    matches = comparison.matches
+    if not matches:
+        return None
+    gaps = [comparison.differences.get(place) for place in range(len(matches))]
+    metric = metric_words(comparison.metric)
+    columns = [
+        Column("trial", [match.name for match in matches], words=True),
+        Column("A", [_score(match.a.test) for match in matches], metric),
+        Column("B", [_score(match.b.test) for match in matches], metric),
+        Column("mean", [signed(gap.mean) if gap else "" for gap in gaps], "B minus A"),
+        Column("interval (Holm)", [between(gap.interval) if gap else "" for gap in gaps], "B minus A", under=True),
+        Column("p (Holm)", [p_text(gap.p).removeprefix("= ") if gap else "" for gap in gaps], "B minus A"),
+        Column("", _drawings(comparison), "B minus A", words=True),
+        Column("compared", [match.how_words for match in matches], words=True),
+    ]
+    return Table(
+        "scores",
+        f"The {metric} of {plural(len(matches), 'trial')} of both",
+        columns,
+        note=f"{MEAN} {note(comparison)} {DOTS}",
+    )
+
+
+def _score(scores: Scores) -> str:
+    seeds = f"{scores.n}" if scores.complete else f"{scores.n}/{scores.asked}"
+    return f"{spread(scores.mean, scores.std)} ({seeds})"
+
+
+def note(comparison: Comparison) -> str:
+    """What the numbers of the table mean, in sentences."""
+    hows = {match.how for match in comparison.matches}
+    parts = []
+    if comparison.tests:
+        parts.append(
+            f"p is two-sided and adjusted for {plural(comparison.tests, 'difference')} (Holm); each interval is at the "
+            "level of its test, so it leaves out 0 where p is below 0.05."
+        )
+    if "paired" in hows:
+        parts.append("Pairs: the two runs of a seed, subtracted.")
+    if "unpaired" in hows:
+        parts.append("Unpaired: the seeds differ (Welch's test).")
+    if "same runs" in hows:
+        parts.append("Same runs: both have the very same runs, so the difference is 0 by itself.")
+    if any(match.a.test.diverged or match.b.test.diverged for match in comparison.matches):
+        parts.append("A diverged seed counts at chance.")
+    if any(match.estimate and not match.estimate.testable for match in comparison.matches):
+        parts.append(f"No test for fewer than {FEWEST} pairs, or seeds.")
+    return " ".join(parts)
+
+
+def _drawings(comparison: Comparison) -> Sequence[str]:
+    """Each difference on one common axis: its interval, its mean, its seeds."""
+    gaps = [comparison.differences.get(place) for place in range(len(comparison.matches))]
+    seeds = [_by_seed(comparison, place) for place in range(len(gaps))]
+    ends = [0.0]
+    for gap, values in zip(gaps, seeds, strict=True):
+        ends += [*values.values(), *((gap.mean, *(gap.interval or ())) if gap else ())]
+    low, high = min(ends), max(ends)
+    span = (high - low) or 1.0
+
+    def at(value: float) -> float:
+        return MARGIN + (WIDTH - 2 * MARGIN) * (value - low) / span
+
+    return [
+        _drawing(gap, values, comparison.matches[place].a.test.diverged | comparison.matches[place].b.test.diverged, at)
+        if gap
+        else ""
+        for place, (gap, values) in enumerate(zip(gaps, seeds, strict=True))
+    ]
+
+
+def _by_seed(comparison: Comparison, place: int) -> dict[int, float]:
+    match = comparison.matches[place]
+    a, b = match.a.test.values, match.b.test.values
+    return {seed: b[seed] - a[seed] for seed in match.seeds} if match.how == "paired" else {}
+
+
+def _drawing(gap: Difference, seeds: dict[int, float], fallen: frozenset[int], at: Callable[[float], float]) -> str:
+    parts = [AXIS.format(x=at(0.0), h=HEIGHT)]
+    if gap.interval:
+        parts.append(BAR.format(a=at(gap.interval[0]), b=at(gap.interval[1])))
+    parts.append(DOT.format(x=at(gap.mean), y=7, r=3.6))
+    for seed, value in seeds.items():
+        parts.append(CROSS.format(a=at(value) - 2) if seed in fallen else DOT.format(x=at(value), y=16, r=1.6))
+    words = f"{signed(gap.mean)} {between(gap.interval)}".strip()
+    head = Markup('<svg class="gap" width="{w}" height="{h}" role="img" aria-label="{words}">')
+    return Markup("").join([head.format(w=WIDTH, h=HEIGHT, words=words), *parts, Markup("</svg>")])

@@ -1,0 +1,1 @@
+"""Tables of effect sizes and of data efficiency."""

@@ -1,0 +1,246 @@
+"""The score over two searched paths: every point with a shade for its score, and contours between the points.
+
+Contours are drawn only where the score depends on these two paths alone. In a search over more paths, neighboring
+points differ in the others, too, and a surface through them would show differences that these two paths do not make.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
+from matplotlib.tri import LinearTriInterpolator, Triangulation, UniformTriRefiner
+
+from search_spaces.space import Above, Integer, Real
+from search_spaces.study import Search
+from search_spaces.words import listed, plural
+from service.analysis.format import metric_words, number
+from service.reporting.figures.palette import Palette
+from service.reporting.figures.plot import Plot, sentences
+from service.reporting.figures.search.marks import (
+    best_sentence,
+    key,
+    name_point,
+    point_style,
+    ring_style,
+    scored,
+    status_handles,
+    status_sentences,
+)
+from service.reporting.figures.search.searched import Panel, ends, is_log, lay_axis, panels
+from service.reporting.figures.search.shares import shares
+from service.reporting.figures.style import FAINT, INK, PAPER, Sheet
+
+if TYPE_CHECKING:
+    from service.analysis.study_result import StudyResult
+    from service.analysis.trial_result import TrialResult
+
+FEWEST = 4
+"""How many points the figure needs."""
+FEWEST_BETWEEN = 10
+"""How many points contours need; the importance of paths needs as many."""
+LEVELS = 5
+FAINTEST, STRONGEST = 0.06, 0.62
+"""About how many steps the shades have, and how opaque the ends are."""
+SUBDIVISIONS = 3
+"""Each triangle is divided so often before it is drawn, so that contours are right on logarithmic axes."""
+
+Pair = tuple[Panel, Panel]
+
+
+@dataclass(frozen=True)
+class Surface:
+    """The linear interpolation between points: corners and triangles, in shares of the axes from 0 to 1."""
+
+    triangles: Triangulation
+    scores: Any
+
+    def at(self, x: Any, y: Any) -> Any:
+        """The score at shares of the axes; masked outside of the points."""
+        return LinearTriInterpolator(self.triangles, self.scores)(x, y)
+
+
+def contour(result: StudyResult) -> Plot | None:
+    """The figure of a search over two paths of numbers or more; None where there are fewer, or few points."""
+    pair = chosen_pair(result)
+    if pair is None or len(_rows(result, pair)) < FEWEST or not _whole(_rows(result, pair)):
+        return None
+    return Plot("contour", _caption(result, pair), lambda sheet: _draw(result, pair, sheet))
+
+
+def chosen_pair(result: StudyResult) -> Pair | None:
+    """The two paths of numbers, or the two of several that matter most; None where it is not known which do."""
+    numeric = _numeric(result)
+    if len(numeric) > 2:
+        known = shares(result)
+        numeric = sorted((panel for panel in numeric if panel in known), key=lambda panel: -known[panel])[:2]
+    return (numeric[0], numeric[1]) if len(numeric) == 2 else None
+
+
+def _numeric(result: StudyResult) -> list[Panel]:
+    """The paths of numbers that every point has."""
+    plan = result.edition.study.plan
+    found = panels(plan.space) if isinstance(plan, Search) else []
+    return [panel for panel in found if panel.given is None and isinstance(panel.domain, Real | Integer | Above)]
+
+
+def _rows(result: StudyResult, pair: Pair) -> list[TrialResult]:
+    return [row for row in scored(result) if all(panel.value(row) is not None for panel in pair)]
+
+
+def _whole(rows: Sequence[TrialResult]) -> list[TrialResult]:
+    """The points whose scores can be compared: those that have all seeds, and diverged ones, at chance."""
+    return [row for row in rows if row.answer.status in ("completed", "diverged")]
+
+
+def shares_of_axis(values: Sequence[float], panel: Panel, result: StudyResult) -> Any:
+    """Where values lie between the ends of a domain, from 0 to 1, on its own scale."""
+    low, high, log = _axis(panel, result)
+    change = math.log if log else float
+    return np.array([(change(one) - change(low)) / (change(high) - change(low)) for one in values])
+
+
+def _values_of_axis(places: Any, panel: Panel, result: StudyResult) -> Any:
+    """The inverse of `shares_of_axis`."""
+    low, high, log = _axis(panel, result)
+    return low * (high / low) ** places if log else low + (high - low) * places
+
+
+def _axis(panel: Panel, result: StudyResult) -> tuple[float, float, bool]:
+    plan = result.edition.study.plan
+    assert isinstance(plan, Search)
+    low, high = ends(panel.domain, panel, plan.space, result.edition.study.base)
+    return float(low), float(high), is_log(panel.domain)
+
+
+def surface(result: StudyResult, pair: Pair) -> Surface | None:
+    """The scores between the points; None where other paths are searched, too, or the points span no surface."""
+    plan, rows = result.edition.study.plan, _whole(_rows(result, pair))
+    if not isinstance(plan, Search) or len(panels(plan.space)) > 2 or len(rows) < FEWEST_BETWEEN:
+        return None
+    places = [shares_of_axis([panel.value(row) or 0.0 for row in rows], panel, result) for panel in pair]
+    if np.linalg.matrix_rank(np.stack(places) - np.mean(places, axis=1, keepdims=True), tol=1e-6) < 2:
+        return None
+    return Surface(Triangulation(*places), np.array([row.validation.mean for row in rows]))
+
+
+def levels(result: StudyResult, pair: Pair) -> list[float]:
+    """Round scores between which the shades change; the first is below all points, the last above them."""
+    means = [row.validation.mean or 0.0 for row in _whole(_rows(result, pair))]
+    low, high = min(means), max(means)
+    return [float(one) for one in MaxNLocator(nbins=LEVELS).tick_values(low, high if high > low else low + 1e-3)]
+
+
+def _shades(count: int) -> list[tuple[float, float, float, float]]:
+    return [to_rgba(INK, float(alpha)) for alpha in np.linspace(FAINTEST, STRONGEST, count)]
+
+
+def _draw(result: StudyResult, pair: Pair, sheet: Sheet) -> Figure:
+    plan, base = result.edition.study.plan, result.edition.study.base
+    assert isinstance(plan, Search)
+    fig, axes = sheet.axes(3.9 if sheet.narrow else 4.2)
+    x, y = pair
+    lay_axis(axes, x, plan.space, base, 5 if sheet.narrow else 10)
+    lay_axis(axes, y, plan.space, base, 8, upright=True)
+    axes.set(xlabel=x.label(result.rows), ylabel=y.label(result.rows))
+    steps = levels(result, pair)
+    shades = _shades(len(steps) - 1)
+    found = surface(result, pair)
+    if found is None:
+        axes.grid(axis="both", color=FAINT, linewidth=0.6)
+    else:
+        axes.grid(visible=False)
+        _draw_surface(axes, found, result, pair, steps)
+    _draw_points(axes, result, pair, steps)
+    keys = [Patch(facecolor=shade, label=f"{number(low)} to {number(high)}")
+            for shade, low, high in zip(shades, steps, steps[1:], strict=False)]  # fmt: skip
+    odd = [row for row in _rows(result, pair) if row.answer.status != "completed"]
+    key(fig, [*keys, *status_handles(odd)], 3 if sheet.narrow else 6)
+    return fig
+
+
+def _draw_surface(axes: Axes, found: Surface, result: StudyResult, pair: Pair, steps: Sequence[float]) -> None:
+    """Shades and contour lines, from triangles that are small enough to be straight on any scale."""
+    fine, scores = UniformTriRefiner(found.triangles).refine_field(
+        found.scores, LinearTriInterpolator(found.triangles, found.scores), SUBDIVISIONS
+    )
+    x, y = (_values_of_axis(at, panel, result) for at, panel in zip((fine.x, fine.y), pair, strict=True))
+    drawn = Triangulation(x, y, fine.triangles)
+    axes.tricontourf(drawn, scores, levels=steps, colors=_shades(len(steps) - 1), zorder=0.5)
+    axes.tricontour(drawn, scores, levels=steps[1:-1], colors=PAPER, linewidths=0.8, zorder=0.6)
+
+
+def _draw_points(axes: Axes, result: StudyResult, pair: Pair, steps: Sequence[float]) -> None:
+    """The points in their trials' colors, filled with the shade of their scores where these can be compared.
+
+    Like points are drawn together, which is faster than one by one; those with colors of their own lie above the gray.
+    """
+    palette = Palette.of(result)
+    alike: dict[tuple[str, str, Any], list[tuple[float, float]]] = {}
+    for row in sorted(_rows(result, pair), key=palette.named):
+        fill = shade(row.validation.mean or 0.0, steps) if row.answer.status == "completed" else None
+        alike.setdefault((row.answer.status, palette[row].color, fill), []).append(_place(row, pair))
+    for layer, ((status, color, fill), places) in enumerate(alike.items()):
+        x, y = zip(*places, strict=True)
+        above = 3 + layer / len(alike)
+        style = {**point_style(status, color), "markersize": 7.5, "zorder": above}
+        axes.plot(x, y, marker="o", markersize=10, color=PAPER, linestyle="", markeredgewidth=0, zorder=above - 0.1)
+        axes.plot(x, y, **(style | {"markerfacecolor": PAPER}))
+        if fill is not None:
+            axes.plot(x, y, **(style | {"markerfacecolor": fill}))
+    winners = {row.trial.number for row in result.winners}
+    for row in (row for row in _rows(result, pair) if row.trial.number in winners):
+        axes.plot(*_place(row, pair), **(ring_style(palette[row].color, strong=True) | {"markersize": 13}))
+        name_point(axes, row, _place(row, pair))
+
+
+def _place(row: TrialResult, pair: Pair) -> tuple[float, float]:
+    return pair[0].value(row) or 0.0, pair[1].value(row) or 0.0
+
+
+def shade(score: float, steps: Sequence[float]) -> tuple[float, float, float, float]:
+    """The shade of a score: that of the step in which it lies."""
+    return _shades(len(steps) - 1)[min(max(int(np.searchsorted(steps, score, side="right")) - 1, 0), len(steps) - 2)]
+
+
+def _caption(result: StudyResult, pair: Pair) -> str:
+    rows = _rows(result, pair)
+    first, second = pair
+    winners = [row for row in rows if row.trial.number in {one.trial.number for one in result.winners}]
+    return sentences((
+        f"The {metric_words(result.edition.study.score.metric)} of {plural(len(rows), 'point')} over {first.path} and "
+        f"{second.path}: the stronger the shade, the higher the mean over seeds.",
+        _others(result, pair),
+        _between(result, pair),
+        *status_sentences(rows),
+        best_sentence(result, result.winners if winners else []),
+    ))  # fmt: skip
+
+
+def _between(result: StudyResult, pair: Pair) -> str:
+    """What is drawn between the points."""
+    if surface(result, pair) is None:
+        return ""
+    diverged = any(row.answer.status == "diverged" for row in _rows(result, pair))
+    return f"Between the points that have all seeds{' or diverged' if diverged else ''}, it is interpolated linearly."
+
+
+def _others(result: StudyResult, pair: Pair) -> str:
+    """Why these two paths, and what their plane leaves out."""
+    plan, known = result.edition.study.plan, shares(result)
+    assert isinstance(plan, Search)
+    others = list(dict.fromkeys(panel.path for panel in panels(plan.space) if panel not in pair))
+    if not others:
+        return ""
+    most = ""
+    if len(_numeric(result)) > 2:
+        most = f"These two numbers matter most (importance {listed([f'{known[one]:.2f}' for one in pair])}). "
+    return f"{most}Points differ in {listed(others)}, too, so nothing is drawn between them."
