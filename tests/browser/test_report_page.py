@@ -9,6 +9,11 @@ from service.storage.home import Home
 from service.storage.journal import Confirms, Counts
 from tests.browser.chromium import Chromium
 from tests.rooms.by_hand import ByHand, ablated, base, searched
+from tests.rooms.service.analysis.test_data_efficiency import studied
+from tests.rooms.service.reporting.figures.searches import search as over_two
+from tests.rooms.service.reporting.test_costs import run as costly
+from tests.rooms.service.reporting.test_statistics_tables import PUBLISHED
+from tests.rooms.service.reporting.test_statistics_tables import run as many_seeds
 
 pytestmark = pytest.mark.browser
 WIDTHS = (390, 1100, 1280, 1720)
@@ -75,7 +80,29 @@ def many_paths(root) -> str:
     return edition.id
 
 
-@pytest.fixture(scope="module", params=[searched, ablated, many_paths])
+def efficient(root) -> str:
+    """Curves over training images."""
+    return studied(root).edition.id
+
+
+def over_two_paths(root) -> str:
+    """A search with contours, beside random points, three points confirmed."""
+    return over_two(root, rivals=6, confirm=(2, 4, 7)).edition.id
+
+
+def with_costs(root) -> str:
+    """Energy, and several workers."""
+    return costly(root, (2.5, 3.5), workers=3).edition.id
+
+
+def with_bootstrap(root) -> str:
+    """Seven seeds, published numbers with margins."""
+    return many_seeds(root, 7, published=PUBLISHED).edition.id
+
+
+@pytest.fixture(
+    scope="module", params=[searched, ablated, many_paths, efficient, over_two_paths, with_costs, with_bootstrap]
+)
 def page(request, tmp_path_factory):
     root = tmp_path_factory.mktemp("home")
     return Result.open(Home(root), request.param(root)).report()

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces.study import Ablation, Edition, Score, Study
-from service.execution import tune as cluster
 from service.execution.driver import Driver
+from service.execution.tune import run as cluster
 from service.planning.placement import Placement
 from service.storage import editions
 from service.storage.home import Home
-from service.storage.journal import Fact, Journal
+from service.storage.journal import Fact, Journal, read
 from trainables.launch.job import Job
 from trainables.recipe import Recipe
 
@@ -36,7 +36,11 @@ def edition(arms: dict[str, dict[str, Any]], **values: Any) -> Edition:
 
 
 def conduct(
-    root: Path, edition: Edition, placement: Placement, hear: Callable[[Driver, Fact], None] = lambda *_: None
+    root: Path,
+    edition: Edition,
+    placement: Placement,
+    hear: Callable[[Driver, Fact], None] = lambda *_: None,
+    run_hours: float | None = None,
 ) -> list[Fact]:
     """Runs what is missing, on a Ray of its own; the journal's facts."""
     home = Home(root)
@@ -48,8 +52,8 @@ def conduct(
         driver.begin()
         first = driver.next()
         if isinstance(first, Job):
-            cluster.run_on_tune(driver, first)
-        return list(journal.facts)
+            cluster.run_on_tune(driver, first, run_hours=run_hours)
+        return read(folder.journal)[0]
 
 
 def processes(name: str) -> list[int]:

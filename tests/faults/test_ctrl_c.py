@@ -1,6 +1,7 @@
 """Ctrl-C once drains, twice ends within seconds, at any moment: exit 130, nothing left running, nothing lost."""
 
 import re
+import signal
 import time
 
 import pytest
@@ -55,10 +56,28 @@ def test_once_ends_each_run_at_its_next_report(terminal, on_pty):
     wait_for_training(running, terminal)
     running.interrupt()
     done = running.end(60)
-    assert done.code == 130
     said = plain(done.out)
     assert "stopping after this epoch, press again to stop now" in said
-    assert "To continue: locus run ./study.py --budget long --set optimizer.epochs=300 --as slow" in said
+    require_drained(terminal, running, done)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_ends_processes_drains_a_study_however_often_it_comes(terminal, number):
+    running = terminal.begin(*RUN)
+    wait_for_training(running, terminal)
+    for _ in range(3):
+        running.process.send_signal(number)
+        time.sleep(0.05)
+    done = running.end(60)
+    assert f"{signal.Signals(number).name} received: stopping after this epoch" in done.out
+    require_drained(terminal, running, done)
+
+
+def require_drained(terminal, running, done):
+    """All that runs in flight had computed is kept, nothing is left, and the study can go on."""
+    said = plain(done.out)
+    assert done.code == 130
+    assert "continue   locus run ./study.py --budget long --set optimizer.epochs=300 --as slow" in said, "in one line"
     assert "Traceback" not in said + done.err
     told = facts(terminal.home, SLOW)
     assert not [fact for fact in told if fact.fact == "failed"]
@@ -138,7 +157,7 @@ def test_twice_ends_within_seconds(terminal, moment, on_pty):
     assert done.code == 130, plain(done.out) + done.err
     assert seconds < SECONDS
     assert "Traceback" not in plain(done.out) + done.err
-    assert "To continue: locus run ./study.py" in plain(done.out)
+    assert "continue   locus run ./study.py" in plain(done.out)
     if Home(terminal.home).study(SLOW).study.exists():
         assert not [fact for fact in facts(terminal.home, SLOW) if fact.fact == "failed"]
         assert "RUNNING" not in {row.status for row in rows(terminal, SLOW).values()}

@@ -8,25 +8,27 @@ from pathlib import Path
 import pytest
 
 from service.execution.driver import Driver
+from service.execution.tune import watchdog
 from service.planning.placement import Placement
 from service.storage.home import Home
 from service.storage.journal import Ended, Fact, FailedWith, Measured, Started
 from tests.faults.small import conduct, edition, processes
 from trainables.launch.errors import KILLED
+from trainables.training.checkpoint import write
 
 pytestmark = pytest.mark.fault
 
 
 class Killer:
-    """Kills one process of a name, once, at the first measurement."""
+    """Sends a signal to one process of a name, once, when an epoch is measured."""
 
-    def __init__(self, name: str) -> None:
-        self.name, self.killed = name, 0
+    def __init__(self, name: str, number: int = signal.SIGKILL, epoch: int = 1) -> None:
+        self.name, self.number, self.epoch, self.killed = name, number, epoch, 0
 
     def __call__(self, driver: Driver, fact: Fact) -> None:
-        if isinstance(fact, Measured) and not self.killed:
+        if isinstance(fact, Measured) and fact.epoch >= self.epoch and not self.killed:
             self.killed = processes(self.name)[0]
-            os.kill(self.killed, signal.SIGKILL)
+            os.kill(self.killed, self.number)
 
 
 def of(facts: list[Fact], kind: type) -> list:
@@ -73,7 +75,7 @@ def test_a_study_that_is_stopped_ends_its_group_after_the_epoch_and_goes_on_from
 
 
 def test_a_killed_process_is_told_and_tried_again(tmp_path: Path):
-    killer = Killer("ray::ImplicitFunc")
+    killer = Killer("ray::AloneTrial")
     facts = conduct(tmp_path, edition({"none": {}}, **{"optimizer.epochs": 40}), Placement(max_concurrent=1), killer)
     (failed,) = of(facts, FailedWith)
     assert failed.reason == KILLED
@@ -84,13 +86,65 @@ def test_a_killed_process_is_told_and_tried_again(tmp_path: Path):
 def test_the_reason_of_a_run_that_raises_is_its_own_error_and_it_is_not_tried_again(tmp_path: Path, workers: int):
     def spoil(driver: Driver, fact: Fact) -> None:
         if isinstance(fact, Started):
-            (Path(driver.in_flight[fact.run].folder) / "checkpoint.pt").write_text("no checkpoint")
+            write(Path(driver.in_flight[fact.run].folder) / "checkpoint.pt", {})
 
     facts = conduct(tmp_path, edition({"none": {}}), Placement(max_concurrent=1, workers=workers), spoil)
     (failed,) = of(facts, FailedWith)
-    assert re.fullmatch(r"\S+Error: .+ \(checkpoint\.py, line \d+\)", failed.reason)
+    assert re.fullmatch(r"KeyError: .+ \(loop\.py, line \d+\)", failed.reason)
     assert failed.final, "another attempt would meet the same error"
     assert not of(facts, Ended)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_run_begins_again_after_a_damaged_checkpoint(tmp_path: Path, workers: int):
+    """All workers of a group: where one began again alone, the others waited for it without end."""
+    set_aside = set()
+
+    def spoil(driver: Driver, fact: Fact) -> None:
+        if isinstance(fact, Started | Measured):
+            folder = Path(driver.in_flight[fact.run].folder)
+            set_aside.update(file.read_text() for file in folder.glob("checkpoint.damaged"))
+            if isinstance(fact, Started):
+                (folder / "checkpoint.pt").write_text("no checkpoint")
+
+    facts = conduct(tmp_path, edition({"none": {}}), Placement(max_concurrent=1, workers=workers), spoil)
+    assert not of(facts, FailedWith)
+    assert [ended.outcome for ended in of(facts, Ended)] == ["completed"]
+    assert set_aside == {"no checkpoint"}
+
+
+@pytest.mark.parametrize(("workers", "name"), [(0, "ray::AloneTrial"), (2, "ray::RayTrainWorker")])
+def test_a_process_that_stands_still_is_killed_and_its_run_goes_on(tmp_path: Path, monkeypatch, workers, name):
+    """Ray waits for a process that was stopped (SIGSTOP) as long as it exists."""
+    monkeypatch.setattr(watchdog, "SILENT_S", 10.0)
+    killer = Killer(name, signal.SIGSTOP, epoch=3)
+    facts = conduct(
+        tmp_path,
+        edition({"none": {}}, **{"optimizer.epochs": 30}),
+        Placement(max_concurrent=1, workers=workers),
+        killer,
+    )
+    (failed,) = of(facts, FailedWith)
+    assert re.fullmatch(r"it gave no sign of life for \d+ s, and \d s at most before: it was killed", failed.reason)
+    assert failed.counts
+    assert not failed.final
+    assert [ended.outcome for ended in of(facts, Ended)] == ["completed"]
+    assert not Path(f"/proc/{killer.killed}").exists()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_run_that_takes_too_long_ends_with_its_checkpoint_and_goes_on_later(tmp_path: Path, workers):
+    study = edition({"none": {}}, **{"optimizer.epochs": 400})
+    placement = Placement(max_concurrent=1, workers=workers)
+    facts = conduct(tmp_path, study, placement, run_hours=3 / 3600)
+    (failed,) = of(facts, FailedWith)
+    assert failed.reason == "it took longer than --run-hours 0.000833333; the same command continues it"
+    assert list(Home(tmp_path).study(study.id).root.rglob("checkpoint.pt"))
+    before = len(of(facts, Measured))
+    assert 1 <= before < 400
+    again = conduct(tmp_path, study, placement)
+    assert [ended.outcome for ended in of(again, Ended)] == ["completed"]
+    assert len(of(again, Measured)) == 400, "no epoch was trained again"
 
 
 def test_two_groups_at_once_share_the_machine(tmp_path: Path):

@@ -116,7 +116,7 @@ def test_a_killed_worker_is_a_failure_and_is_tried_again(terminal):
     one = terminal("one", ENCODINGS)
     running = one.begin(*ABLATION, "--seeds", "1")
     running.wait_for("epoch 5/40")
-    victim = next(line for line in running.group() if "ray::" in line and "ImplicitFunc" in line)
+    victim = next(line for line in running.group() if "ray::" in line and "AloneTrial" in line)
     os.kill(int(victim.split()[0]), signal.SIGKILL)
     done = running.end()
     assert done.code == 0, done.out + done.err

@@ -10,13 +10,14 @@ ROOMS = ("trainables", "search_spaces", "service")
 FILES = sorted(file for room in ROOMS for file in (ROOT / room).rglob("*.py"))
 LIGHT = ("torch", "timm", "ray", "optuna", "mlflow", "numpy", "pandas", "scipy", "matplotlib", "sklearn", "torchvision")
 DOORS = {
-    "ray.tune": {"service/execution/tune.py"},
+    "ray.tune": {f"service/execution/tune/{file}.py" for file in ("run", "adapters", "callbacks", "trial")},
     "ray.train": {"trainables/launch/worker.py"},
-    "ray.job_submission": {"service/execution/jobs.py"},
-    "ray.dashboard": {"service/execution/jobs.py"},
+    "ray.job_submission": {"service/execution/jobs/client.py"},
+    "ray.dashboard": {"service/execution/jobs/client.py"},
     "optuna": {"service/planning/sampling.py", "service/planning/importance.py"},
 }
-RAY = {"service/execution/tune.py", "service/execution/jobs.py", "service/execution/ray_token.py"}
+RAY = DOORS["ray.tune"] | DOORS["ray.job_submission"]
+RAY |= {"service/execution/tune/session.py", "service/execution/tune/token.py"}
 RAY |= {"trainables/launch/worker.py", "trainables/launch/bridge.py"}
 HEAVY_ROOMS = ("training", "weights", "probes", "launch")
 """Rooms of trainables/ that may import torch in every file."""
@@ -30,7 +31,8 @@ ORDER = {
         ("backbones", "data"),
         ("recipe",),
         ("weights",),
-        ("training", "probes"),
+        ("training",),
+        ("probes",),
         ("launch",),
     ),
     "service": (
@@ -39,7 +41,7 @@ ORDER = {
         ("analysis",),
         ("execution",),
         ("reporting", "tracking", "terminal"),
-        ("results", "consistency", "removal", "trying"),
+        ("results", "consistency", "removal", "trying", "comparing", "probing", "steering"),
         ("run_study",),
         ("api",),
         ("public",),
@@ -166,8 +168,9 @@ def test_rooms_import_one_way(file: Path) -> None:
             assert not same or mine == theirs, f"{name(file)} imports {module}, which stands beside it"
 
 
-LISTS = {"trainables/encodings", "trainables/backbones", "trainables/data", "search_spaces/studies"}
-"""Folders that list kinds or studies, a file or a pair each."""
+LISTS = {"trainables/encodings", "trainables/backbones", "trainables/data"}
+LISTS |= {"search_spaces/studies", "search_spaces/matrices"}
+"""Folders that list kinds, studies or matrices, a file or a pair each."""
 
 
 def test_rooms_are_few_and_not_too_full() -> None:

@@ -86,6 +86,7 @@ COMMANDS = [
     (("plan", "fourier-gamma", "--preset", "deit"), 2, "(the preset deit sets it; a value of your own for model.drop"),
     (("run", "fourier-gamma", "--set", "gamma"), 2, "--set must be PATH=VALUE, got 'gamma'"),
     (("status", "tinny"), 2, "locus: no study 'tinny' was run in "),
+    (("compare", "tiny"), 2, "locus: compare must be given two studies, or one with --code X Y, got tiny@base alone"),
 ]
 
 

@@ -105,11 +105,17 @@ def test_the_spaces_of_the_other_readme_are_legal(tmp_path, monkeypatch):
     }
 
 
+def test_the_tuned_ablation_is_legal():
+    text = (ROOT / "README.md").read_text().split("**Arms that are tuned first.**")[1]
+    study = vars(load("mine.py", re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0]))["study"]
+    assert study.at().study.plan.tune.trials == 8
+
+
 def test_the_commands_of_the_questions_are_there():
     table = (ROOT / "README.md").read_text().split("**Questions.**")[1].split("\n## ")[0]
     verbs = {command.name or command.callback.__name__ for command in cli.app.registered_commands}
     assert {*re.findall(r"`locus (\w+)", table)} <= verbs
-    options = {option for verb in ("run", "export") for option in options_of(verb)}
+    options = {option for verb in ("run", "export", "compare") for option in options_of(verb)}
     assert {*re.findall(r"(--[a-z][a-z-]*)", table)} <= options
 
 

@@ -61,13 +61,13 @@ study = Study(
     ),
     budgets={
         "small": Budget(values={}),
-        "long": Budget(values={"data.train_size": 400, "optimizer.epochs": 40}, seeds=1),
+        "long": Budget(values={"data.train_size": 2000, "optimizer.epochs": 40}, seeds=1),
     },
     seeds=2,
 )
 """
 )
-"""A plain ablation: six runs of two epochs; `long`: three of forty."""
+"""A plain ablation: six runs of two epochs; `long`: three of forty, long enough to type six commands meanwhile."""
 
 REACH = (
     SMALL

@@ -34,7 +34,7 @@ MISTAKES = {
     "gamma text": ((*SEARCH, "--set", "encoding.gamma=wide"),
         "encoding.gamma must be a positive length in patches, got 'wide'"),
     "heads": ((*SEARCH, "--set", "model.num_heads=5"), "model.embed_dim must be a multiple of num_heads (5), got 64"),
-    "sinusoidal": (("run", "red-green-direction", "--set", "model.embed_dim=66", "--set", "model.num_heads=3"),
+    "sinusoidal": (("run", "direction", "--set", "model.embed_dim=66", "--set", "model.num_heads=3"),
         "model.embed_dim must be divisible by 4 for sinusoidal"),
     "patch": ((*SEARCH, "--set", "data.image_size=34"),
         "model.patch_size must be a divisor of the image's sides (34, 34), got 4"),
@@ -89,7 +89,7 @@ MISTAKES = {
     "at once": ((*SEARCH, "--max-concurrent", "999"), "max-concurrent must be at most"),
     "threads": ((*SEARCH, "--threads", "0"), "threads must be a positive number of threads a run, got 0"),
     "workers": ((*SEARCH, "--workers", "999"), "must fit"),
-    "trials of an ablation": (("run", "red-green-direction", "--trials", "3"), "trials are for searches"),
+    "trials of an ablation": (("run", "direction", "--trials", "3"), "trials are for searches"),
     "option": ((*SEARCH, "--bugdet", "cpu"), "No such option: --bugdet"),
     "verb": (("runn", "fourier-gamma"), "No such command 'runn'"),
     "file": (("run", "./nothing.py"), "no file nothing.py"),
@@ -100,7 +100,7 @@ MISTAKES = {
     "status": (("status", "nothing"), "no study 'nothing' was run in"),
     "report": (("report", "../x"), "no study '../x' was run in"),
     "verify": (("verify", "nothing"), "no study 'nothing' was run in"),
-    "rerun": (("rerun", "abc"), "'abc' must be how the key of one run begins, got 0 of 0 runs"),
+    "rerun": (("rerun", "abc"), "has a key that begins with 'abc' (locus export NAME --csv prints"),
     "tracking scheme": ((*SEARCH, "--tracking", "nowhere"), "MLFLOW_TRACKING_URI must begin with one of http:"),
 }  # fmt: skip
 
@@ -171,7 +171,7 @@ def test_nodes_and_own_kinds_may_be_given_whole(folder, monkeypatch, capsys):
     whole = capsys.readouterr().out.splitlines()[-2]
     assert typed(monkeypatch, "plan", "./mine.py", "--set", "encoding.kind=irpe", *node[2:]) == 0
     assert capsys.readouterr().out.splitlines()[-2] == whole
-    assert typed(monkeypatch, "plan", "red-green-direction", "--set", 'encoding={"kind": "mine.py:Spiral"}') == 0
+    assert typed(monkeypatch, "plan", "direction", "--set", 'encoding={"kind": "mine.py:Spiral"}') == 0
 
 
 def test_values_that_are_there_already_make_no_other_edition():

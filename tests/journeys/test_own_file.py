@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,8 @@ def test_it_runs_to_its_report(mine):
     assert (done.code, done.err) == (0, "")
     assert "plan: mine@base: 4 runs to train, 0 done, 0 reused; time unknown until the first epoch" in done.lines
     assert len([line for line in done.lines if " completed" in line]) == 4
-    assert "INCONCLUSIVE “wave” reaches at least 0.999. “wave” has 2 seeds: " in done.out
+    assert "INCONCLUSIVE: “wave” reaches at least 0.999 (a claim that so short a training refutes). " in done.out
+    assert "“wave” has 2 seeds: " in done.out
     report = re.search(r"^report +(.*)$", done.out, re.MULTILINE)[1]
     assert "spiral" in Path(report).read_text()
     assert "next       locus run ./mine.py --seeds 4" in done.out
@@ -137,6 +139,15 @@ def test_another_study_reuses_the_answers(mine):
     assert "plan: other@base: 0 runs to train, 0 done, 2 reused" in done.out
     assert not started(mine, "other@base")
     assert mine.type("verify", "other").code == 0
+
+
+@pytest.mark.slow
+def test_hours_that_are_over_have_an_exit_code_and_the_command_that_goes_on(mine):
+    over = mine.type(*RUN, "--seeds", "4", "--hours", "0.000001")
+    assert over.code == 3
+    words = shlex.join(["locus", *RUN, "--seeds", "4", "--hours", "0.000001"])
+    assert f"stopped after 1e-06 hours; what is finished is kept\ncontinue   {words}\n" in over.out
+    assert mine.type(*RUN, "--seeds", "4").code == 0
 
 
 @pytest.mark.slow

@@ -52,7 +52,7 @@ def shown(home: Home, edition: Edition) -> dict:
     return {place: (one.id, one.status) for place, one in look_up(home, edition).shown.items()}
 
 
-def test_it_is_submitted_stopped_and_goes_on(cluster, laptop):
+def test_it_is_submitted_asked_for_more_stopped_and_goes_on(cluster, laptop, tmp_path):
     home = Home(laptop.home)
     at = ("--address", cluster.address)
     send = ("submit", "./study.py", "--budget", "long", "--home", str(laptop.home), *at)
@@ -67,6 +67,14 @@ def test_it_is_submitted_stopped_and_goes_on(cluster, laptop):
     again = laptop.type(*send)
     assert again.code == 0, again.err
     assert f"{ID} is already running there as locus-encodings-long-1" in again.out
+    assert "which does all of this" in " ".join(again.out.split())
+
+    more = laptop.type(*send, "--seeds", "2")
+    assert more.code == 0, more.err
+    assert "was asked for 2 seeds" in " ".join(more.out.split())
+    other = laptop.type(*send[:4], "--home", str(tmp_path / "other"), *at)
+    assert other.code == 2
+    assert "--home must be the same, or stop it first" in " ".join(other.err.split())
 
     status = laptop.type("status", "encodings", *at)
     assert re.search(rf"{ID} +RUNNING +job locus-encodings-long-1", status.out), status.out + status.err
@@ -78,31 +86,32 @@ def test_it_is_submitted_stopped_and_goes_on(cluster, laptop):
     said = watch.end()
     assert said.code == 0
     measured = len(facts(home, "measured"))
-    assert 0 < measured < 3 * EPOCHS
+    assert 0 < measured < 6 * EPOCHS
     edition = editions.stored(home, ID)
     before = shown(home, edition)
-    assert "RUNNING" not in {status for _, status in before.values()}
+    assert "RUNNING" not in {status for _, status in before.values()}, said.out
     assert before[STUDY][1] == "KILLED"
 
     on = laptop.type(*send)
     assert on.code == 0, on.err
     rest = laptop.type("logs", "encodings", *at, "-f")
-    assert "locus-encodings-long-2" in laptop.type("status", ID, *at).out
-    assert len(facts(home, "ended")) == 3, rest.out
-    assert len({(fact.run, fact.epoch) for fact in facts(home, "measured")}) == 3 * EPOCHS
+    status = laptop.type("status", ID, *at)
+    assert re.search(rf"{ID} +SUCCEEDED +job locus-encodings-long-\d", status.out), status.out + rest.out
+    assert len(facts(home, "ended")) == 6, rest.out
+    assert len({(fact.run, fact.epoch) for fact in facts(home, "measured")}) == 6 * EPOCHS
     after = shown(home, edition)
     assert {place: id for place, (id, _) in after.items()}.items() >= {
         place: id for place, (id, _) in before.items()
     }.items()
-    assert {status for _, status in after.values()} == {"FINISHED"}
+    assert {status for _, status in after.values()} == {"FINISHED"}, rest.out
 
 
 def test_a_refusal_over_there_is_one_line_here(cluster, laptop):
     wrong = laptop.type(
-        "submit", "./study.py", "--home", str(laptop.home), "--address", cluster.address, "--max-concurrent", "9"
+        "submit", "./study.py", "--home", str(laptop.home), "--address", cluster.address, "--threads", "9"
     )
     assert wrong.code == 2
-    assert wrong.err.splitlines()[-1] == "locus: max-concurrent must be at most 2 with 2 cores and 1 a run, got 9"
+    assert wrong.err.splitlines()[-1] == "locus: a run of 1 x 9 threads must fit 0 cores, got 9"
     assert not os.path.exists(Home(laptop.home).study("encodings@small").root)
 
 

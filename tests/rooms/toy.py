@@ -145,7 +145,7 @@ def driving(home: Home, edition: Edition, **options) -> Iterator[Driver]:
     folder = home.study(edition.id)
     with Journal(folder.journal, folder.lock) as journal:
         editions.save_edition(edition, home)
-        driver = Driver(edition, home, journal, Placement(max_concurrent=2), **options)
+        driver = Driver(edition, home, journal, Placement(max_concurrent=16), **options)
         driver.begin()
         yield driver
 

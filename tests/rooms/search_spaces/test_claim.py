@@ -3,7 +3,18 @@
 import pytest
 from pydantic import TypeAdapter
 
-from search_spaces.claim import AtChance, AtLeast, Better, Claim, Equivalent
+from search_spaces.claim import (
+    AtChance,
+    AtLeast,
+    Better,
+    Claim,
+    Equivalent,
+    NoWorse,
+    ProbeBetween,
+    ProbeRising,
+    Ranked,
+    Rising,
+)
 from trainables.spec import SpecError
 
 
@@ -16,6 +27,34 @@ from trainables.spec import SpecError
         (Better("fourier", "learnable", 0.01), "“fourier” is better than “learnable” by more than 0.01"),
         (Equivalent("fourier", "peg", margin=0.02), "“fourier” equals “peg” within 0.02"),
         (Better("peg", "learnable", image_size=48), "“peg” is better than “learnable” at 48 px"),
+        (NoWorse("search", "random", 0.01), "“search” is no worse than “random”, within 0.01"),
+        (Rising(("a", "b", "c")), "the score rises along “a”, “b” and “c”"),
+        (Rising(("a", "b"), 0.01), "the score rises along “a” and “b” by more than 0.01 a step"),
+        (Ranked(("a", "b", "c")), "each of “a”, “b” and “c” is better than the next"),
+        (
+            Ranked(("a", "b"), 0.01, image_size=48),
+            "each of “a” and “b” is better than the next by more than 0.01 at 48 px",
+        ),
+        (
+            ProbeBetween("none", "direction", "accuracy", 0.45, 0.55),
+            "“none”: direction probe (accuracy) before training is from 0.45 to 0.55",
+        ),
+        (
+            ProbeBetween("sinusoidal", "distance", "r2", 0.99, None, when="after"),
+            "“sinusoidal”: distance probe (r2) after training is at least 0.99",
+        ),
+        (
+            ProbeBetween("random", "distance", "r2", None, 0.1),
+            "“random”: distance probe (r2) before training is at most 0.1",
+        ),
+        (
+            ProbeRising(("near", "far"), "direction", "left"),
+            "the direction probe (left) before training rises along “near” and “far”",
+        ),
+        (
+            ProbeRising(("a", "b", "c"), "distance", "r2", 0.01, when="after"),
+            "the distance probe (r2) after training rises along “a”, “b” and “c” by more than 0.01 a step",
+        ),
         (AtChance("none", image_size=48), "“none” stays at chance, within 0.03 at 48 px"),
     ],
 )
@@ -27,3 +66,22 @@ def test_a_claim_reads_as_a_sentence_and_travels(claim, sentence: str) -> None:
 def test_an_equivalence_needs_a_margin() -> None:
     with pytest.raises(SpecError, match=r"margin must be a positive margin, got 0"):
         Equivalent("fourier", "peg", margin=0)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: NoWorse("a", "b"), "margin must be given"),
+        (lambda: NoWorse("a", "b", 0), "margin must be a positive margin, got 0"),
+        (lambda: Ranked(("a",)), r"who must be a list of two names or more, got \('a',\)"),
+        (lambda: Rising(("a", "b", "a")), r"who must be without doubles, got \['a', 'b', 'a'\]"),
+        (lambda: Rising(("a", "b"), -0.1), "margin must be a margin of 0 or more, got -0.1"),
+        (lambda: ProbeRising(("a", "a"), "d", "r2"), r"who must be without doubles, got \['a', 'a'\]"),
+        (lambda: ProbeRising(("a",), "d", "r2"), r"who must be a list of two names or more, got \('a',\)"),
+        (lambda: ProbeBetween("a", "d", "r2", None, None), "low must be a number where high is none, got None"),
+        (lambda: ProbeBetween("a", "d", "r2", 0.5, 0.5), r"low must be less than high \(0.5\), got 0.5"),
+    ],
+)
+def test_a_claim_that_says_nothing_is_refused(make, said: str) -> None:
+    with pytest.raises(SpecError, match=said):
+        make()

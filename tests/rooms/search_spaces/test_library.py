@@ -68,6 +68,15 @@ def test_a_file_of_ones_own_with_its_encoding(tmp_path: Path, monkeypatch) -> No
     assert library.find("study.json") == study
 
 
+def test_another_study_of_a_file_is_named_behind_it(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(MINE + 'other = Study(**{**dict(study), "name": "other"})\n')
+    assert library.find("mine.py:other").name == "other"
+    assert library.find("./mine.py:study") == library.find("./mine.py")
+    with pytest.raises(SpecError, match=r"must define none = .*, got None; it has mine.py:study, mine.py:other"):
+        library.find("./mine.py:none")
+
+
 def test_an_edited_file_is_read_anew(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text(MINE)

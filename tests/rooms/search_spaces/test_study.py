@@ -279,3 +279,13 @@ def test_a_budget_that_would_leave_the_home_or_be_another_edition_is_refused(nam
         Edition(budget=name, study=study)
     with pytest.raises(SpecError, match="mark must be"):
         Edition(budget="base", study=study, mark="/../x")
+
+
+def test_equal_values_share_one_recipe_and_close_ones_do_not() -> None:
+    found = search().at()
+    one, same, other = (found.study.recipe({"encoding.gamma": gamma}) for gamma in (3.0, 3.0, 3.0 + 1e-15))
+    assert one is same
+    assert other.encoding.gamma != one.encoding.gamma
+    assert found.study.recipe({"encoding.gamma": 3}) == one
+    changed = search().at(set={"optimizer.lr": 0.5})
+    assert changed.study.recipe({"encoding.gamma": 3.0}).optimizer.lr == 0.5

@@ -16,7 +16,7 @@ from service.storage.journal import Ended, read
 from service.storage.outcomes import Outcomes
 from service.tracking.sync import MlflowSync
 from tests.rooms.by_hand import searched
-from trainables.recipe.code_digest import CodeDigests
+from trainables.recipe.code_digest import CodeDigest, CodeDigests
 from trainables.spec import LocusError
 
 
@@ -77,10 +77,18 @@ def test_a_sound_study_passes_every_check(copy):
     checks = verify(home, edition_of(home, id))
     assert all(check.ok for check in checks), checks
     assert [check.name for check in checks] == [
-        "journal", "outcomes", "keys", "curves", "weights", "work folders",
-        "MLflow doubles", "MLflow at rest", "MLflow runs", "MLflow states", "MLflow numbers",
+        "journal", "outcomes", "keys", "curves", "weights", "probes", "work folders",
+        "MLflow copies", "MLflow ended", "MLflow runs", "MLflow states", "MLflow numbers",
     ]  # fmt: skip
     assert all(isinstance(check, Check) and check.detail for check in checks)
+
+
+def test_answers_of_older_code_are_named_and_agree(copy, monkeypatch):
+    """MLflow shows what counted when the study ran; an edit since then makes none of it wrong."""
+    monkeypatch.setattr(CodeDigests, "__call__", lambda self, recipe: CodeDigest({"loop.py": "edited"}))
+    checks = {check.name: check for check in verify(copy[0], edition_of(*copy))}
+    assert all(check.ok for check in checks.values()), checks
+    assert checks["journal"].detail.endswith(" answers of other code than today's")
 
 
 def test_a_lost_answer_is_found(copy):
@@ -131,7 +139,7 @@ def test_a_double_is_found(copy):
     client, run = run_named(copy[0], "#03 seed 1")
     twin = client.create_run(run.info.experiment_id, run.info.start_time, dict(run.data.tags), "#03 seed 1")
     client.set_terminated(twin.info.run_id)
-    assert "MLflow doubles" in wrong(copy)
+    assert "MLflow copies" in wrong(copy)
 
 
 def test_an_mlflow_run_of_no_journal_is_found(copy):
@@ -144,7 +152,7 @@ def test_a_run_left_running_is_found(copy):
     client, run = run_named(copy[0], "#03 seed 1")
     client.update_run(run.info.run_id, "RUNNING")
     found = wrong(copy)
-    assert found["MLflow at rest"] == "#03 seed 1 is RUNNING"
+    assert found["MLflow ended"] == "#03 seed 1 is RUNNING"
     assert found["MLflow states"] == "#03 seed 1 is RUNNING, not FINISHED"
 
 

@@ -81,7 +81,7 @@ def test_differences_are_to_the_baseline_by_seed(ablated_result):
 def test_verdicts_of_an_ablation(ablated_result):
     words = [verdict.word for verdict in ablated_result.claims]
     assert words == ["SUPPORTED", "INCONCLUSIVE", "INCONCLUSIVE", "REFUTED", "INCONCLUSIVE"]
-    alone = judge([ablated_result.edition.study.claims[2]], ablated_result.scores_at)
+    alone = judge([ablated_result.edition.study.claims[2]], ablated_result.scores_of)
     assert alone[0].word == "SUPPORTED", "the level is shared by five claims"
     assert "Only 4 of 5 seeds" in ablated_result.claims[-1].why
     assert "1 diverged and counted at chance" in ablated_result.claims[1].why

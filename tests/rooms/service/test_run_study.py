@@ -13,7 +13,12 @@ from service import api, run_study
 from service.execution import machine
 from service.planning.placement import Machine
 from service.planning.run_options import RunOptions
+from service.storage.home import Home
+from service.storage.journal import Confirms, Counts
 from service.terminal.live import Progress
+from service.tracking.rows import STUDY
+from service.tracking.store import look_up
+from tests.rooms.by_hand import ByHand, search
 from trainables.recipe import Recipe
 from trainables.spec import LocusError, SpecError
 
@@ -56,3 +61,28 @@ def test_cores_are_counted_where_the_system_does_not_report_those_of_a_process(m
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 3)
     assert machine.machine(RunOptions()).cores == 3
+
+
+def test_a_report_that_cannot_be_written_takes_no_answer_and_fails_no_study(tmp_path: Path, monkeypatch) -> None:
+    """A whole study of answers that are there: nothing is trained."""
+    edition = search().at()
+    hand = ByHand(tmp_path, edition)
+    points = [{"encoding.gamma": gamma} for gamma in (2.5, 4.0)]
+    with hand.journal:
+        hand.journal.write(Counts(seeds=2, trials=2))
+        for role in ("trial", "confirmation"):
+            for number, values in enumerate(points):
+                trial = hand.plan(role, number, values)
+                for seed in trial.seeds(2):
+                    hand.complete(trial, seed, 0.9 - number / 10, 0.9)
+        hand.journal.write(Confirms(numbers=(0, 1)))
+    notes: list[str] = []
+    progress = Progress(edition)
+    monkeypatch.setattr(progress, "note", notes.append)
+    monkeypatch.setattr(run_study.Result, "report", lambda *given: 1 / 0)
+    asked = edition.model_copy(update={"study": edition.study.counted(seeds=2, trials=2)})
+    result = run_study.run_study(asked, RunOptions(home=str(tmp_path)), progress)
+    assert [line for line in notes if "the report cannot be written (ZeroDivisionError: division by zero" in line]
+    assert "ZeroDivisionError" in Home(tmp_path).study(edition.id).log.read_text()
+    assert result.headline
+    assert look_up(Home(tmp_path), edition).shown[STUDY].status == "FINISHED"

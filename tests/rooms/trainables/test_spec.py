@@ -131,3 +131,27 @@ def test_int_and_float_of_one_number_are_one_value() -> None:
     assert Leaf(size=2) == Leaf(size=2.0)
     assert digest(Leaf(size=2).identity()) == digest(Leaf(size=2.0).identity())
     assert digest({"b": 1, "a": 2}) == digest({"a": 2, "b": 1})
+
+
+def test_put_shares_the_nodes_that_stay_the_same() -> None:
+    class Pair(Spec):
+        one: Leaf = Leaf()
+        other: Leaf = Leaf()
+
+    pair = Pair()
+    changed = pair.put({"one.size": 3.0})
+    assert changed.other is pair.other
+    assert changed.one is not pair.one
+    assert changed == Pair(one=Leaf(size=3.0))
+
+
+def test_nodes_that_are_equal_but_have_other_keys_are_not_shared() -> None:
+    class Loose(Spec):
+        value: int | float = 1
+
+    class Holder(Spec):
+        node: Loose = Loose()
+
+    changed = Holder(node=Loose(value=2)).put({"node.value": 2.0})
+    assert isinstance(changed.node.value, float)
+    assert digest(changed.identity()) != digest(Holder(node=Loose(value=2)).identity())

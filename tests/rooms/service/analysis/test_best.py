@@ -81,7 +81,7 @@ def test_while_a_confirmation_is_under_way_all_views_name_the_same_trial(tmp_pat
 def test_a_tie_is_said_and_not_decided_by_the_order(tmp_path: Path) -> None:
     result = ablated(tmp_path, {"low": (0.7, 0.7, 0.7), "b, c": (0.9, 0.95, 0.94), "d": (0.94, 0.9, 0.95)})
     assert [row.name for row in result.winners] == ["b, c", "d"]
-    assert result.headline.startswith("Chosen by validation, “b, c” and “d” tie with validation accuracy 0.93; test")
+    assert result.headline.startswith("Chosen by validation, “b, c” and “d” tie with validation accuracy 0.9300; test")
     status = one_status(Home(tmp_path), result.edition.id)
     assert [row.mark for row in status.rows] == ["", "best (tie)", "best (tie)"]
     assert "(tie with 1 other)" in status.best
@@ -98,7 +98,7 @@ def test_a_trial_that_lacks_a_seed_cannot_win(tmp_path: Path) -> None:
     [
         ((0.5, 0.5, 0.5), "No arm is above chance (0.50): nothing was learnt in 8 epochs."),
         ((0.507, 0.507, 0.507), "No arm is above chance (0.50): nothing was learnt in 8 epochs."),
-        ((0.5, 0.5, 0.98), "No arm is above chance (0.50) over its seeds: “b” has validation accuracy 0.66 ("),
+        ((0.5, 0.5, 0.98), "No arm is above chance (0.50) over its seeds: “b” has validation accuracy 0.6600 ("),
     ],
 )
 def test_with_all_arms_at_chance_nothing_is_best(tmp_path: Path, scores, said) -> None:
@@ -126,12 +126,12 @@ def test_points_at_chance_are_named_while_their_confirmation_has_no_score(tmp_pa
         hand.plan("confirmation", 1, {"encoding.gamma": 2.0})
         hand.journal.write(Confirms(numbers=(1,)))
     headline = Result.open(Home(tmp_path), edition.id).headline
-    assert "over its seeds: #1 (gamma=2) has validation accuracy 0.66 (" in headline
+    assert "over its seeds: #1 (gamma=2) has validation accuracy 0.6600 (" in headline
 
 
 def test_seeds_that_split_are_said_beside_the_mean(tmp_path: Path) -> None:
     result = ablated(tmp_path, {"a": (0.5, 0.5, 0.5), "b": (0.5, 0.5, 0.98)})
-    assert "3 seeds split in two: 0.50, 0.50, 0.98" in result.headline
+    assert "3 seeds split in two: 0.5000, 0.5000, 0.9800" in result.headline
     assert "split: 0.5000, 0.5000, 0.9800" in result.report().read_text()
 
 
@@ -140,7 +140,7 @@ def test_two_seeds_show_their_values_and_no_interval(tmp_path: Path) -> None:
     edition = Edition(budget="base", study=Study(**{**dict(result.edition.study), "seeds": 2}))
     result.history.edition, result.history.seeds = edition, 2
     again = Result(result.home, edition, result.history, _outcomes(result))
-    assert "“b” comes out best: test accuracy 0.9250 (2 seeds: 0.90, 0.95), 0.32 above “a”. With" in again.headline
+    assert "“b” comes out best: test accuracy 0.9250 (2 seeds: 0.9000, 0.9500), 0.3200 above “a”." in again.headline
     assert again.headline.endswith("With 2 seeds no difference can be tested.")
     assert again.claims[0].word == "INCONCLUSIVE"
     table = again.trials().set_index("name")

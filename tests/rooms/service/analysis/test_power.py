@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from service.analysis.power import GUESS, paired_spread, power_sentence, smallest_difference
+from service.analysis.power import GUESS, paired_spread, power_sentence, seeds_needed, smallest_difference
 from service.analysis.statistics import Scores, difference
 
 
@@ -37,6 +37,21 @@ def test_the_spread_is_that_of_paired_differences():
 
 def test_the_sentence_names_its_numbers_and_where_they_are_from():
     assert power_sentence(2) == "2 seeds can detect no difference: a test needs 3 or more."
-    assert power_sentence(3).endswith(f"standard deviation of differences {GUESS:.2f}, a guess).")
+    assert power_sentence(3).endswith(f"standard deviation of differences {GUESS:.4f}, a guess).")
     assert "5 seeds can detect a difference of 0.0168 or more between two trials" in power_sentence(5, 0.01)
-    assert power_sentence(5, 0.01).endswith("0.01, as measured).")
+    assert power_sentence(5, 0.01).endswith("0.0100, as measured).")
+
+
+@pytest.mark.parametrize(("effect", "published"), [(0.2, 199), (0.5, 34), (0.8, 15), (1.0, 10), (1.5, 6)])
+def test_the_seeds_needed_are_those_of_gpowers_tables(effect, published):
+    # G*Power 3.1: t tests, difference between two dependent means, two-sided, alpha 0.05, power 0.8
+    assert seeds_needed(effect, 1.0) == seeds_needed(-effect * 0.02, 0.02) == published
+
+
+def test_the_seeds_needed_have_ends():
+    assert seeds_needed(100.0, 1.0) == 3
+    assert seeds_needed(0.001, 1.0) is seeds_needed(0.0, 1.0) is None
+    for effect in (0.31, 0.77, 2.2):
+        found = seeds_needed(effect, 1.0)
+        assert smallest_difference(found, 1.0) <= effect
+        assert found == 3 or smallest_difference(found - 1, 1.0) > effect

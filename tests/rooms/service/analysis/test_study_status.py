@@ -69,7 +69,10 @@ def test_a_finished_study_is_done_and_counts_only_what_was_wanted(home: Home) ->
     assert (found.state, found.running, found.done) == ("done", 0, found.asked)
     assert found.trials == "7/7"
     assert found.best.startswith("#c")
-    assert found.plain()["rows"][0]["label"] == "0"
+    plain = found.plain()
+    assert (plain["rows"][0]["label"], plain["trials_ended"], plain["trials_asked"]) == ("0", 7, 7)
+    assert plain["best"] == [row["label"] for row in plain["rows"] if row["best"]]
+    assert f"#{plain['best'][0]} " in found.best
     assert all("reach" in one.id for one in all_status(home))
 
 
@@ -119,7 +122,7 @@ def spoken(edition: Edition, home: Home, terminal: bool = False, **toy) -> str:
     progress = Progress(edition, console, "usual" if terminal else "all")
     with driving(home, edition) as driver:
         driver.listeners.append(progress.add)
-        progress.begin(driver.history, driver.lock, 2)
+        progress.begin(driver.history, driver.lock, lambda: 2)
         Toy(driver, random.Random(0), **toy).drive()
         progress.end()
     return out.getvalue()

@@ -6,7 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from search_spaces.claim import AtChance, AtLeast, Better, Equivalent
+from search_spaces.claim import AtChance, AtLeast, Better, Equivalent, NoWorse
 from service.analysis.claims.question import Departure
 from service.analysis.claims.verdicts import Verdict, judge
 from service.analysis.statistics import Scale, Scores, estimate
@@ -65,7 +65,7 @@ def test_chance_is_supported_near_it_and_refuted_far_away():
     [
         (scores(1.0, 1.0, asked=3), "Only 2 of 3 seeds of “best” have an answer"),
         (scores(1.0), "“best” has 1 seed; a claim needs 3 seeds or more"),
-        (scores(0.98, 0.97), "“best” has 2 seeds: 0.97, 0.98; a claim needs 3 seeds or more"),
+        (scores(0.98, 0.97), "“best” has 2 seeds: 0.9700, 0.9800; a claim needs 3 seeds or more"),
         (None, "“best” has no test score yet"),
     ],
 )
@@ -97,14 +97,14 @@ def test_a_verdict_carries_its_numbers():
     half = 2.919986 * 0.001 / 3**0.5  # t(2) at 95 %: one-sided at the level 0.05
     assert (found.interval, found.confidence) == (pytest.approx((0.995 - half, 0.995 + half), abs=1e-6), 0.9)
     assert str(found) == (
-        "SUPPORTED: “best” reaches at least 0.99. “best” scores 0.9950 (90 % interval 0.9933 to 0.9967, 3 seeds); "
-        "the interval lies above 0.99 (p = 0.007)."
+        "SUPPORTED: “best” reaches at least 0.99. “best” has test score 0.9950 (90 % interval 0.9933 to 0.9967, "
+        "3 seeds); the interval lies above 0.99 (p = 0.007)."
     )
 
 
 def test_seeds_that_split_in_two_are_said():
     why = verdict(AtLeast("pvt, peg", 0.9), **{"pvt, peg": scores(0.5, 0.98, 0.5)}).why
-    assert "3 seeds split in two: 0.50, 0.50, 0.98" in why
+    assert "3 seeds split in two: 0.5000, 0.5000, 0.9800" in why
 
 
 def test_where_a_claim_does_not_apply_it_is_not_judged():
@@ -112,11 +112,14 @@ def test_where_a_claim_does_not_apply_it_is_not_judged():
     found = judge([AtLeast("best", 0.99)], lambda image_size: {"best": scores(0.5, 0.51, 0.52)}, departure)[0]
     assert (found.word, found.label, found.p) == ("NOT JUDGED", "NOT JUDGED at smoke", None)
     assert str(found).startswith(
-        "NOT JUDGED at smoke: “best” reaches at least 0.99. Smoke trains too little. Here “best” scores 0.51 (95 %"
+        "NOT JUDGED at smoke: “best” reaches at least 0.99. Smoke trains too little. Here "
+        "“best” has test score 0.5100 (95 %"
     )
 
 
-CLAIMS = st.sampled_from([AtLeast("a", 0.6), AtChance("a", 0.1), Better("a", "b", 0.02), Equivalent("a", "b", 0.1)])
+CLAIMS = st.sampled_from(
+    [AtLeast("a", 0.6), AtChance("a", 0.1), Better("a", "b", 0.02), Equivalent("a", "b", 0.1), NoWorse("a", "b", 0.05)]
+)
 
 
 @settings(max_examples=150, deadline=None)
@@ -127,8 +130,8 @@ def test_the_interval_shown_is_the_one_that_decided(pairs, claims):
         low, high = found.interval
         assert (found.p < 0.05) == (found.word != "INCONCLUSIVE")
         claim = found.claim
-        if isinstance(claim, AtLeast | Better):
-            line = claim.value if isinstance(claim, AtLeast) else claim.margin
+        if isinstance(claim, AtLeast | Better | NoWorse):
+            line = {"at_least": getattr(claim, "value", 0), "better": 0.02, "no_worse": -0.05}[claim.kind]
             word = "SUPPORTED" if low > line else "REFUTED" if high < line else "INCONCLUSIVE"
         else:
             center = 0.5 if isinstance(claim, AtChance) else 0.0

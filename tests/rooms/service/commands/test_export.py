@@ -10,6 +10,7 @@ from service.cli import app, main
 from service.results import Result
 from service.storage.home import Home
 from tests.rooms.by_hand import ablated
+from trainables.spec import LocusError
 
 RUN = CliRunner()
 
@@ -17,7 +18,7 @@ RUN = CliRunner()
 def typed(*words):
     done = RUN.invoke(app, list(words))
     assert done.exit_code == 0, done.output
-    return done.output
+    return done.stdout
 
 
 def test_csv_has_a_row_a_run(tmp_path):
@@ -28,6 +29,27 @@ def test_csv_has_a_row_a_run(tmp_path):
     assert [row["key"] for row in rows] == list(table["key"])
     known = [(row["test/accuracy"], value) for row, value in zip(rows, table["test/accuracy"], strict=True)]
     assert all(float(text) == value for text, value in known if text)
+
+
+def test_which_study_it_is_stands_beside_the_numbers(tmp_path):
+    id = ablated(tmp_path)
+    done = RUN.invoke(app, ["export", id.partition("@")[0], "--csv", "--home", str(tmp_path)])
+    assert done.stderr == f"study {id}\n"
+
+
+def test_a_file_that_cannot_be_written_is_one_sentence(tmp_path):
+    id = ablated(tmp_path)
+    done = RUN.invoke(app, ["export", id, "--csv", "--to", str(tmp_path / "no" / "x.csv"), "--home", str(tmp_path)])
+    assert isinstance(done.exception, LocusError)
+    assert "--to must be a file that can be written, got" in str(done.exception)
+
+
+def test_a_question_that_nobody_answers_removes_nothing(tmp_path):
+    id = ablated(tmp_path)
+    done = RUN.invoke(app, ["forget", id, "--home", str(tmp_path)], input="")
+    assert done.exit_code == 130
+    assert "nothing was removed; --yes removes without asking" in done.output
+    assert Home(tmp_path).ids() == [id]
 
 
 def test_latex_is_the_table_of_the_report(tmp_path):

@@ -133,4 +133,14 @@ def test_the_version_and_names_for_the_shell(tmp_path, monkeypatch):
     conduct(Home(tmp_path), STUDY.at())
     monkeypatch.setenv("LOCUS_HOME", str(tmp_path))
     assert study_names("a-st") == [f"{LONG}@base"]
-    assert study_names("fourier") == ["fourier-gamma"]
+    assert study_names("fourier-g") == ["fourier-gamma"]
+
+
+def test_sizes_are_those_of_the_editions():
+    """They are read from the budgets, for an edition takes long to build."""
+    for name in library.names():
+        study = library.find(name)
+        for budget, size in looking._sizes(study).items():
+            built = study.at(budget).study
+            trials = len(built.plan.arms) if isinstance(built.plan, Ablation) else built.plan.trials
+            assert size == f"{trials} x {built.seeds}", f"{name}@{budget}"

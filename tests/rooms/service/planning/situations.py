@@ -1,7 +1,7 @@
 """Histories under construction, of a search or of an ablation with parents."""
 
 from search_spaces.space import Real, Space
-from search_spaces.study import Ablation, Edition, Halving, Search, Study, Trial
+from search_spaces.study import Ablation, Edition, Halving, Search, Study, Trial, Tuning
 from service.planning.schedule import next_action
 from service.storage.history import History
 from service.storage.journal import Counts, Ended, FailedWith, Measured, Planned, StoppedAt
@@ -11,10 +11,10 @@ from trainables.recipe import FromTrial, Recipe, Run
 BASE = Recipe(encoding=Fourier(gamma=2.5)).put({"optimizer.epochs": 4})
 
 
-def search(trials: int = 4, seeds: int = 2, first: bool = True) -> Edition:
+def search(trials: int = 4, seeds: int = 2, first: bool = True, rival: bool = False) -> Edition:
     points = ({"encoding.gamma": 2.5},) if first else ()
     space = Space({"encoding.gamma": Real(low=0.1, high=40, log=True)})
-    plan = Search(space=space, first=points, trials=trials, stop=Halving())
+    plan = Search(space=space, first=points, trials=trials, stop=Halving(), rival=rival)
     return Study(name="reach", question="?", base=BASE, plan=plan, seeds=seeds).at()
 
 
@@ -30,8 +30,8 @@ ARMS = {
 """`child`, `twin` and the parent of `grandchild` begin from one run; `pupil` has two parents."""
 
 
-def arms(some: dict | None = None, seeds: int = 2) -> Edition:
-    plan = Ablation(arms=some or ARMS, baseline=next(iter(some or ARMS)))
+def arms(some: dict | None = None, seeds: int = 2, tune: Tuning | None = None) -> Edition:
+    plan = Ablation(arms=some or ARMS, baseline=next(iter(some or ARMS)), tune=tune)
     return Study(name="arms", question="?", base=BASE, plan=plan, seeds=seeds).at()
 
 

@@ -12,7 +12,7 @@ from service.planning.estimate import START_S, WorkEstimate, clock, estimate_wor
 from service.planning.placement import Placement
 from service.storage.history import History
 from service.storage.home import Home
-from service.storage.journal import Adopted
+from service.storage.journal import Adopted, Planned
 from service.storage.outcomes import Outcomes
 from tests.rooms.toy import Toy, conduct, driving
 from trainables.encodings import Fourier
@@ -176,7 +176,7 @@ def test_a_space_with_fewer_points_than_trials_is_counted(home: Home) -> None:
 def test_arms_that_a_killed_driver_did_not_list_are_in_the_plan(home: Home) -> None:
     edition = arms()
     with driving(home, edition) as driver:
-        driver._plan(edition.arms()[0], "trial")
+        driver._write(Planned(role="trial", number=0, name="near", values={"encoding.gamma": 1.0}))
     assert planned(home, edition).missing == 4
 
 

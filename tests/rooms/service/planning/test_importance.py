@@ -7,7 +7,7 @@ import pytest
 
 from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Search, Study
-from service.planning.importance import FEWEST_POINTS, importances
+from service.planning.importance import FEWEST_POINTS, MOST_POINTS, importances
 from service.reporting.recipe_tables import varied
 from service.results import Result
 from service.storage.home import Home
@@ -50,6 +50,12 @@ def test_what_decides_the_score_has_the_importance(tmp_path):
 def test_stopped_points_do_not_count(tmp_path):
     alone, more = study(tmp_path / "a", 12), study(tmp_path / "b", 12, stopped=6)
     assert importances(alone.history) == importances(more.history)
+
+
+def test_of_very_many_points_some_are_drawn_and_the_table_says_so(tmp_path):
+    result = study(tmp_path, MOST_POINTS + 30)
+    assert importances(result.history)["encoding.fourier.gamma"] > 0.8
+    assert f"from {MOST_POINTS} of the {MOST_POINTS + 30} points" in varied(result).note
 
 
 def test_few_points_or_one_path_have_none(tmp_path):

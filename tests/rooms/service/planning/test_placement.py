@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.planning.placement import Machine, place, runs_by_cores, runs_by_memory
+from service.planning.placement import Machine, Node, place, runs_by_cores, runs_by_memory
 from trainables.spec import SpecError
 
 
@@ -49,6 +49,54 @@ def test_as_many_runs_as_fit(machine: Machine, options: dict, max_concurrent: in
 def test_what_does_not_fit_is_refused(machine: Machine, options: dict, said: str) -> None:
     with pytest.raises(SpecError) as caught:
         place(machine, **options)
+    assert str(caught.value) == said
+
+
+BIG, SMALL = Node(cores=64, gib=20.0), Node(cores=8, gib=3.0)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "run_gib", "options", "runs", "by_memory"),
+    [
+        ((BIG,), 0.8, {}, 25, True),
+        ((BIG,), 0.2, {}, 64, False),
+        ((BIG,), 30.0, {}, 1, True),  # the prediction may be too high
+        ((BIG, SMALL), 0.8, {}, 25 + 3, True),
+        ((BIG, SMALL), 0.8, {"threads": 16}, 4, False),  # the small node has too few cores
+        ((BIG, SMALL), 0.8, {"workers": 4}, 7, True),
+        ((BIG, Node(cores=0, gib=100.0)), 0.8, {}, 25, True),  # a head without cores adds nothing
+        ((BIG,), 0.8, {"max_concurrent": 5}, 5, False),
+    ],
+)
+def test_memory_is_never_exceeded(nodes, run_gib, options, runs, by_memory) -> None:
+    found = place(Machine(cores=sum(node.cores for node in nodes), nodes=nodes), run_gib=run_gib, **options)
+    assert (found.max_concurrent, found.by_memory) == (runs, by_memory)
+    assert found.run_gib == min(run_gib, 20.0) or found.run_gib == run_gib
+    assert ("(by memory)" in str(found)) == by_memory
+
+
+def test_runs_may_wait_for_machines_that_join_a_cluster() -> None:
+    """A head without cores, and workers that the cluster starts where something waits."""
+    head = Machine(cores=0, nodes=(Node(cores=0, gib=4.0),), grows=True)
+    found = place(head, max_concurrent=12, run_gib=0.8)
+    assert (found.max_concurrent, found.fit_now) == (12, 0)
+    assert str(found) == "12 concurrent runs (0 fit now), 1 thread each, cpu"
+    assert place(Machine(cores=8, grows=True), max_concurrent=5).fit_now is None
+    with pytest.raises(SpecError, match=r"^a run of 1 x 1 threads must fit 0 cores, got 1$"):
+        place(head)
+
+
+def test_a_run_never_asks_for_more_memory_than_a_node_with_cores_has() -> None:
+    """Ray would wait for ever: here the head alone has so much, and it has no cores."""
+    nodes = (Node(cores=0, gib=100.0), Node(cores=4, gib=3.5))
+    assert place(Machine(cores=4, nodes=nodes), run_gib=6.0).run_gib == 3.5
+    assert place(Machine(cores=0, nodes=nodes[:1], grows=True), run_gib=6.0, max_concurrent=2).run_gib is None
+
+
+def test_more_than_memory_holds_is_refused() -> None:
+    said = "max-concurrent must be at most 25 with 20.0 GiB of memory and 0.8 GiB a run, got 30"
+    with pytest.raises(SpecError) as caught:
+        place(Machine(cores=64, nodes=(BIG,)), run_gib=0.8, max_concurrent=30)
     assert str(caught.value) == said
 
 

@@ -13,9 +13,10 @@ from search_spaces.study import Edition, Halving, Search, Study
 from service.planning.early_stopping import EarlyStopper, rungs
 from service.planning.sampling import _finished_trial, propose
 from service.planning.schedule import Confirm, next_action
-from service.storage.history import History, TrialAnswer
+from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import Counts, Ended, Exhausted, Measured, Planned, StoppedAt, read
+from service.storage.states import TrialAnswer
 from tests.rooms.toy import conduct
 from trainables.encodings import Fourier
 from trainables.recipe import Recipe
@@ -165,7 +166,7 @@ def test_a_measurement_counts_once() -> None:
 def test_the_sampler_is_finished_trial_how_a_trial_ended(answer, state, value, reports) -> None:
     edition = search()
     values = {"encoding.gamma": 3.0, "encoding.hidden": 16, "optimizer.schedule": "constant"}
-    told = _finished_trial(edition, edition.trial(3, values), answer)
+    told = _finished_trial(edition.study.plan.space, edition.study.base, edition.trial(3, values), answer)
     assert (told.state, told.intermediate_values) == (state, reports)
     assert told.values == (None if value is None else [pytest.approx(value)])
     assert told.params == {

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from search_spaces.study import Edition, Search, Trial
+from search_spaces.roles import CONFIRMATIONS, POINTS
+from search_spaces.space import Real, Space
+from search_spaces.study import Edition, Search, Trial, Tuning
 from service.planning.schedule import (
     Assign,
     Confirm,
@@ -18,8 +20,9 @@ from service.planning.schedule import (
     Wait,
     next_action,
 )
-from service.storage.journal import Confirms, Planned, Started
-from tests.rooms.service.planning.situations import Situation, arms, search
+from service.planning.tuning import Choose, Tune
+from service.storage.journal import Confirms, Planned, Started, Tuned
+from tests.rooms.service.planning.situations import ARMS, Situation, arms, search
 from trainables.recipe import Run
 
 
@@ -54,17 +57,29 @@ class World(Situation):
 
     def act(self, action) -> None:
         match action:
-            case PlanArms():
-                for arm in self.edition.arms():
-                    self.add(Planned(role="trial", number=arm.number, name=arm.name, values=arm.values))
-            case Propose(number=number):
-                self.plan(round(self.chance.uniform(0.2, 20), 3))
-                assert number == len(self.history.of("trial")) - 1
-            case Confirm(numbers=numbers):
-                known = {trial.number for trial in self.history.of("confirmation")}
-                for number in sorted(set(numbers) - known):
-                    self.plan(self.history.of("trial")[number].values["encoding.gamma"], "confirmation", number)
-                self.add(Confirms(numbers=numbers))
+            case PlanArms(names=names):
+                for arm in self.history.tuning.known_arms():
+                    if arm.name in names:
+                        self.add(Planned(role="trial", number=arm.number, name=arm.name, values=arm.values))
+            case Tune(arm=arm, number=number):
+                point = {"optimizer.lr": self.chance.uniform(1e-4, 1e-2)}
+                self.add(Planned(role="tuning", number=number, name="", values=point, tunes=arm))
+                counts = [len(self.history.tuning.trials(name)) for name in self.edition.study.plan.arms]
+                assert max(counts) - min(counts) <= 1
+                assert not self.history.of("trial")
+            case Choose(arm=arm, number=number):
+                assert arm not in self.history.tuning.chosen, "chosen once"
+                self.add(Tuned(arm=arm, number=number))
+            case Propose(number=number, role=role):
+                self.plan(round(self.chance.uniform(0.2, 20), 3), role)
+                assert number == len(self.history.of(role)) - 1
+                assert role == "trial" or len(self.history.of("trial")) == self.history.trial_count
+            case Confirm(numbers=numbers, rivals=rivals):
+                for points, fresh, wanted in zip(POINTS, CONFIRMATIONS, (numbers, rivals), strict=True):
+                    known = {trial.number for trial in self.history.of(fresh)}
+                    for number in sorted(set(wanted) - known):
+                        self.plan(self.history.of(points)[number].values["encoding.gamma"], fresh, number)
+                self.add(Confirms(numbers=numbers, rivals=rivals))
             case RegisterParent(parent=parent):
                 number = len(self.history.of("parent")) + 1
                 self.add(Planned(role="parent", number=number, name="p", values={"key": parent.key}))
@@ -90,7 +105,7 @@ class World(Situation):
         tries = sum(one.key == run.key for one in self.given)
         if fate == "broken" or (fate == "flaky" and tries == 1):
             self.fail(run)
-        elif isinstance(self.edition.study.plan, Search) and run.seed == 0 and value < 0.4:
+        elif isinstance(self.edition.study.plan, Search) and run.seed in (0, 2000) and value < 0.4:
             self.stop(run)
         else:
             self.end(run, value, "diverged" if fate == "diverged" else "completed")
@@ -105,13 +120,19 @@ def balanced(world: World) -> bool:
 
 
 @given(
-    st.sampled_from(["search", "arms"]), st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 3), st.integers(1, 6)
+    st.sampled_from(["search", "rival", "arms", "tuned"]),
+    st.integers(0, 10**6),
+    st.integers(1, 4),
+    st.integers(1, 3),
+    st.integers(1, 6),
 )
 @settings(max_examples=60, deadline=None)
 def test_every_study_ends_with_nothing_twice(
     kind: str, seed: int, max_concurrent: int, seeds: int, trials: int
 ) -> None:
-    edition = arms(seeds=seeds) if kind == "arms" else search(trials=trials, seeds=seeds)
+    tune = Tuning(Space({"optimizer.lr": Real(1e-4, 1e-2)}), trials, seeds=1 + trials % 2) if kind == "tuned" else None
+    ablation = arms(seeds=seeds, tune=tune) if kind in ("arms", "tuned") else None
+    edition = ablation or search(trials=trials, seeds=seeds, rival=kind == "rival")
     world = World(Edition(budget="base", study=edition.study, mark=f"~{seed}"), seed, max_concurrent)
     steps = 0
     while world.step():
@@ -119,8 +140,12 @@ def test_every_study_ends_with_nothing_twice(
         assert steps < 2000
         if kind == "arms":
             assert balanced(world)
-    for trial in world.history.of("trial"):
+    for trial in [*world.history.of("trial"), *world.history.of("rival"), *world.history.of("tuning")]:
         assert world.history.answer(trial).status != "open"
+    if tune is not None:
+        assert len(world.history.of("tuning")) == trials * len(ARMS)
+        assert {trial.name for trial in world.history.of("trial")} == set(world.history.tuning.chosen)
+    assert len(world.history.of("rival")) == (trials if kind == "rival" else 0)
     keys = [run.key for run in world.given if world.fate(run) in ("completed", "diverged")]
     assert len(keys) == len(set(keys)), "shared parents are trained once"
 

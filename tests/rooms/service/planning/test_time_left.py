@@ -6,7 +6,7 @@ import pytest
 
 from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Search, Study
-from service.planning.time_left import amount, epoch_times, time_left
+from service.planning.time_left import Forecast, Left, epoch_times
 from service.planning.work_rows import work_rows
 from service.storage.history import History
 from service.storage.home import Home
@@ -37,9 +37,8 @@ def home(tmp_path):
 
 def test_an_ablation_counts_all_its_runs_before_the_first(home):
     history = History.open(home, arms())
-    assert (amount(history).done, amount(history).total) == (0, 4)
-    assert time_left(history, 2) is None
-    assert time_left(history, 2, epoch_s=3.0) == 2 * (6 + 9) * 3.0 / 2
+    assert Forecast(history)(2) == Left(0, 4, None)
+    assert Forecast(history)(2, epoch_s=3.0) == Left(0, 4, 2 * (6 + 9) * 3.0 / 2)
 
 
 def test_epochs_of_running_runs_count(home):
@@ -50,31 +49,29 @@ def test_epochs_of_running_runs_count(home):
             toy._advance(next(iter(toy.workers)))
         history = driver.history
         timed(history, {"near": 2.0, "long": 10.0})
+        long = 10.0 if epoch_times(history, history.trials[1]) else 2.0
         left = sum(
-            (run.recipe.optimizer.epochs - history.state(run).epoch)
-            * {"near": 2.0, "long": 10.0 if "1" in epoch_times(history) else 2.0}[trial.name]
+            (run.recipe.optimizer.epochs - history.state(run).epoch) * {"near": 2.0, "long": long}[trial.name]
             for trial in history.trials
             for run in history.runs(trial).values()
         )
         assert history.state(next(iter(history.runs(history.trials[0]).values()))).epoch > 0
-        longest = 9 * (10.0 if "1" in epoch_times(history) else 2.0)
-        assert time_left(history, 2) == pytest.approx(max(left / 2, longest))
-        assert time_left(history, 100) == pytest.approx(longest), "no run is shared between two processes"
+        assert Forecast(history)(2).seconds == pytest.approx(max(left / 2, 9 * long))
+        assert Forecast(history)(100).seconds == pytest.approx(9 * long), "no run is shared between two processes"
 
 
 def test_nothing_is_left_at_the_end(home):
     conduct(home, arms())
     history = History.open(home, arms())
     timed(history, {"near": 2.0, "long": 4.0})
-    assert (amount(history).done, amount(history).total, time_left(history, 2)) == (4, 4, 0.0)
+    assert Forecast(history)(2) == Left(4, 4, 0.0)
 
 
 def test_the_points_of_a_search_that_nobody_proposed_count(home):
     plan = Search(space=Space({"encoding.gamma": Real(low=0.5, high=9)}), trials=5)
     edition = Study(name="reach", question="?", base=BASE, plan=plan, seeds=2).at()
     history = History.open(home, edition)
-    assert amount(history).total == (5 + 3) * 2
-    assert time_left(history, 4, epoch_s=1.0) == (5 + 3) * 2 * 6 / 4
+    assert Forecast(history)(4, epoch_s=1.0) == Left(0, (5 + 3) * 2, (5 + 3) * 2 * 6 / 4)
 
 
 def test_the_plan_names_arms_and_parents(home):

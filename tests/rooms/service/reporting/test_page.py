@@ -70,7 +70,7 @@ def test_digests_of_code_are_short_and_folded(tmp_path):
     result = Result.open(Home(tmp_path), ablated(tmp_path))
     codes = code_rows(result)
     assert all(re.fullmatch(r"[0-9a-f]{7}", code) for code, _ in codes)
-    assert sorted(name for _, names in codes for name in names.split(", ")) == sorted(result.named)
+    assert sorted(name for _, names in codes for name in re.findall("“(.*?)”", names)) == sorted(result.named)
     page = result.report().read_text()
     folded = re.search(r"<details><summary>Code that trained.*?</details>", page, flags=re.DOTALL)[0]
     assert all(code in folded for code, _ in codes)

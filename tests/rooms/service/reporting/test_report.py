@@ -44,8 +44,11 @@ def ablation(tmp_path_factory):
 
 
 def test_the_files_of_a_report(search, ablation):
-    of_search = {"landscape", "trials", "differences", "curves"}, {"results", "points", "unfinished", "space"}
-    of_ablation = {"trials", "differences", "curves"}, {"results", "unfinished", "arms"}
+    of_search = (
+        {"landscape", "history", "trials", "differences", "curves"},
+        {"results", "points", "rungs", "unfinished", "space"},
+    )
+    of_ablation = {"trials", "differences", "curves"}, {"results", "effects", "unfinished", "arms"}
     for (result, page), (drawn, tables) in ((search, of_search), (ablation, of_ablation)):
         folder = result.home.study(result.edition.id).report
         assert page == folder / "report.html"

@@ -16,6 +16,7 @@ from service.reporting.table import Column, Table
 from service.results import Result
 from service.storage.home import Home
 from service.storage.journal import Counts, Planned
+from tests.rooms import by_hand
 from tests.rooms.by_hand import ByHand, ablated, base, searched
 
 
@@ -38,6 +39,7 @@ def column(table: Table, full_head: str) -> list[str]:
 def test_the_numbers_are_those_of_the_analysis(ablation):
     table = measured(ablation)
     rows = ablation.of("trial")
+    assert "Where all seeds score the same" not in table.note
     assert column(table, "test accuracy, mean ± SD") == [spread(row.test.mean, row.test.std) for row in rows]
     whole = [row for row in rows if not row.test.split]
     shown = [cell for cell in column(table, "test accuracy, 95 % interval") if not cell.startswith("split")]
@@ -78,6 +80,19 @@ def test_points_and_ends_name_their_trials(search, ablation):
     ends = unfinished(ablation)
     assert ends.rows[0] == ("relative bias", "3", "failed", "CUDA error: out of memory")
     assert unfinished(search).rows[0][0] == "#6 gamma=4.1"
+    assert not unfinished(search).folded, "one failed and one diverged"
+
+
+def test_runs_that_were_all_stopped_early_are_folded(tmp_path):
+    edition = Study(**{**dict(by_hand.search()), "name": "calm"}).at()
+    hand = ByHand(tmp_path, edition)
+    with hand.journal:
+        hand.journal.write(Counts(seeds=3, trials=2))
+        hand.complete(hand.plan("trial", 0, {"encoding.gamma": 2.5}), 0, 0.9, 0.9)
+        hand.stop(hand.plan("trial", 1, {"encoding.gamma": 9.0}), 0, 0.6, 3, 0.85)
+    found = unfinished(Result.open(Home(tmp_path), edition.id))
+    assert len(found.rows) == 1
+    assert found.folded
 
 
 def test_parents_are_listed_with_what_needs_them(tmp_path):
@@ -99,7 +114,7 @@ def test_parents_are_listed_with_what_needs_them(tmp_path):
     table = parents(result)
     assert column(table, "parent") == ["p1 fourier on direction"]
     assert column(table, "test accuracy, mean ± SD") == ["0.9050 ± 0.0071"]
-    assert column(table, "needed by") == ["pretrained"]
+    assert column(table, "needed by") == ["“pretrained”"]
     page = result.report().read_text()
     assert "p1 fourier on direction" in page
     assert "seeds of parents" in page
@@ -169,3 +184,4 @@ def test_published_columns_say_whose(tmp_path):
     table = measured(Result.open(Home(tmp_path), edition.id))
     assert column(table, "test accuracy, published") == ["0.7000*", "0.8000 ± 0.1000*"]
     assert column(table, "minus “a”, paired, published") == ["", "+0.1000"]
+    assert "Where all seeds score the same, the interval is as wide as the rounding to whole test images." in table.note

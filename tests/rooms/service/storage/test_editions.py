@@ -99,3 +99,28 @@ def test_a_search_may_grow(home: Home) -> None:
 
     editions.save_edition(search(5), home)
     assert editions.resolve_edition(search(50), home).id == "arms@base"
+
+
+def test_an_id_never_leads_out_of_the_home(tmp_path) -> None:
+    home, other = Home(tmp_path / "home"), Home(tmp_path / "other")
+    for one in (home, other):
+        editions.save_edition(edition(), one)
+    outside = f"../../other/studies/{edition().id}"
+    assert home.study(outside).study.is_file(), "a path that a system would follow"
+    for name in (outside, "x" * 300, "", "."):
+        with pytest.raises(EditionError, match="no study"):
+            editions.stored(home, name)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
+def test_a_definition_that_was_cut_is_said_and_written_anew(home: Home, share: float) -> None:
+    editions.save_edition(edition(), home)
+    path = home.study("arms@base").study
+    whole = path.read_text()
+    path.write_text(whole[: int(share * len(whole))])
+    ends = "run the study again to write this file again; its answers still count"
+    with pytest.raises(EditionError, match=rf"study\.json is damaged .*{ends}"):
+        editions.stored(home, "arms@base")
+    assert editions.resolve_edition(edition(), home) == edition()
+    editions.save_edition(edition(), home)
+    assert editions.stored(home, "arms@base") == edition()

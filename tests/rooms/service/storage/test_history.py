@@ -194,3 +194,23 @@ def test_a_parents_runs_are_those_that_its_children_need() -> None:
     assert found.runs(found.of("parent")[0]) == {run.seed: run.needs()[0] for run in children}
     assert found.keeps(children[0].needs()[0])
     assert not found.keeps(children[0])
+
+
+def test_a_trial_is_settled_until_more_seeds_are_asked_for() -> None:
+    found, trial, runs = history()
+    assert found.unsettled("trial") == [trial]
+    for run in runs:
+        found.add(ended(run))
+    assert found.unsettled("trial") == []
+    found.raise_counts(search(seeds=5))
+    assert found.unsettled("trial") == [trial]
+
+
+def test_a_later_answer_of_code_that_was_edited_since_settles_nothing() -> None:
+    """To ask for the state of its run is what finds out that the answer no longer counts."""
+    found, trial, runs = history()
+    for run in runs:
+        found.add(ended(run, code="old~2"))
+        found.add(Adopted(run=run.key, code="old~2", again=True))
+    assert found.unsettled("trial") == [trial]
+    assert found.unsettled("confirmation") == []

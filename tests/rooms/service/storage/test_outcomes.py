@@ -76,14 +76,14 @@ def test_answers_of_two_codes_stand_side_by_side(tmp_path: Path) -> None:
 
 def test_a_beginning_must_name_one_run(tmp_path: Path) -> None:
     outcomes = Outcomes(Home(tmp_path))
-    with pytest.raises(LocusError, match="'abc' must be how the key of one run begins, got 0 of 0 runs"):
+    with pytest.raises(LocusError, match=r"none of the 0 runs of .* has a key that begins with 'abc'"):
         outcomes.find("abc")
     outcomes.put(answered(), None)
     other = answered().model_copy(update={"run": Run(RUN.recipe, 4)})
     outcomes.put(other, None)
-    with pytest.raises(LocusError, match="must be how the key of one run begins, got 2 of 2 runs: "):
+    with pytest.raises(LocusError, match="2 runs have a key that begins with "):
         outcomes.find("")
-    with pytest.raises(LocusError, match="got 0 of 2 runs"):
+    with pytest.raises(LocusError, match="none of the 2 runs"):
         outcomes.find("*")
 
 

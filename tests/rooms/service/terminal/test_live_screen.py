@@ -34,7 +34,7 @@ def test_the_clock_goes_on_without_a_fact(tmp_path):
     out = io.StringIO()
     progress = Progress(STUDY.at(), screen(out))
     with driving(Home(tmp_path), STUDY.at()) as driver:
-        progress.begin(driver.history, driver.lock, 2, epoch_s=60.0)
+        progress.begin(driver.history, driver.lock, lambda: 2, epoch_s=60.0)
         time.sleep(2.6)
         text = strip(out.getvalue())
         progress.end()
@@ -48,7 +48,7 @@ def test_the_screen_fits_its_terminal_and_says_how_many_rows_it_leaves_out(tmp_p
     with driving(Home(tmp_path), STUDY.at()) as driver:
         driver.listeners.append(progress.add)
         Toy(driver, random.Random(0)).drive()
-        progress.begin(driver.history, driver.lock, 2)
+        progress.begin(driver.history, driver.lock, lambda: 2)
         progress.end()
     lines = strip(out.getvalue()).split("many@base  Which?")[-1].splitlines()
     assert len(lines) <= 24
@@ -74,13 +74,13 @@ def test_a_screen_that_reads_while_the_driver_writes_never_fails(tmp_path):
     progress = Progress(STUDY.at(), screen(io.StringIO()))
     errors = []
     with driving(Home(tmp_path), STUDY.at()) as driver:
-        progress.begin(driver.history, driver.lock, 2)
+        progress.begin(driver.history, driver.lock, lambda: 2)
         progress.live.stop()
         ended = threading.Event()
 
         def draw():
             while not ended.is_set():
-                progress._summary = (0.0, [])
+                progress._news += 1
                 try:
                     progress._view()
                 except RuntimeError as error:

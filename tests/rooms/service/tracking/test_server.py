@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from service.storage.home import Home
-from service.tracking.server import UiError, serve
+from service.tracking.server import UiError, serve, server
 from service.tracking.sync import answers
 from tests.rooms.service.tracking.facts import Facts, runs, show
 
@@ -122,3 +122,12 @@ def test_it_ends_while_mlflow_starts(ui, known):
     assert ui.wait(30) == 0
     assert not there(server)
     assert "MLflow ended." in ui.stdout.read()
+
+
+def test_the_list_of_processes_does_not_show_the_store(tmp_path, port):
+    """Its address may hold a password."""
+    with server(Home(tmp_path), port, f"sqlite:///{tmp_path}/s3cret.db"):
+        shown = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert f"--port {port}" in shown
+    assert "s3cret" not in shown
+    assert (tmp_path / "s3cret.db").exists()

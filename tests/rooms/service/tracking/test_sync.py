@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from getpass import getuser
 from itertools import count
 
 import pytest
@@ -24,6 +25,15 @@ def test_told_twice_nothing_changes(home, small):
     show(home, small)
     assert everything(home) == before
     assert len(runs(home, ViewType.ALL)) == len(before)
+
+
+def test_a_run_tells_who_ran_it_by_which_commit(home, small, monkeypatch):
+    monkeypatch.setenv("LOCUS_COMMIT", "1a2b3c4")
+    show(home, small)
+    for run in runs(home).values():
+        tags = run.data.tags
+        assert (tags["mlflow.source.name"], tags["mlflow.source.git.commit"]) == ("locus", "1a2b3c4")
+        assert tags["mlflow.user"] == getuser()
 
 
 def test_what_is_there_is_not_sent_again(home, small, monkeypatch):
@@ -159,7 +169,10 @@ def test_trouble_never_reaches_the_driver(home, small, monkeypatch):
     for fact in small.facts:
         shown.add(fact)
     assert time.monotonic() - began < 0.1
-    assert "MLflow lacks a part" in shown.close("FINISHED")
+    monkeypatch.setattr(sync, "CLOSE_S", 4.0)
+    said = []
+    assert "MLflow lacks a part" in shown.close("FINISHED", note=said.append)
+    assert said[0].startswith("waiting for MLflow (")
 
 
 @pytest.mark.parametrize("pause_s", [0.0, 60.0])

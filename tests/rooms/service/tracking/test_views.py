@@ -21,8 +21,8 @@ LIMIT = 20_000
 """The letters that MLflow keeps of an experiment's tag."""
 
 
-def state(tags: dict[str, str], id: str, level: str) -> dict:
-    return unpacked(tags[f"{PREFIX}{name(id, level)}"])
+def state(tags: dict[str, str], id: str, level: str, home: str = "h0me") -> dict:
+    return unpacked(tags[f"{PREFIX}{name(home, id, level)}"])
 
 
 def charts(view: dict, kind: str) -> list[dict]:
@@ -52,13 +52,13 @@ def test_every_metric_that_mlflow_has_is_drawn_by_a_chart_of_ours_or_switched_of
     )
     for level, view in (("trial", "trials"), ("run", "runs"), ("run", "flat")):
         metrics = {name for run in found if run.data.tags["locus.level"] == level for name in run.data.metrics}
-        known = {chart.get("metricKey") for chart in state(tags, "reach@base", view)["compareRunCharts"]}
+        known = {chart.get("metricKey") for chart in state(tags, "reach@base", view, home.id)["compareRunCharts"]}
         assert metrics <= known
-        assert state(tags, "reach@base", view)["runsHiddenMode"] == "SHOW_ALL"
+        assert state(tags, "reach@base", view, home.id)["runsHiddenMode"] == "SHOW_ALL"
 
 
 def test_a_metric_of_one_s_own_is_switched_off_once_it_is_known():
-    known = views("reach@base", search().study, 1.0, {"run": {"train/mine"}})
+    known = views("h0me", "reach@base", search().study, 1.0, {"run": {"train/mine"}})
     (mine,) = [c for c in state(known, "reach@base", "flat")["compareRunCharts"] if c.get("metricKey") == "train/mine"]
     assert (mine["deleted"], mine["isGenerated"]) == (True, True)
 
@@ -70,7 +70,7 @@ def test_a_search_of_three_paths_has_the_charts_of_a_sweep():
         "optimizer.lr": Real(low=1e-4, high=1e-2, log=True),
     }
     study = Study(name="three", question="?", base=BASE, plan=Search(space=Space(space), trials=4), seeds=2)
-    view = state(views("three@base", study, 1.0, {}), "three@base", "trials")
+    view = state(views("h0me", "three@base", study, 1.0, {}), "three@base", "trials")
     (parallel,) = charts(view, "PARALLEL")
     assert (parallel["selectedParams"], parallel["selectedMetrics"]) == (list(space), ["val/accuracy_mean"])
     across = [chart["xaxis"] for chart in charts(view, "SCATTER")]
@@ -86,7 +86,7 @@ def test_a_search_of_three_paths_has_the_charts_of_a_sweep():
 
 def test_columns_are_wide_enough_for_their_heads_and_scores_come_before_paths():
     study = search().study
-    tags = views("reach@base", study, 1.0, {})
+    tags = views("h0me", "reach@base", study, 1.0, {})
     trials, runs, flat = (state(tags, "reach@base", level) for level in ("trials", "runs", "flat"))
     columns = trials["columnOrder"]
     assert columns.index("tags.`locus.score`") < columns.index("params.`encoding.gamma`")
@@ -101,7 +101,7 @@ def test_columns_are_wide_enough_for_their_heads_and_scores_come_before_paths():
 @pytest.mark.parametrize("study", library.names())
 def test_the_views_of_every_study_fit_into_tags(study):
     found = library.find(study)
-    tags = views(f"{study}@paper", found, 1.0, {"trial": set(mean_metrics(found))})
+    tags = views("h0me", f"{study}@paper", found, 1.0, {"trial": set(mean_metrics(found))})
     assert max(map(len, tags.values())) < LIMIT / 2
 
 
@@ -114,7 +114,7 @@ def test_the_description_links_every_study_of_the_experiment_until_it_is_forgott
     first, *lines = note.splitlines()
     for id in ("reach", "other"):
         assert (
-            f"[{id}@base](#/experiments/1/runs?workflowType=machine_learning&viewStateShareKey={id}.base.trials)"
+            f"[{id}@base](#/experiments/1/runs?workflowType=machine_learning&viewStateShareKey={home.id}.{id}.base.trials)"
             in first
         )
     assert {"- reach@base: How far?", "- other@base: Which?"} <= set(lines)

@@ -114,9 +114,11 @@ def test_decoded_once_and_read_from_there(root, tmp_path):
 @pytest.mark.parametrize(("change", "sentence"), [
     (lambda root: shutil.rmtree(root / "train"), "data.path must be a folder with images in train/<class>/, got"),
     (lambda root: (root / "train" / "cats").mkdir(), "a folder with images in train/cats, got"),
+    (lambda root: [shutil.rmtree(path) for path in root.glob("*/*") if path.name != "class_0"],
+     "two classes or more in train/, got 'class_0 alone'"),
     (lambda root: (root / "test" / "class_1").rename(root / "moved"), "a folder with images in test/class_1, got"),
     (lambda root: picture(1).save(mkdir(root / "test" / "dogs") / "1.png"), "such as test/dogs, got"),
-], ids=["no train", "an empty class", "a class missing in the test set", "a class of the test set alone"])  # fmt: skip
+], ids=["no train", "an empty class", "one class", "a class missing to test", "a class to test alone"])  # fmt: skip
 def test_a_wrong_layout_is_one_sentence(root, change, sentence):
     change(root)
     with pytest.raises(SpecError, match=sentence):

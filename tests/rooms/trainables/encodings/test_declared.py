@@ -62,6 +62,21 @@ class Clash(CodeSpec):
 
     def code(self, p, at):
         return p("tokens")
+
+class Thin(CodeSpec):
+    kind: str = Field(default="own.py:Thin", init=False)
+
+    def code(self, p, at):
+        return at.prefixed(at.y[:, None])
+
+class Flat(CodeSpec):
+    kind: str = Field(default="own.py:Flat", init=False)
+
+    def params(self, dim, grid):
+        return {"row": Param((1, dim), normal(1.0))}
+
+    def code(self, p, at):
+        return p("row")
 """
 
 
@@ -103,6 +118,15 @@ def test_an_own_code_is_injected_as_the_listed_ones():
     assert estimate_cost(recipe).parameters == sum(value.numel() for value in model.parameters())
     separate = own("Hills").put({"encoding.injection": Add(places=("query", "key"), shared=False)})
     assert estimate_cost(separate).parameters == sum(value.numel() for value in build_model(separate).parameters())
+
+
+def test_a_code_of_another_shape_is_refused():
+    """torch would broadcast both: every channel, or every token, would get the same."""
+    words = r"the code of own\.py:{} must have the shape \(65, 16\): tokens, channels; got shape {}"
+    with pytest.raises(SpecError, match=words.format("Thin", r"\(65, 1\)")):
+        build_model(own("Thin"))
+    with pytest.raises(SpecError, match=words.format("Flat", r"\(1, 16\)")):
+        build_model(own("Flat"))(torch.randn(2, 3, 32, 32))
 
 
 def test_what_is_missing_or_clashes_is_said():

@@ -23,7 +23,7 @@ def main() -> None:
         values = {"encoding.kind": KINDS[seed % 3], "data.train_size": 1000, "optimizer.epochs": 1}
         run = Run(recipe=Recipe().put(values), seed=seed)
         with tempfile.TemporaryDirectory() as folder:
-            work(Job(run=run, code=codes(run.recipe), label="0", attempt=1, folder=folder), lambda message: None)
+            work(Job(run=run, code=codes(run.recipe), label="0", attempt=1, folder=folder), lambda message: True)
         found.append(resident())
     print(json.dumps(found))
 

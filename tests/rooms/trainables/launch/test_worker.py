@@ -16,7 +16,7 @@ from trainables.backbones import ViT
 from trainables.data import RedGreen
 from trainables.launch.errors import WorkError
 from trainables.launch.job import Job
-from trainables.launch.worker import Group, message, without_launcher, work
+from trainables.launch.worker import BEGAN_AGAIN, Group, message, without_launcher, work
 from trainables.recipe import AdamW, Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.outcome import Diverged, Measurement
@@ -43,10 +43,14 @@ def losses(messages: list[dict]) -> list[float]:
     return [json.loads(one["result"])["values"]["train/loss"] for one in messages]
 
 
-def alone(folder: Path) -> list[dict]:
+def trained(job: Job) -> list[dict]:
     said: list[dict] = []
-    work(job(folder), said.append)
+    work(job, lambda message: said.append(message) is None)
     return said
+
+
+def alone(folder: Path) -> list[dict]:
+    return trained(job(folder))
 
 
 def test_every_epoch_is_said_in_plain_values_and_the_last_with_its_environment(tmp_path):
@@ -82,8 +86,7 @@ def test_threads_and_precision_are_a_runs_own_and_recorded(tmp_path, monkeypatch
     for precision, flag in (("float32", "ieee"), ("tf32", "tf32")):
         given = job(tmp_path / precision, threads=2)
         run = Run(RUN.recipe.put({"optimizer.precision": precision, "optimizer.epochs": 1}), 0)
-        said: list[dict] = []
-        work(Job(**{**dict(given), "run": run}), said.append)
+        said = trained(Job(**{**dict(given), "run": run}))
         found = json.loads(said[-1]["environment"])
         flags.append((found["threads"], found["matmul_fp32_precision"], found["conv_fp32_precision"]))
         assert flags[-1] == (2, flag, flag)
@@ -92,8 +95,7 @@ def test_threads_and_precision_are_a_runs_own_and_recorded(tmp_path, monkeypatch
 
 def test_a_compiled_job_says_so_and_in_how_many_graphs(tmp_path, monkeypatch):
     monkeypatch.setattr(compilation, "compiled", partial(compilation.compiled, backend="eager"))
-    whole, said = alone(tmp_path / "a"), []
-    work(job(tmp_path / "b", compile=True), said.append)
+    whole, said = alone(tmp_path / "a"), trained(job(tmp_path / "b", compile=True))
     assert losses(said) == losses(whole)
     environments = [json.loads(one[-1]["environment"]) for one in (whole, said)]
     assert [environment["compile"] for environment in environments] == [False, True]
@@ -106,7 +108,8 @@ def test_a_job_is_compiled_by_inductor(tmp_path):
     """In a process without the checks of shapes, which would give hundreds of small graphs."""
     given = job(tmp_path / "b", compile=True)
     code = "import json, sys; from trainables.launch.job import Job; from trainables.launch.worker import work; "
-    code += "said = []; work(Job.read(json.loads(sys.argv[1])), said.append); print(json.dumps(said))"
+    code += "said = []; work(Job.read(json.loads(sys.argv[1])), lambda one: said.append(one) is None); "
+    code += "print(json.dumps(said))"
     done = subprocess.run(
         [sys.executable, "-c", code, json.dumps(given.plain())],
         capture_output=True,
@@ -165,26 +168,22 @@ def job_plain() -> dict:
 
 
 def test_a_run_that_is_ended_by_its_report_leaves_a_checkpoint(tmp_path):
-    def end(said):
-        raise SystemExit
-
-    with pytest.raises(SystemExit):
-        work(job(tmp_path / "a"), end)
+    work(job(tmp_path / "a"), lambda message: False)
     assert (tmp_path / "a" / "checkpoint.pt").exists()
 
 
 def test_a_failure_is_one_sentence(tmp_path):
     given = job(tmp_path / "a")
-    (tmp_path / "a" / "checkpoint.pt").write_text("no checkpoint")
+    (tmp_path / "a" / "checkpoint.pt").mkdir()
     with pytest.raises(WorkError, match=r"\(checkpoint\.py, line \d+\)$"):
-        work(given, lambda said: None)
+        work(given, lambda said: True)
 
 
 @pytest.fixture(scope="module")
 def ray_here():
     import ray
 
-    from service.execution import ray_token as token
+    from service.execution.tune import token
 
     token.clear_cached_token()  # tests with a cluster of their own have left theirs
     ray.init(address="local", num_cpus=2, include_dashboard=True, log_to_driver=False, logging_level="ERROR")
@@ -228,3 +227,11 @@ def test_a_group_that_is_closed_ends_with_a_checkpoint_and_leaves_nothing(ray_he
     assert (tmp_path / "g" / "checkpoint.pt").exists()
     assert not (tmp_path / "g" / "weights.pt").exists()
     assert left_after(ray_here) == []
+
+
+def test_a_run_that_begins_again_after_a_damaged_checkpoint_says_so(tmp_path):
+    given = job(tmp_path / "a")
+    (tmp_path / "a" / "checkpoint.pt").write_bytes(b"cut")
+    said = trained(given)
+    assert {one["note"] for one in said} == {BEGAN_AGAIN}
+    assert losses(said) == losses(alone(tmp_path / "b"))

@@ -25,7 +25,7 @@ def numbers(measurements):
     return [(m.epoch, {name: m.values[name] for name in kept if name in m.values}) for m in measurements]
 
 
-CLOCKED = {"time/epoch_s", "train/images_per_s", "memory/peak_gib"}
+CLOCKED = {"time/epoch_s", "train/images_per_s", "memory/peak_gib", "energy/epoch_j"}
 """What no two runs share."""
 
 
@@ -34,7 +34,8 @@ def same(first, second):
     if isinstance(first, torch.Tensor):
         return torch.equal(first, second)
     if isinstance(first, dict):
-        return first.keys() == second.keys() and all(same(first[name], second[name]) for name in first.keys() - CLOCKED)
+        kept = first.keys() - CLOCKED
+        return kept == second.keys() - CLOCKED and all(same(first[name], second[name]) for name in kept)
     if isinstance(first, list):
         return len(first) == len(second) and all(same(*pair) for pair in zip(first, second, strict=True))
     return first == second

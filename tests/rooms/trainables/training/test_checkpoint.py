@@ -1,7 +1,11 @@
 """Files that are whole or absent, and which of a parent's weights a run takes."""
 
+from contextlib import suppress
+
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from trainables.backbones import ViT
 from trainables.data import RedGreen
@@ -9,7 +13,7 @@ from trainables.encodings import Composed, Fourier, Learnable, NoEncoding
 from trainables.recipe import Recipe
 from trainables.recipe.model_torch import build_model
 from trainables.spec import SpecError
-from trainables.training.checkpoint import read, write
+from trainables.training.checkpoint import DamagedError, packed, read, write
 from trainables.training.init import init_weights
 from trainables.weights.load import load_weights
 
@@ -45,6 +49,39 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path):
     with pytest.raises(AttributeError, match="pickle"):
         write(tmp_path / "file.pt", {"new": torch.zeros(1000), "bad": lambda: None})
     assert read(tmp_path / "file.pt") == {"old": 1}
+
+
+VALUE = {"w": torch.arange(500.0), "curve": [0.1, 0.2]}
+CONTENT = packed(VALUE)
+
+
+@given(place=st.integers(0, len(CONTENT) - 1), bit=st.integers(0, 7))
+def test_a_changed_bit_is_seen_or_changes_nothing(tmp_path_factory, place, bit):
+    """torch.load alone does not see it, and a run would go on with a wrong number."""
+    path = tmp_path_factory.mktemp("bits") / "file.pt"
+    content = bytearray(CONTENT)
+    content[place] ^= 1 << bit
+    path.write_bytes(content)
+    with suppress(DamagedError):
+        back = read(path)
+        assert torch.equal(back["w"], VALUE["w"])
+        assert back["curve"] == VALUE["curve"]
+
+
+def test_a_changed_weight_is_seen(tmp_path):
+    place = CONTENT.index(VALUE["w"].numpy().tobytes()) + 400
+    content = bytearray(CONTENT)
+    content[place] ^= 1
+    (tmp_path / "file.pt").write_bytes(content)
+    with pytest.raises(DamagedError, match="the checksum of"):
+        read(tmp_path / "file.pt")
+
+
+@pytest.mark.parametrize("share", [0, 0.5, 0.99])
+def test_a_file_that_was_cut_is_seen(tmp_path, share):
+    (tmp_path / "file.pt").write_bytes(CONTENT[: int(share * len(CONTENT))])
+    with pytest.raises(DamagedError, match="is damaged"):
+        read(tmp_path / "file.pt")
 
 
 def test_all_takes_every_weight_of_an_equal_model():

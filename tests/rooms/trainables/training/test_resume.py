@@ -41,6 +41,22 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path, monkeypatch):
     assert same(read(tmp_path / "left" / WEIGHTS), read(tmp_path / "whole" / WEIGHTS))
 
 
+@pytest.mark.parametrize("share", [0, 0.5, 0.99])
+def test_a_damaged_checkpoint_is_set_aside_and_the_run_begins_again(tmp_path, share):
+    run = small()
+    whole = list(train(run, folder(tmp_path, "whole")))
+    running = train(run, folder(tmp_path, "cut"))
+    next(running)
+    running.close()
+    checkpoint = tmp_path / "cut" / CHECKPOINT
+    left = checkpoint.read_bytes()
+    damaged = left[: int(share * len(left))]
+    checkpoint.write_bytes(damaged)
+    assert numbers(train(run, tmp_path / "cut")) == numbers(whole)
+    assert checkpoint.with_suffix(".damaged").read_bytes() == damaged
+    assert same(read(tmp_path / "cut" / WEIGHTS), read(tmp_path / "whole" / WEIGHTS))
+
+
 def test_checkpoints_are_not_written_every_epoch(tmp_path):
     running = train(small(), tmp_path)
     next(running)

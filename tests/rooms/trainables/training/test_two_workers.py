@@ -13,26 +13,27 @@ import torch
 
 from tests.rooms.trainables.data.own_data import SHAPES
 from tests.rooms.trainables.training.small_runs import ENCODINGS, LOCALISED, SMALL, folder, numbers, small
-from trainables.data.splits_torch import load
+from trainables.data.splits_torch import Reading, load
 from trainables.encodings import IRPE, PEG, Composed, Sinusoidal
 from trainables.recipe import Run, TaughtByFile, TaughtByTrial
 from trainables.recipe.outcome import Measurement
 from trainables.spec import SpecError
 from trainables.training.checkpoint import CHECKPOINT, WEIGHTS, read
 from trainables.training.distributed import DataParallel, saved_buffers
-from trainables.training.loop import build_model_with_weights, train
+from trainables.training.loop import Training, build_model_with_weights, train
 from trainables.training.metrics import compute_metric, metric_sums
+from trainables.training.saving import DAMAGED
 
 ROOT = Path(__file__).parents[4]
 
 
-def test_workers_with_batch_norms_on_cpus_are_refused(tmp_path):
+def test_workers_with_batch_norms_on_cpus_are_refused():
     """Each would normalize its own share; a frozen stack keeps its statistics."""
     two = DataParallel(rank=0, world_size=2)
     for values in ({"encoding": PEG(form="depthwise_stack")}, {"model.kind": "volo", "data.image_size": 16}):
         run = Run(SMALL.put(values), 0)
         with pytest.raises(SpecError, match="workers must be 0 on CPUs where a model has batch norms, got 2"):
-            next(train(run, tmp_path, team=two))
+            Training(run, "cpu", {}, two, Reading())
     frozen = build_model_with_weights(SMALL.put({"encoding": PEG(form="depthwise_stack", frozen=True)}), 0)
     assert two.synchronized(frozen, torch.device("cpu")) is frozen
 
@@ -167,5 +168,21 @@ def test_two_workers_go_on_from_inside_an_epoch(tmp_path, steps):
     shutil.copyfile(tmp_path / "work0" / CHECKPOINT, tmp_path / "work1" / CHECKPOINT)  # they share a folder elsewhere
     both = by_two(run, tmp_path)
     assert numbers(both[0]) == numbers(both[1])
+    for mine, ours in zip(whole, both[0], strict=True):
+        assert ours.values["train/loss"] == pytest.approx(mine.values["train/loss"], abs=1e-10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", [lambda path: path.write_bytes(b"no checkpoint"), lambda path: path.unlink()])
+def test_two_workers_begin_again_where_one_cannot_read_the_checkpoint(tmp_path, damage):
+    """One that began again alone would wait without end for the other."""
+    run = small(optimizer__precision="float64", optimizer__epochs=3, encoding=ENCODINGS[1])
+    whole = list(train(run, folder(tmp_path, "alone")))
+    by_two(run, tmp_path, 2)
+    shutil.copyfile(tmp_path / "work0" / CHECKPOINT, tmp_path / "work1" / CHECKPOINT)
+    damage(tmp_path / "work1" / CHECKPOINT)
+    both = by_two(run, tmp_path)
+    assert numbers(both[0]) == numbers(both[1])
+    assert (tmp_path / "work0" / CHECKPOINT).with_suffix(DAMAGED).exists()
     for mine, ours in zip(whole, both[0], strict=True):
         assert ours.values["train/loss"] == pytest.approx(mine.values["train/loss"], abs=1e-10)

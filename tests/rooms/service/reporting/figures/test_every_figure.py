@@ -16,11 +16,11 @@ from service.reporting.figures.cost import cost
 from service.reporting.figures.curves import curve_lines, learning_curves
 from service.reporting.figures.dots import dots
 from service.reporting.figures.forest import claimed, forest, to_baseline
-from service.reporting.figures.landscape import landscape
 from service.reporting.figures.palette import GRAY, Palette
 from service.reporting.figures.plot import drawn, inline, to_svg
 from service.reporting.figures.rows import draw_seeds
-from service.reporting.figures.searched import panels
+from service.reporting.figures.search.landscape import landscape
+from service.reporting.figures.search.searched import panels
 from service.reporting.figures.style import NARROW, SERIES, STYLE, WIDE
 from service.results import Result
 from service.storage.home import Home

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ray._raylet import AuthenticationTokenLoader
 
-from service.execution.ray_token import clear_cached_token, protect_local_token
+from service.execution.tune.token import clear_cached_token, protect_local_token
 
 
 def mode(path: Path) -> int:

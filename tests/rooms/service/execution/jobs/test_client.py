@@ -4,7 +4,8 @@ import json
 import threading
 import time
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
+from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,9 +13,9 @@ import pytest
 
 from search_spaces.library import find
 from search_spaces.study import Edition
-from service.execution import jobs
-from service.execution.job_contents import PACKAGES, job_environment, write_contents
-from service.execution.jobs import JobError
+from service.execution.jobs import client as jobs
+from service.execution.jobs.client import JobError
+from service.execution.jobs.contents import PACKAGES, job_environment, write_contents
 from service.planning.run_options import RunOptions
 
 CLOSED = "http://127.0.0.1:9"
@@ -54,6 +55,36 @@ def test_a_cluster_that_is_not_there_is_known_within_seconds(edition):
     assert time.monotonic() - begun < jobs.ANSWER_S + 1
 
 
+def test_a_head_that_stands_still_is_given_up_in_a_sentence(monkeypatch):
+    """It tells its version and is silent from then on."""
+    monkeypatch.setattr(jobs, "REQUEST_S", 1)
+    silent = threading.Event()
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self):
+            if not self.path.endswith("/api/version"):
+                silent.wait(30)
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps({"ray_version": version("ray"), "version": "4"}).encode())
+
+        def log_message(self, *_):
+            return
+
+    here = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    threading.Thread(target=here.serve_forever, daemon=True).start()
+    address = f"http://127.0.0.1:{here.server_port}"
+    begun = time.monotonic()
+    try:
+        with pytest.raises(JobError, match=rf"the cluster at {address} must answer within 1 s, got no answer"):
+            jobs.attach("fourier-gamma", address)
+    finally:
+        silent.set()
+        here.shutdown()
+        here.server_close()
+    assert time.monotonic() - begun < 10
+
+
 @pytest.mark.parametrize("address", ["head:8265", "ray://head:10001", "auto", ""])
 def test_an_address_is_a_url(edition, address):
     with pytest.raises(JobError, match="--address must be the URL"):
@@ -70,6 +101,12 @@ def test_a_missing_token_is_one_line(edition):
     with server(401) as address, pytest.raises(JobError, match="RAY_AUTH_TOKEN_PATH") as info:
         jobs.submit(edition, RunOptions(), address)
     assert "\n" not in str(info.value)
+
+
+def test_a_home_on_a_cluster_is_an_absolute_path(edition):
+    """A relative one would lie in the job's own folder, and go with Ray's session."""
+    with pytest.raises(JobError, match=r"--home must be an absolute path there.*got here/locus"):
+        jobs.submit(edition, RunOptions(home="here/locus"), CLOSED)
 
 
 @pytest.mark.parametrize("tracking", ["https://me:secret@mlflow", "https://token@mlflow:443/x"])

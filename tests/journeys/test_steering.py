@@ -1,0 +1,66 @@
+"""While a study runs, commands in other terminals ask for more seeds, for fewer concurrent runs, and for its end."""
+
+import pytest
+
+from service.storage.home import Home
+from service.storage.journal import read
+from tests.journeys.files import ENCODINGS
+from tests.journeys.terminal import Terminal
+
+pytestmark = pytest.mark.slow
+ID = "encodings@long"
+RUN = ("run", "./study.py", "--budget", "long")
+
+
+@pytest.fixture
+def terminal(tmp_path):
+    found = Terminal(tmp_path)
+    (tmp_path / "study.py").write_text(ENCODINGS)
+    yield found
+    found.clear()
+
+
+def facts(terminal, kind: str) -> list:
+    return [fact for fact in read(Home(terminal.home).study(ID).journal)[0] if fact.fact == kind]
+
+
+def said(typed) -> str:
+    """What a command printed, as one line."""
+    return " ".join((typed.out + typed.err).split())
+
+
+def test_it_is_asked_for_more_and_stopped_and_stopped_now(terminal):
+    first = terminal.begin(*RUN)
+    first.wait_for("epoch 1/40")
+    same = terminal.type(*RUN)
+    assert same.code == 2
+    assert f"{ID} is being run by another driver, which does all of this" in said(same)
+    more = terminal.type(*RUN, "--seeds", "2", "--max-concurrent", "1")
+    assert more.code == 0, said(more)
+    assert "was asked for 2 seeds and 1 concurrent run" in said(more)
+    first.wait_for("asked by another command: seeds 2, max-concurrent 1")
+    assert [fact.seeds for fact in facts(terminal, "counts")][-1] == 2
+
+    watch = terminal.begin("logs", "encodings", "-f")
+    watch.wait_for("#0 seed 0 started")
+    stopped = terminal.type("stop", "encodings")
+    assert stopped.code == 0, said(stopped)
+    assert f"the driver of {ID} was asked to stop each run after its epoch" in said(stopped)
+    ended = first.end()
+    assert ended.code == 130
+    assert "what is finished is kept" in said(ended)
+    assert watch.end(30).code == 0
+
+    again = terminal.begin(*RUN)
+    again.wait_for("epoch")
+    now = terminal.type("stop", "encodings", "--now")
+    assert "was asked to stop now" in said(now)
+    assert again.end(60).code == 130
+    assert not again.group()
+
+    rest = terminal.type(*RUN)
+    assert rest.code == 0, said(rest)
+    assert len(facts(terminal, "ended")) == 6
+    assert len({(fact.run, fact.epoch) for fact in facts(terminal, "measured")}) == 6 * 40
+    nobody = terminal.type("stop", "encodings")
+    assert (nobody.code, nobody.err.strip()) == (2, f"locus: {ID} is not being run here; see locus status")

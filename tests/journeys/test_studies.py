@@ -1,0 +1,37 @@
+"""Every named study runs at its smallest size, from the command to the report; its claims are not judged there."""
+
+import json
+
+import pytest
+
+from search_spaces import library
+from service.storage.home import Home
+from tests.journeys.terminal import Terminal
+from trainables.data import ImagesSpec
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def terminal(tmp_path_factory):
+    """One home for all, so that a parent of several studies is trained once."""
+    terminal = Terminal(tmp_path_factory.mktemp("studies"))
+    yield terminal
+    terminal.clear()
+
+
+@pytest.mark.parametrize("name", library.names())
+def test_a_study_runs_at_smoke(terminal, name: str) -> None:
+    edition = library.find(name).at("smoke")
+    if isinstance(edition.study.base.data, ImagesSpec):
+        pytest.skip(f"{name} needs the images of {edition.study.base.data.kind}")
+    ran = terminal.type("run", name, "--budget", "smoke", timeout_s=270)
+    assert ran.code == 0, ran.out + ran.err
+    home = Home(terminal.home)
+    assert (home.study(edition.id).report / "report.html").exists()
+    status = terminal.type("status", edition.id, "--json")
+    (found,) = json.loads(status.out)
+    assert found["state"] == "done"
+    assert not [row["label"] for row in found["rows"] if row["state"].startswith(("failed", "diverged"))]
+    assert "SUPPORTED:" not in ran.out
+    assert ran.out.count("NOT JUDGED") >= len(edition.study.claims)

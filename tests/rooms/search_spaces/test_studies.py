@@ -1,0 +1,134 @@
+"""The catalogue of studies: each has a smoke budget, and says what was published and what it costs."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from search_spaces import library
+from search_spaces.study import Ablation, Search
+from trainables.recipe.cost import estimate_cost
+
+NAMES = library.names()
+SEARCHES = ("fourier-gamma", "irpe-abg", "irpe-ratio", "peg-placement", "concat-split")
+ON_IMAGES = (
+    "irpe-abg",
+    "irpe-mapping",
+    "concat-split",
+    "peg-placement",
+    "learnable-sinusoidal",
+    "fourier-pretraining",
+    "realistic",
+)
+
+
+def note(name: str) -> str:
+    file = Path(library.__file__).parent / "studies" / f"{name.replace('-', '_')}.py"
+    return file.read_text()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_study_says_what_it_asks_and_costs(name: str) -> None:
+    study = library.find(name)
+    assert study.family != "sweeps"
+    assert re.search(r"smoke \d+ minutes?", study.cost), study.cost
+    assert "smoke" in study.budgets
+    assert f"smoke {study.cost.partition('smoke ')[2].split()[0]}" in note(name), "the note says the same"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_study_has_published_numbers_or_says_that_there_are_none(name: str) -> None:
+    study = library.find(name)
+    if not study.published and study.family in ("thesis", "irpe", "concat", "cpvt") and study.claims:
+        assert "no number published" in " ".join((study.expected, *study.gaps))
+    for one in study.published:
+        assert one.source, one
+        assert re.search(r"table \d|README|figure \d", one.source), one
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_claim_with_a_source_names_a_place_in_the_paper_or_is_ours(name: str) -> None:
+    for claim in library.find(name).claims:
+        place = r"ours: |(table|figure) \d|[A-Z\d]\.\d: |the note: |README: "
+        assert not claim.source or re.search(place, claim.source), claim
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_smoke_budget_judges_nothing(name: str) -> None:
+    study = library.find(name)
+    if study.claims:
+        assert study.budgets["smoke"].gap
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_published_number_shares_an_axis_with_scores_of_other_data(name: str) -> None:
+    study = library.find(name)
+    kinds = {
+        budget: study.at(budget).study.base.data.kind
+        for budget, size in study.budgets.items()
+        if not size.gap and any(one.same_data for one in study.published)
+    }
+    assert len(set(kinds.values())) <= 1, kinds
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_the_searches_are_compared_with_random_points_and_with_the_papers(name: str) -> None:
+    study = library.find(name)
+    assert isinstance(study.plan, Search)
+    assert study.plan.rival
+    assert study.plan.first, "what the paper has is tried first"
+    pairs = {(claim.who, getattr(claim, "than", None)): claim for claim in study.claims}
+    assert pairs["best", "random"].kind == "no_worse"
+    for budget in ("cpu", "images"):
+        if budget in study.budgets:
+            edition = study.at(budget)
+            assert edition.study.seeds >= 3
+            assert edition.study.plan.trials > len(study.plan.first), "the search proposes points of its own"
+            assert not study.budgets[budget].gap
+
+
+@pytest.mark.parametrize("name", ON_IMAGES)
+def test_a_part_of_cifar_10_is_a_budget(name: str) -> None:
+    edition = library.find(name).at("images")
+    base = edition.study.base
+    assert base.data.kind == "cifar10"
+    assert 5_000 <= base.data.image_counts.train <= 10_000
+    assert edition.study.seeds >= 3
+    assert estimate_cost(base).memory_bytes < 2 * 2**30
+
+
+@pytest.mark.parametrize("name", ["direction", "distance", "absolute", "color-shift"])
+def test_the_tables_of_the_thesis_have_both_read_outs_and_five_seeds(name: str) -> None:
+    edition = library.find(name).at("cpu")
+    assert isinstance(edition.study.plan, Ablation)
+    assert edition.study.seeds >= 5
+    pools = {arm.name: arm.recipe.model.pool for arm in edition.arms()}
+    for encoding in ("none", "absolute", "sinusoidal", "learnable sinusoidal", "fourier", "relative"):
+        assert (pools[f"{encoding}, token"], pools[f"{encoding}, mean"]) == ("token", "avg")
+
+
+def test_irpe_tries_the_published_ratio_and_the_notes_three_trials_first() -> None:
+    study = library.find("irpe-abg")
+    names = ("alpha", "beta", "gamma")
+    first = [tuple(point[f"encoding.index.{name}"] for name in names) for point in study.plan.first]
+    assert first == [(1.9, 3.8, 15.2), (2.5, 5.0, 20.0), (4.0, 5.0, 20.0), (2.5, 5.0, 10.0)]
+    tied = library.find("irpe-ratio").base.put({"encoding.index.ratio": 1.9}).encoding.index
+    assert (tied.alpha, tied.beta, tied.gamma) == pytest.approx(first[0])
+
+
+def test_learning_curves_differ_in_the_number_of_images_alone() -> None:
+    study = library.find("data-efficiency")
+    arms = {arm.name: arm.recipe for arm in study.at("cpu").arms()}
+    sizes = {name.rpartition(" ")[2] for name in arms}
+    for encoding in {name.rpartition(" ")[0] for name in arms}:
+        curve = [arms[f"{encoding} {size}"] for size in sizes]
+        assert {recipe.data.train_size for recipe in curve} == {int(size) for size in sizes}
+        assert len({recipe.put({"data.train_size": 100}) for recipe in curve}) == 1
+
+
+def test_a_size_without_random_points_has_no_claims_about_them() -> None:
+    study = library.find("fourier-gamma")
+    small, whole = study.at("smoke").study, study.at("cpu").study
+    assert (small.plan.rival, whole.plan.rival) == (False, True)
+    assert [tuple(claim.names) for claim in small.claims] == [("best",)]
+    assert [tuple(claim.names) for claim in whole.claims] == [("best",), ("best", "random")]

@@ -1,0 +1,206 @@
+"""Probes of a study's runs: computed once from the kept weights, kept beside the answers, read without torch."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from search_spaces.study import Study
+from service.consistency import _damaged
+from service.probing import compute_probes
+from service.results import Result
+from service.storage import probe_files
+from service.storage.home import Home
+from service.storage.outcomes import Outcomes
+from tests.rooms.probed import ARMS, probed, study
+from trainables import probes
+from trainables.recipe.code_digest import FOLDER, CodeDigests
+from trainables.recipe.findings import PROBES, Findings, Probed
+from trainables.spec import LocusError, SpecError
+from trainables.training.loop import build_model_with_weights
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return probed(tmp_path, "distance", "similarity", "attention_distance")
+
+
+def opened(home: Home) -> Result:
+    return Result.open(home, "known@base")
+
+
+def row(result: Result, name: str):
+    return next(row for row in result.of("trial") if row.name == name)
+
+
+def test_before_is_the_model_before_its_first_step_and_after_the_kept_weights(home) -> None:
+    trial = row(opened(home), "learnable")
+    found = trial.probe("similarity", seed=1)
+    run = trial.runs[1].run
+    model = build_model_with_weights(run.recipe, 1).double()
+    grid = model.grid
+    expected = probes.similarity(probes.codes_of(model), grid).astype("float32")
+    np.testing.assert_array_equal(found.before.arrays["maps"], expected)
+    expected = probes.similarity(probes.codes_of(trial.model(1).double()), grid).astype("float32")
+    np.testing.assert_array_equal(found.after.arrays["maps"], expected)
+    assert found.before.values != found.after.values
+    fixed = row(opened(home), "sinusoidal").probe("distance", seed=0)
+    assert fixed.before.values == fixed.after.values
+
+
+def test_a_child_begins_with_its_parents_code(home) -> None:
+    result = opened(home)
+    child, parent = row(result, "pretrained"), result.of("parent")[0]
+    for seed in (0, 1):
+        begun, ended = child.probe("similarity", seed).before, parent.probe("similarity", seed).after
+        np.testing.assert_array_equal(begun.arrays["maps"], ended.arrays["maps"])
+        assert begun.values == ended.values
+
+
+def test_what_an_encoding_cannot_have_is_said(home) -> None:
+    found = row(opened(home), "irpe").probe("distance")
+    assert (found.after.values, found.after.arrays) == ({}, {})
+    assert found.after.note == found.before.note == "irpe gives the tokens before the first block no code"
+    found = row(opened(home), "irpe").probe("logit_terms")
+    assert "logits can be split where codes are added or concatenated, got IRPE" in found.after.note
+
+
+def test_a_probe_is_computed_once_and_again_where_its_code_or_its_file_changed(home, monkeypatch) -> None:
+    trial = row(opened(home), "learnable")
+    first = trial.probe("distance", seed=0)
+    path = trial.probes[0].path("distance")
+    assert path.name == f"{trial.runs[0].code}.distance.npz"
+    calls = []
+    monkeypatch.setattr("trainables.probes.catalog.probe_run", lambda *args: calls.append(args) or first)
+    assert trial.probe("distance", seed=0).after.values == first.after.values
+    assert not calls
+    probe_files.write(path, Probed(Findings(), Findings({"r2": 9.0})), "of other code")
+    assert trial.probe("distance", seed=0).after.values == first.after.values
+    assert len(calls) == 1
+    whole = path.read_bytes()
+    middle = whole.index(b"said.npy") + 20
+    flipped = whole[:middle] + bytes(255 - byte for byte in whole[middle : middle + 9]) + whole[middle + 9 :]
+    for count, damaged in enumerate((whole[:100], flipped, b"", b"no zip"), start=2):
+        path.write_bytes(damaged)
+        assert len(_damaged(path, "it")) == 1
+        assert trial.probe("distance", seed=0).after.values == first.after.values
+        assert len(calls) == count
+        assert _damaged(path, "it") == []
+
+
+def test_reading_what_is_kept_needs_no_torch(home) -> None:
+    expected = row(opened(home), "learnable").probe("attention_distance", seed=0)
+    code = (
+        "import sys, json; from service.results import Result; from service.storage.home import Home\n"
+        f"result = Result.open(Home.find({str(home.root)!r}), 'known@base')\n"
+        "row = next(row for row in result.of('trial') if row.name == 'learnable')\n"
+        "found = row.probe('attention_distance', seed=0)\n"
+        "heavy = [name for name in ('torch', 'timm', 'sklearn', 'ray') if name in sys.modules]\n"
+        "print(json.dumps([heavy, found.after.values, found.after.arrays['by_head'].tolist()]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy, values, by_head = json.loads(done.stdout)
+    assert heavy == []
+    assert values == expected.after.values
+    np.testing.assert_array_equal(by_head, expected.after.arrays["by_head"])
+
+
+def test_a_run_of_other_code_has_no_before(home) -> None:
+    trial = row(opened(home), "learnable")
+    (kept,) = [one for seed, one in trial.probes.items() if seed == 0]
+    found = type(kept)(kept.outcomes, kept.answered, None, True, kept.codes)("distance")
+    assert found.before.values == {}
+    assert "today's code is not the one that trained the run" in found.before.note
+    assert found.after.values
+
+
+def test_without_weights_or_with_an_unknown_name_there_is_one_sentence(home) -> None:
+    trial = row(opened(home), "learnable")
+    with pytest.raises(LocusError, match=r"the probe must be one of direction, distance, .* got 'colour'"):
+        trial.probe("colour")
+    with pytest.raises(LocusError, match=r"runs of 'learnable' must hold seed 5, got seeds \[0, 1\]"):
+        trial.probe("distance", seed=5)
+    trial.weights[0].unlink()
+    with pytest.raises(LocusError, match="must be kept to be probed, got none"):
+        trial.probe("distance", seed=0)
+
+
+def test_a_study_computes_what_it_names_and_shows_it_as_scores_and_in_the_table(home) -> None:
+    notes: list[str] = []
+    result = opened(home)
+    assert result.probe_scores("distance", "r2")["learnable"].values == {}
+    compute_probes(result, notes.append, lambda: True)
+    assert not list(home.outcomes.rglob("*.npz")), "a person stopped it"
+    compute_probes(result, notes.append, lambda: False)
+    assert notes == ["probes: 24 probes of 8 runs to compute"] * 2
+    assert len(list(home.outcomes.rglob("*.npz"))) == 24
+    compute_probes(opened(home), notes.append, lambda: False)
+    assert len(notes) == 2, "nothing is missing"
+    scores = result.probe_scores("distance", "r2", "before")
+    assert [*scores] == [*ARMS]
+    assert scores["learnable"].values == {
+        seed: row(result, "learnable").probe("distance", seed).before.values["r2"] for seed in (0, 1)
+    }
+    assert scores["learnable"].asked == 2
+    assert scores["irpe"].values == {}
+    table = result.table().set_index(["name", "seed"])
+    assert table.loc[("learnable", 1), "probe/distance/r2/before"] == scores["learnable"].values[1]
+    assert np.isnan(table.loc[("irpe", 0), "probe/distance/r2/after"])
+
+
+def test_a_probe_that_fails_is_said_and_the_others_go_on(home) -> None:
+    row(opened(home), "learnable").weights[0].unlink()
+    notes: list[str] = []
+    compute_probes(opened(home), notes.append, lambda: False)
+    assert len(notes) == 4
+    assert notes[1].startswith("the probe attention_distance of learnable, seed 0, failed: the weights of ")
+    assert len(list(home.outcomes.rglob("*.npz"))) == 21
+
+
+def test_forgetting_removes_the_files_with_the_answers(home) -> None:
+    row(opened(home), "learnable").probe("distance")
+    key = row(opened(home), "learnable").runs[0].run.key
+    (file,) = home.outcomes.rglob("*.npz")
+    assert file.parent == home.outcomes / key, "the folder of the answer, which forgetting removes as a whole"
+    assert [one.run.key for one in Outcomes(home).of(key)] == [key]
+
+
+def test_probes_are_no_part_of_a_definition_and_change_no_key() -> None:
+    bare, named = study(), study("distance", "direction")
+    assert named.probes == ("direction", "distance")
+    assert bare.at().definition == named.at().definition
+    assert bare.at().id == named.at().id
+    assert Study.read(named.plain()) == named
+    with pytest.raises(SpecError, match="probes"):
+        study("colour")
+    with pytest.raises(SpecError, match="keep must be weights where probes are named"):
+        study("distance", keep=())
+
+
+def test_each_name_is_a_file_and_its_digest_moves_with_the_files_that_it_imports(tmp_path) -> None:
+    import shutil
+
+    copy = tmp_path / "trainables"
+    shutil.copytree(FOLDER, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    digests = CodeDigests(copy)
+    before = {name: digests.of_probe(name).digest for name in PROBES}
+    assert before == {name: CodeDigests().of_probe(name).digest for name in PROBES}
+    assert len({*before.values()}) == len(PROBES)
+    for file, moved in (
+        ("pairs.py", {"direction", "distance"}),
+        ("inputs.py", {*PROBES}),
+        ("similarity.py", {"similarity"}),
+        ("attention.py", {"attention_distance", "logit_terms"}),
+        ("catalog.py", set()),
+    ):
+        path = copy / "probes" / file
+        text = path.read_text()
+        path.write_text(text + "\nONE_MORE = 1\n")
+        again = CodeDigests(copy)
+        assert {name for name in PROBES if again.of_probe(name).digest != before[name]} == moved, file
+        path.write_text(text)

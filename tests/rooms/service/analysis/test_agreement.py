@@ -1,0 +1,63 @@
+"""Whether a score equals a paper's number, by scipy's tests."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from search_spaces.study import Published
+from service.analysis.claims.agreement import judge_published
+from service.analysis.statistics import Scale, Scores
+from tests.rooms.service.analysis.test_statistics import scores
+from trainables.spec import SpecError
+
+VALUES = (0.958, 0.961, 0.957, 0.962)
+
+
+@pytest.mark.parametrize(
+    ("published", "margin", "words"),
+    [
+        (0.96, 0.01, "equal within 0.01"),
+        (0.96, 0.002, "not resolved within 0.002"),
+        (0.98, 0.01, "differs by more than 0.01"),
+        (0.94, 0.01, "differs by more than 0.01"),
+        (0.97, 0.01, "not resolved within 0.01"),
+    ],
+)
+def test_a_published_number_is_equal_or_not_or_not_resolved(published, margin, words):
+    known = Published("arm", published, None, "table 1", margin=margin)
+    found = judge_published({0: known}, {"arm": scores(*VALUES, scale=Scale())})[0]
+    equal = max(
+        stats.ttest_1samp(VALUES, published - margin, alternative="greater").pvalue,
+        stats.ttest_1samp(VALUES, published + margin, alternative="less").pvalue,
+    )
+    other = 2 * min(
+        stats.ttest_1samp(VALUES, published - margin, alternative="less").pvalue,
+        stats.ttest_1samp(VALUES, published + margin, alternative="greater").pvalue,
+    )
+    assert found.words == words
+    assert found.p == pytest.approx(other if found.word == "differs" else equal, abs=1e-9)
+
+
+def test_several_numbers_are_adjusted_together():
+    known = {place: Published("arm", 0.96, None, "t", margin=0.0045) for place in range(3)}
+    alone = judge_published({0: known[0]}, {"arm": scores(*VALUES)})[0]
+    together = judge_published(known, {"arm": scores(*VALUES)})
+    assert alone.word == "equal"
+    assert together[0].p == pytest.approx(3 * alone.p)
+
+
+def test_at_the_edge_of_the_margin_few_are_called_equal_or_different():
+    random, words = np.random.default_rng(0), []
+    known = {0: Published("a", 0.8, None, "t", margin=0.01), 1: Published("b", 0.8, None, "t", margin=0.01)}
+    for _ in range(1000):
+        rows = {name: Scores(dict(enumerate(random.normal(0.81, 0.004, 5))), 5) for name in "ab"}
+        words.append({one.word for one in judge_published(known, rows).values()})
+    most = stats.binom.ppf(0.999, 1000, 0.05)
+    assert sum("equal" in found for found in words) <= most
+    assert sum("differs" in found for found in words) <= most
+
+
+def test_a_margin_is_positive_and_changes_no_text():
+    with pytest.raises(SpecError, match="margin must be a positive margin, or null, got 0"):
+        Published("arm", 0.9, None, "t", margin=0)
+    assert str(Published("arm", 0.9, None, "t", margin=0.1)) == str(Published("arm", 0.9, None, "t"))

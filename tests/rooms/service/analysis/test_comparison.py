@@ -1,0 +1,312 @@
+"""Two studies, or two code versions of one, set against each other: what is matched, how it is tested, what is said."""
+
+import random
+import re
+import statistics
+
+import pytest
+from scipy import stats
+
+from search_spaces.study import Ablation, Study
+from service.analysis.comparison.definition import other_images
+from service.analysis.statistics import Scale, Scores, unpaired
+from service.api import compare
+from service.storage.home import Home
+from service.storage.journal import Counts
+from tests.rooms.by_hand import ARMS, ByHand, ablated, base, searched
+from trainables.data import Cifar10, RedGreen
+from trainables.recipe import Recipe
+from trainables.recipe.code_digest import CodeDigest, CodeDigests
+from trainables.spec import LocusError
+
+FEW = {name: ARMS[name] for name in ("none", "peg", "fourier")}
+
+
+def study(arms=FEW, name="encodings", **changes) -> Study:
+    baseline = next(iter(arms))
+    return Study(**{"name": name, "question": "Which?", "base": base(), "plan": Ablation(arms, baseline), "seeds": 5}
+                 | changes)  # fmt: skip
+
+
+def write(root, edition, means, seeds=range(5), noise=3, **odd) -> ByHand:
+    """Runs every arm of an edition; `means`: by arm, where 0.9 is usual. The code is that of `odd["codes"]`."""
+    hand, draw = ByHand(root, edition), random.Random(noise)
+    hand.codes = odd.pop("codes", hand.codes)
+    with hand.journal:
+        hand.journal.write(Counts(seeds=len(seeds)))
+        for number, (name, values) in enumerate(edition.study.plan.arms.items()):
+            trial = hand.plan("trial", number, values, name)
+            for seed in seeds:
+                value = round(means.get(name, 0.9) + draw.gauss(0, 0.004), 3)
+                hand.complete(trial, seed, value, value, **odd)
+    return hand
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    """A study at two editions: 0.02 better with another rate, but for the arm without an encoding."""
+    root = tmp_path_factory.mktemp("two")
+    write(root, study().at(), {})
+    other = study().at(set={"optimizer.lr": 0.01})
+    write(root, other, {"peg": 0.92, "fourier": 0.92}, noise=4)
+    return compare("encodings@base", other.id, home=str(root))
+
+
+def test_differences_are_paired_by_seed_and_adjusted_together(two) -> None:
+    assert [match.name for match in two.matches] == list(FEW)
+    ps = {}
+    for place, match in enumerate(two.matches):
+        a, b = list(match.a.test.values.values()), list(match.b.test.values.values())
+        assert (match.how, match.seeds) == ("paired", (0, 1, 2, 3, 4))
+        gap = two.differences[place]
+        assert gap.mean == pytest.approx(statistics.fmean(b) - statistics.fmean(a))
+        ps[place] = stats.ttest_rel(b, a).pvalue
+        assert gap.estimate.p() == pytest.approx(ps[place], rel=1e-6)
+    largest = 0.0
+    for rank, place in enumerate(sorted(ps, key=ps.get)):
+        largest = max(largest, min(1.0, (3 - rank) * ps[place]))
+        assert two.differences[place].p == pytest.approx(largest, rel=1e-6)
+    assert two.headline == "B is above A in “peg” and “fourier”."
+
+
+def test_what_differs_is_listed_first(two) -> None:
+    assert [vars(change) for change in two.changes] == [{"what": "optimizer.lr", "a": "0.001", "b": "0.01"}]
+    assert any("optimizer.lr was set to own values" in warning for warning in two.warnings)
+    assert not any("comparable" in warning for warning in two.warnings)
+
+
+def test_plain_values_hold_every_number(two) -> None:
+    plain = two.plain()
+    assert plain["trials"][1]["difference"] == two.differences[1].mean
+    assert (plain["trials"][1]["low"], plain["trials"][1]["high"]) == two.differences[1].interval
+    assert plain["trials"][1]["p_holm"] == two.differences[1].p
+    assert (plain["a"], plain["metric"], plain["only_a"]) == ("encodings@base", "test/accuracy", [])
+    assert list(two.table()["name"]) == list(FEW)
+
+
+def test_a_test_without_pairs_is_welchs() -> None:
+    draw = random.Random(1)
+    for n, m, spread in ((3, 3, 1), (4, 7, 3), (10, 5, 0.2)):
+        one = [draw.gauss(0.6, 0.02) for _ in range(n)]
+        other = [draw.gauss(0.62, 0.02 * spread) for _ in range(m)]
+        gap = unpaired(Scores(dict(enumerate(one)), n), Scores({100 + seed: x for seed, x in enumerate(other)}, m))
+        exact = stats.ttest_ind(one, other, equal_var=False)
+        assert gap.mean == pytest.approx(statistics.fmean(one) - statistics.fmean(other))
+        assert gap.df == int(exact.df)
+        assert gap.mean / gap.error == pytest.approx(exact.statistic)
+        assert gap.p() == pytest.approx(2 * stats.t.sf(abs(exact.statistic), gap.df))
+        assert gap.p() >= exact.pvalue * (1 - 1e-9)
+        low, high = gap.interval()
+        half = stats.t.ppf(0.975, gap.df) * gap.error
+        assert (low, high) == (pytest.approx(gap.mean - half), pytest.approx(gap.mean + half))
+    same = Scores({0: 1.0, 1: 1.0, 2: 1.0}, 3, Scale(0.5, 0, 1, 0.01))
+    floor = unpaired(same, Scores({5: 0.5, 6: 0.5, 7: 0.5}, 3, Scale(0.5, 0, 1, 0.01)))
+    assert floor.error == pytest.approx(0.01 / 12**0.5 * (2 / 3) ** 0.5)
+    assert floor.df == 4
+    assert unpaired(same, Scores({}, 3)) is None
+
+
+def test_equal_recipes_are_matched_where_names_differ_and_seeds_need_not_be_shared(tmp_path) -> None:
+    write(tmp_path, study().at(), {})
+    searched(tmp_path)
+    found = compare("encodings", "reach", home=str(tmp_path))
+    (match,) = found.matches
+    assert match.name == "fourier / best: gamma=2.5"
+    assert match.how == "unpaired"
+    assert found.only[0] == ["none", "peg"]
+    assert set(found.only[1]) == {"first: gamma=2.5", "gamma=1.74", "gamma=2.31"}
+    exact = stats.ttest_ind(*([*side.test.values.values()] for side in (match.b, match.a)), equal_var=False)
+    assert found.differences[0].estimate.p() >= exact.pvalue > 0
+    assert any("Welch's test" in warning for warning in found.warnings)
+    assert "plan" in [change.what for change in found.changes]
+
+
+def test_the_best_of_two_searches_are_compared(tmp_path) -> None:
+    from tests.rooms.by_hand import search
+
+    searched(tmp_path)
+    home = Home(tmp_path)
+    again = search().at(name="again")
+    folder = home.study(again.id)
+    folder.root.mkdir(parents=True)
+    folder.study.write_text(again.model_dump_json())
+    folder.journal.write_bytes(home.study("reach@base").journal.read_bytes())
+    found = compare("reach@base", again.id, home=str(tmp_path))
+    assert [match.how for match in found.matches] == ["same runs"] * 4
+    assert {match.name.partition(":")[0] for match in found.matches[:2]} == {"best", "first"}
+    assert all(gap.mean == 0 and gap.p is None for gap in found.differences.values())
+    assert found.headline == "No difference can be tested."
+
+
+def test_runs_of_both_are_not_tested(tmp_path) -> None:
+    """The very same run on both sides differs by 0 whatever the truth is."""
+    write(tmp_path, study().at(), {})
+    more = study({**FEW, "table": {"encoding.kind": "learnable"}}, name="more")
+    write(tmp_path, more.at(), {}, noise=9)
+    found = compare("encodings", "more", home=str(tmp_path))
+    assert [match.how for match in found.matches] == ["same runs"] * 3
+    assert (found.tests, found.only) == (0, ([], ["table"]))
+
+
+def test_few_seeds_are_shown_and_not_tested(tmp_path) -> None:
+    write(tmp_path, study(seeds=2).at(), {}, seeds=range(2))
+    write(tmp_path, study(name="other", base=base().put({"optimizer.lr": 0.1}), seeds=2).at(), {}, seeds=range(2))
+    found = compare("encodings", "other", home=str(tmp_path))
+    assert [match.how for match in found.matches] == ["paired"] * 3
+    assert all(gap.p is None and gap.interval is None for gap in found.differences.values())
+    assert found.headline == "No difference can be tested."
+    assert any("No test for fewer than 3 pairs" in note for note in found.notes)
+
+
+def test_a_diverged_seed_counts_at_chance_and_a_missing_one_is_named(tmp_path) -> None:
+    ablated(tmp_path)
+    write(tmp_path, study(ARMS, name="other", base=base().put({"optimizer.lr": 0.1})).at(), {})
+    found = compare("encodings", "other", home=str(tmp_path))
+    by_name = {match.name: place for place, match in enumerate(found.matches)}
+    learnable = found.matches[by_name["learnable"]]
+    assert (learnable.a.test.values[2], learnable.a.test.diverged) == (0.5, {2})
+    assert found.plain()["trials"][by_name["learnable"]]["a_diverged"] == 1
+    assert found.matches[by_name["relative bias"]].seeds == (0, 1, 2, 4)
+    assert "encodings@base lacks seeds of “relative bias”" in found.warnings
+
+
+def test_scores_of_another_metric_are_not_subtracted(tmp_path) -> None:
+    write(tmp_path, study().at(), {})
+    far = study(name="far", base=base().put({"data.task": "direction4"}))
+    write(tmp_path, far.at(), {})
+    found = compare("encodings", "far", home=str(tmp_path))
+    assert [match.how for match in found.matches] == ["other scale"] * 3
+    assert found.differences == {}
+    assert any("not comparable" in warning and "chance 0.25 in B" in warning for warning in found.warnings)
+    assert found.report().exists()
+
+
+def test_other_images_are_warned_of() -> None:
+    def images(a, b):
+        return other_images(Recipe(data=a), Recipe(data=b))
+
+    assert images(RedGreen(), RedGreen()) == ""
+    assert images(RedGreen(), RedGreen(data_seed=1)) == "data.data_seed"
+    assert images(RedGreen(), RedGreen(train_size=400)) == "data.train_size", "test images are drawn after these"
+    assert images(RedGreen(), Cifar10()) == "the data set"
+    assert images(Cifar10(train_size=500), Cifar10(samples_per_class=9)) == ""
+    assert images(Cifar10(test_size=500), Cifar10()) == "data.test_size"
+    assert images(Cifar10(image_size=64), Cifar10()) == "data.image_size"
+
+
+class Edited:
+    """Code digests in which some files are what they were before an edit."""
+
+    def __init__(self, **files: str) -> None:
+        self.now, self.files = CodeDigests(), {name.replace("__", "/") + ".py": text for name, text in files.items()}
+
+    def __call__(self, recipe) -> CodeDigest:
+        files = self.now(recipe).files
+        return CodeDigest(files=files | {name: text for name, text in self.files.items() if name in files})
+
+
+def answered_again(hand: ByHand, means, codes, *, names, noise, ended, commit="") -> str:
+    """Further answers of a study's runs by other code; the digest of the last."""
+    from service.storage.outcomes import Answered
+    from trainables.recipe.outcome import Completed, Measurement
+
+    draw = random.Random(noise)
+    for trial in hand.edition.arms():
+        for run in trial.runs(5) if trial.name in names else ():
+            curve = hand.curve(trial, run.seed, 0.9)
+            value = round(means.get(trial.name, 0.9) + draw.gauss(0, 0.004), 3)
+            curve[-1] = Measurement(epoch=8, values=curve[-1].values | {"test/accuracy": value})
+            code = codes(trial.recipe)
+            answer = Answered(run=run, code=code, outcome=Completed(curve=tuple(curve)),
+                              environment={"commit": commit}, ended=ended)  # fmt: skip
+            hand.outcomes.put(answer, None)
+    return code.digest
+
+
+@pytest.fixture(scope="module")
+def versions(tmp_path_factory):
+    """Today's answers, and those of before an edit of PEG, which lost 0.05; the others are by the same code."""
+    root = tmp_path_factory.mktemp("versions")
+    hand = write(root, study().at(), {})
+    old = Edited(trainables__encodings__peg_torch="before")
+    digest = answered_again(hand, {"peg": 0.95}, old, names=["peg"], noise=8, ended=5.0, commit="abcdef1+")
+    return root, digest, hand
+
+
+def test_code_versions_are_compared_run_by_run(versions) -> None:
+    root, old, _ = versions
+    found = compare("encodings", code=(old[:6], "today"), home=str(root))
+    by_name = {match.name: place for place, match in enumerate(found.matches)}
+    assert {name: found.matches[place].how for name, place in by_name.items()} == {
+        "none": "same runs", "peg": "paired", "fourier": "same runs",
+    }  # fmt: skip
+    gap = found.differences[by_name["peg"]]
+    assert gap.mean == pytest.approx(-0.05, abs=0.006)
+    assert found.tests == 1
+    assert [change.what for change in found.changes] == ["code of trainables/encodings/peg_torch.py"]
+    assert found.headline == "B is below A in “peg”."
+    assert found.a.label == f"encodings@base, code {old[:6]}"
+    assert found.report().name == f"compare-code-{old[:6]}-today.html"
+    back = compare("encodings", code=("today", old), home=str(root))
+    assert back.differences[1].mean == -gap.mean
+
+
+def test_a_commit_names_a_version_too(versions) -> None:
+    root, old, _ = versions
+    one, other = (compare("encodings", code=(name, "today"), home=str(root)) for name in ("abcde", old))
+    assert [match.estimate for match in one.matches] == [match.estimate for match in other.matches]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            {"a": "encodings"},
+            r"compare must be given two studies, or one with --code X Y, got encodings@base alone; co",
+        ),
+        ({"a": "encodings", "b": "encodings@base"}, r"got encodings@base alone"),
+        ({"a": "encodings", "code": ("today", "today")}, r"--code must be two versions, got today twice"),
+        ({"a": "encodings", "code": ("ffffff", "today")}, r"got 'ffffff'; known: [0-9a-f]{7} \(1 trial, "),
+        ({"a": "encodings", "code": ("", "today")}, r"code must be 'today', or 4 or more digits .* got ''"),
+        ({"a": "encodings", "b": "encodings", "code": ("a", "b")}, r"compare must be given one study beside --code"),
+        ({"a": "encodins", "b": "encodings"}, r"no study 'encodins' was run in .*did you mean encodings"),
+    ],
+)
+def test_what_cannot_be_compared_is_told_in_one_sentence(versions, words, said) -> None:
+    with pytest.raises(LocusError, match=said):
+        compare(**words, home=str(versions[0]))
+
+
+def test_an_edit_of_the_loop_makes_a_version_of_every_arm(tmp_path) -> None:
+    hand = write(tmp_path, study().at(), {})
+    old = Edited(trainables__training__loop="before", trainables__encodings__peg_torch="then")
+    older = Edited(trainables__training__loop="before", trainables__encodings__peg_torch="earlier")
+    answered_again(hand, {"none": 0.8, "peg": 0.7, "fourier": 0.8}, old, names=FEW, noise=8, ended=50.0)
+    answered_again(hand, {"peg": 0.6}, older, names=["peg"], noise=9, ended=10.0)
+    of_none = old(hand.edition.arms()[0].recipe).digest
+    found = compare("encodings", code=(of_none, "today"), home=str(tmp_path))
+    assert [match.how for match in found.matches] == ["paired"] * 3
+    means = [match.a.test.mean for match in found.matches]
+    assert means == [pytest.approx(value, abs=0.006) for value in (0.8, 0.7, 0.8)], (
+        "of two that fit, the nearest in time"
+    )
+    assert any("several codes of “peg” fit code" in warning for warning in found.warnings)
+    of_peg = older(hand.edition.arms()[1].recipe).digest
+    exact = compare("encodings", code=(of_peg, "today"), home=str(tmp_path))
+    assert exact.matches[1].a.test.mean == pytest.approx(0.6, abs=0.006)
+    assert {change.what for change in exact.changes} == {
+        "code of trainables/encodings/peg_torch.py", "code of trainables/training/loop.py",
+    }  # fmt: skip
+
+
+def test_the_page_has_the_numbers_and_lies_beside_the_report(two) -> None:
+    page = two.report()
+    assert page.parent == two.home.study("encodings@base").report
+    text = page.read_text()
+    assert page.name == f"compare-{two.b.label.removeprefix('encodings@base')}.html"
+    for place, gap in two.differences.items():
+        assert f"{gap.mean:+.4f}".replace("-", "\N{MINUS SIGN}") in text
+        assert two.matches[place].name in text
+    assert text.count('<svg class="gap"') == 3
+    assert "optimizer.lr" in text
+    assert re.search(r"<h1>encodings@base and encodings@base~\w+</h1>", text)

@@ -1,0 +1,108 @@
+"""What a search with random rivals shows: names for claims, tables, the report, the headline."""
+
+from statistics import fmean
+
+import pytest
+
+from search_spaces.claim import AtLeast, NoWorse
+from search_spaces.space import Choice, Space
+from search_spaces.study import Ablation, Published, Search, Study
+from service.analysis.study_status import one_status
+from service.reporting.page import page
+from service.results import Result
+from service.storage.home import Home
+from service.tracking import scores as tracked
+from service.tracking.params import role, title
+from service.tracking.rows import rows
+from tests.rooms.service.execution.test_driver_rivals import search
+from tests.rooms.toy import conduct
+from trainables.recipe import Recipe
+from trainables.spec import SpecError
+
+CLAIMS = (NoWorse("best", "random", 0.05), AtLeast("random", 0.6))
+PUBLISHED = (Published("random", 0.9, None, "table 9", same_data=True),)
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory) -> Result:
+    home = Home(tmp_path_factory.mktemp("home"))
+    edition = search(8, seeds=3, claims=CLAIMS, published=PUBLISHED)
+    conduct(home, edition)
+    return Result.open(home, edition.id)
+
+
+def test_random_is_the_rival_with_the_best_validation_on_fresh_seeds(result):
+    fresh = [row for row in result.rows if row.trial.role == "rival_confirmation"]
+    assert len(fresh) == 3
+    best = max(fresh, key=lambda row: fmean(row.validation.values.values()))
+    assert result.named["random"] is best
+    assert set(result.scores["random"].values) == set(result.scores["best"].values) == {1000, 1001, 1002}
+    assert result.published(best) == list(PUBLISHED)
+
+
+def test_claims_compare_best_and_random_by_seed(result):
+    no_worse, at_least = result.claims
+    best, random = result.scores["best"].values, result.scores["random"].values
+    assert no_worse.measured == pytest.approx(fmean(best[seed] - random[seed] for seed in best))
+    assert (no_worse.n, at_least.n) == (3, 3)
+    assert "share" not in no_worse.why
+
+
+def test_no_rival_is_best_and_its_points_stay_out_of_the_searchs_own(result):
+    assert {row.trial.role for row in result.winners} <= {"confirmation"}
+    labels = [trial.label for trial in result.history.trials]
+    assert len(labels) == len(set(labels))
+    assert one_status(result.home, result.edition.id).trials == "8/8"
+    assert one_status(result.home, result.edition.id).state == "done"
+
+
+def test_tables_and_headline_name_the_best_random_point(result):
+    random = result.random
+    own = f"#r{random.trial.number} {random.name} (best of 8 random points)"
+    shown = page(result, {})
+    tables = {table.name: table for table in shown.tables}
+    assert own in tables["results"].columns[0].cells
+    assert ", and of the best of 8 random points, on fresh seeds" in tables["results"].title
+    assert len(tables["points"].columns[0].cells) == len(tables["random"].columns[0].cells) == 8
+    assert all(cell.startswith("#r") for cell in tables["random"].columns[0].cells)
+    assert "the best of 8 random points, #r" in shown.headline
+    kinds = result.trials().groupby("role").size().to_dict()
+    assert (kinds["trial"], kinds["rival"], kinds["rival_confirmation"]) == (8, 8, 3)
+    assert result.report().exists()
+
+
+def test_mlflow_tells_random_points_from_others_and_hides_their_test_scores(result):
+    history = result.history
+    rival, fresh = history.of("rival")[0], history.chosen("rival_confirmation")[0]
+    assert role(history.edition, rival) == "random point"
+    assert role(history.edition, fresh) == "random confirmation"
+    assert title(history.edition, rival).startswith("r0 ")
+    assert all(not tracked.test_values(history, trial) for trial in history.of("rival"))
+    assert tracked.test_values(history, fresh)
+    study = next(rows(history, "FINISHED"))
+    (point,) = study.points
+    assert point.values["progress/runs"] == point.values["progress/asked"]
+
+
+def test_before_the_rivals_are_confirmed_nothing_is_called_random(tmp_path):
+    home, edition = Home(tmp_path), search(6, seeds=3, claims=CLAIMS)
+    conduct(home, edition, cut=30)
+    found = Result.open(home, edition.id)
+    assert "random" not in found.named
+    assert {verdict.word for verdict in found.claims} == {"INCONCLUSIVE"}
+    assert "not begun" in found.headline or "under way" in found.headline or "No answer yet" in found.headline
+
+
+def test_a_random_search_has_no_random_rival():
+    space = Space({"encoding.gamma": Choice((1.0, 2.0))})
+    with pytest.raises(SpecError, match="rival must be false where the sampler is random"):
+        Search(space, sampler="random", rival=True)
+
+
+def test_random_is_a_name_only_with_a_rival():
+    base = Recipe().put({"encoding.kind": "fourier"})
+    space = Space({"encoding.gamma": Choice((1.0, 2.0))})
+    assert Study("a", "?", base, Search(space, rival=True)).names() == ["best", "first", "random"]
+    with pytest.raises(SpecError, match="claims must be about one of best, first, got 'random'"):
+        Study("a", "?", base, Search(space), claims=CLAIMS)
+    assert Study("a", "?", base, Ablation({"x": {}}, "x")).names() == ["x"]

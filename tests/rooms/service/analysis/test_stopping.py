@@ -1,0 +1,47 @@
+"""How early stopping did: Spearman's correlation of each rung with the final scores."""
+
+import pytest
+from scipy import stats
+
+from service.analysis.estimates.stopping import Rung, judge_rungs, rank_correlation, stopping_sentence
+from service.results import Result
+from service.storage.home import Home
+from tests.rooms.by_hand import ablated, searched
+
+
+def test_it_is_spearmans():
+    pairs = [(0.5, 0.7), (0.6, 0.65), (0.6, 0.9), (0.8, 0.95), (0.7, 0.7)]
+    ranks = [(1, 2.5), (2.5, 1), (2.5, 4), (5, 5), (4, 2.5)]
+    assert rank_correlation(pairs) == pytest.approx(stats.pearsonr(*zip(*ranks, strict=True)).statistic)
+    assert rank_correlation([(1, 1), (2, 2), (3, 3), (4, 4)]) == pytest.approx(1.0)
+    assert rank_correlation([(1, 4), (2, 3), (3, 2), (4, 1)]) == pytest.approx(-1.0)
+    assert rank_correlation(pairs[:3]) is rank_correlation([(0.5, one) for one, _ in pairs]) is None
+
+
+def test_the_rungs_of_a_search_are_those_of_its_journal(tmp_path):
+    result = Result.open(Home(tmp_path), searched(tmp_path))
+    runs = result.of("trial")
+    found = judge_rungs(result.history)
+    assert [rung.epoch for rung in found] == [3, 6]
+    for rung in found:
+        reached = [row for row in runs if rung.epoch in next(iter(row.runs.values())).curve]
+        ended = [row for row in reached if row.answer.status == "completed"]
+        first = [next(iter(row.runs.values())).curve[rung.epoch]["val/accuracy"] for row in ended]
+        assert (rung.reached, rung.ended) == (len(reached), len(ended))
+        assert rung.correlation == pytest.approx(stats.spearmanr(first, [row.answer.mean for row in ended]).statistic)
+    sentence = stopping_sentence(found)
+    assert f"{found[0].correlation:.2f} after epoch 3 ({found[0].ended} of {found[0].reached} trials)" in sentence
+    assert sentence in repr(result)
+    text = (result.report().parent / "report.md").read_text()
+    assert "How early stopping did" in text
+    assert "Trials that were stopped have no final score" in text
+
+
+def test_an_ablation_has_no_rungs(tmp_path):
+    result = Result.open(Home(tmp_path), ablated(tmp_path))
+    assert judge_rungs(result.history) == []
+    assert "Rank correlation" not in repr(result)
+
+
+def test_what_is_not_known_is_not_said():
+    assert stopping_sentence([Rung(3, 5, 2, None)]) == stopping_sentence([]) == ""

@@ -1,0 +1,258 @@
+"""What a tuned ablation shows: claims and differences of the arms alone, and how each arm was tuned."""
+
+import shutil
+
+import pytest
+
+from search_spaces.claim import AtLeast, Better
+from search_spaces.study import Ablation, Edition, Study
+from service.analysis.best import Best, find_best, ranked
+from service.analysis.comparison.definition import changes
+from service.analysis.estimates.tuning import tunings
+from service.analysis.study_status import one_status
+from service.consistency import verify
+from service.reporting.page import page
+from service.results import Result
+from service.storage.home import Home
+from service.storage.journal import Tuned, read
+from service.terminal.event_lines import EventLines
+from service.terminal.trials_table import legend
+from service.tracking import scores as tracked
+from service.tracking.params import params, role, title
+from service.tracking.rows import rows
+from service.tracking.sync import MlflowSync
+from tests.rooms.service.execution.test_driver_tuning import ARMS, BEYOND, Edited, fair
+from tests.rooms.service.planning.test_tuning import Following, tuned
+from tests.rooms.toy import conduct
+from trainables.recipe.code_digest import CodeDigests
+
+CLAIMS = (Better("token", "far"), AtLeast("mean", 0.6))
+
+
+def claimed(*args, **more) -> Edition:
+    edition = fair(*args, seeds=3, **more)
+    return Edition(budget="base", study=Study(**{**dict(edition.study), "claims": CLAIMS}))
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory) -> Result:
+    home = Home(tmp_path_factory.mktemp("home"))
+    conduct(home, claimed())
+    return Result.open(home, claimed().id)
+
+
+def tables(found: Result) -> dict:
+    return {table.name: table for table in page(found, {}).tables}
+
+
+def test_only_the_arms_are_compared_judged_and_called_best(result):
+    assert set(result.scores) == set(ARMS)
+    assert {seed for scores in result.scores.values() for seed in scores.values} == {0, 1, 2}
+    assert set(result.differences) == {"mean", "far"}
+    assert {row.trial.role for row in result.winners} == {"trial"}
+    assert [verdict.n for verdict in result.claims] == [3, 3]
+    assert {row.trial.role for row in (*result.tested, *result.probed)} == {"trial"}
+
+
+def test_a_trial_that_tunes_beats_every_arm_without_being_best():
+    found = Following(tuned())
+    found.tune_all({"t0.0": 0.99, "t0.1": 0.98, "t1.0": 0.97, "t1.1": 0.99})
+    assert find_best(found.history) == Best()
+    found.add(Tuned(arm="token", number=0), Tuned(arm="mean", number=1))
+    found.list_arms()
+    for label, score in (("0", 0.8), ("1", 0.9)):
+        for seed in range(2):
+            found.end(found.run(label, seed), score)
+    assert [trial.label for trial in find_best(found.history).trials] == ["1"]
+    places = [trial.role for trial in ranked(found.history)]
+    assert places == ["trial"] * 2 + ["tuning"] * 4
+
+
+def test_the_report_says_for_each_arm_over_how_many_trials_and_to_what_it_was_tuned(result):
+    table = tables(result)["tuned"]
+    by_head = {column.head: list(column.cells) for column in table.columns}
+    assert by_head["arm"] == [*ARMS]
+    assert by_head["trials"] == ["3", "3", "3"]
+    for arm, label, words, given in zip(
+        *(by_head[head] for head in ("arm", "chosen", "tuned to", "given")), strict=True
+    ):
+        chosen = result.history.tuning.chosen_trial(arm)
+        assert label == f"#{chosen.label}"
+        assert words == f"encoding.gamma = {chosen.recipe.encoding.gamma:.6g}"
+        assert given == f"encoding.gamma = {'30' if arm == 'far' else '2.5'}"
+    assert "1 seed (3000), on which no arm is compared" in table.note
+    points = tables(result)["tuning"]
+    assert len(points.rows) == 9
+    assert len(points.strong) == 3
+    assert (
+        "Each arm was tuned first, by the same search over 3 trials of encoding.gamma" in tables(result)["results"].note
+    )
+    assert ("seeds of the tuning", "3000", False) in page(result, {}).surroundings
+    arms = {column.head: list(column.cells) for column in tables(result)["arms"].columns}
+    assert all("(#t" in cell for cell in arms["tuned to"])
+    assert result.report().exists()
+
+
+def test_time_that_tuned_an_arm_is_shown_and_in_no_time_of_a_run(result):
+    for one in tunings(result):
+        assert one.seconds == pytest.approx(sum(run.seconds for row in one.rows for run in row.runs.values()))
+    trials = result.trials()
+    assert trials.groupby("role").size().to_dict() == {"trial": 3, "tuning": 9}
+    assert page(result, {}).effort.startswith("18 runs trained here")
+
+
+def test_status_counts_the_runs_of_the_tuning_and_the_arms_as_trials(result):
+    found = one_status(result.home, result.edition.id)
+    assert (found.done, found.asked, found.trials, found.state) == (18, 18, "3/3", "done")
+    labels = [row.label for row in found.rows]
+    assert labels[:3] == ["t0.0", "t1.0", "t2.0"]
+    chosen = result.history.tuning.chosen_trial("token")
+    assert next(row.state for row in found.rows if row.label == "0") == f"done, tuned as {chosen.label}"
+    assert any("t0.0: a trial that tunes an arm" in line for line in legend(found.rows, found.rows, result.edition))
+
+
+def test_mlflow_tells_trials_that_tune_from_arms_and_hides_their_test_scores(result):
+    history = result.history
+    trial = history.of("tuning")[0]
+    assert role(history.edition, trial) == "tuning"
+    assert title(history.edition, trial).startswith("t0.0 token: gamma=")
+    assert params(history.edition, trial)["encoding.gamma"] == f"{trial.recipe.encoding.gamma:.6g}"
+    assert not tracked.test_values(history, trial)
+    assert tracked.test_values(history, history.of("trial")[0])
+    study, *others = rows(history, "FINISHED")
+    assert study.points[0].values["progress/runs"] == study.points[0].values["progress/asked"] == 18
+    runs = {row.id: row for row in others}
+    run = runs["run", "t0.0", 3000]
+    assert run.parent == ("trial", "t0.0", None)
+    assert run.tags["locus.role"] == "tuning"
+    points = [point.values for point in runs["trial", "t0.0", None].points]
+    assert points
+    assert not any("test/" in name for values in points for name in values)
+
+
+def test_a_line_says_what_was_planned_and_what_was_chosen(result):
+    facts = read(result.home.study(result.edition.id).journal)[0]
+    lines = [line for fact in facts if fact.fact == "tuned" and (line := EventLines(result.history)(fact))]
+    chosen = result.history.tuning.chosen_trial("token")
+    assert lines[0] == f"tuned: #{chosen.label} {chosen.name}"
+
+
+@pytest.mark.parametrize("cut", [3, 15, 33, 53, 56, 60])
+def test_a_report_of_any_moment_is_whole(tmp_path, cut):
+    home, edition = Home(tmp_path), claimed()
+    conduct(home, edition, cut=cut)
+    found = Result.open(home, edition.id)
+    assert found.report().exists()
+    assert "Not finished" in found.headline or "No answer yet" in found.headline
+    done = one_status(home, edition.id)
+    assert done.state == "unfinished"
+    assert done.trials.endswith("/3")
+    assert {"BROKEN"} & {verdict.word for verdict in found.claims} == set()
+    study = next(rows(found.history, "KILLED"))
+    assert study.points[0].values["progress/asked"] == 18
+    if cut == 3:
+        cells = {column.head: list(column.cells) for column in tables(found)["tuned"].columns}
+        assert set(cells["tuned to"]) == {"not yet"}
+        assert "not begun" in found.headline
+
+
+def test_the_page_says_where_an_arm_has_its_own_values(tmp_path):
+    home, edition = Home(tmp_path), fair(2, space=BEYOND)
+    conduct(home, edition)
+    found = Result.open(home, edition.id)
+    remarks = page(found, {}).remarks
+    assert any("“token” is not tuned: each of its 2 trials diverged" in remark for remark in remarks)
+    cells = {column.head: list(column.cells) for column in tables(found)["tuned"].columns}
+    assert cells["trials"] == ["2, 2 diverged"] * 3
+    assert cells["tuned to"] == ["not tuned"] * 3
+
+
+def test_the_page_says_which_arm_is_left_out(tmp_path):
+    home, edition = Home(tmp_path), claimed(2)
+    conduct(home, edition, fails=lambda job, epoch: job.run.recipe.model.pool == "avg")
+    found = Result.open(home, edition.id)
+    assert "“mean” is left out: none of its 2 tuning trials completed." in page(found, {}).remarks
+    assert "Not finished: 1 trial not begun" in found.headline
+    assert one_status(home, edition.id).state == "failed"
+    assert found.report().exists()
+    assert "mean" not in found.scores
+
+
+def test_a_failed_trial_beside_a_choice_is_counted_in_the_table_and_not_open(tmp_path):
+    home, edition = Home(tmp_path), fair(2)
+    first = edition.tuning_trial("token", 0, {"encoding.gamma": 1.0}).recipe.model
+    conduct(home, edition, fails=lambda job, epoch: job.label == "t0.0" and job.run.recipe.model == first)
+    found = Result.open(home, edition.id)
+    for _ in range(2):
+        cells = {column.head: list(column.cells) for column in tables(found)["tuned"].columns}
+        assert cells["trials"] == ["2, 1 failed", "2", "2"]
+        assert page(found, {}).remarks == ["“token” was tuned over fewer trials: 1 of its 2 failed."]
+        status = one_status(home, edition.id)
+        assert (status.state, status.rows[0].state) == ("done", "failed: the worker died")
+        assert "Not finished" not in found.headline
+        assert not conduct(home, edition).trained, "the choice is made, so another command does not try it again"
+        found = Result.open(home, edition.id)
+
+
+def test_after_an_edit_the_page_says_that_the_choice_is_of_other_code(tmp_path):
+    home, edition = Home(tmp_path), fair(2)
+    conduct(home, edition)
+    conduct(home, edition, options={"codes": Edited()})
+    found = Result.open(home, edition.id, codes=Edited())
+    assert sum("stay as they were chosen, by runs of other code" in remark for remark in page(found, {}).remarks) == 3
+    assert one_status(home, edition.id).state == "done"
+    assert all(row.answer.status == "completed" for row in found.of("trial"))
+
+
+def test_adopted_answers_of_the_tuning_count_as_those_of_the_arms_do(tmp_path):
+    home, edition = Home(tmp_path), fair(2)
+    conduct(home, edition)
+    assert not conduct(home, edition, options={"codes": Edited(), "adopt": True}).trained
+    found = Result.open(home, edition.id, codes=Edited())
+    assert not [remark for remark in page(found, {}).remarks if "other code that do not count" in remark]
+    assert all(row.answer.status == "completed" for row in found.rows)
+    assert found.stale == 0
+
+
+def test_a_baseline_that_is_left_out_leaves_no_difference_and_no_verdict(tmp_path):
+    home, edition = Home(tmp_path), claimed(2)
+    first = edition.arms()[0].recipe.model
+    conduct(home, edition, fails=lambda job, epoch: job.run.recipe.model == first)
+    found = Result.open(home, edition.id)
+    assert set(found.scores) == {"mean", "far"}
+    assert not found.differences
+    assert [verdict.word for verdict in found.claims] == ["INCONCLUSIVE", "SUPPORTED"]
+    assert found.report().exists()
+
+
+def mirrored(home: Home, edition: Edition) -> None:
+    codes = CodeDigests()
+    sync = MlflowSync(edition, home, lambda recipe: codes(recipe).digest)
+    sync.open()
+    for fact in read(home.study(edition.id).journal)[0]:
+        sync.add(fact)
+    assert sync.close("FINISHED") is None
+
+
+def test_verify_holds_and_sees_another_choice(tmp_path):
+    home, edition = Home(tmp_path), fair(2)
+    conduct(home, edition)
+    mirrored(home, edition)
+    checks = verify(home, edition)
+    assert [check.name for check in checks if not check.ok] == []
+    assert next(check for check in checks if check.name == "tuning").detail.startswith("3 arms")
+    journal = home.study(edition.id).journal
+    chosen = Result.open(home, edition.id).history.tuning.chosen["token"]
+    text = journal.read_text()
+    wrong = text.replace(f'"arm":"token","number":{chosen}', f'"arm":"token","number":{1 - chosen}')
+    assert wrong != text
+    journal.write_text(wrong)
+    assert "tuning" in [check.name for check in verify(home, edition) if not check.ok]
+    shutil.rmtree(tmp_path)
+
+
+def test_a_comparison_names_the_tuning_as_a_difference():
+    tuned = fair(2)
+    plain = Study(**{**dict(tuned.study), "plan": Ablation(ARMS, "token")}).at()
+    (found,) = [change for change in changes(tuned, plain, ()) if change.what == "tuning"]
+    assert (found.b, "trials = 2" in found.a) == ("none", True)

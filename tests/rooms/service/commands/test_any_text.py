@@ -1,0 +1,89 @@
+"""Whatever text a person types, a verb answers or refuses in a sentence, and touches nothing outside the home."""
+
+import io
+import os
+import re
+import sys
+from unittest import mock
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from service import cli
+from tests.rooms.by_hand import ablated
+
+OUTSIDE = "../../other/studies/encodings@base"
+"""A study of another home, seen from the folder of this home's studies."""
+ODD = [
+    "", " ", ".", "..", "../..", "/", "/etc/passwd", "~", "~x", "a/b", "a@b", "@", "encodings@", "@small", "[bold]",
+    "[/]", "%s", "{}", "\\", "'", '"', "$HOME", "-", "--", "a\nb", "é", "名", "\u202e", "x" * 300, "1e999", "nan",
+    "inf", "0", "-1", "1.5", "null", "true", "[]", "[1,", '{"kind":1}', "{'a': 1}", "a=b=c", "=", "encoding.kind",
+    "encoding.kind=peg", "encoding.kind=", "optimizer.lr=x", "optimizer.lr=nan", "optimizer.epochs=9999999999999999999",
+    "encoding=[]", "encoding.gamma.x=1", "data.image_size=-3", "model.depth=1e3", "study.json", "./", "./no.py",
+    "mine.py:", ":x", "http://127.0.0.1:1", "sqlite:///../x.db", OUTSIDE, f"x/../{OUTSIDE}",
+]  # fmt: skip
+PARTS = ["encoding", "kind", ".", "=", "peg", "0", "[", "]", "@", "/", "direction"]
+TEXT = st.one_of(
+    st.sampled_from(ODD),
+    st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), max_size=30),
+    st.lists(st.sampled_from(PARTS), max_size=6).map("".join),
+)  # fmt: skip
+NAME = st.one_of(st.sampled_from(["encodings", "encodings@base", "direction"]), TEXT)
+VERBS = {
+    "show": [("--set", TEXT), ("--budget", TEXT)],
+    "plan": [("--set", TEXT), ("--budget", TEXT), ("--seeds", TEXT), ("--name", TEXT), ("--hours", TEXT)],
+    "status": [],
+    "report": [],
+    "export": [("--csv", None)],
+    "logs": [("--run", TEXT)],
+    "stop": [],
+    "verify": [],
+    "rerun": [],
+    "check": [("--set", TEXT)],
+    "compare": [("--code", TEXT)],
+    "forget": [("--yes", None)],
+}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    around = tmp_path_factory.mktemp("around")
+    for name in ("home", "other"):
+        ablated(around / name)
+    return around / "home"
+
+
+def outside(home) -> list:
+    """The files beside a home, with their content."""
+    return [(path, path.read_bytes()) for path in sorted((home.parent / "other").rglob("*")) if path.is_file()]
+
+
+def typed(capsys, *words: str) -> tuple[int, str]:
+    """The exit code of a command, and all that it printed."""
+    capsys.readouterr()
+    code = 0
+    with mock.patch.object(sys, "argv", ["locus", *words]), mock.patch.object(sys, "stdin", io.StringIO()):
+        try:
+            cli.main()
+        except SystemExit as error:
+            code = int(error.code or 0)
+    said = capsys.readouterr()
+    return code, said.out + said.err
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_verb_answers_or_refuses_in_a_sentence(capsys, home, verb, data):
+    around = outside(home)
+    words = [verb, data.draw(NAME, label="name")]
+    for option, values in VERBS[verb]:
+        if data.draw(st.booleans(), label=option):
+            words += [option] if values is None else [option, data.draw(values, label=f"value of {option}")]
+    with mock.patch.dict(os.environ, {"LOCUS_HOME": str(home)}):
+        code, said = typed(capsys, *words)
+    assert code in (0, 1, 2) or (verb, code) == ("forget", 130), said
+    assert "Traceback" not in said, said
+    assert outside(home) == around, "nothing is touched outside the home"
+    assert code != 2 or re.search(r"\w", said), "a refusal has words"

@@ -1,0 +1,25 @@
+"""Ctrl-C before a study begins: one line, the command that goes on, and exit code 130."""
+
+import time
+
+from tests.journeys.terminal import Terminal
+
+READS_FOR_LONG = """
+import pathlib, time
+pathlib.Path("begun").touch()
+time.sleep(30)
+"""
+
+
+def test_while_a_study_file_is_read(tmp_path) -> None:
+    """Typer alone would end with the code, and without a word."""
+    (tmp_path / "study.py").write_text(READS_FOR_LONG)
+    terminal = Terminal(tmp_path)
+    running = terminal.begin("plan", "./study.py", "--seeds", "2")
+    while not (tmp_path / "begun").exists():
+        assert running.process.poll() is None
+        time.sleep(0.01)
+    running.interrupt()
+    ended = running.end(20)
+    assert (ended.code, ended.err) == (130, "")
+    assert ended.out == "stopped\ncontinue   locus plan ./study.py --seeds 2\n"

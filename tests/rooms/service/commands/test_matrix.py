@@ -1,0 +1,99 @@
+"""`locus matrix`: a table of a paper, filled with the verdicts of studies that were run."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from search_spaces.matrix import Cell, Matrix, Property
+from service.analysis.comparison.matrix import fill
+from service.analysis.study_result import StudyResult
+from service.cli import app
+from service.comparing import MatrixWithPage
+from service.storage.home import Home
+from tests.rooms.by_hand import ablated
+
+RUN = CliRunner()
+MATRIX = Matrix(
+    name="small",
+    question="Which encoding tells left from right?",
+    paper="a paper, table 9",
+    rows=(
+        Property(
+            "tells left from right",
+            "encodings",
+            {"none": Cell("no", ("none",)), "sinusoidal": Cell("yes", ("sinusoidal",)), "peg": Cell("partly")},
+        ),
+        Property("is small", "other", {name: Cell("yes", (name,)) for name in ("none", "sinusoidal", "peg")}),
+    ),
+    gaps=("its table has no deviations",),
+)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    root = tmp_path_factory.mktemp("home")
+    ablated(root)
+    return Home(root)
+
+
+@pytest.fixture(scope="module")
+def filled(home):
+    return fill(home, MATRIX, "base")
+
+
+def test_a_cell_holds_the_verdicts_of_the_studys_own_report(home, filled):
+    known = {verdict.claim.names: verdict for verdict in StudyResult.open(home, "encodings@base").claims}
+    none, sinusoidal, peg = filled.cells[0]
+    assert none.verdicts == (known[("none",)],)
+    assert sinusoidal.verdicts == (known[("sinusoidal",)],)
+    assert (none.verdicts[0].word, sinusoidal.verdicts[0].word) == ("SUPPORTED", "REFUTED")
+    assert none.found == [f"“none” stays at chance, within 0.03: SUPPORTED {known[('none',)].measured:.4f}"]
+    assert peg.found == ["not tested"]
+    assert filled.headline == "Of 2 claims behind the table, at base: 1 SUPPORTED, 1 REFUTED."
+
+
+def test_a_study_that_was_not_run_is_said_with_its_command(filled):
+    assert {cell.found[0] for cell in filled.cells[1]} == {"other was not run"}
+    assert filled.missing == ("other",)
+    assert filled.commands == ["locus run other --budget base"]
+
+
+def test_its_page_has_every_cell_and_links_the_reports_that_are_there(home, filled):
+    found = MatrixWithPage(**vars(filled), home=home)
+    text = found.report().read_text()
+    assert found.report() == home.root / "matrices" / "small@base.html"
+    for words in (
+        "tells left from right",
+        "is small",
+        "Supported",
+        "Refuted",
+        "its table has no deviations",
+        "table 9",
+    ):
+        assert words in text
+    assert text.count("<td>paper: <b>") == 6
+    assert "report.html" not in text
+    report = home.study("encodings@base").report / "report.html"
+    report.parent.mkdir(exist_ok=True)
+    report.touch()
+    assert report.as_uri() in found.report().read_text()
+    assert found.table().shape == (2, 3)
+    assert "SUPPORTED" in found.table().loc["tells left from right", "none"]
+    assert repr(found).startswith("small@base\n")
+
+
+def test_the_named_one_as_it_is_typed(tmp_path):
+    done = RUN.invoke(app, ["matrix", "properties", "--budget", "smoke", "--home", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    for words in ("encodes absolute location", "absolute was not run", "No claim is judged yet at smoke.", "table 5"):
+        assert words in done.output
+    assert f"locus run direction-probe --budget smoke --home {tmp_path}" in done.output
+    said = json.loads(RUN.invoke(app, ["matrix", "properties", "--home", str(tmp_path), "--json"]).output)
+    learnt = {cell["encoding"]: cell["parameters"] for cell in said["cells"] if cell["property"] == "learnable"}
+    assert learnt["sinusoidal"] == 0 < min(learnt[name] for name in ("relative", "absolute", "fourier"))
+    assert learnt["absolute"] == 65 * 64, "a row for each of 8 x 8 patches and the class token, of 64 channels"
+    assert said["missing"] == ["absolute", "direction", "distance", "direction-probe", "distance-probe"]
+    listed = RUN.invoke(app, ["matrix"])
+    assert listed.exit_code == 0
+    assert "properties" in listed.output

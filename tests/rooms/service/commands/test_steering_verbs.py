@@ -1,0 +1,48 @@
+"""The verbs for a study that runs: what a cluster cannot do is refused, and an asked driver is no mistake."""
+
+import threading
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from service.cli import app
+from service.storage.control import take
+from service.storage.home import Home
+from tests.rooms.service.execution.studies import arms
+from tests.rooms.toy import conduct, driving
+from trainables.spec import SpecError
+
+
+def typed(*words: str, home: Home | None = None):
+    return CliRunner().invoke(app, list(words), env={"LOCUS_HOME": str(home.root)} if home else {})
+
+
+@pytest.mark.parametrize(("verb", "option"), [("stop", ["--now"]), ("logs", ["--run", "0.0"])])
+def test_what_a_cluster_cannot_do_is_refused(verb: str, option: list[str]) -> None:
+    done = typed(verb, "some", *option, "--address", "http://127.0.0.1:1")
+    assert isinstance(done.exception, SpecError)
+    assert f"{option[0]} must be left out with --address" in str(done.exception)
+
+
+def test_a_stop_reaches_the_driver(tmp_path) -> None:
+    home = Home(tmp_path)
+    with driving(home, arms()) as driver:
+        found = []
+
+        def read() -> None:
+            while not found:
+                found.extend(filter(None, [take(driver.folder)]))
+                time.sleep(0.01)
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        done = typed("stop", "arms", home=home)
+        reader.join()
+    assert [asked.stop for asked in found] == ["after the epoch"]
+    assert "was asked to stop each run after its epoch" in " ".join(done.output.split())
+
+
+def test_logs_print_the_events_of_a_study(tmp_path) -> None:
+    conduct(home := Home(tmp_path), arms())
+    assert typed("logs", "arms", "--run", "1.0", home=home).output.count("#1 seed 0 epoch") == 6

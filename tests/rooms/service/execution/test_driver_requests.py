@@ -1,0 +1,71 @@
+"""Room: a driver does what another command asks of it while it runs."""
+
+import random
+
+from service.planning.placement import Placement
+from service.storage.control import Control, ask
+from service.storage.home import Home
+from service.storage.journal import Counts, Ended, Started
+from tests.rooms.service.execution.studies import arms, facts, search
+from tests.rooms.toy import Toy, driving
+
+
+class Asked(Toy):
+    """An engine that lets the driver read its requests after each epoch. `asks`: a request by the epoch it comes at."""
+
+    def __init__(self, driver, asks: dict[int, Control], **more) -> None:
+        super().__init__(driver, random.Random(0), **more)
+        self.asks, self.epochs, self.most = asks, 0, 0
+
+    def _advance(self, key: str) -> None:
+        self.most = max(self.most, len(self.driver.in_flight))
+        self.epochs += 1
+        if self.epochs in self.asks:
+            ask(self.driver.folder, self.asks[self.epochs])
+        super()._advance(key)
+        self.driver.heed()
+
+
+def test_more_seeds_are_trained_by_the_driver_that_runs(home: Home) -> None:
+    with driving(home, arms()) as driver:
+        Asked(driver, {3: Control(seeds=4)}).drive()
+    assert len(facts(home, arms(), Ended)) == 3 * 4
+    assert [fact.seeds for fact in facts(home, arms(), Counts)] == [2, 4]
+
+
+def test_more_trials_too_and_counts_never_fall(home: Home) -> None:
+    edition = search(trials=6, stop=None)
+    with driving(home, edition) as driver:
+        Asked(driver, {3: Control(trials=9), 5: Control(trials=4, seeds=1)}).drive()
+        assert len(driver.history.of("trial")) == 9
+        assert driver.history.seeds == 2
+
+
+def test_runs_at_once_change_in_both_directions(home: Home) -> None:
+    for number, (asks, most) in enumerate([({}, 2), ({1: Control(max_concurrent=3)}, 3)]):
+        there = Home(home.root / str(number))
+        with driving(there, arms()) as driver:
+            driver.placement = Placement(max_concurrent=2)
+            toy = Asked(driver, asks, max_concurrent=8).drive()
+            assert toy.most == most
+        assert len(facts(there, arms(), Ended)) == 6
+    with driving(there := Home(home.root / "fewer"), arms()) as driver:
+        driver.placement = Placement(max_concurrent=3)
+        Asked(driver, {1: Control(max_concurrent=1)}, max_concurrent=8).drive()
+    begun = [fact.placement["max_concurrent"] for fact in facts(there, arms(), Started)]
+    assert begun == [3, 3, 3, 1, 1, 1]
+
+
+def test_a_stop_ends_each_run_at_its_report(home: Home) -> None:
+    with driving(home, arms()) as driver:
+        Asked(driver, {2: Control(stop="after the epoch")}, max_concurrent=2).drive()
+        assert driver.stop.asked
+    assert not facts(home, arms(), Ended)
+
+
+def test_what_the_driver_before_did_not_read_is_forgotten(home: Home) -> None:
+    ask(home.study(arms().id), Control(stop="now", seeds=9))
+    with driving(home, arms()) as driver:
+        Toy(driver, random.Random(0)).drive()
+        assert not driver.stop.asked
+    assert len(facts(home, arms(), Ended)) == 6

@@ -1,0 +1,278 @@
+"""A tuned ablation from its first to its last fact: equal trials for all arms, one choice an arm, resumed anywhere."""
+
+import json
+
+import pytest
+
+from search_spaces.space import Choice, Real, Space
+from search_spaces.study import Ablation, Edition, Study, Tuning
+from service.planning.estimate import estimate_work, unproposed
+from service.planning.placement import Placement
+from service.storage.editions import EditionError, resolve_edition
+from service.storage.history import History
+from service.storage.home import Home
+from service.storage.journal import Planned, Started, Tuned
+from service.storage.outcomes import Outcomes
+from tests.rooms.service.execution.studies import BASE, facts
+from tests.rooms.toy import conduct, driving, reach
+from trainables.recipe import FromTrial
+from trainables.recipe.code_digest import CodeDigest, CodeDigests
+
+ARMS = {"token": {}, "mean": {"model.pool": "avg"}, "far": {"encoding.gamma": 30.0, "model.depth": 2}}
+WIDE = Space({"encoding.gamma": Real(0.3, 24, log=True)})
+BEYOND = Space({"encoding.gamma": Real(26, 40)})
+"""Every run of this space diverges."""
+
+
+def fair(trials: int = 3, *, space: Space = WIDE, seeds: int = 2, **more) -> Edition:
+    plan = Ablation(ARMS, "token", tune=Tuning(space, trials, **more))
+    return Study(name="fair", question="?", base=BASE, plan=plan, seeds=seeds).at()
+
+
+def history(home: Home, edition: Edition) -> History:
+    return History.open(home, edition)
+
+
+def points(home: Home, edition: Edition) -> dict[str, list[dict]]:
+    """The proposed points by arm."""
+    found: dict[str, list[dict]] = {}
+    for fact in facts(home, edition, Planned):
+        if fact.role == "tuning":
+            assert fact.number == len(found.setdefault(fact.tunes, []))
+            found[fact.tunes].append(fact.values)
+    return found
+
+
+def choices(home: Home, edition: Edition) -> dict[str, int | None]:
+    return {fact.arm: fact.number for fact in facts(home, edition, Tuned)}
+
+
+def plan(home: Home, edition: Edition):
+    codes = CodeDigests()
+    return estimate_work(History.open(home, edition, codes), Outcomes(home), Placement(max_concurrent=1), codes)
+
+
+@pytest.mark.parametrize("sampler", ["random", "tpe"])
+@pytest.mark.parametrize("max_concurrent", [1, 3])
+def test_every_arm_gets_as_many_trials_and_then_the_values_of_its_best(tmp_path, sampler, max_concurrent) -> None:
+    home, edition = Home(tmp_path), fair(sampler=sampler)
+    toy = conduct(home, edition, max_concurrent=max_concurrent)
+    found, proposed = history(home, edition), points(home, edition)
+    assert {arm: len(some) for arm, some in proposed.items()} == dict.fromkeys(ARMS, 3)
+    for arm in found.of("trial"):
+        scores = [found.answer(trial).mean for trial in found.of("tuning") if trial.tunes[0] == arm.name]
+        best = scores.index(max(scores))
+        assert found.tuning.chosen[arm.name] == best
+        assert arm.recipe.encoding.gamma == proposed[arm.name][best]["encoding.gamma"]
+        given = edition.study.recipe(ARMS[arm.name])
+        assert arm.recipe == given.put(proposed[arm.name][best])
+        assert {run.seed for run in found.runs(arm).values()} == {0, 1}
+        assert found.answer(arm).status == "completed"
+    keys = [run.key for run in toy.order]
+    assert len(keys) == len(set(keys)) == 3 * 3 + 3 * 2
+    assert {run.seed for run in toy.order[: 3 * 3]} == {3000}
+    assert not conduct(home, edition).trained
+
+
+def test_arms_try_the_same_points_so_that_no_arm_is_luckier(tmp_path) -> None:
+    home, edition = Home(tmp_path), fair(4, first=({"encoding.gamma": 2.0},))
+    conduct(home, edition)
+    token, mean, far = points(home, edition).values()
+    assert token == mean == far
+    assert token[0] == {"encoding.gamma": 2.0}
+    assert len({json.dumps(point) for point in token}) == 4
+
+
+def test_tpe_learns_from_the_arms_own_trials_alone(tmp_path) -> None:
+    home, edition = Home(tmp_path), fair(13, sampler="tpe", seeds=1)
+    conduct(home, edition)
+    token, mean, _ = points(home, edition).values()
+    assert token[:10] == mean[:10]
+    chance = Home(tmp_path / "chance")
+    conduct(chance, fair(13, seeds=1))
+    assert points(chance, edition)["token"][10:] != token[10:]
+    alone = Home(tmp_path / "alone")
+    one = Ablation({"token": {}}, "token", tune=edition.study.plan.tune)
+    study = Study(**{**dict(edition.study), "plan": one})
+    conduct(alone, study.at())
+    assert points(alone, study.at())["token"] == token
+
+
+def test_a_small_space_gives_each_arm_all_of_its_points(tmp_path) -> None:
+    for sampler in ("random", "tpe", "grid"):
+        home, edition = (
+            Home(tmp_path / sampler),
+            fair(3, space=Space({"encoding.gamma": Choice((1.0, 2.0, 4.0))}), sampler=sampler),
+        )
+        conduct(home, edition)
+        for some in points(home, edition).values():
+            assert sorted(point["encoding.gamma"] for point in some) == [1.0, 2.0, 4.0]
+        assert {trial.recipe.encoding.gamma for trial in history(home, edition).of("trial")} == {2.0}
+
+
+@pytest.mark.parametrize("cut", [2, 9, 20, 33, 47, 55, 70])
+@pytest.mark.parametrize("sampler", ["random", "tpe"])
+def test_a_killed_study_ends_as_the_undisturbed_one(tmp_path, cut: int, sampler: str) -> None:
+    calm, killed = Home(tmp_path / "calm"), Home(tmp_path / "killed")
+    edition = fair(sampler=sampler)
+    conduct(calm, edition, 1)
+    assert conduct(killed, edition, 1, cut=cut) is None
+    conduct(killed, edition, 2)
+    assert points(calm, edition) == points(killed, edition)
+    assert choices(calm, edition) == choices(killed, edition)
+    assert [trial.recipe for trial in history(calm, edition).of("trial")] == [
+        trial.recipe for trial in history(killed, edition).of("trial")
+    ]
+    started = [fact.run for fact in facts(killed, edition, Started) if fact.attempt == 1]
+    assert len(started) == len(set(started))
+
+
+def test_a_driver_killed_between_the_choice_and_the_arms_lists_them_with_it(tmp_path) -> None:
+    home, edition = Home(tmp_path), fair()
+    conduct(home, edition)
+    journal = home.study(edition.id).journal
+    lines = journal.read_bytes().splitlines(keepends=True)
+    last = max(place for place, line in enumerate(lines) if b'"fact":"tuned"' in line)
+    before = [trial.recipe for trial in history(home, edition).of("trial")]
+    for kept in (last + 1, last + 2):  # without any arm, and with the first one alone
+        journal.write_bytes(b"".join(lines[:kept]))
+        toy = conduct(home, edition)
+        assert [trial.recipe for trial in history(home, edition).of("trial")] == before
+        assert not toy.trained, "all answers were there"
+
+
+def test_an_arm_whose_given_value_is_bad_gets_a_better_one(tmp_path) -> None:
+    home, edition = Home(tmp_path), fair(6)
+    conduct(home, edition)
+    far = next(trial for trial in history(home, edition).of("trial") if trial.name == "far")
+    assert reach(far.recipe) > reach(edition.arms()[2].recipe) + 0.2
+
+
+def test_where_every_trial_diverges_the_arms_keep_their_own_values(tmp_path) -> None:
+    home, edition = Home(tmp_path), fair(2, space=BEYOND)
+    conduct(home, edition)
+    assert choices(home, edition) == dict.fromkeys(ARMS, None)
+    found = history(home, edition)
+    assert [trial.recipe for trial in found.of("trial")] == [arm.recipe for arm in edition.arms()]
+    assert not conduct(home, edition).trained
+
+
+def test_an_arm_whose_trials_all_fail_is_left_out_until_the_next_command(tmp_path) -> None:
+    home, edition = Home(tmp_path), fair(2)
+    conduct(home, edition, fails=lambda job, epoch: job.run.recipe.model.pool == "avg")
+    found = history(home, edition)
+    assert [trial.name for trial in found.of("trial")] == ["token", "far"]
+    assert found.failed == 2
+    assert {found.answer(trial).status for trial in found.of("trial")} == {"completed"}
+    assert unproposed(found) == 2, "the seeds of the arm that is left out"
+    conduct(home, edition)
+    found = history(home, edition)
+    assert [trial.label for trial in found.of("trial")] == ["0", "2", "1"]
+    assert (found.failed, unproposed(found)) == (0, 0)
+    assert {len(some) for some in points(home, edition).values()} == {2}
+
+
+def test_other_counts_of_trials_are_another_edition(tmp_path) -> None:
+    home, edition = Home(tmp_path), fair(2)
+    conduct(home, edition, cut=5)
+    with pytest.raises(EditionError, match=r"plan.tune.trials was 2, is 3. --fresh starts fair@base.2"):
+        resolve_edition(fair(3), home)
+    fresh = resolve_edition(fair(3), home, fresh=True)
+    conduct(home, fresh)
+    assert {len(some) for some in points(home, fresh).values()} == {3}
+    assert resolve_edition(fair(3), home).id == fresh.id
+
+
+def test_another_study_with_the_same_tuning_reuses_its_runs(tmp_path) -> None:
+    home, edition = Home(tmp_path), fair(3, space=Space({"encoding.gamma": Choice((1.0, 2.0, 4.0))}))
+    conduct(home, edition)
+    other = Study(**{**dict(edition.study), "name": "again"}).at()
+    toy = conduct(home, other)
+    assert not toy.trained
+    assert set(choices(home, other)) == set(ARMS)
+
+
+def test_more_seeds_leave_the_tuning_as_it_is(tmp_path) -> None:
+    home = Home(tmp_path)
+    conduct(home, fair())
+    before = choices(home, fair())
+    toy = conduct(home, fair(seeds=4))
+    assert {run.seed for run in toy.order} == {2, 3}
+    assert len(toy.order) == 2 * 3
+    assert choices(home, fair()) == before
+
+
+def test_the_plan_lists_what_tuning_trains_and_the_arms_after_it(tmp_path) -> None:
+    home, edition = Home(tmp_path), fair(3)
+    before = plan(home, edition)
+    assert (before.missing, before.unknown, before.to_train) == (0, 3 * 3 + 3 * 2, 15)
+    rows = [(row.label, row.name, row.missing) for row in before.work]
+    assert rows == [
+        ("t", "tuning of token, mean and far, 3 trials each", 9),
+        *(("", f"{arm}, as tuned", 2) for arm in ARMS),
+    ]
+    conduct(home, edition, cut=8)
+    half = plan(home, edition)
+    assert half.done + half.to_train == 15
+    assert sum(sum(row.counts) for row in half.work) == 15
+    conduct(home, edition)
+    assert (plan(home, edition).done, plan(home, edition).to_train) == (15, 0)
+
+
+def test_an_untuned_answer_of_an_arm_is_no_answer_of_the_tuned_arm(tmp_path) -> None:
+    home, edition = Home(tmp_path), fair(2)
+    untuned = Study(**{**dict(edition.study), "name": "plain", "plan": Ablation(ARMS, "token")}).at()
+    conduct(home, untuned)
+    assert plan(home, edition).reused == 0
+    toy = conduct(home, edition)
+    assert len(toy.order) == 2 * 3 + 2 * 3
+
+
+class Edited(CodeDigests):
+    """Code of another day."""
+
+    def __call__(self, recipe) -> CodeDigest:
+        return CodeDigest(files={"loop": "edited"})
+
+
+def test_after_an_edit_of_the_code_the_choice_stands_and_the_arms_train_again(tmp_path) -> None:
+    home, edition = Home(tmp_path), fair(2)
+    conduct(home, edition)
+    before = [trial.recipe for trial in history(home, edition).of("trial")]
+    toy = conduct(home, edition, options={"codes": Edited()})
+    assert {run.seed for run in toy.order} == {0, 1}
+    assert len(toy.order) == 2 * 3
+    assert [trial.recipe for trial in history(home, edition).of("trial")] == before
+    with driving(home, edition, codes=Edited()) as driver:
+        assert driver.history.failed == 0
+
+
+def test_parents_of_a_tuning_are_trained_with_its_values_and_not_again_after_an_edit(tmp_path) -> None:
+    start = FromTrial(values={"data.task": "absolute"}).plain()
+    plan_ = Ablation({"fresh": {}, "child": {"init": start}}, "fresh", tune=Tuning(WIDE, 2))
+    edition = Study(name="fair", question="?", base=BASE, plan=plan_, seeds=1).at()
+    home = Home(tmp_path)
+    conduct(home, edition)
+    found = history(home, edition)
+    child = next(trial for trial in found.of("trial") if trial.name == "child")
+    (parent,) = next(iter(found.runs(child).values())).needs()
+    assert parent.recipe.encoding.gamma == child.recipe.encoding.gamma
+    assert parent.seed == 0
+    parents = {run.seed for trial in found.of("parent") for run in found.runs(trial).values()}
+    assert parents == {0, 3000}
+    assert plan(home, edition).to_train == 0
+    codes = Edited()
+    conduct(home, edition, options={"codes": codes})
+    after = estimate_work(History.open(home, edition, codes), Outcomes(home), Placement(max_concurrent=1), codes)
+    assert (after.to_train, after.done) == (0, 3), "two arms and a parent; the tuning is over"
+
+
+def test_a_half_tuned_study_of_edited_code_tunes_again_unless_answers_are_adopted(tmp_path) -> None:
+    home, edition = Home(tmp_path), fair(3, seeds=1)
+    conduct(home, edition, cut=32)
+    old = sum(fact.outcome == "completed" for fact in facts(home, edition) if fact.fact == "ended")
+    assert 0 < old < 9
+    assert not choices(home, edition)
+    adopted = conduct(home, edition, options={"codes": Edited(), "adopt": True})
+    assert len(adopted.order) == 9 - old + 3
+    assert set(choices(home, edition)) == set(ARMS)

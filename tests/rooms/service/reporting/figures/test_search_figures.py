@@ -1,0 +1,243 @@
+"""The figures of a search: the best so far, and the score over two paths, against independent formulas."""
+
+import math
+import re
+from itertools import accumulate, pairwise
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgba
+from scipy.interpolate import LinearNDInterpolator
+
+from service.reporting.figures.plot import drawn, inline, to_svg
+from service.reporting.figures.search.contour import chosen_pair, contour, levels, shade, surface
+from service.reporting.figures.search.landscape import landscape
+from service.reporting.figures.search.optimization_history import best_so_far, optimization_history, without_score
+from service.reporting.figures.search.shares import shares
+from service.reporting.figures.style import INK, MUTED, NARROW, STYLE, WIDE
+from service.reporting.page import page
+from service.results import Result
+from service.storage.home import Home
+from tests.rooms.by_hand import ablated, searched
+from tests.rooms.service.reporting.figures.searches import ABOVE, CHOICE, GAMMA, ODD, RATE, THREE, search
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory) -> Result:
+    return search(tmp_path_factory.mktemp("two"), rivals=6)
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory) -> Result:
+    return search(tmp_path_factory.mktemp("three"), THREE, count=24)
+
+
+@pytest.fixture(autouse=True)
+def style():
+    with mpl.rc_context(STYLE):
+        yield
+
+
+def line(axes, color: str) -> list[tuple[float, float]]:
+    """The places and scores of the step line of a color."""
+    (found,) = [one for one in axes.lines if one.get_drawstyle() == "steps-post" and one.get_color() == color]
+    return list(zip(*found.get_data(), strict=True))
+
+
+def test_the_best_so_far_is_the_running_maximum_of_whole_points(two):
+    means = {}
+    for row in two.of("trial"):
+        if row.trial.number not in ODD:
+            finals = [run.curve[8]["val/accuracy"] for run in row.runs.values()]
+            means[row.trial.number] = sum(finals) / 3
+    running = dict(zip(means, accumulate(means.values(), max), strict=True))
+    found = best_so_far(two)
+    assert {number: found[number] for number in means} == pytest.approx(running)
+    first_seeds = {row.trial.number: row.validation.mean for row in two.of("trial") if row.trial.number in ODD}
+    assert first_seeds[3] > found[3] == found[2], "a stopped point has no score to compare, however high it was"
+    assert first_seeds[6] is None
+    assert 6 not in found
+    assert found[13] == max(running.values())
+
+
+def test_the_history_draws_each_point_at_its_number_and_both_lines(two):
+    axes = optimization_history(two).draw(WIDE).axes[0]
+    wanted = best_so_far(two)
+    assert line(axes, INK)[:-1] == list(wanted.items())
+    assert line(axes, INK)[-1] == (13.5, wanted[13])
+    rivals = [np.mean(list(row.validation.values.values())) for row in two.of("rival")]
+    assert [y for _, y in line(axes, MUTED)][:-1] == pytest.approx(list(accumulate(rivals, max)))
+    marks = {
+        shape: sorted(tuple(point) for one in axes.lines if one.get_marker() == shape for point in one.get_xydata())
+        for shape in "ovx|"
+    }
+    rows = {row.trial.number: row.validation.mean for row in two.of("trial")}
+    whole = [(number, mean) for number, mean in rows.items() if number not in (3, 5, 6)]
+    assert dict(marks["o"]) == pytest.approx(dict(whole))
+    assert marks["v"] == [(3, rows[3])]
+    assert marks["x"] == [(5, 0.5)]
+    assert marks["|"] == [(6, 0)]
+    assert [row.trial.number for row in without_score(two)] == [6]
+
+
+def test_captions_and_keys_name_what_occurs(two, tmp_path):
+    calm = search(tmp_path, count=11, odd={})
+    words = ("triangle", "cross", "hollow", "upright mark", "random points")
+    for word in words:
+        assert word in optimization_history(two).caption, word
+        assert word not in optimization_history(calm).caption, word
+    labels = [[text.get_text() for text in optimization_history(one).draw(WIDE).legends[0].get_texts()]
+              for one in (two, calm)]  # fmt: skip
+    assert labels[1] == ["all seeds", "best so far"]
+    assert labels[0] == ["all seeds", "stopped early", "diverged", "a seed failed", "failed", "best so far"]
+    ends = [text.get_text() for text in optimization_history(calm).draw(WIDE).axes[0].texts]
+    assert "random points" not in ends
+    (best,) = calm.winners
+    assert f"#{best.trial.number} is the best." in optimization_history(calm).caption
+    for word in ("triangle", "cross", "hollow"):
+        assert word in contour(two).caption, word
+        assert word not in contour(calm).caption, word
+    assert "or diverged, it is interpolated linearly" in contour(two).caption
+    assert "all seeds, it is interpolated linearly" in contour(calm).caption
+
+
+def test_the_surface_is_scipys_linear_interpolation_on_log_axes(two):
+    rows = [row for row in two.of("trial") if row.answer.status in ("completed", "diverged")]
+    places = np.array([[math.log10(row.value(GAMMA)), math.log10(row.value(RATE))] for row in rows])
+    span = np.array([[-1.0, -4.0], [math.log10(40), -1.0]])
+    unit = (places - span[0]) / (span[1] - span[0])
+    theirs = LinearNDInterpolator(unit, [row.validation.mean for row in rows])
+    found = surface(two, chosen_pair(two))
+    x, y = np.meshgrid(np.linspace(0, 1, 41), np.linspace(0, 1, 41))
+    ours, wanted = found.at(x, y), theirs(x, y)
+    assert np.array_equal(np.ma.getmaskarray(ours), np.isnan(wanted)), "nothing is known outside of the points"
+    assert 100 < np.isfinite(wanted).sum() < 41 * 41
+    np.testing.assert_allclose(ours.compressed(), wanted[~np.isnan(wanted)], atol=1e-9)
+    at_points = found.at(unit[:, 0] * (1 - 1e-9), unit[:, 1])
+    known = ~np.ma.getmaskarray(at_points)
+    np.testing.assert_allclose(at_points[known], np.array([row.validation.mean for row in rows])[known], atol=1e-6)
+
+
+def test_a_path_that_is_a_factor_of_another_lies_on_its_own_log_axis(tmp_path):
+    result = search(tmp_path, ABOVE, count=12, odd={})
+    first, second = chosen_pair(result)
+    values = np.array([[first.value(row), second.value(row)] for row in result.of("trial")])
+    assert (values[:, 1] / values[:, 0] > 2).all()
+    unit = (np.log(values) - np.log([1e-4, 2e-4])) / np.log([1e3, 0.8 / 2e-4])
+    theirs = LinearNDInterpolator(unit, [row.validation.mean for row in result.of("trial")])
+    middle = unit.mean(axis=0)
+    assert float(surface(result, (first, second)).at(*middle)) == pytest.approx(theirs(*middle))
+    axes = contour(result).draw(WIDE).axes[0]
+    low, high = axes.get_ylim()
+    assert axes.get_yscale() == "log"
+    assert low < 2e-4 < 0.8 < high
+
+
+def test_both_axes_have_the_scale_and_the_domain_of_their_path(two):
+    for sheet in (WIDE, NARROW):
+        axes = contour(two).draw(sheet).axes[0]
+        assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+        for (low, high), (first, last) in ((axes.get_xlim(), (0.1, 40)), (axes.get_ylim(), (1e-4, 0.1))):
+            assert low < first < last < high
+            assert high / low < 2 * last / first
+        assert axes.get_xlabel() == "encoding.gamma (patches)"
+        assert axes.get_ylabel() == RATE
+
+
+def test_labels_of_an_axis_do_not_run_into_each_other(two):
+    for sheet in (WIDE, NARROW):
+        for plot in (landscape(two), contour(two)):
+            fig = plot.draw(sheet)
+            canvas = FigureCanvasAgg(fig)
+            canvas.draw()
+            for axes in fig.axes:
+                boxes = [text.get_window_extent(canvas.get_renderer()) for text in axes.get_xticklabels()]
+                assert len(boxes) >= 2
+                assert all(left.x1 + 3 < right.x0 for left, right in pairwise(boxes)), plot.name
+
+
+def test_a_shade_is_the_step_of_the_score(two, three):
+    steps = levels(two, chosen_pair(two))
+    means = [row.validation.mean for row in two.of("trial") if row.answer.status == "completed"]
+    assert steps[0] <= min(means)
+    assert max(means) <= steps[-1]
+    shades = [shade((low + high) / 2, steps) for low, high in pairwise(steps)]
+    assert len(set(shades)) == len(steps) - 1
+    assert [alpha for *_, alpha in shades] == sorted(alpha for *_, alpha in shades)
+    axes = contour(three).draw(WIDE).axes[0]
+    filled = {place: one.get_markerfacecolor() for one in axes.lines if one.get_markersize() == 7.5
+              for place in zip(one.get_xdata(), one.get_ydata(), strict=True)}  # fmt: skip
+    first, second = chosen_pair(three)
+    for row in three.of("trial"):
+        if row.answer.status == "completed":
+            place = (first.value(row), second.value(row))
+            assert filled[place] == shade(row.validation.mean, levels(three, (first, second)))
+    assert all(color[:3] == to_rgba(INK)[:3] for color in filled.values() if not isinstance(color, str))
+
+
+def test_the_two_most_important_of_three_numbers_are_shown(three):
+    known = {panel.path: share for panel, share in shares(three).items()}
+    assert set(known) == set(THREE)
+    assert known[GAMMA] > known[RATE]
+    pair = chosen_pair(three)
+    assert [panel.path for panel in pair] == sorted(known, key=lambda path: -known[path])[:2]
+    assert surface(three, pair) is None
+    caption = contour(three).caption
+    said = " and ".join(f"{known[panel.path]:.2f}" for panel in pair)
+    assert f"These two numbers matter most (importance {said})" in caption
+    (other,) = set(THREE) - {panel.path for panel in pair}
+    assert f"Points differ in {other}, too, so nothing is drawn between them." in caption
+    assert "interpolated" not in caption
+
+
+def test_few_points_or_a_third_path_have_no_surface(tmp_path):
+    few = search(tmp_path / "few", count=9, odd={})
+    assert surface(few, chosen_pair(few)) is None
+    assert "interpolated" not in contour(few).caption
+    choice = search(tmp_path / "choice", CHOICE, count=12, odd={})
+    assert [panel.path for panel in chosen_pair(choice)] == [GAMMA, RATE]
+    assert surface(choice, chosen_pair(choice)) is None
+    assert "Points differ in model.pool, too" in contour(choice).caption
+    assert "matter most" not in contour(choice).caption
+    assert contour(search(tmp_path / "three", count=3, odd={})) is None
+    assert contour(search(tmp_path / "unknown", THREE, count=9, odd={})) is None, "nobody knows which two matter"
+
+
+def test_the_best_has_the_heavy_ring_in_its_own_color(tmp_path):
+    result = search(tmp_path, count=12, odd={}, confirm=(7, 2, 0))
+    (best,) = result.winners
+    first, second = chosen_pair(result)
+    axes = contour(result).draw(WIDE).axes[0]
+    (ring,) = [one for one in axes.lines if one.get_markersize() == 13]
+    assert (ring.get_xdata()[0], ring.get_ydata()[0]) == (first.value(best), second.value(best))
+    assert [text.get_text() for text in axes.texts] == [f"#{best.trial.number}"]
+    assert f"#{best.trial.number} is the best and has the heavy ring." in contour(result).caption
+    assert f"#{best.trial.number} is the best on fresh seeds." in optimization_history(result).caption
+
+
+def test_a_page_has_them_where_they_belong_and_nowhere_else(two, tmp_path):
+    one = Result.open(Home(tmp_path / "one"), searched(tmp_path / "one"))
+    arms = Result.open(Home(tmp_path / "arms"), ablated(tmp_path / "arms"))
+    names = [[figure.name for figure in page(result, {}).figures] for result in (two, one, arms)]
+    assert names[0][:3] == ["landscape", "contour", "history"]
+    assert "contour" not in names[1], "one path has no plane"
+    assert "history" in names[1]
+    assert not {"landscape", "contour", "history"} & {*names[2]}
+    folder = two.report().parent
+    for name in ("contour", "history"):
+        assert {f"{name}.svg", f"{name}.pdf"} <= {path.name for path in folder.iterdir()}
+        assert f'id="figure-{name}"' in (folder / "report.html").read_text()
+        assert f"({name}.svg)" in (folder / "report.md").read_text()
+
+
+def test_they_are_equal_files_twice_and_change_color_in_the_dark(two):
+    for plot in (contour(two), optimization_history(two)):
+        found = drawn(plot)
+        assert found == drawn(plot)
+        text = inline(to_svg(plot.draw(WIDE), plot.name), plot.caption)
+        assert "#1d232b" not in text, "every shade is a variable of the page"
+        assert "var(--ink)" in text
+        ids = re.findall(r' id="([^"]*)"', text)
+        assert all(re.fullmatch(r"[a-zA-Z][0-9a-f_]{8,}", one) for one in ids), "names that two figures could share"

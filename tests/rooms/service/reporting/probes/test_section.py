@@ -1,0 +1,103 @@
+"""The section of what the encodings know: its numbers are the probes', its figures hold what is kept."""
+
+from __future__ import annotations
+
+import re
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+from service.probing import compute_probes
+from service.reporting.figures.plot import drawn
+from service.reporting.figures.style import NARROW, STYLE, WIDE
+from service.reporting.page import page
+from service.reporting.probes.figures import attention_distances, probe_figures, similarity_maps
+from service.reporting.probes.tables import WORDS, probe_tables
+from service.results import Result
+from service.storage.home import Home
+from tests.rooms.by_hand import ablated
+from tests.rooms.probed import probed
+from trainables.recipe.findings import PROBES
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory) -> Result:
+    home = probed(tmp_path_factory.mktemp("home"), *PROBES)
+    found = Result.open(home, "known@base")
+    compute_probes(found, print, lambda: False)
+    return found
+
+
+def test_every_probe_has_words() -> None:
+    assert {*WORDS} == {*PROBES}
+
+
+def test_tables_hold_the_means_of_what_the_probes_found(result) -> None:
+    tables = {table.name: table for table in probe_tables(result)}
+    assert [*tables] == [f"probe_{name}" for name in sorted(PROBES)]
+    table = tables["probe_distance"]
+    rows = {cells[:2]: cells for cells in table.rows}
+    for name in ("learnable", "sinusoidal", "pretrained"):
+        values = result.probe_scores("distance", "r2", "after")[name].values
+        assert len(values) == 2
+        assert rows["r2", name][4].startswith(f"{np.mean([*values.values()]):.4f}".replace("-", "\N{MINUS SIGN}"))
+    assert ("r2", "irpe (baseline)") not in rows
+    assert "irpe (baseline): irpe gives the tokens before the first block no code." in table.note
+    assert [column.group for column in table.columns][2:] == ["before training"] * 2 + ["after training"] * 2
+
+
+def test_the_page_has_the_section_and_its_files(result) -> None:
+    path = result.report()
+    html, markdown = path.read_text(), (path.parent / "report.md").read_text()
+    assert '<section id="known">' in html
+    assert "## What the encodings know" in markdown
+    shown = page(result, {})
+    assert [figure.name for figure in shown.known_figures] == ["similarity_maps", "attention_distance"]
+    for figure in shown.known_figures:
+        assert shown.number(figure.name) in markdown
+        for ending in ("svg", "pdf"):
+            assert (path.parent / f"{figure.name}.{ending}").is_file()
+    assert (path.parent / "table-probe_direction.tex").is_file()
+    ids = re.findall(r'\sid="([^"]+)"', html)
+    assert len(ids) == len({*ids}), "no two things of the page share a name"
+
+
+def test_a_study_without_probes_has_no_section(tmp_path) -> None:
+    found = Result.open(Home(tmp_path), ablated(tmp_path))
+    assert (probe_tables(found), probe_figures(found)) == ([], [])
+    assert "What the encodings know" not in found.report().read_text()
+
+
+def test_what_is_missing_is_said(tmp_path) -> None:
+    found = Result.open(probed(tmp_path, "distance"), "known@base")
+    (table,) = probe_tables(found)
+    assert "8 runs without it yet; locus run computes it, and trains nothing." in table.note
+    assert table.rows == []
+    assert probe_figures(found) == []
+    found.report()
+
+
+@pytest.mark.parametrize("sheet", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_maps_are_those_of_the_first_seed_and_distances_those_of_the_heads(result, sheet) -> None:
+    with mpl.rc_context(STYLE):
+        fig = similarity_maps(result).draw(sheet)
+        names = [row.name for row in result.of("trial") if row.name != "irpe"]
+        assert len(fig.axes) == 4 * len(names)
+        last = fig.axes[3].images[0].get_array()
+        kept = next(row for row in result.of("trial") if row.name == "learnable").probe("similarity", 0)
+        np.testing.assert_allclose(last, kept.after.arrays["maps"][2 * 4 + 2], rtol=1e-6)
+        fig = attention_distances(result).draw(sheet)
+        panels = {axes.get_title(loc="left"): axes for axes in fig.axes}
+        assert [*panels] == [row.name for row in result.of("trial")]
+        small = [line for line in panels["irpe"].lines if line.get_markersize() == 3]
+        trial = next(row for row in result.of("trial") if row.name == "irpe")
+        heads = np.mean([trial.probe("attention_distance", seed).after.arrays["by_head"] for seed in (0, 1)], axis=0)
+        np.testing.assert_allclose([line.get_ydata() for line in small], heads)
+
+
+def test_equal_figures_are_equal_files(result) -> None:
+    with mpl.rc_context(STYLE):
+        for plot in (similarity_maps(result), attention_distances(result)):
+            assert drawn(plot) == drawn(plot)
+            assert "\n" not in plot.caption

@@ -1,0 +1,35 @@
+"""Room: a request for a driver is read once, whole, and removed."""
+
+import pytest
+
+from service.storage.control import Control, ask, take
+from service.storage.home import StudyFolder
+
+
+@pytest.fixture
+def folder(tmp_path) -> StudyFolder:
+    return StudyFolder(tmp_path)
+
+
+def test_a_request_is_taken_once(folder: StudyFolder) -> None:
+    assert take(folder) is None
+    ask(folder, Control(seeds=5))
+    assert take(folder) == Control(seeds=5)
+    assert take(folder) is None
+    assert list(folder.root.iterdir()) == []
+
+
+def test_two_requests_become_one(folder: StudyFolder) -> None:
+    ask(folder, Control(seeds=5, max_concurrent=3))
+    ask(folder, Control(seeds=8, stop="now"))
+    assert take(folder) == Control(seeds=8, max_concurrent=3, stop="now")
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"seeds": "many"}', '{"speed": 3}', "\x00"])
+def test_one_that_cannot_be_read_asks_for_nothing_and_is_removed(folder: StudyFolder, content: str) -> None:
+    folder.control.write_text(content)
+    assert take(folder) is None
+    assert not folder.control.exists()
+    folder.control.write_text(content)
+    ask(folder, Control(trials=9))
+    assert take(folder) == Control(trials=9)
