@@ -4,10 +4,11 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint types fast slow faults browser benchmark install
+.PHONY: demo test lint types fast slow studies faults browser benchmark install
 
 demo: install
 	$(BIN)/locus run fourier-gamma --budget smoke
+	@echo "before typing locus yourself: source $(BIN)/activate"
 
 test: lint types fast
 
@@ -25,7 +26,12 @@ fast: install
 # Real clusters and longer trainings, one test after another. SLOW names some of the files.
 SLOW ?= tests
 slow: install
-	$(BIN)/python -m pytest -v -m slow $(SLOW) --durations=10
+	$(BIN)/python -m pytest -v -m slow $(SLOW) --durations=10 --ignore=$(STUDIES)
+
+# Every named study at its smallest size: about 25 minutes.
+STUDIES := tests/journeys/test_studies.py
+studies: install
+	$(BIN)/python -m pytest -v -m slow $(STUDIES) --durations=30
 
 # Killed processes, edited files, Ctrl-C: what is left, and that the study goes on. FAULTS names some of the files.
 FAULTS ?= tests/faults
