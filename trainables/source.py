@@ -10,6 +10,7 @@ import ast
 import hashlib
 import linecache
 import sys
+import threading
 import types
 from collections.abc import Callable
 from typing import Any
@@ -59,10 +60,17 @@ def _where(error: BaseException, file: str) -> str:
     return f"line {line}: " if line else ""
 
 
+PARSING = threading.RLock()
+"""Held while a file is parsed. CPython 3.11 counts the depth of all trees that are being built in one number,
+so two threads that parse at the same time can end in a SystemError: the live screen and the driver both ask for codes.
+"""
+
+
 def _parse(source: str, file: str) -> ast.Module:
     """The syntax tree of a file's text. Raises: SourceError with the file and the line where it is no Python."""
     try:
-        return ast.parse(source, file)
+        with PARSING:
+            return ast.parse(source, file)
     except SyntaxError as error:
         raise SourceError(f"{file} is no Python: line {error.lineno}: {error.msg}") from None
 

@@ -149,7 +149,8 @@ class History:
         if run.key not in self._codes:
             self._codes[run.key] = self._code_of(run.recipe)
         today = self._codes[run.key]
-        if run.key in self._again and not self.adopted[run.key].startswith(f"{today}~"):
+        adopted = self.adopted.get(run.key, today)  # read once: the live screen asks in another thread
+        if run.key in self._again and not adopted.startswith(f"{today}~"):
             self._adopt(Adopted(run=run.key, code=None))
         return self.adopted.get(run.key, today)
 

@@ -1,7 +1,12 @@
 """Source as a value: what changes a fingerprint, and what a file that does not run says."""
 
+import gc
 import pickle
 import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -91,3 +96,38 @@ def test_a_value_that_no_spec_takes_says_where_in_the_file() -> None:
 def test_ctrl_c_while_a_file_runs_is_no_mistake_of_the_file() -> None:
     with pytest.raises(KeyboardInterrupt):
         load("slow.py", "raise KeyboardInterrupt\n")
+
+
+def test_two_threads_parse_at_the_same_time() -> None:
+    """Each collection of garbage gives the other thread a turn in the middle of a tree, at another depth of calls."""
+    texts = [path.read_text() for path in sorted(Path("trainables/encodings").glob("*.py"))]
+    found: list[str] = []
+
+    def parse(depth: int) -> None:
+        if depth:
+            return parse(depth - 1)
+        found.extend(_said(lambda text=text: fingerprint(text)) for text in texts)
+
+    def yield_turn(phase: str, info: dict) -> None:
+        time.sleep(0)
+
+    before = gc.get_threshold()
+    threads = [threading.Thread(target=parse, args=(depth,)) for depth in (3, 30, 60)]
+    try:
+        gc.set_threshold(50, 5, 5)
+        gc.callbacks.append(yield_turn)
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        gc.callbacks.remove(yield_turn)
+        gc.set_threshold(*before)
+    assert sorted(found) == sorted(3 * [fingerprint(text) for text in texts])
+
+
+def _said(parse: Callable[[], str]) -> str:
+    try:
+        return parse()
+    except SystemError as error:
+        return str(error)
