@@ -72,7 +72,9 @@ def channel_shapes(codes: Any, grid: Grid) -> ChannelShapes:
     mixed = ((maps - along_x - along_y[:, None]) ** 2).sum(axis=(0, 1))
     total = (maps**2).sum(axis=(0, 1))
     flat = total <= 1e-24 * np.maximum(codes_on(codes, grid) ** 2, 1e-300).sum(axis=0)
-    along_x, along_y = (np.where((line**2).sum(axis=0) > 1e-20 * total, line, 0.0) for line in (along_x, along_y))
+    along_x, along_y = (
+        np.where(~flat & ((line**2).sum(axis=0) > 1e-20 * total), line, 0.0) for line in (along_x, along_y)
+    )
     sides = {form: (_side(along_x, form), _side(along_y, form)) for form in _FITS}
     left = {
         form: np.where(flat, 0.0, (mixed + grid.rows * x.errors + grid.columns * y.errors) / np.where(flat, 1, total))
@@ -141,10 +143,12 @@ def _refined(at: Array, fixed: list[Array], means: Array, start: Array) -> tuple
     def wrong(logs: Array) -> Array:
         return means / scale - _fitted(_design(at, fixed, *np.exp(logs)), means / scale)
 
-    best = least_squares(
-        wrong, np.log(start), bounds=(low, high), xtol=1e-10, ftol=1e-10, gtol=None, max_nfev=MOST_TRIES
-    )
-    sigma, wavelength = np.exp(best.x)
+    sigma, wavelength = start
+    if (wrong(np.log(start)) ** 2).sum() > 1e-24:  # an exact fit has no slope, and scipy would divide by zero
+        best = least_squares(
+            wrong, np.log(start), bounds=(low, high), xtol=1e-10, ftol=1e-10, gtol=None, max_nfev=MOST_TRIES
+        )
+        sigma, wavelength = np.exp(best.x)
     design = _design(at, fixed, sigma, wavelength)
     weights = np.linalg.lstsq(design, means, rcond=None)[0]
     fit = design @ weights
