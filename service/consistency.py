@@ -7,7 +7,6 @@ from pathlib import Path
 
 from search_spaces.study import Edition
 from search_spaces.words import plural
-from service.analysis.study_status import driven
 from service.planning.tuning import best_number
 from service.storage import probe_files
 from service.storage.check import Check
@@ -35,7 +34,7 @@ def verify(home: Home, edition: Edition, tracking: str | None = None) -> list[Ch
     except JournalError as error:
         return [Check("journal", False, str(error))]
     history = History.open(home, edition)
-    alive = driven(folder)
+    alive = folder.driven
     left = " (a torn last line is left out)" if torn else ""
     older = f"; {plural(history.stale, 'answer')} of other code than today's" if history.stale else ""
     histories = [history, *([History.open(home, edition, adopt=True)] if history.stale else [])]

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from search_spaces.words import plural
-from service.analysis.study_status import driven
 from service.storage import editions
 from service.storage.home import Home
 from service.storage.journal import read
@@ -55,7 +54,7 @@ def forgettable(home: Home, id: str, tracking: str | None = None) -> Forgettable
     Raises: LocusError for an id that is not there, a study that runs, and an MLflow that does not answer.
     """
     edition = editions.stored(home, id)
-    if driven(home.study(id)):
+    if home.study(id).driven:
         raise LocusError(f"{id} must have ended to be forgotten, but a driver runs it")
     check(home, tracking)
     mine = _keys(home, id)

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from search_spaces.study import Ablation, Edition
 from service import steering
-from service.analysis.study_status import driven
 from service.execution import machine
-from service.execution.driver import Driver
+from service.execution.driver import Driver, Finished
+from service.execution.neighbours import Neighbours
 from service.execution.repeated import SAME
+from service.execution.sharing import SharingNotes
 from service.execution.signals import Stop, StopSignals
 from service.planning.estimate import WorkEstimate, estimate_work, measured, run_memory
 from service.planning.known_trials import known_trials
@@ -35,6 +36,9 @@ from trainables.launch.job import Job
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.cost import check_workers
 from trainables.spec import LocusError
+
+POLL_S = 0.5
+"""How often a driver that waits for another one asks again."""
 
 if TYPE_CHECKING:
     from service.tracking.rows import MlflowStatus
@@ -58,7 +62,7 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
     placement = machine.placement(options, lambda: run_memory(history, Outcomes(home)))
     check_study_workers(edition, placement)
     folder = home.study(edition.id)
-    if driven(folder):
+    if folder.driven:
         raise steering.change(edition, home, options)
     os.environ.setdefault("LOCUS_COMMIT", commit())
     check(home, tracking)
@@ -71,7 +75,8 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
     signals = StopSignals(stop, progress.note)
     with signals.installed(), Journal(folder.journal, folder.lock) as journal:
         editions.save_edition(edition, home)
-        driver = Driver(edition, home, journal, placement, adopt=options.adopt, stop=stop, codes=codes)
+        neighbours = Neighbours(home, edition.id) if options.address == "local" else None
+        driver = Driver(edition, home, journal, placement, options.adopt, stop, neighbours=neighbours, codes=codes)
         sync = MlflowSync(edition, home, lambda recipe: driver.codes(recipe).digest, tracking)
         driver.listeners += [progress.add, sync.add]
         sync.open()
@@ -94,6 +99,7 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
         except KeyboardInterrupt:
             ended = "KILLED"
         finally:
+            driver.in_flight.close()
             _close(driver, sync, progress, ended)
             if driver.listener_failed:
                 progress.note(f"what was shown may lack something ({driver.listener_failed}; see {folder.log})")
@@ -161,8 +167,8 @@ def _train(
     driver.begin()
     if url := sync.parent_url:
         progress.note(f"MLflow: {url}")
-    progress.begin(driver.history, driver.lock, lambda: driver.placement.max_concurrent, epoch_s)
-    first = driver.next()
+    progress.begin(driver.history, driver.lock, lambda: max(driver.in_flight.part(driver.placement), 1), epoch_s)
+    first = _first(driver, SharingNotes(driver, progress.note))
     if isinstance(first, Job):
         # outside `interruptible`: after an interrupted import, Ray cannot be shut down
         from service.execution.tune.run import run_on_tune
@@ -170,6 +176,16 @@ def _train(
         with signals.interruptible():
             if not driver.stop:
                 run_on_tune(driver, first, options.address, progress.note, options.run_hours)
+
+
+def _first(driver: Driver, sharing: SharingNotes) -> Job | Finished:
+    """The first job. Waits while other drivers of the home use the whole machine, or train all that this one wants."""
+    while (found := driver.next()) is None:
+        sharing.look()
+        time.sleep(POLL_S)
+        if (asked := driver.heed()) and asked.stop == "now":
+            raise KeyboardInterrupt
+    return found
 
 
 def _close(driver: Driver, sync: MlflowSync, progress: Progress, ended: MlflowStatus) -> None:

@@ -6,7 +6,6 @@ import time
 
 from search_spaces.study import Edition, Search
 from search_spaces.words import plural
-from service.analysis.study_status import driven
 from service.planning.run_options import RunOptions
 from service.storage.control import Control, ask
 from service.storage.history import History
@@ -52,12 +51,12 @@ def request(home: Home, id: str, asked: Control) -> str:
     Raises: LocusError where the study is not being run, or its driver ended before it read the request.
     """
     folder = home.study(id)
-    if not driven(folder):
+    if not folder.driven:
         raise LocusError(f"{id} is not being run here; see locus status")
     ask(folder, asked)
     until = time.monotonic() + PATIENCE_S
     while folder.control.exists():
-        if not driven(folder):
+        if not folder.driven:
             folder.control.unlink(missing_ok=True)
             raise LocusError(f"{id} ended before its driver read this; type it again")
         if time.monotonic() > until:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from search_spaces.study import Ablation
 from search_spaces.words import plural
 from service.analysis.format import Lines
@@ -14,7 +12,7 @@ from service.analysis.trial_summary import TrialSummary, summarize
 from service.planning.schedule import Done, next_action
 from service.storage import editions
 from service.storage.history import History
-from service.storage.home import Home, StudyFolder
+from service.storage.home import Home
 from trainables.spec import LocusError
 
 
@@ -58,23 +56,12 @@ class StudyStatus:
         return asdict(self) | {"best": [row.label for row in self.rows if row.best], "rows": rows}
 
 
-def driven(folder: StudyFolder) -> bool:
-    """Whether a driver holds a study's lock."""
-    if not folder.lock.exists():
-        return False
-    try:
-        with FileLock(folder.lock, timeout=0):
-            return False
-    except Timeout:
-        return True
-
-
 def one_status(home: Home, id: str, *, adopt: bool = False) -> StudyStatus:
     """The status of one study. `adopt`: answers of older code count. Cost: reads two files."""
     folder = home.study(id)
     edition = editions.stored(home, id)
     history = History.open(home, edition, adopt=adopt)
-    alive = driven(folder)
+    alive = folder.driven
     found = summarize(history, alive=alive)
     complete = isinstance(next_action(history, set()), Done)
     trials, plan = history.of("trial"), edition.study.plan

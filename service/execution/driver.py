@@ -20,6 +20,8 @@ from search_spaces.study import Edition, Trial
 from service.execution import work_folders
 from service.execution.decisions import facts_of
 from service.execution.early_stops import EarlyStops
+from service.execution.in_flight import InFlight
+from service.execution.neighbours import Neighbours
 from service.execution.repeated import RepeatedFailure
 from service.execution.signals import Stop
 from service.planning.lost import lost_answers
@@ -77,7 +79,8 @@ Listener = Callable[[Fact], None]
 class Driver:
     """Drives one study from its open journal.
 
-    `adopt`: answers of older code count. `in_flight`: jobs by run key. `codes`: today's code, as the plan has it.
+    `adopt`: answers of older code count. `neighbours`: the drivers that share this machine. `codes`: today's code, as
+    the plan has it.
     `lock` is held while the history changes, for those that read it in other threads. `listener_failed`: the first
     error of a listener. `repeated`: whether all runs fail alike.
     """
@@ -89,13 +92,13 @@ class Driver:
     adopt: bool = False
     stop: Stop = field(default_factory=Stop)
     listeners: list[Listener] = field(default_factory=list)
-    in_flight: dict[str, Job] = field(default_factory=dict)
+    neighbours: Neighbours | None = None
     codes: CodeDigests = field(default_factory=CodeDigests)
     listener_failed: str | None = None
 
     def __post_init__(self) -> None:
         self.lock = threading.RLock()
-        self.outcomes = Outcomes(self.home)
+        self.outcomes, self.in_flight = Outcomes(self.home), InFlight(self.home, self.neighbours)
         self.history = History(self.edition, lambda recipe: self.codes(recipe).digest, self.journal.facts)
         self._early = EarlyStops(self.edition, self.history)
         self.repeated = RepeatedFailure()
@@ -153,18 +156,24 @@ class Driver:
         return asked
 
     def next(self) -> Job | Finished | None:
-        """The next job to train; None: ask again when a run has ended."""
+        """The next job to train; None: ask again when a run has ended, or another driver of the home lets go."""
+        self.in_flight.look()
         while not self.stop and self.repeated.reason is None:
             if len(self.in_flight) >= self.placement.max_concurrent:
                 return None
-            match next_action(self.history, set(self.in_flight)):
+            match next_action(self.history, self.in_flight.keys):
                 case Assign(run=run, trial=trial):
                     found = self._found(run)
                     if self._adopt_answer(run, found):
                         continue
-                    if found is None:
-                        return self._start(run, trial)
-                    self._reuse(found)
+                    if found is not None:
+                        self._reuse(found)
+                    elif len(self.in_flight) >= self.in_flight.room(self.placement):
+                        return None
+                    elif self.in_flight.claim(run.key, self.codes(run.recipe).digest):
+                        if self._found(run) is None:
+                            return self._start(run, trial)
+                        self.in_flight.end(run.key)  # another driver ended it a moment ago
                 case MarkDiverged(run=run):
                     if self._adopt_answer(run, None):
                         continue
@@ -202,14 +211,14 @@ class Driver:
 
     def on_failure(self, job: Job, reason: str, *, lost: bool = False, final: bool = False) -> None:
         """Records a failure. `lost`: with its node, which is no attempt; `final`: a second attempt cannot help."""
-        if self.in_flight.pop(job.run.key, None) is not None:
+        if self.in_flight.end(job.run.key):
             failed = FailedWith(run=job.run.key, code=job.code.digest, reason=reason, counts=not lost, final=final)
             self._write(failed)
             self.repeated.failed(reason, lost=lost)
 
     def release(self, job: Job) -> None:
         """Forgets a run that was stopped, or never started, without an answer; its checkpoint stays."""
-        self.in_flight.pop(job.run.key, None)
+        self.in_flight.end(job.run.key)
 
     def _write(self, fact: Fact) -> None:
         written = self.journal.write(fact)
@@ -248,32 +257,18 @@ class Driver:
                 for use, parent in run.parents.items()
             },
             data=str(self.home.data),
-            device=self.placement.device,
-            threads=self.placement.threads,
-            workers=self.placement.workers,
-            loader_workers=self.placement.loader_workers,
-            compile=self.placement.compile,
-            worker_bytes=self.placement.run_bytes,
+            **self.placement.of_a_job(),
         )
-        self.in_flight[run.key] = job
-        self._write(
-            Started(
-                run=run.key,
-                code=code,
-                attempt=attempt,
-                seed=run.seed,
-                label=trial.label,
-                placement=self.placement.plain(),
-            )
-        )
+        self.in_flight.jobs[run.key] = job
+        self.in_flight.room(self.placement)  # tells the neighbours at once
+        placed = self.placement.plain()
+        begun = Started(run=run.key, code=code, attempt=attempt, seed=run.seed, label=trial.label, placement=placed)
+        self._write(begun)
         return job
 
     def _found(self, run: Run) -> Answered | None:
         """The answer to use instead of training: by the code that counts; with `adopt`, else the newest of any code."""
-        whole, code = self.history.keeps(run), self.history.code(run)
-        usable = [one for one in self.outcomes.of(run.key) if not whole or self.outcomes.is_whole(one)]
-        found = [one for one in usable if one.name == code] or [one for one in usable if one.code.digest == code]
-        return next(iter(found or (usable[-1:] if self.adopt else [])), None)
+        return self.outcomes.usable(run.key, self.history.code(run), whole=self.history.keeps(run), older=self.adopt)
 
     def _adopt_answer(self, run: Run, found: Answered | None) -> bool:
         """Makes the answer that was found the one that counts, or today's code where none was; True where that is new.
@@ -295,7 +290,7 @@ class Driver:
             self._write(Measured(run=key, code=code, epoch=measured.epoch, values=measured.values))
             if self._stop_early(key, code, measured):
                 return
-        self._write(Ended(run=key, code=code, outcome=found.outcome.kind, epoch=_epoch(found), reused=True))
+        self._write(Ended(run=key, code=code, outcome=found.outcome.kind, epoch=found.epoch, reused=True))
         work_folders.clear(self.folder, key, found.code.digest)
 
     def _curve(self, run: Run) -> tuple[Measurement, ...]:
@@ -327,8 +322,9 @@ class Driver:
     def _keep(self, answered: Answered, weights: Path | None) -> None:
         self.outcomes.put(answered, weights)
         self.repeated.answered()
-        key, code = answered.run.key, answered.name
-        self._write(Ended(run=key, code=code, outcome=answered.outcome.kind, epoch=_epoch(answered)))
+        self._write(
+            Ended(run=answered.run.key, code=answered.name, outcome=answered.outcome.kind, epoch=answered.epoch)
+        )
 
     def _keep_beside(self, answered: Answered, weights: Path | None) -> None:
         """Keeps an answer with other numbers than an earlier one's; `next` finds it, and this study counts it."""
@@ -337,10 +333,5 @@ class Driver:
         self._write(Adopted(run=later.run.key, code=later.name, again=True))
 
     def _tidy(self, job: Job) -> None:
-        self.in_flight.pop(job.run.key, None)
+        self.in_flight.end(job.run.key)
         work_folders.clear(self.folder, job.run.key, job.code.digest)
-
-
-def _epoch(answered: Answered) -> int:
-    outcome = answered.outcome
-    return outcome.epoch if isinstance(outcome, Diverged) else outcome.curve[-1].epoch

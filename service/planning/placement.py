@@ -7,6 +7,7 @@ thread a run, because two processes of one thread train faster than one process 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from trainables.spec import Spec, SpecError
 
@@ -43,7 +44,7 @@ class Placement(Spec):
     that decode images which are streamed. `compile`: a training step is compiled by torch. `runs_per_gpu`: how many
     runs share a GPU. `gpu_gib`: the memory of a GPU, where it is known. `run_gib`: the memory that each worker of a
     run asks for on its node; None asks for none. `by_memory`: memory, not cores, decides how many runs train together.
-    `fit_now`: how many find a place on a cluster before more machines join it, where these are fewer.
+    `fits`: how many find a place on the machine, or on a cluster before more machines join it.
     """
 
     max_concurrent: int
@@ -56,7 +57,7 @@ class Placement(Spec):
     gpu_gib: float | None = None
     run_gib: float | None = None
     by_memory: bool = False
-    fit_now: int | None = None
+    fits: int | None = None
 
     @property
     def cores(self) -> int:
@@ -68,12 +69,18 @@ class Placement(Spec):
         """The memory that each process of a run asks for. Units: bytes."""
         return None if self.run_gib is None else int(self.run_gib * 2**30)
 
+    def of_a_job(self) -> dict[str, Any]:
+        """What of this each process of a run is told, by the names of `Job`."""
+        given = ("device", "threads", "workers", "loader_workers", "compile")
+        return {name: getattr(self, name) for name in given} | {"worker_bytes": self.run_bytes}
+
     def __str__(self) -> str:
         group = f", {self.workers} workers a run" if self.workers else ""
         runs, threads = _count(self.max_concurrent, "concurrent run"), _count(self.threads, "thread")
         shared = f" ({self.runs_per_gpu} runs a GPU)" if self.runs_per_gpu > 1 else ""
         compiled = ", compiled" if self.compile else ""
-        memory = " (by memory)" if self.by_memory else "" if self.fit_now is None else f" ({self.fit_now} fit now)"
+        waits = self.fits is not None and self.max_concurrent > self.fits
+        memory = " (by memory)" if self.by_memory else f" ({self.fits} fit now)" if waits else ""
         return f"{runs}{memory}, {threads} each{group}, {self.device}{shared}{compiled}"
 
 
@@ -127,7 +134,7 @@ def place(
         gpu_gib=machine.gpu_gib,
         run_gib=_asked(machine.nodes, threads, run_gib),
         by_memory=max_concurrent is None and room.by_memory,
-        fit_now=room.most if runs > room.most else None,
+        fits=room.most,
     )
 
 

@@ -1,7 +1,9 @@
 """Where everything lies: one folder that the driver keeps, and the name of every file in it.
 
 <home>/outcomes/<key>/<code>.json, .pt          answers, shared by all studies; <code>.<probe>.npz, what probes found
-<home>/studies/<id>/study.json journal.jsonl control.json driver.log lock report/ work/<key>/<code>/<attempt>/
+<home>/studies/<id>/study.json journal.jsonl control.json presence.json driver.log lock report/
+<home>/studies/<id>/work/<key>/<code>/<attempt>/  what a worker leaves of a run that is not finished
+<home>/claims/<key>.<code>                        a run that some driver trains now: a file that is locked
 <home>/id                                        the name that this home has on a shared MLflow
 <home>/matrices/<id>.html                        pages of tables that several studies fill
 <home>/mlflow.db, artifacts/                     the default tracking store
@@ -17,6 +19,8 @@ import uuid
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from trainables.spec import LocusError
 
@@ -46,6 +50,22 @@ class StudyFolder:
     def lock(self) -> Path:
         """The lock file of the one writer."""
         return self.root / "lock"
+
+    @property
+    def driven(self) -> bool:
+        """Whether a driver holds the lock."""
+        if not self.lock.exists():
+            return False
+        try:
+            with FileLock(self.lock, timeout=0):
+                return False
+        except Timeout:
+            return True
+
+    @property
+    def presence(self) -> Path:
+        """What the driver tells other drivers of the home while it runs (`service.execution.neighbours`)."""
+        return self.root / "presence.json"
 
     @property
     def log(self) -> Path:
@@ -118,6 +138,10 @@ class Home:
     def outcomes(self) -> Path:
         """The folder of all answers."""
         return self.root / "outcomes"
+
+    def claim(self, key: str, code: str) -> Path:
+        """The file that a driver locks while it trains a run by a code."""
+        return self.root / "claims" / f"{key}.{code}"
 
     @property
     def tracking(self) -> str:

@@ -48,6 +48,11 @@ class Answered(Spec):
         """The name of this answer's files: the code's digest, with `~2` and so on for a later answer."""
         return self.code.digest + (f"~{self.number}" if self.number > 1 else "")
 
+    @property
+    def epoch(self) -> int:
+        """The last epoch that was trained."""
+        return self.outcome.epoch if isinstance(self.outcome, Diverged) else self.outcome.curve[-1].epoch
+
     def repeats(self, before: Answered) -> bool:
         """Whether this answer has the very numbers of an earlier one, apart from times."""
         same = self.outcome.kind == before.outcome.kind
@@ -103,6 +108,12 @@ class Outcomes:
         """Every answer of a key, the newest last."""
         paths = sorted((self.folder / key).glob("*.json"), key=lambda path: path.stat().st_mtime)
         return [answered for path in paths if (answered := _read(path)) is not None]
+
+    def usable(self, key: str, code: str, *, whole: bool, older: bool) -> Answered | None:
+        """The answer of a run by a code, or of that name; with `older`, else the newest. `whole`: one with weights."""
+        there = [one for one in self.of(key) if not whole or self.is_whole(one)]
+        found = [one for one in there if one.name == code] or [one for one in there if one.code.digest == code]
+        return next(iter(found or (there[-1:] if older else [])), None)
 
     def find(self, start: str) -> list[Answered]:
         """The answers of the run whose key begins so. Raises: LocusError for none or several."""

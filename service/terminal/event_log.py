@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 
 from search_spaces.study import Trial
-from service.analysis.study_status import driven
 from service.storage import editions
 from service.storage.history import History
 from service.storage.home import Home
@@ -33,7 +32,7 @@ def events(home: Home, id: str, *, run: str | None = None, follow: bool = False)
     label, _, seed = (run or "").partition(".")
     named: Trial | None = None
     while True:
-        alive = follow and driven(folder)
+        alive = follow and folder.driven
         facts, offset = read_on(folder.journal, offset)
         for fact in facts:
             history.add(fact)

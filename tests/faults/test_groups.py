@@ -86,7 +86,7 @@ def test_a_killed_process_is_told_and_tried_again(tmp_path: Path):
 def test_the_reason_of_a_run_that_raises_is_its_own_error_and_it_is_not_tried_again(tmp_path: Path, workers: int):
     def spoil(driver: Driver, fact: Fact) -> None:
         if isinstance(fact, Started):
-            write(Path(driver.in_flight[fact.run].folder) / "checkpoint.pt", {})
+            write(Path(driver.in_flight.jobs[fact.run].folder) / "checkpoint.pt", {})
 
     facts = conduct(tmp_path, edition({"none": {}}), Placement(max_concurrent=1, workers=workers), spoil)
     (failed,) = of(facts, FailedWith)
@@ -102,7 +102,7 @@ def test_a_run_begins_again_after_a_damaged_checkpoint(tmp_path: Path, workers: 
 
     def spoil(driver: Driver, fact: Fact) -> None:
         if isinstance(fact, Started | Measured):
-            folder = Path(driver.in_flight[fact.run].folder)
+            folder = Path(driver.in_flight.jobs[fact.run].folder)
             set_aside.update(file.read_text() for file in folder.glob("checkpoint.damaged"))
             if isinstance(fact, Started):
                 (folder / "checkpoint.pt").write_text("no checkpoint")

@@ -147,7 +147,10 @@ def driving(home: Home, edition: Edition, **options) -> Iterator[Driver]:
         editions.save_edition(edition, home)
         driver = Driver(edition, home, journal, Placement(max_concurrent=16), **options)
         driver.begin()
-        yield driver
+        try:
+            yield driver
+        finally:
+            driver.in_flight.close()
 
 
 def conduct(home: Home, edition: Edition, seed: int = 0, *, options: dict | None = None, **toy) -> Toy | None:

@@ -14,6 +14,7 @@ from ray.tune.experiment import Trial as TuneTrial
 
 from service.execution import work_folders
 from service.execution.driver import Driver
+from service.execution.sharing import SharingNotes
 from service.execution.tune.watchdog import Watchdog
 from trainables.launch.job import Job
 
@@ -63,10 +64,14 @@ class Waiting(tune.Callback, tune.Stopper):  # type: ignore[misc]
 
 
 class Requests(tune.Callback):  # type: ignore[misc]
-    """Lets the driver do what a command asks of it. Raises: KeyboardInterrupt where all runs are to stop now."""
+    """Lets the driver do what a command asks of it, and says what it shares.
+
+    Raises: KeyboardInterrupt where all runs are to stop now.
+    """
 
     def __init__(self, driver: Driver, note: Callable[[str], None]) -> None:
         self.driver, self.note = driver, note
+        self._sharing = SharingNotes(driver, note)
         self._at = 0.0
 
     def on_step_end(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
@@ -74,6 +79,7 @@ class Requests(tune.Callback):  # type: ignore[misc]
         if (now := time.monotonic()) - self._at < REQUESTS_S:
             return
         self._at = now
+        self._sharing.look()
         asked = self.driver.heed()
         if asked is not None:
             said = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in asked.given().items())

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Edition, Halving, Search, Study
-from service.analysis.study_status import all_status, driven, one_status
+from service.analysis.study_status import all_status, one_status
 from service.analysis.trial_summary import summarize
 from service.storage.home import Home
 from service.storage.journal import read
@@ -100,12 +100,12 @@ def test_a_study_at_work_is_running(home: Home) -> None:
         for _ in range(3):
             toy._fill()
             toy._advance(next(iter(toy.workers)))
-        assert driven(home.study("arms@base"))
+        assert home.study("arms@base").driven
         found = one_status(home, "arms@base")
         assert (found.state, found.running, found.done, found.asked) == ("running", 1, 0, 4)
         assert [row.state for row in found.rows] == ["running", "waiting"]
         assert found.rows[0].score == f"{driver.history.state(toy.order[0]).value('val/accuracy'):.4f}"
-    assert not driven(home.study("arms@base"))
+    assert not home.study("arms@base").driven
 
 
 def test_a_search_in_which_all_diverged_is_done(home: Home) -> None:

@@ -1,0 +1,55 @@
+"""Claims of runs: one driver holds each, and a killed process lets go."""
+
+import subprocess
+import sys
+
+from service.execution.in_flight import InFlight
+from service.storage.home import Home
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from service.execution.in_flight import InFlight
+from service.storage.home import Home
+
+held = InFlight(Home(Path(sys.argv[1])))
+print(held.claim("run", "code"), flush=True)
+time.sleep(60)
+"""
+
+
+def test_one_driver_holds_a_run(tmp_path) -> None:
+    one, other = InFlight(Home(tmp_path)), InFlight(Home(tmp_path))
+    assert one.claim("run", "code")
+    assert not other.claim("run", "code")
+    assert other.keys == {"run"}
+    assert "run" not in other
+    assert other.claim("run", "another code"), "another code gives another answer"
+    assert other.claim("another run", "code")
+
+
+def test_what_was_given_back_can_be_claimed(tmp_path) -> None:
+    one, other = InFlight(Home(tmp_path)), InFlight(Home(tmp_path))
+    assert one.claim("run", "code")
+    assert not other.claim("run", "code")
+    other.look()
+    assert other.keys == {"run"}
+    one.end("run")
+    other.look()
+    assert other.keys == set()
+    assert other.claim("run", "code")
+    other.close()
+    assert one.claim("run", "code")
+    one.close()
+    assert not list((tmp_path / "claims").iterdir()), "no file stays for a run that nobody trains"
+
+
+def test_a_killed_process_holds_nothing(tmp_path) -> None:
+    with subprocess.Popen([sys.executable, "-c", HOLDER, tmp_path], stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout.readline() == "True\n"
+        mine = InFlight(Home(tmp_path))
+        assert not mine.claim("run", "code")
+        holder.kill()
+        holder.wait()
+        mine.look()
+        assert mine.claim("run", "code")
