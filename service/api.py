@@ -297,6 +297,17 @@ def verify(name: str, *, home: str | None = None, tracking: str | None = None) -
     return checks(found, editions.stored(found, editions.latest(found, name)), tracking_uri(tracking))
 
 
+def repair(name: str, *, home: str | None = None) -> list[str]:
+    """Sets aside the damaged files of a study, which the next run makes again; what was done, in sentences.
+
+    Raises: LocusError where the study is being run.
+    """
+    from service.repairing import repair as repaired
+
+    found = Home.find(home)
+    return repaired(found, editions.stored(found, editions.latest(found, name)))
+
+
 def forgettable(id: str, *, home: str | None = None, tracking: str | None = None) -> Forgettable:
     """What forgetting a study would remove; its `remove` does it. `id`: NAME@BUDGET, for a name may have several."""
     from service.removal import forgettable as found

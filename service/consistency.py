@@ -8,7 +8,7 @@ from pathlib import Path
 from search_spaces.study import Edition
 from search_spaces.words import plural
 from service.planning.tuning import best_number
-from service.storage import probe_files
+from service.repairing import answers_of, wrong_answers
 from service.storage.check import Check
 from service.storage.history import History
 from service.storage.home import Home, StudyFolder
@@ -19,7 +19,6 @@ from service.tracking.rows import STUDY, MlflowStatus, Row, rows
 from service.tracking.store import Store, TrackedRun, look_up
 from service.tracking.sync import check as check_tracking
 from trainables.recipe import Run
-from trainables.recipe.findings import PROBES
 from trainables.spec import LocusError
 
 
@@ -41,7 +40,7 @@ def verify(home: Home, edition: Edition, tracking: str | None = None) -> list[Ch
     return [
         Check("journal", True, f"{len(facts)} facts{left}{older}"),
         *_tuning(history),
-        *_outcomes(Outcomes(home), history, [fact for fact in facts if isinstance(fact, Ended)]),
+        *_outcomes(Outcomes(home), history, answers_of(facts, history)),
         _work(folder, history),
         *_mirror(look_up(home, edition, tracking), histories, alive),
     ]
@@ -70,41 +69,20 @@ def _tuning(history: History) -> Iterator[Check]:
     yield _checked("tuning", len(history.tuning.chosen), "arms, each with the values of its highest trial", wrong)
 
 
+SOUND = {
+    "outcomes": "answers, each with its file",
+    "keys": "answers are of the run and code in their file's name",
+    "curves": "curves equal the journal's",
+    "weights": "answers, each with its weights",
+    "probes": "answers, their probes can be read",
+}
+"""What is checked of the files of answers, and the words where all is right."""
+
+
 def _outcomes(outcomes: Outcomes, history: History, ended: list[Ended]) -> Iterator[Check]:
-    missing, keys, curves, weights, damaged = [], [], [], [], []
-    keeps = "weights" in history.edition.study.keep
-    parents = {run.key for trial in history.of("parent") for run in history.runs(trial).values()}
-    for fact in ended:
-        who = f"{fact.run} by {fact.code}"
-        answered = outcomes.get(fact.run, fact.code)
-        if answered is None:
-            missing.append(f"{who} has no file")
-            continue
-        if answered.run.key != fact.run or answered.name != fact.code:
-            keys.append(f"{who} holds {answered.run.key} by {answered.name}")
-        measured = history.states[fact.run, fact.code].curve
-        if {m.epoch: m.values for m in answered.outcome.curve} != {e: m.values for e, m in measured.items()}:
-            curves.append(f"{who} differs from the journal")
-        for name in PROBES:
-            damaged += _damaged(outcomes.probe(fact.run, fact.code, name), f"the probe {name} of {who}")
-        kept = fact.outcome == "completed" and (keeps or fact.run in parents)
-        if kept and not outcomes.weights(fact.run, fact.code).exists():
-            weights.append(f"{who} has no weights")
-    yield _checked("outcomes", len(ended), "answers, each with its file", missing)
-    yield _checked("keys", len(ended), "answers are of the run and code in their file's name", keys)
-    yield _checked("curves", len(ended), "curves equal the journal's", curves)
-    yield _checked("weights", len(ended), "answers, each with its weights", weights)
-    yield _checked("probes", len(ended), "answers, their probes can be read", damaged)
-
-
-def _damaged(path: Path, who: str) -> list[str]:
-    """A sentence where the file of a probe is there and cannot be read."""
-    try:
-        if path.exists():
-            probe_files.read(path)
-    except probe_files.ProbeFileError as error:
-        return [f"{who} is damaged: {error}"]
-    return []
+    found = [*wrong_answers(outcomes, history, ended)]
+    for name, words in SOUND.items():
+        yield _checked(name, len(ended), words, [one.sentence for one in found if one.check == name])
 
 
 def _work(folder: StudyFolder, history: History) -> Check:

@@ -14,7 +14,21 @@ from search_spaces.claim import (
 )
 from search_spaces.space import Above, Choice, Integer, Real, Space, Subset
 from search_spaces.study import Ablation, Budget, Halving, Published, Score, Search, Study, Tuning
-from service.api import ablate, compare, forget, matrix, report, rerun, result, run, status, submit, sweep, verify
+from service.api import (
+    ablate,
+    compare,
+    forget,
+    matrix,
+    repair,
+    report,
+    rerun,
+    result,
+    run,
+    status,
+    submit,
+    sweep,
+    verify,
+)
 from trainables.recipe import Recipe
 from trainables.spec import LocusError, SpecError
 
@@ -50,6 +64,7 @@ __all__ = [
     "forget",
     "leave_one_out",
     "matrix",
+    "repair",
     "report",
     "rerun",
     "result",

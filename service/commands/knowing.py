@@ -69,10 +69,21 @@ def export(
 
 
 @app.command()
-def verify(name: Known, home: HomeOption = None, tracking: Tracking = None) -> None:
+def verify(
+    name: Known,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="set damaged files aside, for the next run to make again", metavar=FLAG)
+    ] = False,
+    home: HomeOption = None,
+    tracking: Tracking = None,
+) -> None:
     """Check that journal, outcomes, MLflow and files agree; exit 1 where they do not."""
     from service import api
 
+    if repair:
+        for line in api.repair(name, home=home) or ["nothing is damaged"]:
+            remark(line)
+        return
     checks = api.verify(name, home=home, tracking=tracking)
     ending.checks(checks)
     if not all(check.ok for check in checks):

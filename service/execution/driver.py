@@ -126,6 +126,7 @@ class Driver:
             self._adopt_choices()
         self._replay()
         for lost in lost_answers(self.history, self.outcomes):
+            self.outcomes.set_aside(lost.run, lost.code)
             self._write(lost)
 
     def _adopt_choices(self) -> None:

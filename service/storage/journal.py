@@ -17,6 +17,7 @@ from filelock import FileLock, Timeout
 from pydantic import Field, TypeAdapter
 
 from search_spaces.roles import Role
+from service.storage.whole_files import write_whole
 from trainables.spec import LocusError, Spec
 
 
@@ -193,8 +194,44 @@ def read_on(path: Path, offset: int) -> tuple[list[Fact], int]:
             facts.append(_FACT.validate_json(line))
         except ValueError as error:
             where = f"{path}, line {number}" if offset == 0 else str(path)
-            raise JournalError(f"{where}, is no fact: {line[:80]!r}") from error
+            how = f"(locus verify {path.parent.name} --repair cuts the journal there)"
+            raise JournalError(f"{where}, is no fact: {line[:80]!r} {how}") from error
     return facts, offset + len(whole)
+
+
+def cut(path: Path, lock: Path) -> int | None:
+    """Cuts a journal at the first line that is no fact, and keeps the whole file beside, as `.damaged`.
+
+    What the later lines told is lost but for the answers, which are files of their own. Returns the number of the line;
+    None where all lines are facts. Raises: JournalError where a driver holds the lock.
+    """
+    held = FileLock(lock)
+    _acquire(held, path)
+    try:
+        lines = path.read_bytes().splitlines(keepends=True)
+        bad = next((number for number, line in enumerate(lines) if line.endswith(b"\n") and not _is_fact(line)), None)
+        if bad is None:
+            return None
+        write_whole(path.with_name(f"{path.name}.damaged"), b"".join(lines))
+        write_whole(path, b"".join(lines[:bad]))
+        return bad + 1
+    finally:
+        held.release()
+
+
+def _is_fact(line: bytes) -> bool:
+    try:
+        _FACT.validate_json(line)
+    except ValueError:
+        return False
+    return True
+
+
+def _acquire(lock: FileLock, path: Path) -> None:
+    try:
+        lock.acquire(timeout=PATIENCE_S)
+    except Timeout:
+        raise JournalError(f"{path.parent.name} is being run by another driver; see locus status") from None
 
 
 class Journal:
@@ -212,10 +249,7 @@ class Journal:
 
     def __enter__(self) -> Journal:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            self._lock.acquire(timeout=PATIENCE_S)
-        except Timeout:
-            raise JournalError(f"{self.path.parent.name} is being run by another driver; see locus status") from None
+        _acquire(self._lock, self.path)
         try:
             self.facts, self.torn = read(self.path)
         except JournalError:

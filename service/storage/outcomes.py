@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,10 +100,27 @@ class Outcomes:
             return False
 
     def is_whole(self, answered: Answered) -> bool:
-        """Whether an answer has its weights. A run that diverged has none."""
+        """Whether an answer has its weights, written to their end. A run that diverged has none. Cost: 50 us."""
         if isinstance(answered.outcome, Diverged):
             return True
-        return self.weights(answered.run.key, answered.name).exists()
+        return zipfile.is_zipfile(self.weights(answered.run.key, answered.name))
+
+    def has_sound_weights(self, key: str, name: str) -> bool:
+        """Whether an answer has its weights, every byte as it was written. Cost: reads them."""
+        weights = self.weights(key, name)
+        return _is_sound(weights) and (_is_sound(averaged(weights)) or not averaged(weights).exists())
+
+    def set_aside(self, key: str, name: str, *, answer: bool = False) -> None:
+        """Renames what is damaged of an answer, so that it counts no more: the end of its files is `.damaged` then.
+
+        `answer`: its file is renamed in any case.
+        """
+        path, weights = self.path(key, name), self.weights(key, name)
+        for file in (weights, averaged(weights)):
+            if file.exists() and not _is_sound(file):
+                _put_aside(file)
+        if path.exists() and (answer or not self.is_there(key, name)):
+            _put_aside(path)
 
     def of(self, key: str) -> list[Answered]:
         """Every answer of a key, the newest last."""
@@ -114,6 +132,10 @@ class Outcomes:
         there = [one for one in self.of(key) if not whole or self.is_whole(one)]
         found = [one for one in there if one.name == code] or [one for one in there if one.code.digest == code]
         return next(iter(found or (there[-1:] if older else [])), None)
+
+    def set_probe_aside(self, key: str, name: str, probe: str) -> None:
+        """Renames the file of a probe, which is computed again then."""
+        _put_aside(self.probe(key, name, probe))
 
     def find(self, start: str) -> list[Answered]:
         """The answers of the run whose key begins so. Raises: LocusError for none or several."""
@@ -129,18 +151,16 @@ class Outcomes:
     def put(self, answered: Answered, weights: Path | None) -> None:
         """Writes an answer, its weights first, so that it is never without them. An answer that is there stays.
 
-        What is left of a damaged file is kept beside, as `.damaged`.
+        What is left of damaged files is kept beside.
         """
         key, name = answered.run.key, answered.name
+        self.set_aside(key, name)
         if weights is not None:
             if averaged(weights).exists():
                 rename_durably(averaged(weights), averaged(self.weights(key, name)))
             rename_durably(weights, self.weights(key, name))
-        path = self.path(key, name)
         if not self.is_there(key, name):
-            if path.exists():
-                rename_durably(path, path.with_name(f"{path.name}.damaged"))
-            write_whole(path, json.dumps(answered.plain(), indent=1))
+            write_whole(self.path(key, name), json.dumps(answered.plain(), indent=1))
 
     def beside(self, answered: Answered) -> Answered:
         """The same answer under the next free name of its code."""
@@ -151,6 +171,18 @@ class Outcomes:
 def averaged(weights: Path) -> Path:
     """The file of the moving average of some weights, which lies beside them where the recipe asks for one."""
     return weights.with_stem(f"{weights.stem}_ema")
+
+
+def _is_sound(weights: Path) -> bool:
+    try:
+        with zipfile.ZipFile(weights) as archive:
+            return archive.testzip() is None
+    except Exception:  # damaged bytes raise errors of many kinds
+        return False
+
+
+def _put_aside(path: Path) -> None:
+    rename_durably(path, path.with_name(f"{path.name}.damaged"))
 
 
 def digest_of(name: str) -> str:

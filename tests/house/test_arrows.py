@@ -41,6 +41,7 @@ ORDER = {
         ("analysis",),
         ("execution",),
         ("reporting", "tracking", "terminal"),
+        ("repairing",),
         ("results", "consistency", "removal", "trying", "comparing", "probing", "steering"),
         ("run_study",),
         ("api",),

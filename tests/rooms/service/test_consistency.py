@@ -16,6 +16,7 @@ from service.storage.journal import Ended, read
 from service.storage.outcomes import Outcomes
 from service.tracking.sync import MlflowSync
 from tests.rooms.by_hand import searched
+from tests.rooms.toy import write_weights
 from trainables.recipe.code_digest import CodeDigest, CodeDigests
 from trainables.spec import LocusError
 
@@ -28,7 +29,7 @@ def sound(tmp_path_factory) -> tuple[Path, str]:
     home = Home(root)
     for fact in read(home.study(id).journal)[0]:
         if isinstance(fact, Ended) and fact.outcome == "completed":
-            Outcomes(home).weights(fact.run, fact.code).write_bytes(b"weights")
+            write_weights(Outcomes(home).weights(fact.run, fact.code), fact.run)
     show(home, id)
     return root, id
 

@@ -1,16 +1,20 @@
 """Room: an answer whose file is gone or was cut is trained again, with the same numbers, and nothing else is."""
 
+import random
+
 import pytest
 
+from search_spaces.study import Edition
 from service.analysis.study_status import one_status
 from service.planning.estimate import estimate_work
 from service.planning.placement import Placement
-from service.storage.history import History
+from service.storage.history import History, ancestors
 from service.storage.home import Home
 from service.storage.journal import Ended
 from service.storage.outcomes import Outcomes
 from tests.rooms.service.execution.studies import arms, facts, search
-from tests.rooms.toy import conduct
+from tests.rooms.toy import CutError, Toy, conduct, driving
+from trainables.recipe import FromTrial
 from trainables.recipe.code_digest import CodeDigests
 
 
@@ -48,3 +52,56 @@ def test_another_study_does_not_stumble_over_it(home: Home) -> None:
     cut(Outcomes(home).path(lost.run, lost.code), 0.5)
     toy = conduct(home, arms(name="others"))
     assert [run.key for run in toy.order] == [lost.run]
+
+
+START = FromTrial(values={"data.task": "absolute"}).plain()
+CHILD = {"encoding.gamma": 1.0, "init": START}
+
+
+def chained() -> Edition:
+    """A child of a parent of a parent."""
+    later = FromTrial(values=CHILD).plain()
+    return arms({"child": CHILD, "grandchild": {"encoding.gamma": 1.5, "init": later}}, seeds=1)
+
+
+def changed(path) -> None:
+    """A bit of the middle, which neither the size nor the end of a file shows."""
+    whole = bytearray(path.read_bytes())
+    whole[len(whole) // 3] ^= 1
+    path.write_bytes(whole)
+
+
+@pytest.mark.parametrize("spoil", [0.0, 0.5, 0.99, None, changed], ids=str)
+def test_a_parent_without_its_weights_is_trained_again_before_its_child(home: Home, spoil) -> None:
+    with driving(home, chained()) as driver:
+        toy = Toy(driver, random.Random(0), cut=6)  # an epoch after the first parent has ended
+        with pytest.raises(CutError):
+            toy.drive()
+    outcomes = Outcomes(home)
+    parent = next(fact for fact in facts(home, chained(), Ended))
+    before = outcomes.get(parent.run, parent.code)
+    weights = outcomes.weights(parent.run, parent.code)
+    changed(weights) if spoil is changed else cut(weights, spoil)
+    again = conduct(home, chained())
+    assert next(run.key for run in again.order) == parent.run
+    assert outcomes.get(parent.run, parent.code).repeats(before)
+    assert outcomes.has_sound_weights(parent.run, parent.code)
+    assert weights.with_name(f"{weights.name}.damaged").exists() == (spoil is not None)
+    assert conduct(home, chained()).order == [], "once"
+
+
+def test_what_a_lost_parent_itself_starts_from_is_trained_first(home: Home) -> None:
+    edition = chained()
+    conduct(home, edition)
+    outcomes = Outcomes(home)
+    parents = [run for run in History.open(home, edition)._everyone() for run in ancestors(run)]
+    kept = [fact for fact in facts(home, edition, Ended) if fact.run in {run.key for run in parents}]
+    assert len(kept) == 2
+    for fact in kept:
+        outcomes.weights(fact.run, fact.code).unlink()
+    assert conduct(home, edition).order == [], "nobody needs them any more"
+    grandchild = facts(home, edition, Ended)[-1]
+    assert grandchild.run not in {run.key for run in parents}
+    outcomes.path(grandchild.run, grandchild.code).unlink()
+    again = conduct(home, edition)
+    assert [run.key for run in again.order] == [kept[0].run, kept[1].run, grandchild.run]

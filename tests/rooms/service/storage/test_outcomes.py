@@ -1,12 +1,14 @@
 """Answers: written once and whole, known by key and code, with their weights."""
 
 import json
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from service.storage.home import Home
 from service.storage.outcomes import Answered, Outcomes, averaged
+from tests.rooms.toy import write_weights
 from trainables.recipe import Recipe, Run
 from trainables.recipe.code_digest import CodeDigest, CodeDigests
 from trainables.recipe.outcome import Completed, Diverged, Measurement
@@ -22,10 +24,15 @@ def answered(code: CodeDigest | None = None, outcome=None, **values) -> Answered
     return Answered(run=RUN, code=code, outcome=outcome, environment={"threads": 1}, **values)
 
 
-def weights(folder: Path, text: str = "weights") -> Path:
+def weights(folder: Path) -> Path:
     path = folder / "weights.pt"
-    path.write_text(text)
+    write_weights(path, "weights")
     return path
+
+
+def held(path: Path) -> str:
+    with zipfile.ZipFile(path) as archive:
+        return archive.read("archive/data.pkl").decode()
 
 
 def test_an_answer_comes_back_as_it_was_put(tmp_path: Path) -> None:
@@ -34,7 +41,7 @@ def test_an_answer_comes_back_as_it_was_put(tmp_path: Path) -> None:
     assert outcomes.get(RUN.key, one.code.digest) == one
     assert outcomes.get(RUN.key, "0" * 12) is None
     assert outcomes.path(RUN.key, one.code.digest) == tmp_path / "outcomes" / RUN.key / f"{one.code.digest}.json"
-    assert outcomes.weights(RUN.key, one.code.digest).read_text() == "weights"
+    assert held(outcomes.weights(RUN.key, one.code.digest)) == 50 * "weights"
     assert not (tmp_path / "weights.pt").exists(), "moved, not copied"
     assert [path.name[0] for path in (tmp_path / "outcomes" / RUN.key).iterdir()].count(".") == 0
 
@@ -51,10 +58,10 @@ def test_an_answer_is_written_once_its_weights_may_be_added(tmp_path: Path) -> N
 def test_averaged_weights_lie_beside_the_weights(tmp_path: Path) -> None:
     assert averaged(Path(WEIGHTS)).name == EMA_WEIGHTS
     outcomes, one = Outcomes(Home(tmp_path)), answered()
-    (tmp_path / EMA_WEIGHTS).write_text("averaged")
+    write_weights(tmp_path / EMA_WEIGHTS, "averaged")
     outcomes.put(one, weights(tmp_path))
     kept = outcomes.weights(RUN.key, one.name)
-    assert (kept.read_text(), averaged(kept).read_text()) == ("weights", "averaged")
+    assert (held(kept), held(averaged(kept))) == (50 * "weights", 50 * "averaged")
     assert outcomes.of(RUN.key) == [one]
 
 

@@ -1,0 +1,116 @@
+"""What verify finds damaged is set aside by `repair`, and the next run makes it again, with the same numbers."""
+
+import json
+
+import pytest
+
+import service
+from service.repairing import repair, wrong_answers
+from service.storage.history import History
+from service.storage.home import Home
+from service.storage.journal import Ended, JournalError, read
+from service.storage.outcomes import Outcomes
+from tests.rooms.service.execution.studies import arms, facts, search
+from tests.rooms.toy import conduct, driving
+
+
+@pytest.fixture
+def home(tmp_path) -> Home:
+    return Home(tmp_path)
+
+
+def other_number(outcomes: Outcomes, fact: Ended) -> None:
+    path = outcomes.path(fact.run, fact.code)
+    answer = json.loads(path.read_text())
+    answer["outcome"]["curve"][1]["values"]["val/accuracy"] += 1e-9
+    path.write_text(json.dumps(answer, indent=1))
+
+
+def other_run(outcomes: Outcomes, fact: Ended) -> None:
+    path = outcomes.path(fact.run, fact.code)
+    answer = json.loads(path.read_text())
+    path.write_text(json.dumps(answer | {"run": answer["run"] | {"seed": 99}}, indent=1))
+
+
+def no_answer(outcomes: Outcomes, fact: Ended) -> None:
+    outcomes.path(fact.run, fact.code).unlink()
+
+
+def cut_weights(outcomes: Outcomes, fact: Ended) -> None:
+    path = outcomes.weights(fact.run, fact.code)
+    path.write_bytes(path.read_bytes()[:-30])
+
+
+def one_bit_of_weights(outcomes: Outcomes, fact: Ended) -> None:
+    path = outcomes.weights(fact.run, fact.code)
+    whole = bytearray(path.read_bytes())
+    whole[len(whole) // 3] ^= 1
+    path.write_bytes(whole)
+
+
+def no_weights(outcomes: Outcomes, fact: Ended) -> None:
+    outcomes.weights(fact.run, fact.code).unlink()
+
+
+@pytest.mark.parametrize("spoil", [other_number, other_run, no_answer, cut_weights, one_bit_of_weights, no_weights])
+def test_a_damaged_answer_is_made_again(home: Home, spoil) -> None:
+    edition, outcomes = arms(), Outcomes(home)
+    conduct(home, edition)
+    fact = facts(home, edition, Ended)[1]
+    before = outcomes.get(fact.run, fact.code)
+    spoil(outcomes, fact)
+    wrong = [*wrong_answers(outcomes, History.open(home, edition), facts(home, edition, Ended))]
+    assert {one.fact.run for one in wrong} == {fact.run}
+    said = repair(home, edition)
+    assert said[-1] == "1 run to train again: locus run arms@base"
+    assert wrong[0].sentence in said[0]
+    assert repair(home, edition) == [], "it is asked for again already"
+    assert [run.key for run in conduct(home, edition).order] == [fact.run]
+    assert outcomes.get(fact.run, fact.code, whole=True).repeats(before)
+    assert not [*wrong_answers(outcomes, History.open(home, edition), facts(home, edition, Ended))]
+    assert repair(home, edition) == []
+
+
+def test_a_damaged_probe_is_set_aside(home: Home) -> None:
+    edition, outcomes = arms(), Outcomes(home)
+    conduct(home, edition)
+    fact = facts(home, edition, Ended)[0]
+    path = outcomes.probe(fact.run, fact.code, "similarity")
+    path.write_bytes(b"no archive")
+    (said,) = repair(home, edition)
+    assert said.startswith(f"the probe similarity of {fact.run} by {fact.code} is damaged: ")
+    assert not path.exists()
+    assert path.with_name(f"{path.name}.damaged").read_bytes() == b"no archive"
+    assert conduct(home, edition).order == [], "nothing is trained for a probe"
+
+
+@pytest.mark.parametrize("line", [b"garbage\n", b"\n", b'{"fact":"guessed"}\n'])
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("study", [arms, search])
+def test_a_journal_is_cut_where_it_cannot_be_read(home: Home, line: bytes, share: float, study) -> None:
+    edition = study()
+    conduct(home, edition)
+    journal, folder = home.study(edition.id).journal, str(home.root)
+    answers = {fact.run for fact in facts(home, edition, Ended)}
+    lines = journal.read_bytes().splitlines(keepends=True)
+    at = int(share * len(lines))
+    damaged = b"".join([*lines[:at], line, *lines[at:]])
+    journal.write_bytes(damaged)
+    how = rf"line {at + 1}, is no fact: .* \(locus verify {edition.id} --repair cuts the journal there\)"
+    with pytest.raises(JournalError, match=how):
+        read(journal)
+    assert [one.id for one in service.status(home=folder)] == [edition.id], "a row that says why, no error"
+    said = service.repair(edition.id, home=folder)
+    assert said[0] == f"the journal is cut at line {at + 1}, which is no fact; answers that are there are used again"
+    assert journal.with_name("journal.jsonl.damaged").read_bytes() == damaged
+    assert journal.read_bytes() == b"".join(lines[:at])
+    again = conduct(home, edition)
+    kept = {fact.run for fact in facts(home, edition, Ended)}
+    if study is arms:  # the points of a search may come out as others
+        assert again.order == []
+        assert kept == answers
+
+
+def test_a_study_that_runs_is_not_repaired(home: Home) -> None:
+    with driving(home, arms()), pytest.raises(JournalError, match=r"^arms@base is being run by another driver"):
+        repair(home, arms())
