@@ -22,14 +22,16 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunT
 from mlflow.exceptions import MlflowException
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 from mlflow.tracking import MlflowClient
+from sqlalchemy.exc import DatabaseError
 
 from search_spaces.study import Edition
 from search_spaces.words import without_sources
 from service.storage.home import Home
+from service.storage.tracking_uri import without_secrets
 from service.tracking.mean_curve import Point
 from service.tracking.rows import STUDY, MlflowStatus, Row, RunId
 from trainables.recipe import Recipe
-from trainables.spec import digest
+from trainables.spec import LocusError, digest
 
 PARENT = "mlflow.parentRunId"
 HOME = "locus.home"
@@ -40,6 +42,10 @@ PASSING = {
 """Tags that a row may lose again."""
 MOST_METRICS = 900
 """Metrics in a call; MLflow accepts 1,000 entities."""
+
+
+class MlflowError(LocusError):
+    """An MLflow that cannot be used."""
 
 
 @dataclass
@@ -281,13 +287,22 @@ def make_database(home: Home) -> None:
 
 
 def look_up(home: Home, edition: Edition, tracking: str | None = None) -> Store | None:
-    """A study's runs as MLflow has them; None where it was never shown. Writes nothing."""
+    """A study's runs as MLflow has them; None where it was never shown. Writes nothing.
+
+    Raises: MlflowError where the database is damaged.
+    """
     if tracking is None and not Path(home.tracking.removeprefix("sqlite:///")).exists():
         return None
     if home.id is None:
         return None
-    store = Store(tracking or home.tracking, home.id, edition.id, edition.study.family)
-    return store if store.find() and STUDY in store.shown else None
+    try:
+        store = Store(tracking or home.tracking, home.id, edition.id, edition.study.family)
+        return store if store.find() and STUDY in store.shown else None
+    except DatabaseError as error:
+        locked = "locked" in str(error.orig)
+        do = "try again" if locked else "move it away and run the study again, which sends everything anew"
+        name = without_secrets(tracking or home.tracking)
+        raise MlflowError(f"MLflow's database {name} cannot be read ({error.orig}): {do}") from None
 
 
 def _origin() -> dict[str, str]:

@@ -29,10 +29,9 @@ from service.storage.tracking_uri import without_secrets
 from service.tracking.experiment import describe
 from service.tracking.notes import NO_CONCLUSION, Conclusion
 from service.tracking.rows import STUDY, MlflowStatus, begun, run_row, study_row, trial_row
-from service.tracking.store import Store, make_database
+from service.tracking.store import MlflowError, Store, make_database
 from service.tracking.views import Links, links
 from trainables.recipe import Recipe, Run
-from trainables.spec import LocusError
 
 ANSWER_S = 5
 """How long a server may take to answer."""
@@ -47,10 +46,6 @@ SOON_S = 3.0
 LAST_S = 5.0
 """How much longer the last try may take."""
 SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql")
-
-
-class MlflowError(LocusError):
-    """An MLflow that cannot be used."""
 
 
 @dataclass(frozen=True)

@@ -190,3 +190,14 @@ def test_a_study_never_run_or_never_shown(copy, tmp_path):
         verify(Home(tmp_path / "empty"), edition_of(home, id))
     (home.root / "mlflow.db").unlink()
     assert wrong(copy) == {"MLflow": "does not know this study; run it again to send it"}
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_a_damaged_database_is_said(copy, share):
+    home, id = copy
+    database = home.root / "mlflow.db"
+    whole = database.read_bytes()
+    database.write_bytes(b"garbage" * 1000 + whole[: int(share * len(whole))])
+    how = r"^MLflow's database sqlite:.*mlflow.db cannot be read \(file is not a database\): move it away and run "
+    with pytest.raises(LocusError, match=how):
+        verify(home, edition_of(home, id))

@@ -15,7 +15,8 @@ from search_spaces.study import Study
 from service.storage.home import Home
 from service.storage.journal import Counts
 from service.tracking import sync
-from service.tracking.sync import MlflowError, MlflowSync
+from service.tracking.store import MlflowError
+from service.tracking.sync import MlflowSync
 from tests.rooms.service.tracking.facts import Facts, everything, points, runs, search, show
 
 
