@@ -68,7 +68,7 @@ def slow_fourier(grid, part, unit):
     return np.stack(rows)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(rows=st.integers(1, 6), columns=st.integers(1, 9), quarter=st.integers(1, 6))
 def test_sinusoidal_table(rows, columns, quarter):
     grid = Grid(rows, columns)

@@ -63,7 +63,7 @@ def test_a_table_is_the_bicubic_sum(old, new):
     np.testing.assert_allclose(made[old.prefix :], expected.reshape(-1, 4), atol=1e-12)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(1, 7), st.integers(1, 7), st.integers(1, 9), st.integers(1, 9))
 def test_offsets_are_the_bicubic_sum_with_zero_where_it_was(rows, columns, more_rows, more_columns):
     old, new = Grid(rows, columns), Grid(more_rows, more_columns)
@@ -77,7 +77,7 @@ def test_offsets_are_the_bicubic_sum_with_zero_where_it_was(rows, columns, more_
     assert torch.allclose(before, after, rtol=0, atol=1e-12)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(1, 8), st.integers(1, 12))
 def test_a_line_is_the_cubic_sum_with_zero_where_it_was(old, new):
     table = random(3, 2 * old - 1, 4)

@@ -104,7 +104,7 @@ SYMMETRIES: dict[str, tuple[EncodingSpec, Callable[..., bool]]] = {
 
 
 @pytest.mark.parametrize("kind", SYMMETRIES)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(rows=st.integers(1, 4), extra=st.integers(1, 3))
 def test_moving_everything_changes_nothing(kind, rows, extra):
     spec, holds = SYMMETRIES[kind]
@@ -131,7 +131,7 @@ RISING = st.tuples(st.floats(0.1, 5), st.floats(1.05, 4), st.floats(1.05, 9)).ma
 NUMBERINGS = RISING | st.floats(0.3, 9).map(lambda beta: Clip(beta=beta))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(mapping=MAPPINGS, index=NUMBERINGS, rows=st.integers(1, 5), columns=st.integers(1, 6), prefix=st.integers(0, 2))
 def test_buckets_are_within_their_tables(mapping, index, rows, columns, prefix):
     ids = bucket_ids(mapping, index, Grid(rows, columns, prefix))
@@ -142,7 +142,7 @@ def test_buckets_are_within_their_tables(mapping, index, rows, columns, prefix):
     assert all(depends_on_the_offset_only(some[prefix:, prefix:], Grid(rows, columns)) for some in ids)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(mapping=MAPPINGS, index=NUMBERINGS, rows=st.integers(2, 5), columns=st.integers(2, 6))
 def test_undirected_buckets_are_symmetric_and_directed_ones_opposite(mapping, index, rows, columns):
     ids = bucket_ids(mapping, index, Grid(rows, columns))
@@ -152,7 +152,7 @@ def test_undirected_buckets_are_symmetric_and_directed_ones_opposite(mapping, in
         assert torch.equal(ids + ids.mT, torch.full_like(ids, buckets(mapping, index, 0) - 1))
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(
     rows=st.integers(2, 5), columns=st.integers(2, 6), down=st.integers(-4, 4), right=st.integers(-4, 4),
     form=st.sampled_from(["depthwise", "dense", "separable", "depthwise_stack"]),
@@ -169,7 +169,7 @@ def test_a_circular_convolution_moves_with_the_image(rows, columns, down, right,
     assert torch.allclose(one, moved(other), atol=1e-12)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 10_000), heads=st.sampled_from([1, 2, 4]), pool=st.sampled_from(["token", "avg", "gap"]))
 def test_without_position_the_order_of_patches_is_nothing(seed, heads, pool):
     model = PositionedViT(

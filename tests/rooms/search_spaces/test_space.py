@@ -41,7 +41,7 @@ CASES = [(SPACE, BASE), (BRANCHES, Recipe())]
 
 
 @given(st.sampled_from(CASES), st.integers(0, 2**32))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_coordinates_are_the_inverse_of_point(case, seed: int) -> None:
     space, base = case
     chance, asked = random.Random(seed), {}

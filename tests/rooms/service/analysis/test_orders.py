@@ -24,7 +24,7 @@ def named(rows) -> dict[str, Scores]:
     return {name: scores(*row, scale=Scale()) for name, row in zip(NAMES, rows, strict=False)}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(ROWS, st.sampled_from([0.0, 0.02]))
 def test_rising_is_a_t_test_of_each_seeds_regression(rows, margin):
     slopes = [stats.linregress(range(len(rows)), column).slope for column in zip(*rows, strict=True)]
@@ -37,7 +37,7 @@ def test_rising_is_a_t_test_of_each_seeds_regression(rows, margin):
     assert found.p == pytest.approx(down if found.word == "REFUTED" else up, abs=1e-9)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(ROWS, st.sampled_from([0.0, 0.02]))
 def test_ranked_is_supported_by_its_weakest_step_and_refuted_by_a_reversed_one(rows, margin):
     pairs = list(pairwise(rows))

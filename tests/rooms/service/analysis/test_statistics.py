@@ -17,7 +17,7 @@ def scores(*values: float, asked: int | None = None, scale: Scale = ACCURACY, di
     return Scores(dict(enumerate(values)), asked or len(values), scale, frozenset(diverged))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(SAMPLES)
 def test_the_interval_is_scipys(values):
     assume(np.std(values) > 1e-6)
@@ -26,7 +26,7 @@ def test_the_interval_is_scipys(values):
     assert ours == pytest.approx(theirs, abs=1e-12)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(SAMPLES, st.floats(0.0, 1.0))
 def test_the_tests_are_scipys(values, value):
     assume(np.std(values) > 1e-6)
@@ -36,7 +36,7 @@ def test_the_tests_are_scipys(values, value):
         assert p == pytest.approx(theirs, abs=1e-10)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(FLOATS, FLOATS), min_size=3, max_size=7))
 def test_the_difference_is_scipys_paired_test(pairs):
     who, than = (scores(*side, scale=Scale()) for side in zip(*pairs, strict=True))
@@ -55,7 +55,7 @@ def test_three_seeds_by_hand():
     assert found.interval()[1] - 0.9 == pytest.approx(0.0248414, abs=1e-6)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(SAMPLES, st.floats(-3, 3), st.floats(0.1, 9))
 def test_intervals_move_and_grow_with_the_scores(values, shift, factor):
     assume(np.std(values) > 1e-6)
@@ -64,7 +64,7 @@ def test_intervals_move_and_grow_with_the_scores(values, shift, factor):
     assert moved == pytest.approx((shift + factor * low, shift + factor * high), abs=1e-9)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(FLOATS, FLOATS), min_size=3, max_size=6), st.randoms())
 def test_the_order_of_seeds_does_not_matter(pairs, random):
     order = list(range(len(pairs)))

@@ -38,7 +38,7 @@ def test_better_is_paired_by_seed():
     assert word(Better("low", "low"), low=low) == "INCONCLUSIVE"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(FLOATS, FLOATS), min_size=3, max_size=6), st.floats(0.01, 0.3))
 def test_equivalent_is_two_one_sided_tests(pairs, margin):
     gaps = [a - b for a, b in pairs]
@@ -122,7 +122,7 @@ CLAIMS = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(st.tuples(FLOATS, FLOATS), min_size=3, max_size=6), st.lists(CLAIMS, min_size=1, max_size=5))
 def test_the_interval_shown_is_the_one_that_decided(pairs, claims):
     a, b = (scores(*side) for side in zip(*pairs, strict=True))

@@ -36,7 +36,7 @@ def begun(home: Home, stack: ExitStack, id: str, since: int, fits: int, most: in
     return Driver(home, id, since, fits, most)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     sizes=st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=4),
     turns=st.lists(st.integers(0, 3), max_size=12),

@@ -42,7 +42,7 @@ def together(home: Home, editions: list[Edition], chance: random.Random, fails=l
         return toys
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(
     arms=st.lists(st.lists(st.sampled_from(ARMS), min_size=2, unique=True), min_size=2, max_size=3),
     seeds=st.lists(st.integers(1, 3), min_size=3, max_size=3),

@@ -126,7 +126,7 @@ def balanced(world: World) -> bool:
     st.integers(1, 3),
     st.integers(1, 6),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_every_study_ends_with_nothing_twice(
     kind: str, seed: int, max_concurrent: int, seeds: int, trials: int
 ) -> None:

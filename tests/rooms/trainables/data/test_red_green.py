@@ -45,7 +45,7 @@ def specs(draw):
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(specs(), st.sampled_from(("train", "validation", "test")))
 def test_every_image_shows_what_its_target_says(spec, split):
     images, targets = arrays(spec)[split]
@@ -75,7 +75,7 @@ def test_every_image_shows_what_its_target_says(spec, split):
             assert (upper, lower) == ((True, False) if target == 0 else (False, True))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(specs())
 def test_classes_are_balanced_to_one(spec):
     if spec.task == "distance":

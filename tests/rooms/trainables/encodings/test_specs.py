@@ -65,7 +65,7 @@ def active(encoding) -> list:
 
 
 @given(trees)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_canonical_form_keeps_the_active_parts_in_order(encoding) -> None:
     form = canonical(encoding)
     assert active(form) == active(encoding)

@@ -199,7 +199,7 @@ recipes = st.builds(
 
 
 @given(recipes, st.integers(0, 2000))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_recipe_equals_its_own_json(recipe: Recipe, seed: int) -> None:
     run = Run(recipe, seed)
     again = Run.read(json.loads(json.dumps(run.plain())))
@@ -209,7 +209,7 @@ def test_a_recipe_equals_its_own_json(recipe: Recipe, seed: int) -> None:
 
 
 @given(recipes, recipes)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_keys_are_equal_where_recipes_are(one: Recipe, two: Recipe) -> None:
     assert (Run(one, 0).key == Run(two, 0).key) == (one == two)
     assert Run(one, 0).key != Run(one, 1).key

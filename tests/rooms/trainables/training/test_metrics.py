@@ -11,7 +11,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from trainables.training.metrics import compute_metric, metric_sums
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 1000), st.integers(1, 28))
 def test_scores_of_shares_are_scikit_learns_of_the_whole(seed, cut):
     numbers = torch.Generator().manual_seed(seed)

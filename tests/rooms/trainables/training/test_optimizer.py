@@ -16,7 +16,7 @@ from trainables.training.optimizer import adamw, rate, set_rate
 from trainables.training.parameters import no_decay
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(3, 60), st.floats(0.05, 0.9))
 def test_one_cycle_is_torchs(steps, warmup):
     spec = AdamW(lr=0.3, warmup=warmup)
@@ -34,7 +34,7 @@ def test_one_cycle_is_torchs(steps, warmup):
             rates.step()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.sampled_from(("one_cycle", "cosine")), st.integers(1, 60), st.floats(0, 0.99))
 def test_every_rate_is_positive_and_at_most_the_highest(schedule, steps, warmup):
     rates = [rate(AdamW(lr=0.3, warmup=warmup, schedule=schedule), step, steps) for step in range(steps)]
@@ -50,7 +50,7 @@ def test_cosine_rises_in_a_line_and_falls_along_a_cosine():
     assert rates[3:] == pytest.approx([1 + math.cos(math.pi * k / 10) for k in range(1, 10)])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(2, 60), st.integers(0, 20), st.floats(0, 1))
 def test_a_cosine_ends_where_timms_does(steps, rising, share):
     """timm's schedule a step later, as its first rate is the highest itself; and one step before its end."""
