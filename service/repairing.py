@@ -12,8 +12,9 @@ from service.storage import probe_files
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import Ended, Fact, FailedWith, Journal, cut
-from service.storage.outcomes import Outcomes
+from service.storage.outcomes import Outcomes, compare
 from trainables.recipe.findings import PROBES
+from trainables.recipe.outcome import Measurement
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,8 @@ class WrongAnswer:
 
 def answers_of(facts: Iterable[Fact], history: History) -> list[Ended]:
     """The facts of the answers that a study has; one that was lost is asked for again."""
-    ended = [fact for fact in facts if isinstance(fact, Ended)]
-    return [fact for fact in ended if history.states[fact.run, fact.code].answered]
+    ended = {(fact.run, fact.code): fact for fact in facts if isinstance(fact, Ended)}  # the last one, where two are
+    return [fact for place, fact in ended.items() if history.states[place].answered]
 
 
 def wrong_answers(outcomes: Outcomes, history: History, ended: Iterable[Ended]) -> Iterator[WrongAnswer]:
@@ -44,8 +45,9 @@ def wrong_answers(outcomes: Outcomes, history: History, ended: Iterable[Ended]) 
             continue
         if answered.run.key != fact.run or answered.name != fact.code:
             yield WrongAnswer(fact, "keys", f"{who} holds {answered.run.key} by {answered.name}")
-        measured = history.states[fact.run, fact.code].curve
-        if {m.epoch: m.values for m in answered.outcome.curve} != {e: m.values for e, m in measured.items()}:
+        curve = history.states[fact.run, fact.code].curve
+        measured = [Measurement(epoch=epoch, values=curve[epoch].values) for epoch in curve]
+        if compare(measured, answered.outcome.curve):  # times differ where a run was trained again for its weights
             yield WrongAnswer(fact, "curves", f"{who} differs from the journal")
         for name in PROBES:
             if damage := _damage(outcomes, fact, name):

@@ -15,7 +15,7 @@ from service.execution import machine
 from service.execution.driver import Driver, Finished
 from service.execution.neighbours import Neighbours
 from service.execution.repeated import SAME
-from service.execution.sharing import SharingNotes
+from service.execution.sharing import Attention
 from service.execution.signals import Stop, StopSignals
 from service.planning.estimate import WorkEstimate, estimate_work, measured, run_memory
 from service.planning.known_trials import known_trials
@@ -75,7 +75,7 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
     signals = StopSignals(stop, progress.note)
     with signals.installed(), Journal(folder.journal, folder.lock) as journal:
         editions.save_edition(edition, home)
-        neighbours = Neighbours(home, edition.id) if options.address == "local" else None
+        neighbours = Neighbours(home, edition.id, placement) if options.address == "local" else None
         driver = Driver(edition, home, journal, placement, options.adopt, stop, neighbours=neighbours, codes=codes)
         sync = MlflowSync(edition, home, lambda recipe: driver.codes(recipe).digest, tracking)
         driver.listeners += [progress.add, sync.add]
@@ -167,24 +167,27 @@ def _train(
     driver.begin()
     if url := sync.parent_url:
         progress.note(f"MLflow: {url}")
-    progress.begin(driver.history, driver.lock, lambda: max(driver.in_flight.part(driver.placement), 1), epoch_s)
-    first = _first(driver, SharingNotes(driver, progress.note))
-    if isinstance(first, Job):
+    progress.begin(
+        driver.history, driver.lock, lambda: driver.in_flight.share(driver.placement.max_concurrent), epoch_s
+    )
+    attention = Attention(driver, progress.note)
+    while isinstance(job := _next(driver, attention), Job):
         # outside `interruptible`: after an interrupted import, Ray cannot be shut down
         from service.execution.tune.run import run_on_tune
 
         with signals.interruptible():
             if not driver.stop:
-                run_on_tune(driver, first, options.address, progress.note, options.run_hours)
+                run_on_tune(driver, job, options.address, progress.note, options.run_hours, attention.look)
+        if driver.in_flight.jobs:
+            break
+    driver.in_flight.close()
 
 
-def _first(driver: Driver, sharing: SharingNotes) -> Job | Finished:
-    """The first job. Waits while other drivers of the home use the whole machine, or train all that this one wants."""
+def _next(driver: Driver, attention: Attention) -> Job | Finished:
+    """The next job. Waits while other drivers of the home use the whole machine, or train all that this one wants."""
     while (found := driver.next()) is None:
-        sharing.look()
+        attention.look()
         time.sleep(POLL_S)
-        if (asked := driver.heed()) and asked.stop == "now":
-            raise KeyboardInterrupt
     return found
 
 

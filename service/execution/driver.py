@@ -126,7 +126,9 @@ class Driver:
             self._adopt_choices()
         self._replay()
         for lost in lost_answers(self.history, self.outcomes):
-            self.outcomes.set_aside(lost.run, lost.code)
+            if self.in_flight.claim(lost.run, lost.code):
+                self.outcomes.set_aside(lost.run, lost.code)
+                self.in_flight.end(lost.run)
             self._write(lost)
 
     def _adopt_choices(self) -> None:
@@ -169,7 +171,7 @@ class Driver:
                         continue
                     if found is not None:
                         self._reuse(found)
-                    elif len(self.in_flight) >= self.in_flight.room(self.placement):
+                    elif not self.in_flight.admit(self.placement.max_concurrent):
                         return None
                     elif self.in_flight.claim(run.key, self.codes(run.recipe).digest):
                         if self._found(run) is None:
@@ -180,6 +182,8 @@ class Driver:
                         continue
                     outcome = Diverged(epoch=0, reason="its parent diverged")
                     self._keep(Answered(run=run, code=self.codes(run.recipe), outcome=outcome, ended=time.time()), None)
+                case Propose() | Tune() if len(self.in_flight.keys) >= self.placement.max_concurrent:
+                    return None  # another driver trains one of the points that come before
                 case RegisterParent() | PlanArms() | Propose() | Confirm() | Tune() | Choose() as decision:
                     for fact in facts_of(decision, self.history):
                         self._write(fact)
@@ -261,7 +265,6 @@ class Driver:
             **self.placement.of_a_job(),
         )
         self.in_flight.jobs[run.key] = job
-        self.in_flight.room(self.placement)  # tells the neighbours at once
         placed = self.placement.plain()
         begun = Started(run=run.key, code=code, attempt=attempt, seed=run.seed, label=trial.label, placement=placed)
         self._write(begun)

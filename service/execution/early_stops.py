@@ -17,6 +17,7 @@ class EarlyStops:
         plan = edition.study.plan
         self.metric, self.history = edition.study.score.metric, history
         self._firsts: dict[str, tuple[Trial, Run]] = {}
+        self._seen: set[tuple[str, int]] = set()
         stops = isinstance(plan, Search) and plan.stop is not None
         self._stoppers = {role: EarlyStopper(edition) for role in POINTS} if stops else {}
 
@@ -26,6 +27,9 @@ class EarlyStops:
         value = measured.values.get(self.metric)
         if found is None or code != self.history.code(found[1]) or value is None:
             return None
+        if (key, measured.epoch) in self._seen:  # trained again, because its answer was lost
+            return None
+        self._seen.add((key, measured.epoch))
         trial, run = found
         cutoff = self._stoppers[trial.role].report(trial.number, measured.epoch, value)
         if measured.epoch >= run.recipe.optimizer.epochs or self.history.state(run).answered:

@@ -1,4 +1,4 @@
-"""The runs that a driver trains now, and how many more it may, beside the other drivers of its home.
+"""The runs that a driver trains now, and whether it may train one more beside the other drivers of its home.
 
 Each run is claimed, so that no other driver trains it at the same time. A claim is a locked file.
 The system unlocks the files of a killed process, so its runs can be trained by others.
@@ -11,7 +11,6 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from service.execution.neighbours import Neighbours
-from service.planning.placement import Placement
 from service.storage.home import Home
 from trainables.launch.job import Job
 
@@ -27,6 +26,8 @@ class InFlight:
         self.home, self.neighbours = home, neighbours
         self.jobs: dict[str, Job] = {}
         self.elsewhere: dict[str, str] = {}
+        if neighbours:
+            neighbours.begin()
         self._claims: dict[str, FileLock] = {}
 
     def __len__(self) -> int:
@@ -40,19 +41,20 @@ class InFlight:
         """The keys of all runs that are being trained, here or by another driver of the home."""
         return {*self.jobs, *self.elsewhere}
 
-    def part(self, placement: Placement) -> int:
-        """How many runs train together in the end: as many as were asked for, or this driver's part of the machine."""
-        return self.neighbours.part(placement) if self.neighbours else placement.max_concurrent
+    def share(self, most: int) -> int:
+        """How many runs may train together here: `most`, or this driver's share of the machine."""
+        return self.neighbours.share(most) if self.neighbours else most
 
-    def room(self, placement: Placement) -> int:
-        """How many may train together now, while neighbours may still train more than their part; tells them, too."""
-        return self.neighbours.room(len(self), placement) if self.neighbours else placement.max_concurrent
+    def admit(self, most: int) -> bool:
+        """Whether the machine has room for one more run, of `most` that may train together here."""
+        return self.neighbours is None or self.neighbours.admit(len(self), most)
 
     def claim(self, key: str, code: str) -> bool:
         """Claims a run for this driver; False where another driver trains it by the same code."""
         lock = self._acquired(key, code)
         if lock is None:
             self.elsewhere[key] = code
+            self._tell()
             return False
         self._claims[key] = lock
         return True
@@ -61,7 +63,9 @@ class InFlight:
         """Forgets a run and gives its claim back; whether it was in flight."""
         if lock := self._claims.pop(key, None):
             _give_back(lock)
-        return self.jobs.pop(key, None) is not None
+        known = self.jobs.pop(key, None) is not None
+        self._tell()
+        return known
 
     def look(self) -> None:
         """Forgets the runs elsewhere that no other driver trains any more. Cost: 50 us for each of them."""
@@ -76,6 +80,10 @@ class InFlight:
             self.end(key)
         if self.neighbours:
             self.neighbours.close()
+
+    def _tell(self) -> None:
+        if self.neighbours:
+            self.neighbours.tell(len(self))
 
     def _acquired(self, key: str, code: str) -> FileLock | None:
         path = self.home.claim(key, code)

@@ -1,4 +1,4 @@
-"""The drivers of a home on one machine share it: each trains its part of the runs that fit, and none waits for ever.
+"""The drivers of a home on one machine share it: all together never train more runs than fit.
 
 Each driver writes into its study's folder how many runs it trains, and reads what the others wrote. On a cluster Ray
 shares out the resources, and nobody asks here.
@@ -9,63 +9,81 @@ from __future__ import annotations
 import json
 import socket
 import time
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from service.planning.placement import Placement
 from service.storage.home import Home
 
-READ_S = 1.0
-"""How often the others are read again."""
+PATIENCE_S = 10.0
+"""How long a driver waits while others look whether there is room; each takes some milliseconds."""
+ASKS_S = 30.0
+"""How long the turn of a driver that waits is kept after it has asked last: one that was suspended holds nobody up."""
 
 
 @dataclass(frozen=True)
 class Presence:
-    """What a driver tells the others. `since`: when it began, in seconds since 1970; `running`: its runs in flight.
+    """What a driver tells the others.
 
-    `fits`: how many runs of its size fit the machine.
+    Times are in seconds since 1970. `running`: its runs in flight. `fits`: how many runs of its size fit
+    the machine. `waits`: since when it has trained nothing, because there was no room; `asked`: when it asked last.
     """
 
     host: str
-    since: float
-    running: int
-    fits: int
+    device: str
+    running: int = 0
+    fits: int = 1
+    waits: float | None = None
+    asked: float = 0.0
 
 
 class Neighbours:
-    """The other drivers of a home on this machine, as one driver sees them. `id`: the study of this driver."""
+    """The other drivers of a home on this machine and device, as one driver sees them. `id`: the study of this one."""
 
-    def __init__(self, home: Home, id: str) -> None:
+    def __init__(self, home: Home, id: str, placement: Placement) -> None:
         self.home, self.id = home, id
-        self._host, self._since = socket.gethostname(), time.time()
-        self._told: Presence | None = None
-        self._read_at, self._others = 0.0, dict[str, Presence]()
+        fits = placement.fits or placement.max_concurrent
+        self._told = Presence(socket.gethostname(), placement.device, fits=fits)
+        self._others: dict[str, Presence] = {}
 
-    def room(self, running: int, placement: Placement) -> int:
-        """How many runs this driver may train together now, given how many it trains.
+    def begin(self) -> None:
+        """Tells the others that this driver is there."""
+        self._tell(self._told)
 
-        Two drivers get half of the machine each. A driver that has just begun waits until the others have run down to
-        their parts, so that all together never need more than there is.
+    def admit(self, running: int, most: int) -> bool:
+        """Whether this driver may train one more run beside those that it trains; tells the others.
+
+        Each driver gets an equal share of the runs that fit, one at least. It starts no run that the machine has no
+        place for beside the runs of the others. Drivers that train nothing come first, in the order in which they began
+        to wait: a study whose run needs the whole machine would wait for ever else.
         """
-        fits = _fits(placement)
-        self._tell(Presence(self._host, self._since, running, fits))
-        if time.monotonic() - self._read_at >= READ_S:
-            self._others, self._read_at = self._read(), time.monotonic()
-        if not self._others:
-            return placement.max_concurrent
-        taken = sum(one.running / max(one.fits, 1) for one in self._others.values())
-        return max(0, min(self.part(placement), int(fits * (1 - taken) + 1e-9)))
+        now = time.time()
+        waits = self._told.waits or now
+        with FileLock(self.home.root / "presence.lock", timeout=PATIENCE_S):
+            self._others = self._read()
+            taken = sum(one.running / max(one.fits, 1) for one in self._others.values())
+            fits = int(self._told.fits * (1 - taken) + 1e-9) if self._others else most
+            turn = not any(_waits_before(one, waits, now) for one in self._others.values())
+            admitted = turn and running < min(self.share(most), fits)
+            waiting = None if admitted or running else waits
+            self._tell(replace(self._told, running=running + admitted, waits=waiting, asked=now))
+        return admitted
 
-    def part(self, placement: Placement) -> int:
-        """How many runs this driver trains together in the end: who began earlier gets what cannot be divided."""
+    def tell(self, running: int) -> None:
+        """Tells the others how many runs this driver trains now."""
+        self._tell(replace(self._told, running=running))
+
+    def share(self, most: int) -> int:
+        """How many runs this driver may train together, beside the others that were there at the last look."""
         if not self._others:
-            return placement.max_concurrent
-        count = len(self._others) + 1
-        before = sum((one.since, id) < (self._since, self.id) for id, one in self._others.items())
-        return min(placement.max_concurrent, _fits(placement) // count + (before < _fits(placement) % count))
+            return most
+        return min(most, max(1, self._told.fits // (len(self._others) + 1)))
 
     def names(self) -> list[str]:
-        """The studies of the other drivers, when they were last read."""
+        """The studies of the other drivers, at the last look."""
         return sorted(self._others)
 
     def close(self) -> None:
@@ -73,25 +91,32 @@ class Neighbours:
         self.home.study(self.id).presence.unlink(missing_ok=True)
 
     def _tell(self, presence: Presence) -> None:
-        if presence != self._told:
-            path = self.home.study(self.id).presence
+        path = self.home.study(self.id).presence
+        if presence != self._told or not path.exists():
             aside = path.with_suffix(".draft")
             aside.write_text(json.dumps(asdict(presence)))
             aside.replace(path)
             self._told = presence
 
     def _read(self) -> dict[str, Presence]:
-        """What the drivers on this machine tell; a killed one leaves its file, but not its lock."""
+        """What the others tell; a killed driver leaves its file, but not its lock, and the file is removed here."""
         found: dict[str, Presence] = {}
         for path in (self.home.root / "studies").glob("*/presence.json"):
-            study = self.home.study(path.parent.name)
-            if path.parent.name != self.id and study.driven and (told := _presence(path)):
-                found[path.parent.name] = told
-        return {id: told for id, told in found.items() if told.host == self._host}
+            if path.parent.name == self.id or (told := _presence(path)) is None:
+                continue
+            if (told.host, told.device) != (self._told.host, self._told.device):
+                continue
+            with suppress(OSError):  # a folder that somebody forgets at this moment
+                try:
+                    with FileLock(self.home.study(path.parent.name).lock, timeout=0):
+                        path.unlink()
+                except Timeout:
+                    found[path.parent.name] = told
+        return found
 
 
-def _fits(placement: Placement) -> int:
-    return placement.fits or placement.max_concurrent
+def _waits_before(one: Presence, waits: float, now: float) -> bool:
+    return one.waits is not None and one.waits < waits and now - one.asked < ASKS_S
 
 
 def _presence(path: Path) -> Presence | None:

@@ -1,4 +1,4 @@
-"""Says what a driver shares with other drivers of its home: the machine, and runs that both want."""
+"""What a driver says and hears while it runs: what it shares with other drivers, and what other commands ask of it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from search_spaces.words import plural
 from service.execution.driver import Driver
 
 
-class SharingNotes:
-    """Notes a sentence where a driver begins to share the machine, or ends to, and once where it shares runs."""
+class Attention:
+    """Looks, about once a second, at other drivers of the home and at requests of other commands."""
 
     def __init__(self, driver: Driver, note: Callable[[str], None]) -> None:
         self.driver, self.note = driver, note
@@ -17,18 +17,28 @@ class SharingNotes:
         self._runs = False
 
     def look(self) -> None:
-        """Says what has changed since the last look."""
+        """Notes what has changed, and lets the driver do what is asked.
+
+        Raises: KeyboardInterrupt where all runs are to stop now.
+        """
         machine = self._shared()
         if machine != self._machine:
             self.note(machine or "no other study uses this machine any more")
             self._machine = machine
         count = len(self.driver.in_flight.elsewhere)
         if count and not self._runs:
-            self.note(f"another study of this home trains {plural(count, 'run')} of this one: none is trained twice")
+            runs = plural(count, "run")
+            self.note(f"another study of this home trains {runs} of this one; its answers are used here")
             self._runs = True
+        if asked := self.driver.heed():
+            said = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in asked.given().items())
+            self.note(f"asked by another command: {said}")
+            if asked.stop == "now":
+                raise KeyboardInterrupt
 
     def _shared(self) -> str:
         if self.driver.neighbours is None or not (others := self.driver.neighbours.names()):
             return ""
-        part, most = self.driver.in_flight.part(self.driver.placement), self.driver.placement.max_concurrent
-        return f"this machine is shared with {', '.join(others)}: {part} of {plural(most, 'concurrent run')} here"
+        most = self.driver.placement.max_concurrent
+        here = f"at most {plural(self.driver.in_flight.share(most), 'concurrent run')} here"
+        return f"this machine is shared with {', '.join(others)}: {here}"

@@ -7,7 +7,7 @@ from service.storage.journal import FailedWith
 from service.storage.outcomes import Outcomes
 from trainables.recipe import Run
 
-LOST = "its answer, or the weights that other runs start from, are gone or damaged; it is trained again"
+LOST = "its answer or its weights are gone or damaged; it is trained again"
 
 
 def lost_answers(history: History, outcomes: Outcomes) -> list[FailedWith]:
@@ -23,11 +23,13 @@ def lost_answers(history: History, outcomes: Outcomes) -> list[FailedWith]:
     }
     asked = [run for trial in history.trials for run in history.asked(trial)]
     todo = [*lost.values(), *(run for run in asked if not history.state(run).answered)]
+    seen = {*lost}
     while todo:
-        found = [parent for parent in todo.pop().parents.values() if _has_lost_weights(parent, history, outcomes)]
-        new = {parent.key: parent for parent in found if parent.key not in lost}
-        lost |= new
-        todo += new.values()
+        parents = {parent.key: parent for parent in todo.pop().parents.values() if parent.key not in seen}
+        seen |= {*parents}
+        found = {key: parent for key, parent in parents.items() if _has_lost_weights(parent, history, outcomes)}
+        lost |= found
+        todo += found.values()
     return [FailedWith(run=key, code=history.code(run), reason=LOST, counts=False) for key, run in lost.items()]
 
 

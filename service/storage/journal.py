@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 from pydantic import Field, TypeAdapter
 
 from search_spaces.roles import Role
-from service.storage.whole_files import write_whole
+from service.storage.whole_files import put_aside, write_whole
 from trainables.spec import LocusError, Spec
 
 
@@ -208,11 +208,12 @@ def cut(path: Path, lock: Path) -> int | None:
     held = FileLock(lock)
     _acquire(held, path)
     try:
-        lines = path.read_bytes().splitlines(keepends=True)
-        bad = next((number for number, line in enumerate(lines) if line.endswith(b"\n") and not _is_fact(line)), None)
+        content = path.read_bytes()
+        lines = content[: content.rfind(b"\n") + 1].splitlines(keepends=True)  # as `read` takes them
+        bad = next((number for number, line in enumerate(lines) if not _is_fact(line)), None)
         if bad is None:
             return None
-        write_whole(path.with_name(f"{path.name}.damaged"), b"".join(lines))
+        put_aside(path)
         write_whole(path, b"".join(lines[:bad]))
         return bad + 1
     finally:

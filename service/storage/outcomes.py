@@ -17,7 +17,7 @@ from pydantic import Field
 
 from search_spaces.words import plural
 from service.storage.home import Home
-from service.storage.whole_files import rename_durably, write_whole
+from service.storage.whole_files import put_aside, rename_durably, write_whole
 from trainables.recipe import Run
 from trainables.recipe.code_digest import CodeDigest
 from trainables.recipe.outcome import Answer, Diverged, Measurement
@@ -118,9 +118,9 @@ class Outcomes:
         path, weights = self.path(key, name), self.weights(key, name)
         for file in (weights, averaged(weights)):
             if file.exists() and not _is_sound(file):
-                _put_aside(file)
+                put_aside(file)
         if path.exists() and (answer or not self.is_there(key, name)):
-            _put_aside(path)
+            put_aside(path)
 
     def of(self, key: str) -> list[Answered]:
         """Every answer of a key, the newest last."""
@@ -135,7 +135,7 @@ class Outcomes:
 
     def set_probe_aside(self, key: str, name: str, probe: str) -> None:
         """Renames the file of a probe, which is computed again then."""
-        _put_aside(self.probe(key, name, probe))
+        put_aside(self.probe(key, name, probe))
 
     def find(self, start: str) -> list[Answered]:
         """The answers of the run whose key begins so. Raises: LocusError for none or several."""
@@ -179,10 +179,6 @@ def _is_sound(weights: Path) -> bool:
             return archive.testzip() is None
     except Exception:  # damaged bytes raise errors of many kinds
         return False
-
-
-def _put_aside(path: Path) -> None:
-    rename_durably(path, path.with_name(f"{path.name}.damaged"))
 
 
 def digest_of(name: str) -> str:

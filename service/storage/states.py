@@ -83,6 +83,8 @@ def add_fact(state: RunState, fact: Started | Measured | StoppedAt | FailedWith 
         case StoppedAt(cutoff=cutoff):
             state.status, state.cutoff = "stopped", cutoff
         case FailedWith(reason=reason):
+            if state.answered:  # its answer is lost: what is measured from now on counts
+                state.curve = {}
             state.status, state.reason = "failed", reason
             state.failures += TRIES if fact.final else 1 if fact.counts else 0
         case Ended(outcome=outcome, reused=reused):

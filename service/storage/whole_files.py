@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from itertools import count
 from pathlib import Path
 
 
@@ -16,6 +17,14 @@ def write_whole(path: Path, content: str | bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     rename_durably(aside, path)
+
+
+def put_aside(path: Path) -> Path:
+    """Renames a damaged file, so that its name ends with `.damaged`, or `.damaged2` and so on; the new path."""
+    names = (path.with_name(f"{path.name}.damaged{number if number > 1 else ''}") for number in count(1))
+    aside = next(name for name in names if not name.exists())
+    rename_durably(path, aside)
+    return aside
 
 
 def rename_durably(source: Path, target: Path) -> None:

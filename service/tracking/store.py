@@ -299,10 +299,10 @@ def look_up(home: Home, edition: Edition, tracking: str | None = None) -> Store 
         store = Store(tracking or home.tracking, home.id, edition.id, edition.study.family)
         return store if store.find() and STUDY in store.shown else None
     except DatabaseError as error:
-        locked = "locked" in str(error.orig)
-        do = "try again" if locked else "move it away and run the study again, which sends everything anew"
+        damaged = any(word in str(error.orig) for word in ("malformed", "not a database"))
+        do = ": move it away, and run each of its studies again, which sends it anew" if damaged else ""
         name = without_secrets(tracking or home.tracking)
-        raise MlflowError(f"MLflow's database {name} cannot be read ({error.orig}): {do}") from None
+        raise MlflowError(f"MLflow's database {name} cannot be read ({error.orig}){do}") from None
 
 
 def _origin() -> dict[str, str]:

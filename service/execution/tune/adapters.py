@@ -25,11 +25,14 @@ class DriverSearcher(Searcher):  # type: ignore[misc]
         self.held: Job | None = first
 
     def suggest(self, trial_id: str) -> Any:
-        """A task's config; None: ask again later; FINISHED: nothing is left."""
+        """A task's config; None: ask again later; FINISHED: nothing is left, or nothing but what other drivers train.
+
+        Where no run is in flight, Tune would wait for minutes without a call to anybody, and keep its resources.
+        """
         job, self.held = self.held or self.driver.next(), None
-        if job is None:
+        if job is None and self.driver.in_flight.jobs:
             return None
-        if isinstance(job, Finished):
+        if job is None or isinstance(job, Finished):
             return Searcher.FINISHED
         return {"job": job.plain()}
 

@@ -14,7 +14,6 @@ from ray.tune.experiment import Trial as TuneTrial
 
 from service.execution import work_folders
 from service.execution.driver import Driver
-from service.execution.sharing import SharingNotes
 from service.execution.tune.watchdog import Watchdog
 from trainables.launch.job import Job
 
@@ -63,29 +62,18 @@ class Waiting(tune.Callback, tune.Stopper):  # type: ignore[misc]
         return {}
 
 
-class Requests(tune.Callback):  # type: ignore[misc]
-    """Lets the driver do what a command asks of it, and says what it shares.
+class Attending(tune.Callback):  # type: ignore[misc]
+    """Calls `look` while runs train. Raises: what it raises."""
 
-    Raises: KeyboardInterrupt where all runs are to stop now.
-    """
-
-    def __init__(self, driver: Driver, note: Callable[[str], None]) -> None:
-        self.driver, self.note = driver, note
-        self._sharing = SharingNotes(driver, note)
+    def __init__(self, look: Callable[[], None]) -> None:
+        self.look = look
         self._at = 0.0
 
     def on_step_end(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
         """What Tune calls after each event, and at least ten times a second."""
-        if (now := time.monotonic()) - self._at < REQUESTS_S:
-            return
-        self._at = now
-        self._sharing.look()
-        asked = self.driver.heed()
-        if asked is not None:
-            said = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in asked.given().items())
-            self.note(f"asked by another command: {said}")
-            if asked.stop == "now":
-                raise KeyboardInterrupt
+        if (now := time.monotonic()) - self._at >= REQUESTS_S:
+            self._at = now
+            self.look()
 
     def __getstate__(self) -> dict[str, Any]:
         return {}

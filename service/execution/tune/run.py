@@ -19,7 +19,7 @@ from ray import tune
 from service.execution.driver import Driver
 from service.execution.machine import cores, memory_gib
 from service.execution.tune.adapters import DriverSearcher, JournalScheduler
-from service.execution.tune.callbacks import Requests, Waiting, Watch
+from service.execution.tune.callbacks import Attending, Waiting, Watch
 from service.execution.tune.session import session
 from service.execution.tune.trial import AloneTrial, GroupTrial
 from service.planning.placement import Placement
@@ -39,11 +39,12 @@ def run_on_tune(
     address: str = "local",
     note: Callable[[str], None] = lambda line: None,
     run_hours: float | None = None,
+    look: Callable[[], None] = lambda: None,
 ) -> None:
-    """Runs the jobs of a study on Ray until the driver has none left, or is asked to stop.
+    """Runs the jobs of a study on Ray until the driver has none to give while none is trained, or is asked to stop.
 
     `note` is called with a line for a person, where runs wait for resources or are trained in another way. `run_hours`:
-    how long a run may take.
+    how long a run may take. `look` is called about once a second.
     Cost: 5 s to start Ray here, 0.1 to 0.3 s a run beside its training.
     """
     placement = driver.placement
@@ -63,7 +64,7 @@ def run_on_tune(
                 name="runs",
                 verbose=0,
                 progress_reporter=tune.CLIReporter(),  # the one for notebooks clears what the cell has shown
-                callbacks=[waiting, watch, Requests(driver, note)],
+                callbacks=[waiting, watch, Attending(look)],
                 stop=waiting,
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
             ),

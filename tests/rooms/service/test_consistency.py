@@ -198,6 +198,6 @@ def test_a_damaged_database_is_said(copy, share):
     database = home.root / "mlflow.db"
     whole = database.read_bytes()
     database.write_bytes(b"garbage" * 1000 + whole[: int(share * len(whole))])
-    how = r"^MLflow's database sqlite:.*mlflow.db cannot be read \(file is not a database\): move it away and run "
+    how = r"^MLflow's database sqlite:.*mlflow.db cannot be read \(file is not a database\): move it away, and run "
     with pytest.raises(LocusError, match=how):
         verify(home, edition_of(home, id))

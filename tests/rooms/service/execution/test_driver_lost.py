@@ -7,15 +7,18 @@ import pytest
 from search_spaces.study import Edition
 from service.analysis.study_status import one_status
 from service.planning.estimate import estimate_work
+from service.planning.lost import LOST
 from service.planning.placement import Placement
 from service.storage.history import History, ancestors
 from service.storage.home import Home
-from service.storage.journal import Ended
+from service.storage.journal import Ended, FailedWith
 from service.storage.outcomes import Outcomes
+from tests.rooms import toy
 from tests.rooms.service.execution.studies import arms, facts, search
 from tests.rooms.toy import CutError, Toy, conduct, driving
 from trainables.recipe import FromTrial
 from trainables.recipe.code_digest import CodeDigests
+from trainables.recipe.outcome import Measurement
 
 
 def cut(path, share: float | None) -> None:
@@ -71,7 +74,7 @@ def changed(path) -> None:
     path.write_bytes(whole)
 
 
-@pytest.mark.parametrize("spoil", [0.0, 0.5, 0.99, None, changed], ids=str)
+@pytest.mark.parametrize("spoil", [0.0, 0.5, 0.99, None, changed], ids=["emptied", "half", "99 %", "gone", "a bit"])
 def test_a_parent_without_its_weights_is_trained_again_before_its_child(home: Home, spoil) -> None:
     with driving(home, chained()) as driver:
         toy = Toy(driver, random.Random(0), cut=6)  # an epoch after the first parent has ended
@@ -105,3 +108,35 @@ def test_what_a_lost_parent_itself_starts_from_is_trained_first(home: Home) -> N
     outcomes.path(grandchild.run, grandchild.code).unlink()
     again = conduct(home, edition)
     assert [run.key for run in again.order] == [kept[0].run, kept[1].run, grandchild.run]
+
+
+def test_a_lost_parent_that_comes_out_with_other_numbers_is_said(home: Home, monkeypatch) -> None:
+    """The old numbers would stand beside weights that never had them."""
+    with driving(home, chained()) as driver, pytest.raises(CutError):
+        Toy(driver, random.Random(0), cut=6).drive()
+    parent = next(fact for fact in facts(home, chained(), Ended))
+    Outcomes(home).weights(parent.run, parent.code).unlink()
+    before = toy.measure
+    monkeypatch.setattr(toy, "measure", lambda run, epoch: other(before(run, epoch)))
+    with driving(home, chained()) as driver:
+        Toy(driver, random.Random(0)).drive()
+    (failed, *_) = [fact for fact in facts(home, chained(), FailedWith) if fact.reason != LOST]
+    assert failed.run == parent.run
+    assert failed.reason.startswith("trained again for its weights, it gave other numbers in an equal environment")
+
+
+def test_a_lost_answer_counts_as_it_comes_out_again(home: Home, monkeypatch) -> None:
+    conduct(home, arms())
+    lost = facts(home, arms(), Ended)[1]
+    Outcomes(home).path(lost.run, lost.code).unlink()
+    before = toy.measure
+    monkeypatch.setattr(toy, "measure", lambda run, epoch: other(before(run, epoch)))
+    conduct(home, arms())
+    kept = Outcomes(home).get(lost.run, lost.code)
+    state = History.open(home, arms()).states[lost.run, lost.code]
+    assert [m.values for m in kept.outcome.curve] == [epoch.values for epoch in state.curve.values()]
+    assert kept.outcome.curve[0].values["val/accuracy"] == before(kept.run, 1).values["val/accuracy"] + 0.125
+
+
+def other(said: Measurement) -> Measurement:
+    return said.model_copy(update={"values": {name: value + 0.125 for name, value in said.values.items()}})

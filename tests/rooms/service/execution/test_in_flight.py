@@ -14,7 +14,7 @@ from service.storage.home import Home
 
 held = InFlight(Home(Path(sys.argv[1])))
 print(held.claim("run", "code"), flush=True)
-time.sleep(60)
+time.sleep(20)
 """
 
 

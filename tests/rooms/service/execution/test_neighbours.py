@@ -1,4 +1,4 @@
-"""Drivers of a home on one machine: together they never need more than there is, and each gets its part in the end."""
+"""Drivers of a home on one machine: together they never need more than there is, and none waits for ever."""
 
 import json
 from contextlib import ExitStack
@@ -6,110 +6,145 @@ from contextlib import ExitStack
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.execution import neighbours
-from service.execution.neighbours import Neighbours
+from service.execution.neighbours import Neighbours, Presence
 from service.planning.placement import Placement
 from service.storage.home import Home
 from service.storage.journal import Journal
 
 
 class Driver:
-    """Trains as many runs as it has room for; ends one when told."""
+    """Trains as many runs as it is admitted to; ends one when told."""
 
-    def __init__(self, home: Home, id: str, since: int, fits: int, most: int) -> None:
-        self.neighbours, self.running = Neighbours(home, id), 0
-        self.neighbours._since = float(since)
-        self.placement = Placement(max_concurrent=most, fits=fits)
+    def __init__(self, home: Home, id: str, fits: int, most: int, device: str = "cpu") -> None:
+        self.neighbours = Neighbours(home, id, Placement(max_concurrent=most, fits=fits, device=device))
+        self.running, self.trained, self.fits, self.most = 0, 0, fits, most
+        self.neighbours.begin()
 
     def fill(self) -> None:
-        while self.running < self.room():
+        while self.running < self.most and self.neighbours.admit(self.running, self.most):
             self.running += 1
-        self.room()
+            self.trained += 1
 
-    def room(self) -> int:
-        return self.neighbours.room(self.running, self.placement)
+    def end(self) -> None:
+        self.running -= self.running > 0
+        self.neighbours.tell(self.running)
 
 
-def begun(home: Home, stack: ExitStack, id: str, since: int, fits: int, most: int) -> Driver:
+def begun(home: Home, stack: ExitStack, id: str, fits: int, most: int, device: str = "cpu") -> Driver:
     folder = home.study(id)
     stack.enter_context(Journal(folder.journal, folder.lock))
-    return Driver(home, id, since, fits, most)
+    return Driver(home, id, fits, most, device)
 
 
-@settings(max_examples=30)
+@settings(max_examples=25)
 @given(
     sizes=st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=4),
     turns=st.lists(st.integers(0, 3), max_size=12),
 )
-def test_together_they_never_need_more_than_there_is(tmp_path_factory, sizes, turns) -> None:
+def test_together_they_never_need_more_than_there_is_and_each_comes_next(tmp_path_factory, sizes, turns) -> None:
     home = Home(tmp_path_factory.mktemp("home"))
     with ExitStack() as stack:
-        stack.callback(setattr, neighbours, "READ_S", neighbours.READ_S)
-        neighbours.READ_S = 0.0
         drivers = []
         for number, (fits, most) in enumerate(sizes):
-            drivers.append(begun(home, stack, f"s{number}@base", number, fits, min(most, fits)))
-            drivers[-1].room()
+            drivers.append(begun(home, stack, f"s{number}@base", fits, min(most, fits)))
             drivers[0].fill()
-        for turn in turns:
-            driver = drivers[turn % len(drivers)]
-            driver.running -= driver.running > 0
-            driver.fill()
-            assert sum(one.running / one.placement.fits for one in drivers) <= 1 + 1e-9
-        for driver in drivers:
-            driver.running = min(driver.running, driver.neighbours.part(driver.placement))
-            driver.room()
-        for driver in drivers:
-            driver.fill()
-        assert any(driver.running for driver in drivers)
-        assert all(driver.running <= driver.neighbours.part(driver.placement) for driver in drivers)
+        for turn in [*turns, *range(4 * 4 * 9)]:
+            first = turn % len(drivers)
+            drivers[first].end()
+            for driver in drivers[first:] + drivers[:first]:
+                driver.fill()
+            assert sum(one.running / one.fits for one in drivers) <= 1 + 1e-9
+            if turn > 2 * 9 and all(driver.trained for driver in drivers):
+                break
+        assert all(driver.trained for driver in drivers), "one waits for ever"
 
 
-def test_the_second_waits_until_the_first_has_run_down_to_its_half(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(neighbours, "READ_S", 0.0)
+def test_the_second_waits_until_the_first_has_run_down_to_its_half(tmp_path) -> None:
     home = Home(tmp_path)
     with ExitStack() as stack:
-        first = begun(home, stack, "first@base", 1, 8, 8)
+        first = begun(home, stack, "first@base", 8, 8)
         first.fill()
         assert first.running == 8, "alone it has the whole machine"
-        second = begun(home, stack, "second@base", 2, 8, 8)
+        second = begun(home, stack, "second@base", 8, 8)
         second.fill()
         assert second.running == 0
         assert second.neighbours.names() == ["first@base"]
-        while first.running > first.room():
-            first.running -= 1
-        first.fill()
-        second.fill()
+        for _ in range(4):
+            first.end()
+            first.fill()
+            second.fill()
         assert (first.running, second.running) == (4, 4)
         second.neighbours.close()
-        assert first.room() == 8
+        first.fill()
+        assert first.running == 8
 
 
-def test_who_asks_for_few_leaves_the_rest_to_itself_alone(tmp_path, monkeypatch) -> None:
-    """A study that trains one run at once takes one part of eight, not the whole machine."""
-    monkeypatch.setattr(neighbours, "READ_S", 0.0)
+def test_two_that_need_the_whole_machine_take_turns(tmp_path) -> None:
     home = Home(tmp_path)
     with ExitStack() as stack:
-        small = begun(home, stack, "small@base", 1, 8, 1)
+        drivers = [begun(home, stack, f"{name}@base", 1, 1) for name in ("one", "other")]
+        for _ in range(6):
+            for driver in drivers:
+                driver.fill()
+            assert sum(driver.running for driver in drivers) == 1
+            for driver in drivers:
+                driver.end()
+        assert [driver.trained for driver in drivers] == [3, 3]
+
+
+def test_one_that_needs_the_whole_machine_comes_next_beside_small_ones(tmp_path) -> None:
+    home = Home(tmp_path)
+    with ExitStack() as stack:
+        small, whole = begun(home, stack, "small@base", 8, 8), begun(home, stack, "whole@base", 1, 1)
         small.fill()
-        large = begun(home, stack, "large@base", 2, 8, 8)
+        for _ in range(8):
+            whole.fill()
+            small.end()
+            small.fill()
+        whole.fill()
+        assert (whole.running, small.running) == (1, 0)
+
+
+def test_a_driver_that_was_suspended_holds_nobody_up(tmp_path, monkeypatch) -> None:
+    home = Home(tmp_path)
+    with ExitStack() as stack:
+        small, whole = begun(home, stack, "small@base", 8, 8), begun(home, stack, "whole@base", 1, 1)
+        small.fill()
+        whole.fill()
+        small.end()
+        small.fill()
+        assert small.running == 3, "the other one waits"
+        monkeypatch.setattr("service.execution.neighbours.ASKS_S", 0.0)
+        small.fill()
+        assert small.running == 4, "its share, as soon as the other one asks no more"
+
+
+def test_who_asks_for_few_leaves_the_rest(tmp_path) -> None:
+    """A study that trains one run at once takes one place of eight, not the whole machine."""
+    home = Home(tmp_path)
+    with ExitStack() as stack:
+        small = begun(home, stack, "small@base", 8, 1)
+        small.fill()
+        large = begun(home, stack, "large@base", 8, 8)
         large.fill()
         assert (small.running, large.running) == (1, 4)
 
 
-def test_only_living_drivers_of_this_machine_count(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(neighbours, "READ_S", 0.0)
+def test_only_living_drivers_of_this_machine_and_device_count(tmp_path) -> None:
     home = Home(tmp_path)
     with ExitStack() as stack:
-        mine = begun(home, stack, "mine@base", 1, 4, 4)
-        for id, host in (("killed@base", mine.neighbours._host), ("far@base", "another-machine")):
+        mine = begun(home, stack, "mine@base", 4, 4)
+        here = Presence(mine.neighbours._told.host, "cpu", running=4, fits=4).__dict__
+        told = {"killed@base": {}, "far@base": {"host": "another-machine"}, "gpu@base": {"device": "cuda"}}
+        for id, values in told.items():
             folder = home.study(id)
             folder.root.mkdir(parents=True)
-            folder.presence.write_text(json.dumps({"host": host, "since": 0.0, "running": 4, "fits": 4}))
-        far = home.study("far@base")
-        stack.enter_context(Journal(far.journal, far.lock))
+            folder.presence.write_text(json.dumps(here | values))
+            if id != "killed@base":
+                stack.enter_context(Journal(folder.journal, folder.lock))
         torn = home.study("torn@base")
         stack.enter_context(Journal(torn.journal, torn.lock))
         torn.presence.write_text('{"host"')
-        assert mine.room() == 4
-        assert mine.neighbours.names() == []
+        mine.fill()
+        assert (mine.running, mine.neighbours.names()) == (4, [])
+        assert not home.study("killed@base").presence.exists()

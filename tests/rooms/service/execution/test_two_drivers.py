@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from search_spaces.study import Ablation, Edition, Study
 from service.execution.driver import FINISHED
 from service.execution.neighbours import Neighbours
-from service.execution.sharing import SharingNotes
+from service.execution.sharing import Attention
+from service.execution.tune.adapters import DriverSearcher
 from service.planning.placement import Placement
 from service.storage.home import Home
+from tests.rooms.service.execution.studies import search
 from tests.rooms.service.planning.situations import BASE
 from tests.rooms.toy import Toy, cliff, conduct, driving
 from trainables.launch.job import Job
@@ -70,10 +72,10 @@ def test_what_fails_elsewhere_is_trained_here(tmp_path) -> None:
         assert {job.run.key, rival.run.key} == {run.key for run in _runs(second)}
         assert second.next() is None
         notes: list[str] = []
-        sharing = SharingNotes(second, notes.append)
-        sharing.look()
-        sharing.look()
-        assert notes == ["another study of this home trains 1 run of this one: none is trained twice"]
+        attention = Attention(second, notes.append)
+        attention.look()
+        attention.look()
+        assert notes == ["another study of this home trains 1 run of this one; its answers are used here"]
         first.on_failure(job, "the worker died", final=True)
         assert second.next().run.key == job.run.key
 
@@ -83,22 +85,34 @@ def test_a_study_with_nothing_to_train_waits_for_nobody(tmp_path) -> None:
     home = Home(tmp_path)
     edition = study("one", ["none", "2.0"], 1)
     conduct(home, edition)
+    one_place = Placement(max_concurrent=1, fits=1)
     neighbour = study("neighbour", ["none", "3.0"], 1)
-    with driving(home, neighbour, neighbours=Neighbours(home, neighbour.id)) as first:
-        first.placement = Placement(max_concurrent=1, fits=1)
+    with driving(home, neighbour, neighbours=Neighbours(home, neighbour.id, one_place)) as first:
+        first.placement = one_place
         assert isinstance(first.next(), Job)
         again = study("again", ["none", "2.0"], 1)
-        with driving(home, again, neighbours=Neighbours(home, again.id)) as second:
-            second.placement = Placement(max_concurrent=1, fits=1)
+        with driving(home, again, neighbours=Neighbours(home, again.id, one_place)) as second:
             assert second.next() is FINISHED
         more = study("more", ["none", "30.0"], 1)
-        with driving(home, more, neighbours=Neighbours(home, more.id)) as third:
-            third.placement = Placement(max_concurrent=1, fits=1)
+        with driving(home, more, neighbours=Neighbours(home, more.id, one_place)) as third:
+            third.placement = one_place
             assert third.next() is None
-            assert third.in_flight.part(third.placement) == 0
+            assert DriverSearcher(third, None).suggest("1") == "FINISHED", "Tune would wait for minutes"
             notes: list[str] = []
-            SharingNotes(third, notes.append).look()
-            assert notes == ["this machine is shared with neighbour@base: 0 of 1 concurrent run here"]
+            Attention(third, notes.append).look()
+            assert notes == ["this machine is shared with neighbour@base: at most 1 concurrent run here"]
+
+
+def test_a_serial_search_waits_for_a_point_that_is_trained_elsewhere(tmp_path) -> None:
+    """It would propose the next point without the score of this one, and another search would come out."""
+    home = Home(tmp_path)
+    with driving(home, search()) as first, driving(home, search(name="twin")) as second:
+        first.placement = second.placement = Placement(max_concurrent=1)
+        job = first.next()
+        assert second.next() is None
+        assert len(second.history.trials) == 1
+        first.release(job)
+        assert second.next().run.key == job.run.key
 
 
 def _runs(driver):
