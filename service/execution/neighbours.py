@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 from service.planning.placement import Placement
 from service.storage.home import Home
 
-PATIENCE_S = 10.0
+PATIENCE_S = 2.0
 """How long a driver waits while others look whether there is room; each takes some milliseconds."""
 ASKS_S = 30.0
 """How long the turn of a driver that waits is kept after it has asked last: one that was suspended holds nobody up."""
@@ -62,14 +62,17 @@ class Neighbours:
         """
         now = time.time()
         waits = self._told.waits or now
-        with FileLock(self.home.root / "presence.lock", timeout=PATIENCE_S):
-            self._others = self._read()
-            taken = sum(one.running / max(one.fits, 1) for one in self._others.values())
-            fits = int(self._told.fits * (1 - taken) + 1e-9) if self._others else most
-            turn = not any(_waits_before(one, waits, now) for one in self._others.values())
-            admitted = turn and running < min(self.share(most), fits)
-            waiting = None if admitted or running else waits
-            self._tell(replace(self._told, running=running + admitted, waits=waiting, asked=now))
+        try:
+            with FileLock(self.home.root / "presence.lock", timeout=PATIENCE_S):
+                self._others = self._read()
+                taken = sum(one.running / max(one.fits, 1) for one in self._others.values())
+                fits = int(self._told.fits * (1 - taken) + 1e-9) if self._others else most
+                turn = not any(_waits_before(one, waits, now) for one in self._others.values())
+                admitted = turn and running < min(self.share(most), fits)
+                waiting = None if admitted or running else waits
+                self._tell(replace(self._told, running=running + admitted, waits=waiting, asked=now))
+        except Timeout:  # whoever looks was suspended; it is asked again
+            return False
         return admitted
 
     def tell(self, running: int) -> None:
