@@ -50,9 +50,12 @@ def conduct(
         driver = Driver(edition, home, journal, placement)
         driver.listeners.append(lambda fact: hear(driver, fact))
         driver.begin()
-        first = driver.next()
-        if isinstance(first, Job):
-            cluster.run_on_tune(driver, first, run_hours=run_hours)
+        try:
+            first = driver.next()
+            if isinstance(first, Job):
+                cluster.run_on_tune(driver, first, run_hours=run_hours)
+        finally:
+            driver.in_flight.close()
         return read(folder.journal)[0]
 
 
