@@ -2,7 +2,9 @@
 
 Source: thesis 4.1, figure 3; no number published. Cost: smoke 1 minute, cpu 14 on 2 cores.
 Expected: fixed sines are ahead with few images, Fourier features follow, and a free table needs the most, because it
-starts without any knowledge of distances.
+starts without any knowledge of distances. At `cpu` (5 seeds, validation) a table has 0.83, 0.91, 0.96 at 250, 500 and
+1,000 images, fixed sines 0.91, 0.93, 0.99, learnable sines 0.92, 0.95, 0.99, Fourier features 0.92, 0.97, 0.99: the
+table is behind, the others are alike, and with five seeds no claim is decided.
 """
 
 from typing import Any

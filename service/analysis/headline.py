@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from search_spaces.roles import RIVALS
@@ -17,6 +18,9 @@ from service.planning.tuning import unplanned
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
     from service.analysis.trial_result import TrialResult
+
+MOST = 3
+"""How many trials a sentence names; all stand in the table of results."""
 
 
 def headline(result: StudyResult) -> str:
@@ -86,11 +90,20 @@ def _metric(result: StudyResult) -> str:
 def _tie(result: StudyResult) -> str:
     score = result.edition.study.score
     confirmed = "on fresh seeds" if result.ranking.confirmed else "by validation"
-    names = listed([trial_words(result, row) for row in result.winners])
+    shown, hidden = result.winners[:MOST], result.winners[MOST:]
+    names = listed([*(trial_words(result, row) for row in shown), *_more(hidden)])
     value = fixed(result.winners[0].validation.mean or 0.0)
-    tests = "; ".join(f"{trial_words(result, row)} {_score(row.test)}" for row in result.winners)
+    tests = "; ".join(f"{trial_words(result, row)} {_score(row.test)}" for row in shown)
+    if hidden:
+        means = [row.test.mean for row in result.winners if row.test.mean is not None]
+        tests = f"means from {fixed(min(means))} to {fixed(max(means))}" if means else "not measured"
     tested = f"; {metric_words(score.test)}: {tests}" if _tested(result) else ""
     return f"Chosen {confirmed}, {names} tie with {_metric(result)} {value}{tested}."
+
+
+def _more(rows: Sequence[object]) -> list[str]:
+    """What stands for the trials that a sentence does not name: `7 more trials`; nothing for none."""
+    return [plural(len(rows), "more trial")] if rows else []
 
 
 def _tested(result: StudyResult) -> bool:
@@ -149,10 +162,11 @@ def _not_told_apart(result: StudyResult, best: TrialResult, rows: list[TrialResu
     if others and best.test.n < FEWEST:
         return f" With {plural(best.test.n, 'seed')} no difference can be tested."
     gaps = compare(best.test, {label: row.test for label, row in others.items()}, to=True)
-    level = [
-        _gap_words(result, others[label], gap) for label, gap in gaps.items() if gap.p is not None and gap.p >= ALPHA
-    ]
-    return f" Not distinguishable from it: {'; '.join(level)}." if level else ""
+    level = {label: gap for label, gap in gaps.items() if gap.p is not None and gap.p >= ALPHA}
+    nearest = sorted(level, key=lambda label: abs(level[label].mean))
+    shown, hidden = [label for label in level if label in nearest[:MOST]], nearest[MOST:]
+    words = [_gap_words(result, others[label], level[label]) for label in shown]
+    return f" Not distinguishable from it: {'; '.join([*words, *_more(hidden)])}." if words else ""
 
 
 def _gap_words(result: StudyResult, row: TrialResult, gap: Difference) -> str:

@@ -88,6 +88,25 @@ def test_a_tie_is_said_and_not_decided_by_the_order(tmp_path: Path) -> None:
     assert named(tmp_path, result.edition.id)["mlflow"] == ["1", "2"]
 
 
+def test_a_sentence_names_three_of_many_trials(tmp_path: Path) -> None:
+    scores = (0.9, 0.95, 0.94)
+    tied = ablated(tmp_path / "tied", {"low": (0.7, 0.7, 0.7)} | dict.fromkeys("abcde", scores))
+    assert tied.headline == (
+        "Chosen by validation, “a”, “b”, “c” and 2 more trials tie with validation accuracy 0.9300; "
+        "test accuracy: means from 0.9300 to 0.9300."
+    )
+    arms = {name: tuple(one - 0.001 * place for one in scores) for place, name in enumerate("abcdef")}
+    noise = {
+        name: tuple(one + 0.01 * (seed == place) for seed, one in enumerate(arms[name]))
+        for place, name in enumerate(arms)
+    }
+    near = ablated(tmp_path / "near", noise)
+    _, *others = sorted(noise, key=lambda name: -sum(noise[name]))
+    said = near.headline.partition("Not distinguishable from it: ")[2]
+    assert said.endswith("; 2 more trials.")
+    assert [name for name in others if f"“{name}”" in said] == others[:3], "the nearest three"
+
+
 def test_a_trial_that_lacks_a_seed_cannot_win(tmp_path: Path) -> None:
     result = ablated(tmp_path, {"whole": (0.8, 0.8, 0.81), "part": (0.99, 0.99)})
     assert [row.name for row in result.winners] == ["whole"]
