@@ -15,6 +15,7 @@ from service.storage.journal import Ended, Fact, FailedWith, Journal, cut
 from service.storage.outcomes import Outcomes, compare
 from trainables.recipe.findings import PROBES
 from trainables.recipe.outcome import Measurement
+from trainables.spec import LocusError
 
 
 @dataclass(frozen=True)
@@ -73,9 +74,11 @@ def repair(home: Home, edition: Edition) -> list[str]:
     """Sets aside what is damaged of a study's journal and answers; what was done, in sentences.
 
     Nothing is trained: the next `locus run` trains again what is missing then. No file is removed: each is kept beside,
-    as `.damaged`. Raises: JournalError where a driver runs the study.
+    as `.damaged`. Raises: LocusError where the study was never run, JournalError where a driver runs it.
     """
     folder, outcomes = home.study(edition.id), Outcomes(home)
+    if not folder.journal.exists():
+        raise LocusError(f"{edition.id} was never run here")
     said = []
     if (line := cut(folder.journal, folder.lock)) is not None:
         said.append(f"the journal is cut at line {line}, which is no fact; answers that are there are used again")

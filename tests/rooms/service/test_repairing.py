@@ -12,6 +12,7 @@ from service.storage.journal import Ended, JournalError, read
 from service.storage.outcomes import Outcomes
 from tests.rooms.service.execution.studies import arms, facts, search
 from tests.rooms.toy import conduct, driving
+from trainables.spec import LocusError
 
 
 @pytest.fixture
@@ -113,4 +114,11 @@ def test_a_journal_is_cut_where_it_cannot_be_read(home: Home, line: bytes, share
 
 def test_a_study_that_runs_is_not_repaired(home: Home) -> None:
     with driving(home, arms()), pytest.raises(JournalError, match=r"^arms@base is being run by another driver"):
+        repair(home, arms())
+
+
+def test_a_study_without_a_journal_is_said(home: Home) -> None:
+    conduct(home, arms())
+    home.study(arms().id).journal.unlink()
+    with pytest.raises(LocusError, match=r"^arms@base was never run here$"):
         repair(home, arms())
