@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from search_spaces.study import Study
-from service.consistency import _damaged
 from service.probing import compute_probes
 from service.results import Result
 from service.storage import probe_files
@@ -87,10 +86,11 @@ def test_a_probe_is_computed_once_and_again_where_its_code_or_its_file_changed(h
     flipped = whole[:middle] + bytes(255 - byte for byte in whole[middle : middle + 9]) + whole[middle + 9 :]
     for count, damaged in enumerate((whole[:100], flipped, b"", b"no zip"), start=2):
         path.write_bytes(damaged)
-        assert len(_damaged(path, "it")) == 1
+        with pytest.raises(probe_files.ProbeFileError):
+            probe_files.read(path)
         assert trial.probe("distance", seed=0).after.values == first.after.values
         assert len(calls) == count
-        assert _damaged(path, "it") == []
+        assert probe_files.read(path)
 
 
 def test_reading_what_is_kept_needs_no_torch(home) -> None:
