@@ -123,7 +123,10 @@ def _of_mean(claim: AtLeast | AtChance | ProbeBetween, who: Scores, region: Regi
 
 def _of_gap(claim: Better | NoWorse | Equivalent, pair: list[Scores], region: Region) -> Evidence:
     gap = _known(difference(*pair))
-    return _tested(claim, gap, region, _gap_words(claim.who, claim.than, gap), _seeds(gap, pair, "pair of seeds"))
+    words = _gap_words(claim.who, claim.than, gap)
+    if pair[0] is pair[1]:  # such as the best point of a search, where it is the one that was tried first
+        words = f"{_listed(claim.names)} are the same trial; {words}"
+    return _tested(claim, gap, region, words, _seeds(gap, pair, "pair of seeds"))
 
 
 def _of_slope(claim: Rising | ProbeRising, trials: list[Scores]) -> Evidence:

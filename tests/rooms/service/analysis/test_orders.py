@@ -189,3 +189,12 @@ def test_a_slope_of_rounded_scores_has_a_floor_and_ends():
     endless = [scores(0.1, 0.2, 0.4, scale=Scale(high=1.0))] * 3
     assert (slope(endless).low, slope(endless).high) == (-np.inf, np.inf)
     assert ACCURACY.step == 0.001
+
+
+def test_a_trial_that_is_compared_with_itself_is_said():
+    best = scores(0.9, 0.91, 0.92)
+    found = verdict(NoWorse("best", "first", 0.02), best=best, first=best)
+    assert found.word == "SUPPORTED"
+    assert found.why.startswith("“best” and “first” are the same trial; “best” minus “first” is +0.0000 (")
+    equal = verdict(NoWorse("best", "first", 0.02), best=best, first=scores(0.9, 0.91, 0.92))
+    assert "same trial" not in equal.why
