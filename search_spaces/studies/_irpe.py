@@ -1,8 +1,7 @@
 """What the studies of iRPE share: the paper, the model read at the mean of its patches, budgets and gaps."""
 
-from typing import Any
-
 from search_spaces.studies._images import IMAGES
+from search_spaces.studies._smoke import PARTS_GAP, SMALL
 from search_spaces.study import Budget
 from trainables.backbones import ViT
 from trainables.data import RedGreen
@@ -19,19 +18,8 @@ BASE = Recipe(
 )
 """Mean pooling: one block that is read at its class token is blind to relative encodings."""
 
-SMALL: dict[str, Any] = {
-    "data.train_size": 400,
-    "data.val_size": 100,
-    "data.test_size": 100,
-    "optimizer.epochs": 2,
-}
-
 BUDGETS = {
-    "smoke": Budget(
-        SMALL,
-        seeds=2,
-        gap="smoke trains too little, on two seeds: it shows that every part runs, not what it scores",
-    ),
+    "smoke": Budget(SMALL, seeds=2, gap=PARTS_GAP),
     "cpu": Budget(seeds=5),
     "images": Budget({**IMAGES, "model.depth": 3}, seeds=3),
 }

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from search_spaces.studies._smoke import ARMS_GAP
 from search_spaces.study import Budget
 
 PAPER = "Zhang 2022, How to encode location in the Vision Transformer?"
@@ -74,10 +75,8 @@ SMOKE: dict[str, Any] = {
     "optimizer.batch_size": 50,
 }
 
-SMOKE_GAP = "smoke trains too little, on two seeds: it shows that every arm runs, not what it scores"
-
 BUDGETS = {
-    "smoke": Budget(values=SMOKE, seeds=2, gap=SMOKE_GAP),
+    "smoke": Budget(values=SMOKE, seeds=2, gap=ARMS_GAP),
     "cpu": Budget(values=TRAINING, seeds=5),
     "paper": Budget(values={**TRAINING, "optimizer.epochs": 40}, seeds=10),
 }

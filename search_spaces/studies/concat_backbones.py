@@ -7,6 +7,7 @@ Expected: alike; the paper's differences (-0.1 to 0.3 points of ImageNet) are fa
 from typing import Any
 
 from search_spaces.claim import Equivalent
+from search_spaces.studies._smoke import ARMS_GAP
 from search_spaces.study import Ablation, Budget, Published, Score, Study
 from trainables.data import RedGreen
 from trainables.encodings import Learnable
@@ -39,7 +40,7 @@ study = Study(
         "smoke": Budget(
             values={"data.train_size": 600, "optimizer.epochs": 5, "optimizer.lr": 0.002, "optimizer.batch_size": 30},
             seeds=2,
-            gap="smoke trains too little, on two seeds: it shows that every arm runs, not what it scores",
+            gap=ARMS_GAP,
         ),
         "cpu": Budget(
             values={"data.train_size": 2000, "optimizer.epochs": 10, "optimizer.lr": 0.002, "optimizer.batch_size": 50}

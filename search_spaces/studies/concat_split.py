@@ -11,6 +11,7 @@ places with `common`, `key` or `value` in it works.
 from search_spaces.claim import NoWorse
 from search_spaces.space import Choice, Space, Subset
 from search_spaces.studies._images import SEARCHED
+from search_spaces.studies._smoke import searched
 from search_spaces.study import Budget, Halving, Published, Score, Search, Study
 from trainables.data import RedGreen
 from trainables.encodings import Learnable
@@ -52,13 +53,7 @@ study = Study(
     ),
     score=Score("val/accuracy"),
     budgets={
-        "smoke": Budget(
-            {"data.train_size": 400, "data.val_size": 100, "data.test_size": 100, "optimizer.epochs": 2},
-            trials=4,
-            seeds=2,
-            stop=False,
-            gap="smoke trains too little, on two seeds: it shows that every part runs, not what it scores",
-        ),
+        "smoke": searched(trials=4),
         "cpu": Budget(stop=False),  # the importance of paths needs ten points that were not stopped
         "images": Budget(SEARCHED, trials=10),
     },

@@ -13,7 +13,8 @@ from typing import Any
 from search_spaces.claim import NoWorse
 from search_spaces.space import Above, Real, Space
 from search_spaces.studies._images import SEARCHED
-from search_spaces.studies._irpe import BASE, GAPS, PAPER, SMALL
+from search_spaces.studies._irpe import BASE, GAPS, PAPER
+from search_spaces.studies._smoke import searched
 from search_spaces.study import Budget, Halving, Score, Search, Study
 
 ALPHA, BETA, GAMMA = "encoding.index.alpha", "encoding.index.beta", "encoding.index.gamma"
@@ -47,13 +48,7 @@ study = Study(
     ),
     score=Score("val/accuracy"),
     budgets={
-        "smoke": Budget(
-            SMALL,
-            trials=4,
-            seeds=2,
-            stop=False,
-            gap="smoke trains too little, on two seeds: it shows that every part runs, not what it scores",
-        ),
+        "smoke": searched(trials=4),
         "cpu": Budget(stop=False),  # the importance of paths needs ten points that were not stopped
         "images": Budget({**SEARCHED, "model.depth": 3, "optimizer.epochs": 9}, trials=8),
     },

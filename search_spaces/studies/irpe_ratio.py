@@ -8,7 +8,8 @@ Expected: flat from a ratio of 0.5 on, where beta reaches 1; at chance below. Th
 from search_spaces.claim import NoWorse
 from search_spaces.space import Real, Space
 from search_spaces.studies._images import SEARCHED
-from search_spaces.studies._irpe import BASE, GAPS, PAPER, SMALL
+from search_spaces.studies._irpe import BASE, GAPS, PAPER
+from search_spaces.studies._smoke import searched
 from search_spaces.study import Budget, Halving, Score, Search, Study
 
 RATIO = "encoding.index.ratio"
@@ -30,13 +31,7 @@ study = Study(
     ),
     score=Score("val/accuracy"),
     budgets={
-        "smoke": Budget(
-            SMALL,
-            trials=3,
-            seeds=2,
-            stop=False,
-            gap="smoke trains too little, on two seeds: it shows that every part runs, not what it scores",
-        ),
+        "smoke": searched(trials=3),
         "cpu": Budget(),
         "images": Budget({**SEARCHED, "model.depth": 3, "optimizer.epochs": 9}, trials=8),
     },

@@ -8,7 +8,8 @@ table 0.9858 on test images, fixed sines 0.9946, learned ones 0.9976.
 
 from search_spaces.claim import Better, NoWorse
 from search_spaces.studies._images import IMAGES
-from search_spaces.studies._thesis import ENCODINGS, MEAN_GAP, PAPER, SMOKE, SMOKE_GAP
+from search_spaces.studies._smoke import ARMS_GAP
+from search_spaces.studies._thesis import ENCODINGS, MEAN_GAP, PAPER, SMOKE
 from search_spaces.study import Ablation, Budget, Published, Score, Study
 from trainables.backbones import ViT
 from trainables.data import RedGreen
@@ -29,7 +30,7 @@ study = Study(
     ),
     score=Score("val/accuracy"),
     budgets={
-        "smoke": Budget(values=SMOKE, seeds=2, gap=SMOKE_GAP),
+        "smoke": Budget(values=SMOKE, seeds=2, gap=ARMS_GAP),
         "cpu": Budget(seeds=5, gap="table 7 is about photographs: its claims are judged at images, not on squares"),
         "images": Budget(values=IMAGES, seeds=3),
     },

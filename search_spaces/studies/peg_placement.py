@@ -13,6 +13,7 @@ from typing import Any
 from search_spaces.claim import NoWorse
 from search_spaces.space import Space, Subset
 from search_spaces.studies._images import PART
+from search_spaces.studies._smoke import searched
 from search_spaces.study import Budget, Halving, Published, Score, Search, Study
 from trainables.backbones import ViT
 from trainables.data import RedGreen
@@ -46,13 +47,7 @@ study = Study(
     ),
     score=Score("val/accuracy"),
     budgets={
-        "smoke": Budget(
-            {"data.train_size": 400, "data.val_size": 100, "data.test_size": 100, "optimizer.epochs": 2},
-            trials=3,
-            seeds=2,
-            stop=False,
-            gap="smoke trains too little, on two seeds: it shows that every part runs, not what it scores",
-        ),
+        "smoke": searched(trials=3),
         "cpu": Budget(stop=False),  # the importance of paths needs ten points that were not stopped
         "images": Budget({**PART, "data.image_size": 24, "optimizer.batch_size": 100}, trials=10),
     },

@@ -7,6 +7,7 @@ Expected: a PEG beats PVT's tables and helps Swin; PVT v2's convolutions leave i
 from typing import Any
 
 from search_spaces.claim import Better
+from search_spaces.studies._smoke import ARMS_GAP
 from search_spaces.study import Ablation, Budget, Published, Score, Study
 from trainables.data import RedGreen
 from trainables.recipe import Recipe
@@ -42,7 +43,7 @@ study = Study(
         "smoke": Budget(
             values={"data.train_size": 600, "optimizer.epochs": 3, "optimizer.lr": 0.002, "optimizer.batch_size": 30},
             seeds=2,
-            gap="smoke trains too little, on two seeds: it shows that every arm runs, not what it scores",
+            gap=ARMS_GAP,
         ),
         "cpu": Budget(
             values={"data.train_size": 2000, "optimizer.epochs": 10, "optimizer.lr": 0.002, "optimizer.batch_size": 50}

@@ -10,7 +10,8 @@ from typing import Any
 
 from search_spaces.claim import Better
 from search_spaces.studies._images import IMAGES_GAP
-from search_spaces.studies._thesis import MEAN_GAP, PAPER, SMOKE_GAP
+from search_spaces.studies._smoke import ARMS_GAP
+from search_spaces.studies._thesis import MEAN_GAP, PAPER
 from search_spaces.studies.fourier_pretraining import DISTANCE
 from search_spaces.study import Ablation, Budget, Published, Score, Study
 from trainables.backbones import ViT
@@ -70,7 +71,7 @@ study = Study(
                 "optimizer.epochs": 1,
             },
             seeds=2,
-            gap=f"{SMOKE_GAP}; its images are digits, which need no download",
+            gap=f"{ARMS_GAP}; its images are digits, which need no download",
         ),
         "images": Budget(),
         "images-100": Budget({"data.samples_per_class": 100, "optimizer.epochs": 40}),
