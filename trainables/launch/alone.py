@@ -14,7 +14,7 @@ from trainables.launch.job import Job
 from trainables.launch.worker import work
 
 ENDS_S = 60.0
-"""How long `close` waits for a training that is inside an epoch; between two epochs it ends at once. In seconds."""
+"""How long `close` waits until a training ends its epoch. A training between two epochs ends at once. In seconds."""
 
 
 class Alone:

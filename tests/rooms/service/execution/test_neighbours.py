@@ -120,7 +120,7 @@ def test_a_driver_that_was_suspended_holds_nobody_up(tmp_path, monkeypatch) -> N
 
 
 def test_who_asks_for_few_leaves_the_rest(tmp_path) -> None:
-    """A study that trains one run at once takes one place of eight, not the whole machine."""
+    """A study with one concurrent run takes an eighth of a machine on which eight fit."""
     home = Home(tmp_path)
     with ExitStack() as stack:
         small = begun(home, stack, "small@base", 8, 1)

@@ -37,7 +37,7 @@ def together(home: Home, editions: list[Edition], chance: random.Random, fails=l
             assert all(ended) or any(toy.workers for toy in toys), "each waits for the other"
             busy = [toy for toy in toys if toy.workers]
             keys = [key for toy in busy for key in toy.workers]
-            assert len(keys) == len(set(keys)), "one run is trained twice at once"
+            assert len(keys) == len(set(keys)), "two drivers train one run at the same time"
             if busy:
                 toy = chance.choice(busy)
                 toy._advance(chance.choice(sorted(toy.workers)))
