@@ -53,9 +53,9 @@ def run(
     """Runs what is missing of a study, which is a name, a file or a Study, and returns its result.
 
     `set` puts values on the base recipe, and `preset` those of `search_spaces.presets` before them (this makes another
-    edition, which `edition` may name); `fresh` starts the next edition. Further options: `home`, `tracking`, `hours`,
-    `run_hours`, `max_concurrent`, `threads`, `workers`, `loader_workers`, `device`, `runs_per_gpu` (a number or
-    "auto"), `compile`, `adopt`, `download`, and the `address` of a cluster to run there instead.
+    edition, which `edition` may name); `fresh` starts the next edition. Further options: `home`, `tracking`, `storage`,
+    `hours`, `run_hours`, `max_concurrent`, `threads`, `workers`, `loader_workers`, `device`, `runs_per_gpu` (a number
+    or "auto"), `compile`, `adopt`, `download`, and the `address` of a cluster to run there instead.
 
     Raises: LocusError with one sentence for what cannot run, before anything is written; KeyboardInterrupt.
     """
@@ -115,8 +115,21 @@ def here(
     home = Home.usable(options.home)
     if home.root.is_dir() and not os.access(home.root, os.W_OK):
         raise LocusError(f"home must be a folder that can be written, got {home.root}")
+    fetched = _fetch(home, edition.id, options)
     settled = editions.resolve_edition(edition, home, fresh=fresh)
-    return run_study(settled, options, progress or Progress(settled, detail=detail))
+    progress = progress or Progress(settled, detail=detail)
+    if fetched:
+        progress.note(fetched)
+    return run_study(settled, options, progress)
+
+
+def _fetch(home: Home, id: str, options: RunOptions) -> str:
+    """Brings home what only the storage has of a study; what was fetched, in words."""
+    if options.storage is None:
+        return ""
+    from service.storage.remote.copies import fetch
+
+    return fetch(options.storage, home, id)
 
 
 def plan(

@@ -29,6 +29,8 @@ from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import Journal
 from service.storage.outcomes import Outcomes
+from service.storage.remote.copies import Copies
+from service.storage.remote.mirror import Mirror
 from service.storage.tracking_uri import tracking_uri
 from service.terminal.live import Progress
 from service.trying import try_own
@@ -64,6 +66,7 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
     folder = home.study(edition.id)
     if folder.driven:
         raise steering.change(edition, home, options)
+    copies = Copies(options.storage, home, edition.id) if options.storage else None
     os.environ.setdefault("LOCUS_COMMIT", commit())
     check(home, tracking)
     estimate = _plan(home, history, placement, options, codes, progress)
@@ -73,10 +76,13 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
             progress.note(remark)
     stop = Stop(deadline=time.time() + options.hours * 3600 if options.hours else None)
     signals = StopSignals(stop, progress.note)
-    with signals.installed(), Journal(folder.journal, folder.lock) as journal:
+    with signals.installed(), Journal(folder.journal, folder.lock) as journal, Mirror(copies) as mirror:
         editions.save_edition(edition, home)
+        mirror.open()
         neighbours = Neighbours(home, edition.id, placement) if options.address == "local" else None
-        driver = Driver(edition, home, journal, placement, options.adopt, stop, neighbours=neighbours, codes=codes)
+        driver = Driver(
+            edition, home, journal, placement, options.adopt, stop, neighbours=neighbours, codes=codes, copies=copies
+        )
         sync = MlflowSync(edition, home, lambda recipe: driver.codes(recipe).digest, tracking)
         driver.listeners += [progress.add, sync.add]
         sync.open()
@@ -101,6 +107,8 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
         finally:
             driver.in_flight.close()
             _close(driver, sync, progress, ended)
+            if warning := mirror.close(driver.history):
+                progress.note(warning)
             if driver.listener_failed:
                 progress.note(f"what was shown may lack something ({driver.listener_failed}; see {folder.log})")
         if ended == "FINISHED" and estimate.to_train:

@@ -5,8 +5,11 @@ A property's examples have no limit of time: on a busy machine the same example 
 
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
+
+from tests.s3_server import S3Server
 
 ROOT = Path(__file__).parents[1]
 CHECKED = [
@@ -20,3 +23,18 @@ install_import_hook(CHECKED, "beartype.beartype")
 usual = settings.get_profile(settings.get_current_profile_name())
 settings.register_profile("busy", usual, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
+
+
+@pytest.fixture(scope="session")
+def s3_server():
+    """A server that all tests of a process share; each uses a folder of its own in the bucket."""
+    found = S3Server()
+    yield found
+    found.end()
+
+
+@pytest.fixture
+def s3(s3_server, monkeypatch, tmp_path):
+    """The URI of an empty place at an S3-compatible server, which clients in this process reach."""
+    s3_server.reach(monkeypatch)
+    return f"{s3_server.uri}/{tmp_path.parent.name}-{tmp_path.name}"

@@ -25,6 +25,7 @@ from service.terminal.options import (
     RunsPerGpu,
     Seeds,
     Set,
+    Storage,
     Threads,
     Tracking,
     Trials,
@@ -49,6 +50,7 @@ def submit(
     trials: Trials = None,
     edition: As = "",
     tracking: Tracking = None,
+    storage: Storage = None,
     max_concurrent: MaxConcurrent = None,
     threads: Threads = 1,
     workers: Workers = 0,
@@ -68,6 +70,7 @@ def submit(
     options = RunOptions(
         home=home,
         tracking=tracking,
+        storage=storage,
         max_concurrent=max_concurrent,
         threads=threads,
         workers=workers,

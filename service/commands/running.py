@@ -34,6 +34,7 @@ from service.terminal.options import (
     RunsPerGpu,
     Seeds,
     Set,
+    Storage,
     Threads,
     Tracking,
     Trials,
@@ -109,6 +110,7 @@ def run(
     edition: As = "",
     home: HomeOption = None,
     tracking: Tracking = None,
+    storage: Storage = None,
     max_concurrent: MaxConcurrent = None,
     threads: Threads = 1,
     workers: Workers = 0,
@@ -131,6 +133,7 @@ def run(
     options = RunOptions(
         home=home,
         tracking=tracking,
+        storage=storage,
         max_concurrent=max_concurrent,
         threads=threads,
         workers=workers,

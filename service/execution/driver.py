@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces.study import Edition, Trial
-from service.execution import work_folders
 from service.execution.decisions import facts_of
 from service.execution.early_stops import EarlyStops
 from service.execution.in_flight import InFlight
 from service.execution.neighbours import Neighbours
 from service.execution.repeated import RepeatedFailure
 from service.execution.signals import Stop
+from service.execution.work_folders import WorkFolders
 from service.planning.lost import lost_answers
 from service.planning.placement import Placement
 from service.planning.schedule import (
@@ -53,6 +53,8 @@ from service.storage.journal import (
     StoppedAt,
 )
 from service.storage.outcomes import Answered, Outcomes
+from service.storage.remote.copies import Copies
+from service.storage.remote.sent_outcomes import SentOutcomes
 from trainables.launch.errors import CHANGED
 from trainables.launch.job import Job
 from trainables.recipe import Run
@@ -80,7 +82,7 @@ class Driver:
     """Drives one study from its open journal.
 
     `adopt`: answers of older code count. `neighbours`: the drivers that share this machine. `codes`: today's code, as
-    the plan has it.
+    the plan has it. `copies`: those at the study's storage.
     `lock` is held while the history changes, for those that read it in other threads. `listener_failed`: the first
     error of a listener. `repeated`: whether all runs fail alike.
     """
@@ -94,14 +96,17 @@ class Driver:
     listeners: list[Listener] = field(default_factory=list)
     neighbours: Neighbours | None = None
     codes: CodeDigests = field(default_factory=CodeDigests)
+    copies: Copies | None = None
     listener_failed: str | None = None
 
     def __post_init__(self) -> None:
         self.lock = threading.RLock()
-        self.outcomes, self.in_flight = Outcomes(self.home), InFlight(self.home, self.neighbours)
+        self.outcomes = SentOutcomes(self.copies) if self.copies else Outcomes(self.home)
+        self.in_flight = InFlight(self.home, self.neighbours)
         self.history = History(self.edition, lambda recipe: self.codes(recipe).digest, self.journal.facts)
         self._early = EarlyStops(self.edition, self.history)
         self.repeated = RepeatedFailure()
+        self.work = WorkFolders(self.folder, self.copies.work if self.copies else None)
 
     @property
     def folder(self) -> StudyFolder:
@@ -121,7 +126,7 @@ class Driver:
             self._write(asked)
         for (run, code), state in self.history.states.items():
             if state.answered:  # a killed driver may have left its folders
-                work_folders.clear(self.folder, run, code)
+                self.work.clear(run, code)
         if self.adopt:
             self._adopt_choices()
         self._replay()
@@ -256,10 +261,9 @@ class Driver:
             code=planned,
             label=trial.label,
             attempt=attempt,
-            folder=str(work_folders.begin(self.folder, run.key, code, attempt)),
+            folder=self.work.begin(run.key, code, attempt),
             parents={
-                use: str(self.outcomes.weights(parent.key, self.history.code(parent)))
-                for use, parent in run.parents.items()
+                use: self.outcomes.source(parent.key, self.history.code(parent)) for use, parent in run.parents.items()
             },
             data=str(self.home.data),
             **self.placement.of_a_job(),
@@ -295,7 +299,7 @@ class Driver:
             if self._stop_early(key, code, measured):
                 return
         self._write(Ended(run=key, code=code, outcome=found.outcome.kind, epoch=found.epoch, reused=True))
-        work_folders.clear(self.folder, key, found.code.digest)
+        self.work.clear(key, found.code.digest)
 
     def _curve(self, run: Run) -> tuple[Measurement, ...]:
         curve = self.history.state(run).curve
@@ -308,12 +312,13 @@ class Driver:
         environment = json.loads(message["environment"])
         answered = Answered(run=job.run, code=job.code, outcome=outcome, environment=environment, ended=time.time())
         needed = isinstance(outcome, Completed) and self.history.keeps(job.run)
-        weights = Path(job.folder) / work_folders.WEIGHTS if needed else None
+        weights = self.work.weights(job.folder, job.run.key, job.code.digest, job.attempt) if needed else None
         before = self.outcomes.get(job.run.key, job.code.digest)
         if message["code"] != job.code.digest:
             self.on_failure(job, f"its code {CHANGED}", final=True)
-        elif weights is not None and not weights.exists():
-            self.on_failure(job, f"its weights are not in {job.folder}: all nodes must share the folder of --home")
+        elif needed and weights is None:
+            shared = "" if self.copies else ": all nodes must share the folder of --home, or --storage must be given"
+            self.on_failure(job, f"its weights are not in {job.folder}{shared}")
         elif before is None or answered.repeats(before):
             self._keep(answered, weights)
             self._tidy(job)
@@ -338,4 +343,4 @@ class Driver:
 
     def _tidy(self, job: Job) -> None:
         self.in_flight.end(job.run.key)
-        work_folders.clear(self.folder, job.run.key, job.code.digest)
+        self.work.clear(job.run.key, job.code.digest)

@@ -1,26 +1,57 @@
-"""The work folders of runs that are not finished: what a worker leaves there, and when it is removed."""
+"""The work folders of runs that are not finished: what a worker leaves there, and when it is removed.
+
+They lie in the home, or at the storage where no disk is shared.
+"""
 
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from service.storage.home import StudyFolder
-
-CHECKPOINT = "checkpoint.pt"
-WEIGHTS = "weights.pt"
-
-
-def begin(study: StudyFolder, key: str, code: str, attempt: int) -> Path:
-    """The folder of a new attempt, with the checkpoint of the attempt before it, if there is one."""
-    folder = study.work(key, code, attempt)
-    folder.mkdir(parents=True, exist_ok=True)
-    before = study.work(key, code, attempt - 1) / CHECKPOINT
-    if before.exists():
-        shutil.copyfile(before, folder / CHECKPOINT)
-    return folder
+from trainables.launch.remote_files import RemoteFolder
+from trainables.launch.work_files import CHECKPOINT, EMA_WEIGHTS, WEIGHTS, is_uri
 
 
-def clear(study: StudyFolder, key: str, code: str) -> None:
-    """Removes the folders of all attempts of a run by a code."""
-    shutil.rmtree(study.work(key, code, 0).parent, ignore_errors=True)
+@dataclass(frozen=True)
+class WorkFolders:
+    """The work folders of a study. `uri`: where they lie, if not in the home."""
+
+    study: StudyFolder
+    uri: str | None = None
+
+    def begin(self, key: str, code: str, attempt: int) -> str:
+        """The folder of a new attempt, with the checkpoint of the attempt before it, if there is one."""
+        folder = self._folder(key, code)
+        if self.uri is None:
+            self.study.work(key, code, attempt).mkdir(parents=True, exist_ok=True)
+        folder.copy(f"{attempt - 1}/{CHECKPOINT}", f"{attempt}/{CHECKPOINT}")
+        return folder.inside(str(attempt)).uri
+
+    def weights(self, folder: str, key: str, code: str, attempt: int) -> Path | None:
+        """The file of the weights that an attempt left, on this machine; None where there are none."""
+        here = self.study.work(key, code, attempt) / WEIGHTS
+        if is_uri(folder):
+            there = RemoteFolder(folder)
+            there.get(WEIGHTS, here)
+            there.get(EMA_WEIGHTS, here.with_name(EMA_WEIGHTS))
+        return here if here.exists() else None
+
+    def clear(self, key: str, code: str) -> None:
+        """Removes the folders of all attempts of a run by a code."""
+        shutil.rmtree(self.study.work(key, code, 0).parent, ignore_errors=True)
+        if self.uri is not None:
+            self._folder(key, code).remove("")
+
+    def _folder(self, key: str, code: str) -> RemoteFolder:
+        base = self.uri or str(self.study.root / "work")
+        return RemoteFolder(base).inside(f"{key}/{code}")
+
+
+def written(folder: str) -> float | None:
+    """When the checkpoint in a work folder was last written; None where there is none, or it is not seen from here."""
+    with suppress(OSError):
+        return RemoteFolder(folder, patience=0.0).modified(CHECKPOINT)
+    return None

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, field_validator
 
+from service.storage.tracking_uri import has_secrets
 from trainables.spec import Spec, require
 
 
 class RunOptions(Spec):
     """What a user may choose for one command.
 
-    `home` and `tracking`: None means the defaults of `storage.home`. `address`: "local" (or None) starts a Ray for this
+    `home` and `tracking`: None means the defaults of `storage.home`. `storage`: the URI of a place that outlives this
+    machine's disk, where copies go; a path becomes one. `address`: "local" (or None) starts a Ray for this
     command, "auto" joins the cluster at hand. `adopt`: answers of older code count. `download`: known data sets that
     are not there are fetched. `device`: GPUs where there are any, by default. `compile`: torch compiles training steps.
     `runs_per_gpu`: "auto" is as many as their predicted memory and the cores allow.
@@ -24,6 +27,15 @@ class RunOptions(Spec):
     def _local(cls, address: object) -> object:
         return "local" if address is None else address
 
+    @field_validator("storage")
+    @classmethod
+    def _uri(cls, storage: str | None) -> str | None:
+        if storage is None or "://" in storage:
+            require(not has_secrets(storage or ""), "", "a URI without credentials, which others could read", "some")
+            return storage
+        require(Path(storage).is_absolute(), "", "a URI such as s3://bucket/locus, or an absolute path", storage)
+        return Path(storage).as_uri()
+
     @field_validator("runs_per_gpu", mode="before")
     @classmethod
     def _positive(cls, runs: object) -> object:
@@ -33,6 +45,7 @@ class RunOptions(Spec):
 
     home: str | None = None
     tracking: str | None = None
+    storage: str | None = None
     address: str = "local"
     hours: float | None = Field(default=None, gt=0, description="a positive number of hours")
     run_hours: float | None = Field(default=None, gt=0, description="a positive number of hours a run")

@@ -81,6 +81,10 @@ class Outcomes:
         """The file of an answer's weights: a state dict."""
         return self.folder / key / f"{name}.pt"
 
+    def source(self, key: str, name: str) -> str:
+        """Where a worker finds the weights of an answer."""
+        return str(self.weights(key, name))
+
     def probe(self, key: str, name: str, probe: str) -> Path:
         """The file of what a probe found in the model of an answer (`service.storage.probe_files`)."""
         return self.folder / key / f"{name}.{probe}.npz"

@@ -85,6 +85,14 @@ HomeOption = Annotated[
 Tracking = Annotated[
     str | None, typer.Option(help="MLflow's URI; $MLFLOW_TRACKING_URI, else a store in the home", metavar="URI")
 ]
+Storage = Annotated[
+    str | None,
+    typer.Option(
+        help="a place such as s3://bucket/locus that keeps copies of journal, answers and checkpoints; a study goes on "
+        "from there where this machine's disk is lost, and the nodes of a cluster need no shared disk",
+        metavar="URI",
+    ),
+]
 MaxConcurrent = Annotated[
     int | None,
     typer.Option(

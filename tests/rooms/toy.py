@@ -22,6 +22,8 @@ from service.storage import editions
 from service.storage.home import Home
 from service.storage.journal import Journal
 from trainables.launch.job import Job
+from trainables.launch.remote_files import RemoteFolder
+from trainables.launch.work_files import local_files
 from trainables.recipe import Recipe, Run
 from trainables.recipe.outcome import Diverged, Measurement
 
@@ -83,12 +85,19 @@ class Toy:
             if not isinstance(job, Job):
                 return job is FINISHED
             assert job.run.key not in self.workers, "one key twice at once"
-            assert all(Path(file).exists() for file in job.parents.values()), "a child before its parent's weights"
+            assert all(map(_is_there, job.parents.values())), "a child before its parent's weights"
             self.order.append(job.run)
             self.workers[job.run.key] = (job, self._train(job))
         return False
 
     def _train(self, job: Job) -> Iterator[Measurement | Diverged]:
+        with local_files(job) as (local, sender):
+            for said in self._epochs(local):
+                if sender is not None and (isinstance(said, Diverged) or said.epoch == job.run.recipe.optimizer.epochs):
+                    sender.last()
+                yield said
+
+    def _epochs(self, job: Job) -> Iterator[Measurement | Diverged]:
         checkpoint = Path(job.folder) / "checkpoint.pt"
         done = int(checkpoint.read_text()) if checkpoint.exists() else 0
         if done == job.run.recipe.optimizer.epochs:
@@ -128,6 +137,11 @@ class Toy:
             self.cut -= 1
             if self.cut <= 0:
                 raise CutError
+
+
+def _is_there(file: str) -> bool:
+    folder, _, name = file.rpartition("/")
+    return RemoteFolder(folder).has(name)
 
 
 def write_weights(path: Path, key: str) -> None:

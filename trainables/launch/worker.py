@@ -27,6 +27,8 @@ from trainables.launch.errors import failure, group_failure
 from trainables.launch.host import host
 from trainables.launch.imported import imported_code
 from trainables.launch.job import Job
+from trainables.launch.remote_files import RemoteFolder
+from trainables.launch.work_files import is_uri, local_files
 from trainables.recipe import Run
 from trainables.recipe.outcome import Diverged, Measurement
 from trainables.spec import SpecError
@@ -135,16 +137,17 @@ def free(job: Job) -> None:
 
     Ray Train does so itself, but not where one of the workers stands still: the next group would wait for ever.
     """
-    held = Path(job.folder) / HELD
-    if held.exists():
-        remove_placement_group(pickle.loads(held.read_bytes()))
-        held.unlink()
+    folder = RemoteFolder(job.folder)
+    if (held := folder.read(HELD)) is not None:
+        remove_placement_group(pickle.loads(held))
+        folder.remove(HELD)
 
 
 def _trainer(job: Job, bridge: Any) -> TorchTrainer:
     """Ray Train's own retries are off, because the driver counts the attempts."""
     cuda = job.device.startswith("cuda")
     failures = ray.train.FailureConfig(max_failures=0, controller_failure_limit=START_TRIES, max_preemption_failures=0)
+    path, system = RemoteFolder(job.folder).arrow() if is_uri(job.folder) else (job.folder, None)
     return TorchTrainer(
         lambda: _member(job, bridge),
         scaling_config=ray.train.ScalingConfig(
@@ -154,7 +157,9 @@ def _trainer(job: Job, bridge: Any) -> TorchTrainer:
             | ({"GPU": 1} if cuda else {})
             | ({"memory": job.worker_bytes} if job.worker_bytes else {}),
         ),
-        run_config=ray.train.RunConfig(name="group", storage_path=job.folder, failure_config=failures),
+        run_config=ray.train.RunConfig(
+            name="group", storage_path=path, storage_filesystem=system, failure_config=failures
+        ),
     )
 
 
@@ -167,7 +172,7 @@ def _member(job: Job, bridge: Any) -> None:
     rank, size = context.get_world_rank(), context.get_world_size()
     if rank == 0:
         with suppress(OSError):  # a folder that this node does not see
-            (Path(job.folder) / HELD).write_bytes(pickle.dumps(get_current_placement_group()))
+            RemoteFolder(job.folder).write(HELD, pickle.dumps(get_current_placement_group()))
     device = str(get_device()) if job.device.startswith("cuda") else job.device
 
     def say(said: Said, job: Job) -> bool:
@@ -204,8 +209,15 @@ def _train(job: Job, device: str, team: DataParallel, say: Say) -> None:
 
     try:
         imported_code().load(job.code)
-        if not _fits(job, device, team, say):
-            _train_in_more_parts(job, device, team, say)
+        with local_files(job) as (local, sender):
+
+            def send_and_say(said: Said, local: Job) -> bool:
+                if sender is not None and _is_last(said, local):
+                    sender.last()
+                return say(said, local)
+
+            if not _fits(local, device, team, send_and_say):
+                _train_in_more_parts(local, device, team, send_and_say)
     except Exception as error:
         raise failure(error) from error
     finally:
@@ -262,7 +274,7 @@ def message(run: Run, said: Said, job: Job) -> dict[str, Any]:
 
     Plain values only: Tune flattens deeper ones.
     """
-    last = isinstance(said, Diverged) or said.epoch == run.recipe.optimizer.epochs
+    last = _is_last(said, job)
     return {
         "epoch": said.epoch,
         "kind": "diverged" if isinstance(said, Diverged) else "measured",
@@ -271,6 +283,10 @@ def message(run: Run, said: Said, job: Job) -> dict[str, Any]:
         "code": imported_code().code(job.code).digest if last else "",
         "environment": json.dumps(environment(job) if last else {}),
     }
+
+
+def _is_last(said: Said, job: Job) -> bool:
+    return isinstance(said, Diverged) or said.epoch == job.run.recipe.optimizer.epochs
 
 
 def note(job: Job) -> str:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import ray
 from ray import tune
 from ray.tune.experiment import Trial as TuneTrial
 
-from service.execution import work_folders
 from service.execution.driver import Driver
 from service.execution.tune.watchdog import Watchdog
+from service.execution.work_folders import written
 from trainables.launch.job import Job
 
 PATIENCE_S = 30.0
@@ -85,14 +83,14 @@ class Watch(tune.Callback):  # type: ignore[misc]
     def __init__(self, run_hours: float | None) -> None:
         self.dog = Watchdog(run_hours)
         self.killed: dict[str, tuple[str, bool]] = {}
-        self._live: dict[str, tuple[TuneTrial, Path]] = {}
+        self._live: dict[str, tuple[TuneTrial, str]] = {}
         self._signs_at = 0.0
 
     def on_trial_start(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
         """What Tune calls when a run has its process."""
-        checkpoint = Path(job_of(trial).folder) / work_folders.CHECKPOINT
-        self._live[trial.trial_id] = trial, checkpoint
-        self.dog.begin(trial.trial_id, _written(checkpoint))
+        folder = job_of(trial).folder
+        self._live[trial.trial_id] = trial, folder
+        self.dog.begin(trial.trial_id, written(folder))
 
     def on_trial_complete(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
         """What Tune calls when a run has ended or was stopped."""
@@ -112,8 +110,8 @@ class Watch(tune.Callback):  # type: ignore[misc]
         self.dog.look()
         if (now := time.monotonic()) - self._signs_at >= SIGNS_S:
             self._signs_at = now
-            for name, (_, checkpoint) in self._live.items():
-                self.dog.sign(name, _written(checkpoint))
+            for name, (_, folder) in self._live.items():
+                self.dog.sign(name, written(folder))
         for name, (trial, _) in self._live.items():
             if name not in self.killed and (why := self.dog.silent(name)):
                 self.killed[name] = why, self.dog.overdue(name) is not None
@@ -126,10 +124,3 @@ class Watch(tune.Callback):  # type: ignore[misc]
 def job_of(trial: TuneTrial) -> Job:
     """The job that a trial of Tune trains."""
     return Job.read(trial.config["job"])
-
-
-def _written(file: Path) -> float | None:
-    """When a file was last written; None where this machine does not see it."""
-    with contextlib.suppress(OSError):
-        return file.stat().st_mtime
-    return None

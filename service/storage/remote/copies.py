@@ -1,0 +1,150 @@
+"""What lies where at the URI of `--storage`, and how it gets there and back.
+
+<uri>/outcomes/<key>/<code>.json, .pt, .<probe>.npz     answers, shared by all studies, as in a home
+<uri>/studies/<id>/study.json
+<uri>/studies/<id>/journal/<number>/<segment>.jsonl     (`journal_copy.py`)
+<uri>/studies/<id>/work/<key>/<code>/<attempt>/         what a worker leaves of a run that is not finished
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+
+from search_spaces.words import plural
+from service.storage.home import Home
+from service.storage.journal import Adopted, Ended, read
+from service.storage.outcomes import Answered, Outcomes, averaged
+from service.storage.remote.journal_copy import sent_journal
+from service.storage.whole_files import put_aside, write_whole
+from trainables.launch.remote_files import RemoteFolder
+from trainables.spec import LocusError
+
+TOGETHER = 8
+"""How many files are fetched at the same time."""
+
+
+class OtherJournalError(LocusError):
+    """A home and a storage that hold different journals under one id."""
+
+
+@dataclass(frozen=True)
+class Copies:
+    """The copies of one edition of a study."""
+
+    uri: str
+    home: Home
+    id: str
+
+    @cached_property
+    def study(self) -> RemoteFolder:
+        """The folder of the study."""
+        return RemoteFolder(self.uri).inside(f"studies/{self.id}")
+
+    @cached_property
+    def outcomes(self) -> RemoteFolder:
+        """The folder of all answers."""
+        return RemoteFolder(self.uri).inside("outcomes")
+
+    @property
+    def work(self) -> str:
+        """The URI of the work in progress."""
+        return self.study.inside("work").uri
+
+    @property
+    def journal(self) -> RemoteFolder:
+        """The folder of the journal's copies."""
+        return self.study.inside("journal")
+
+    def keep(self, answered: Answered) -> None:
+        """Sends an answer, its weights first, so that it is never without them. Raises: StorageError."""
+        outcomes = Outcomes(self.home)
+        key, name = answered.run.key, answered.name
+        weights = outcomes.weights(key, name)
+        for file in (averaged(weights), weights, outcomes.path(key, name)):
+            if file.exists():
+                self.outcomes.put(file, f"{key}/{file.name}")
+
+    def keep_missing(self, answers: Iterable[tuple[str, str]]) -> None:
+        """Sends the files of answers, by key and name, that are not there yet: of reused ones, and of probes."""
+        there = set(self.outcomes.names())
+        for key, name in answers:
+            files = [file for file in (self.home.outcomes / key).glob(f"{name}*") if _is_of(file.name, name)]
+            for file in sorted(files, key=lambda file: file.suffix == ".json"):
+                if f"{key}/{file.name}" not in there:
+                    self.outcomes.put(file, f"{key}/{file.name}")
+
+    def weights(self, key: str, name: str) -> str:
+        """The URI of an answer's weights, which are sent where they are not there. Raises: StorageError."""
+        local = Outcomes(self.home).weights(key, name)
+        at = f"{key}/{local.name}"
+        if not self.outcomes.has(at) and local.exists():
+            self.outcomes.put(local, at)
+        return f"{self.outcomes.uri}/{at}"
+
+    def fetch(self) -> int:
+        """Brings home what is only at the storage: the study, its journal, its answers. Returns how many files.
+
+        Raises: OtherJournalError where both have a journal and neither continues the other; StorageError.
+        """
+        folder = self.home.study(self.id)
+        sent = sent_journal(self.journal)
+        here = folder.journal.read_bytes() if folder.journal.exists() else b""
+        if sent is None:
+            return 0
+        whole = here[: here.rfind(b"\n") + 1]
+        if not (sent.startswith(whole) or whole.startswith(sent)):
+            raise OtherJournalError(
+                f"{self.id} has another journal at {self.uri} than in {folder.root}: each was continued without the "
+                f"other; move one of them away (--as WORD starts another edition)"
+            )
+        count = 0
+        definition = self.study.read("study.json")
+        if definition is not None and not folder.study.exists():
+            write_whole(folder.study, definition)
+            count += 1
+        if len(sent) > len(whole):
+            if here:
+                put_aside(folder.journal)
+            write_whole(folder.journal, sent)
+            count += 1
+        return count + self._fetch_answers()
+
+    def _fetch_answers(self) -> int:
+        facts, _ = read(self.home.study(self.id).journal)
+        named = {(fact.run, fact.code) for fact in facts if isinstance(fact, Ended | Adopted) and fact.code}
+        missing = []
+        for name in self.outcomes.names():
+            key, _, file = name.partition("/")
+            if any((key, code) in named for code in _codes(file)) and not (self.home.outcomes / name).exists():
+                missing.append(name)
+        with ThreadPoolExecutor(TOGETHER) as threads:  # weights first, so that no answer is without them
+            for answers in (False, True):
+                some = [name for name in missing if name.endswith(".json") == answers]
+                list(threads.map(lambda name: self.outcomes.get(name, self.home.outcomes / name), some))
+        return len(missing)
+
+
+def fetch(uri: str, home: Home, name: str) -> str:
+    """Brings home every edition of a study that is at a storage; what was fetched, in words. `name`: an id, or a name.
+
+    A study that is being run here is left as it is. Raises: StorageError; OtherJournalError.
+    """
+    place = RemoteFolder(uri)
+    place.check()
+    found = [id for id in place.inside("studies").folders() if id.partition("@")[0] == name.partition("@")[0]]
+    counts = {id: Copies(uri, home, id).fetch() for id in found if not home.study(id).driven}
+    words = [f"{plural(count, 'file')} of {id}" for id, count in counts.items() if count]
+    return f"fetched {' and '.join(words)} from {uri}" if words else ""
+
+
+def _is_of(file: str, name: str) -> bool:
+    return name in _codes(file)
+
+
+def _codes(file: str) -> tuple[str, ...]:
+    """What the name of the answer may be to which a file belongs: `abc~2_ema.pt` belongs to `abc~2`."""
+    stem = file.partition(".")[0]
+    return (stem, stem.removesuffix("_ema"))

@@ -1,0 +1,67 @@
+"""Sends a study's journal to its storage while it runs: in a thread, every few seconds.
+
+Answers do not come this way: the driver sends each one before it writes that the run has ended.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from service.storage.history import History
+from service.storage.remote.copies import Copies
+from service.storage.remote.journal_copy import JournalCopy, next_number
+from trainables.launch.remote_files import StorageError
+
+SEND_S = 5.0
+"""How often what is new is sent. So much may be lost with a disk; no answer is."""
+CLOSE_S = 60.0
+"""How long the end of a study waits for a storage that does not answer."""
+
+
+class Mirror:
+    """The copies of one study while it runs: `with Mirror(copies) as mirror`, `open`, `close`. No copies: no mirror."""
+
+    def __init__(self, copies: Copies | None) -> None:
+        self._copies = copies
+        self._end = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Mirror:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def open(self) -> None:
+        """Sends the study and its whole journal, and starts the thread. Raises: StorageError."""
+        if self._copies is None:
+            return
+        folder = self._copies.home.study(self._copies.id)
+        self._copies.study.put(folder.study, "study.json")
+        self._journal = JournalCopy(folder.journal, self._copies.journal, next_number(self._copies.journal))
+        self._journal.send(CLOSE_S)
+        self._journal.remove_older()
+        self._thread = threading.Thread(target=self._send, name="storage", daemon=True)
+        self._thread.start()
+
+    def close(self, history: History) -> str | None:
+        """Sends what is left. Returns a warning where the storage lacks something."""
+        self.__exit__()
+        if self._copies is None or self._thread is None:
+            return None
+        answers = {(run, code) for (run, code), state in history.states.items() if state.answered}
+        try:
+            self._journal.send(CLOSE_S)
+            self._copies.keep_missing(sorted(answers))
+        except StorageError as error:
+            return f"the storage lacks a part ({error}); run the study again to send the rest"
+        return None
+
+    def _send(self) -> None:
+        while not self._end.wait(SEND_S):
+            try:
+                self._journal.send(0.0)
+            except StorageError:
+                continue  # what is new is sent the next time

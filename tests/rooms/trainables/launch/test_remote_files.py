@@ -1,0 +1,92 @@
+"""Room: files at a place that fsspec reaches: a folder, memory, an S3-compatible server."""
+
+import pickle
+import signal
+import threading
+import time
+
+import pytest
+
+from tests.s3_server import S3Server
+from trainables.launch.remote_files import RemoteFolder, StorageError
+
+
+@pytest.fixture(params=["path", "file", "memory", "s3"])
+def folder(request, tmp_path):
+    if request.param == "s3":
+        return RemoteFolder(request.getfixturevalue("s3"), patience=20)
+    start = {"path": "", "file": "file://", "memory": "memory://"}[request.param]
+    return RemoteFolder(f"{start}{tmp_path}/there", patience=1)
+
+
+def test_files_go_there_and_back_whole(folder, tmp_path):
+    assert (folder.names(), folder.read("a/b"), folder.has("a/b"), folder.modified("a/b")) == ([], None, False, None)
+    assert not folder.get("a/b", tmp_path / "back")
+    assert not (tmp_path / "back").exists()
+    folder.write("a/b", b"1")
+    folder.write("a/b", b"23")
+    (tmp_path / "local").write_bytes(b"456")
+    folder.put(tmp_path / "local", "a/c/d")
+    assert folder.names() == ["a/b", "a/c/d"]
+    assert (folder.names("a/c"), folder.inside("a").names()) == (["a/c/d"], ["b", "c/d"])
+    assert (folder.folders(), folder.inside("a").folders()) == (["a"], ["c"])
+    assert folder.get("a/c/d", tmp_path / "deep" / "back")
+    assert [(path.name, path.read_bytes()) for path in (tmp_path / "deep").iterdir()] == [("back", b"456")]
+    assert (folder.copy("a/b", "e"), folder.copy("no", "f"), folder.read("e")) == (True, False, b"23")
+    assert abs(time.time() - folder.modified("e")) < 60
+    folder.remove("a")
+    folder.remove("nothing")
+    assert folder.names() == ["e"]
+    folder.check()
+    assert folder.names() == ["e"]
+
+
+def test_a_name_is_made_by_one_alone(folder):
+    made = [None] * 8
+
+    def make(number: int) -> None:
+        made[number] = folder.create("one", b"%d" % number)
+
+    threads = [threading.Thread(target=make, args=(number,)) for number in range(len(made))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(made) == [False] * 7 + [True]
+    winner = made.index(True)
+    assert folder.read("one") == b"%d" % winner
+    assert folder.create("one", b"%d" % winner), "its own answer, which was lost on the way"
+
+
+def test_a_place_that_cannot_be_used_is_said_at_once(tmp_path, s3):
+    (tmp_path / "file").write_text("")
+    for uri, words in (
+        ("nothing://x", "Protocol not known"),
+        (f"{tmp_path}/file/x", "NotADirectoryError"),
+        ("s3://no-such-bucket/x", "bucket"),
+    ):
+        begun = time.monotonic()
+        with pytest.raises(StorageError, match=words) as error:
+            RemoteFolder(uri, patience=60).check()
+        assert time.monotonic() - begun < 20
+        assert pickle.loads(pickle.dumps(error.value)).args == error.value.args
+
+
+def test_a_place_that_is_away_is_asked_again_and_then_said(monkeypatch):
+    server = S3Server()
+    try:
+        server.reach(monkeypatch)
+        folder = RemoteFolder(server.uri, patience=60)
+        folder.write("a", b"1")
+        server.signal(signal.SIGSTOP)
+        threading.Timer(2, lambda: server.signal(signal.SIGCONT)).start()
+        folder.write("a", b"2")
+        assert folder.read("a") == b"2"
+        server.end()
+        with pytest.raises(StorageError, match=r"s3://locus/here does not answer .*Could not connect"):
+            RemoteFolder(server.uri, patience=0).read("a")
+        threading.Timer(1, server.start).start()
+        folder.write("b", b"3")
+        assert folder.read("b") == b"3"
+    finally:
+        server.end()

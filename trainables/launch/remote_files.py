@@ -1,0 +1,211 @@
+"""A folder that fsspec reaches (s3://bucket/x, file:///x, a path), its files written and read as a whole.
+
+It is the only door to fsspec. A place that does not answer is asked again for some minutes, and then said.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fsspec.core import url_to_fs
+from fsspec.utils import get_protocol
+
+from trainables.spec import LocusError
+
+T = TypeVar("T")
+
+PATIENCE_S = 300.0
+"""How long a place that does not answer is asked again."""
+AGAIN_S = 0.5
+"""How long the second try waits; later ones wait twice as long each, up to `LONGEST_S`."""
+LONGEST_S = 10.0
+LOCAL = {"file": {"auto_mkdir": True}, "local": {"auto_mkdir": True}}
+S3: dict[str, Any] = {"config_kwargs": {"connect_timeout": 10, "read_timeout": 60, "retries": {"max_attempts": 2}}}
+"""Without it, a server that stands still is waited for much longer."""
+OPTIONS: dict[str, dict[str, Any]] = {**LOCAL, "s3": S3, "s3a": S3}
+FINAL = (PermissionError, NotADirectoryError, IsADirectoryError, ImportError, ValueError, TypeError, LocusError)
+"""Errors that waiting does not mend."""
+
+
+class StorageError(LocusError, OSError):
+    """A place that does not answer, or refuses."""
+
+
+@dataclass(frozen=True)
+class RemoteFolder:
+    """A folder at a URI; names in it may have slashes. `patience`: how long it is asked again, in seconds.
+
+    Every method raises StorageError where the place refuses, or does not answer for so long.
+    """
+
+    uri: str
+    patience: float = PATIENCE_S
+
+    def inside(self, name: str) -> RemoteFolder:
+        """A folder in this one."""
+        return RemoteFolder(f"{self.uri.rstrip('/')}/{name}", self.patience)
+
+    def check(self) -> None:
+        """Writes a file and removes it. Raises: StorageError, after one try, where that cannot be."""
+        probe = f".locus-{uuid.uuid4().hex}"
+        once = RemoteFolder(self.uri, 0.0)
+        once.write(probe, b"locus")
+        once.remove(probe)
+
+    def has(self, name: str) -> bool:
+        """Whether a file is there."""
+        return bool(self._asked(lambda fs, path: fs.isfile(path), name))
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a file; None where there is none."""
+        try:
+            return bytes(self._asked(lambda fs, path: fs.cat_file(path), name))
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, content: bytes) -> None:
+        """Writes a file; readers see the old one or the new one, never a part."""
+
+        def whole(fs: Any, path: str) -> None:
+            if not _is_local(fs):
+                fs.pipe_file(path, content)  # an object appears when it is whole
+                return
+            draft = f"{path}.{uuid.uuid4().hex}.part"
+            fs.pipe_file(draft, content)
+            os.replace(draft, path)
+
+        self._written(whole, name)
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Writes a file where none is, for one writer alone; False where another one has."""
+        try:
+            self._written(lambda fs, path: _exclusive(fs, path, content), name)
+        except FileExistsError:
+            return self.read(name) == content  # an answer that was lost on the way is asked for again
+        return True
+
+    def put(self, local: Path, name: str) -> None:
+        """Copies a local file here."""
+
+        def whole(fs: Any, path: str) -> None:
+            if not _is_local(fs):
+                fs.put_file(str(local), path)
+                return
+            draft = f"{path}.{uuid.uuid4().hex}.part"
+            fs.put_file(str(local), draft)
+            os.replace(draft, path)
+
+        self._written(whole, name)
+
+    def get(self, name: str, local: Path) -> bool:
+        """Copies a file from here to a local path, as a whole; False where there is none."""
+        draft = local.with_name(f"{local.name}.{uuid.uuid4().hex}.part")
+        local.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._asked(lambda fs, path: fs.get_file(path, str(draft)), name)
+            os.replace(draft, local)
+        except FileNotFoundError:
+            return False
+        finally:
+            draft.unlink(missing_ok=True)
+        return True
+
+    def copy(self, name: str, target: str) -> bool:
+        """Copies a file to another name; False where there is none."""
+        content = self.read(name)
+        if content is not None:
+            self.write(target, content)
+        return content is not None
+
+    def names(self, under: str = "") -> list[str]:
+        """The names of all files here, or in a folder below, sorted."""
+
+        def found(fs: Any, path: str) -> list[str]:
+            root = fs._strip_protocol(self.uri).rstrip("/")
+            return sorted(str(one)[len(root) :].lstrip("/") for one in fs.find(path))
+
+        try:
+            return [name for name in self._asked(found, under) if not name.endswith(".part")]
+        except FileNotFoundError:
+            return []
+
+    def folders(self) -> list[str]:
+        """The names of the folders here, sorted."""
+        try:
+            found = self._asked(lambda fs, path: [one for one in fs.ls(path, detail=True) if one["type"] == "directory"], "")
+        except FileNotFoundError:
+            return []
+        return sorted(str(one["name"]).rstrip("/").rpartition("/")[2] for one in found)
+
+    def remove(self, name: str) -> None:
+        """Removes a file, or all of a folder; nothing where there is none."""
+        try:
+            self._asked(lambda fs, path: fs.rm(path, recursive=True), name)
+        except FileNotFoundError:
+            return
+
+    def modified(self, name: str) -> float | None:
+        """When a file was written, by the clock of the place; None where there is none. Units: seconds."""
+        try:
+            return float(self._asked(lambda fs, path: fs.modified(path).timestamp(), name))
+        except FileNotFoundError:
+            return None
+
+    def arrow(self) -> tuple[str, Any]:
+        """The path, and the file system as pyarrow has them, for Ray."""
+        from pyarrow.fs import FSSpecHandler, PyFileSystem
+
+        fs, path = _opened(self.uri)
+        return path, PyFileSystem(FSSpecHandler(fs))
+
+    def _written(self, action: Callable[[Any, str], None], name: str) -> None:
+        try:
+            self._asked(action, name)
+        except FileNotFoundError as error:  # where a file is to be written, its bucket is missing
+            raise StorageError(f"{self.uri} cannot be used ({_words(error)})") from error
+
+    def _asked(self, action: Callable[[Any, str], T], name: str) -> T:
+        until, pause = time.monotonic() + self.patience, AGAIN_S
+        while True:
+            try:
+                fs, root = _opened(self.uri)
+                return action(fs, f"{root.rstrip('/')}/{name}" if name else root)
+            except (FileNotFoundError, FileExistsError):
+                raise
+            except FINAL as error:
+                raise StorageError(f"{self.uri} cannot be used ({_words(error)})") from error
+            except Exception as error:  # libraries of places raise errors of many kinds
+                if time.monotonic() + pause > until:
+                    after = f" for {self.patience / 60:g} minutes" if self.patience else ""
+                    raise StorageError(f"{self.uri} does not answer{after} ({_words(error)})") from error
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_S)
+
+
+def _opened(uri: str) -> tuple[Any, str]:
+    """The file system of a URI and the path in it. Nothing that it lists is remembered: others write there, too."""
+    fs, path = url_to_fs(uri, use_listings_cache=False, **OPTIONS.get(get_protocol(uri), {}))
+    return fs, str(path)
+
+
+def _is_local(fs: Any) -> bool:
+    return "file" in (fs.protocol if isinstance(fs.protocol, tuple) else (fs.protocol,))
+
+
+def _exclusive(fs: Any, path: str, content: bytes) -> None:
+    if _is_local(fs):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "xb") as file:
+            file.write(content)
+        return
+    fs.pipe_file(path, content, mode="create")
+
+
+def _words(error: BaseException) -> str:
+    return f"{type(error).__name__}: {str(error).splitlines()[0]}" if str(error) else type(error).__name__

@@ -1,0 +1,106 @@
+"""The files of a job whose folder is a URI: the worker trains in a folder of its own, and sends copies to the URI.
+
+So no disk is shared: the next attempt, on whatever node, goes on from the copy of the checkpoint, and the driver takes
+the copy of the weights.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from trainables.launch.job import Job
+from trainables.launch.remote_files import RemoteFolder, StorageError
+
+CHECKPOINT, WEIGHTS, EMA_WEIGHTS = "checkpoint.pt", "weights.pt", "weights_ema.pt"
+"""What a training writes into its folder (`trainables.training.checkpoint`)."""
+LOOK_S = 2.0
+"""How often a new checkpoint is looked for."""
+
+
+class Sender:
+    """Sends copies of what a training has written. A checkpoint that cannot be sent is sent later, with the next one.
+
+    Only rank 0 writes files, so only its sender has any to send.
+    """
+
+    def __init__(self, folder: Path, remote: RemoteFolder) -> None:
+        self._folder, self._remote = folder, remote
+        self._sent = self._state()
+        self._lock = threading.Lock()
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="copies", daemon=True)
+        self._thread.start()
+
+    def last(self) -> None:
+        """Sends all files. Called before a run's last message. Raises: StorageError."""
+        for name in (WEIGHTS, EMA_WEIGHTS):
+            if (self._folder / name).exists():
+                self._remote.put(self._folder / name, name)
+        self._send()
+
+    def close(self) -> None:
+        """Sends the checkpoint of a run that was stopped. Raises: StorageError."""
+        self._end.set()
+        self._thread.join()
+        self._send()
+
+    def _watch(self) -> None:
+        while not self._end.wait(LOOK_S):
+            try:
+                self._send()
+            except StorageError:
+                continue  # the next attempt begins at an older checkpoint, which costs some epochs and no answer
+
+    def _send(self) -> None:
+        with self._lock:
+            found = self._state()
+            if found is not None and found != self._sent:
+                self._remote.put(self._folder / CHECKPOINT, CHECKPOINT)
+                self._sent = found
+
+    def _state(self) -> tuple[int, int] | None:
+        """What tells one checkpoint from the next; each is a file of its own, renamed into place."""
+        try:
+            found = (self._folder / CHECKPOINT).stat()
+        except FileNotFoundError:
+            return None
+        return found.st_mtime_ns, found.st_ino
+
+
+@contextmanager
+def local_files(job: Job) -> Iterator[tuple[Job, Sender | None]]:
+    """A job whose files are on this node, and what sends copies; a job whose folder is a path stays as it is.
+
+    Raises: StorageError where files cannot be fetched, or at the end where a checkpoint cannot be sent.
+    """
+    if not is_uri(job.folder):
+        yield job, None
+        return
+    remote = RemoteFolder(job.folder)
+    with tempfile.TemporaryDirectory(prefix="locus-run-", ignore_cleanup_errors=True) as scratch:
+        folder = Path(scratch) / "work"
+        folder.mkdir()
+        remote.get(CHECKPOINT, folder / CHECKPOINT)
+        parents = {use: str(_fetched(uri, Path(scratch) / f"{use}.pt")) for use, uri in job.parents.items()}
+        sender = Sender(folder, remote)
+        try:
+            yield job.model_copy(update={"folder": str(folder), "parents": parents}), sender
+        finally:
+            sender.close()
+
+
+def is_uri(folder: str) -> bool:
+    """Whether a folder is a URI, and no path on this node."""
+    return "://" in folder
+
+
+def _fetched(uri: str, local: Path) -> Path:
+    """A parent's weights on this node."""
+    folder, _, name = uri.rpartition("/")
+    if not RemoteFolder(folder).get(name, local):
+        raise StorageError(f"{uri} must hold the weights of a parent, got no such file")
+    return local
