@@ -6,6 +6,7 @@ import threading
 import time
 
 import pytest
+from fsspec.implementations.local import LocalFileSystem
 
 from tests.s3_server import S3Server
 from trainables.launch.remote_files import RemoteFolder, StorageError
@@ -72,7 +73,24 @@ def test_a_place_that_cannot_be_used_is_said_at_once(tmp_path, s3):
         assert pickle.loads(pickle.dumps(error.value)).args == error.value.args
 
 
-def test_a_place_that_is_away_is_asked_again_and_then_said(monkeypatch):
+def test_a_place_that_answers_again_is_used(tmp_path, monkeypatch):
+    errors = [ConnectionError("away"), TimeoutError("away")]
+    whole = LocalFileSystem.cat_file
+
+    def cat_file(*args, **more):
+        if errors:
+            raise errors.pop()
+        return whole(*args, **more)
+
+    monkeypatch.setattr(LocalFileSystem, "cat_file", cat_file)
+    (tmp_path / "a").write_bytes(b"1")
+    assert RemoteFolder(str(tmp_path), patience=60).read("a") == b"1"
+    errors.append(ConnectionError("away"))
+    with pytest.raises(StorageError, match=r"does not answer \(ConnectionError: away\)"):
+        RemoteFolder(str(tmp_path), patience=0).read("a")
+
+
+def test_a_server_that_stands_still_is_waited_for_and_a_dead_one_is_said(monkeypatch):
     server = S3Server()
     try:
         server.reach(monkeypatch)
@@ -85,8 +103,5 @@ def test_a_place_that_is_away_is_asked_again_and_then_said(monkeypatch):
         server.end()
         with pytest.raises(StorageError, match=r"s3://locus/here does not answer .*Could not connect"):
             RemoteFolder(server.uri, patience=0).read("a")
-        threading.Timer(1, server.start).start()
-        folder.write("b", b"3")
-        assert folder.read("b") == b"3"
     finally:
         server.end()

@@ -1,0 +1,95 @@
+"""A study with `--storage`: the machine of its driver dies with its disk, and another one goes on from the copies."""
+
+import shutil
+import time
+
+import pytest
+
+from search_spaces.study import Edition
+from service.storage import editions
+from service.storage.home import Home
+from service.storage.journal import Ended, Started, read
+from service.storage.outcomes import Outcomes
+from service.storage.remote.copies import fetch
+from tests.journeys.files import ENCODINGS
+from tests.journeys.terminal import Terminal
+from trainables.launch.remote_files import RemoteFolder
+
+pytestmark = pytest.mark.slow
+ID = "encodings@long"
+
+
+@pytest.fixture
+def terminals(tmp_path, s3_server):
+    made: list[Terminal] = []
+
+    def make(name: str) -> Terminal:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "study.py").write_text(ENCODINGS)
+        made.append(Terminal(tmp_path / name, **s3_server.env))
+        return made[-1]
+
+    yield make
+    for terminal in made:
+        terminal.clear()
+
+
+def curves(home: Home) -> dict:
+    facts, _ = read(home.study(ID).journal)
+    ended = {(fact.run, fact.code) for fact in facts if isinstance(fact, Ended)}
+    found = {run: Outcomes(home).get(run, code, whole=True) for run, code in ended}
+    assert all(found.values()), "an answer without its weights"
+    return {
+        run: [
+            {name: value for name, value in said.values.items() if "/accuracy" in name or "/loss" in name}
+            for said in one.outcome.curve
+        ]
+        for run, one in found.items()
+    }
+
+
+def test_a_machine_dies_with_its_disk_and_another_one_goes_on(terminals, s3, tmp_path):
+    run = ("run", "./study.py", "--budget", "long", "--storage", s3, "-v")
+    first, second, calm = terminals("first"), terminals("second"), terminals("calm")
+    undisturbed = calm.type(*run[:4])
+    assert undisturbed.code == 0, undisturbed.err
+
+    begun = first.begin(*run)
+    until = time.monotonic() + 180
+    while not [name for name in RemoteFolder(s3).inside("outcomes").names() if name.endswith(".json")]:
+        assert time.monotonic() < until, begun.out
+        time.sleep(0.2)
+    begun.kill()
+    first.clear()
+    assert not list(Home(first.home).root.glob("studies/*/work/*/*/*/checkpoint.pt")), "workers write to the storage"
+    shutil.rmtree(first.home)
+
+    on = second.type(*run)
+    assert on.code == 0, on.out + on.err
+    assert f"of {ID} from {s3}" in on.out
+    assert curves(Home(second.home)) == curves(Home(calm.home))
+    attempts = [fact.attempt for fact in read(Home(second.home).study(ID).journal)[0] if isinstance(fact, Started)]
+    assert len(attempts) < 3 + 3, "the answer at the storage was trained again"
+    verified = second.type("verify", ID)
+    assert verified.code == 0, verified.out
+
+    elsewhere = Home(tmp_path / "elsewhere")
+    fetch(s3, elsewhere, "encodings")
+    assert isinstance(editions.stored(elsewhere, ID), Edition)
+    assert curves(elsewhere) == curves(Home(calm.home))
+    left = RemoteFolder(s3).inside(f"studies/{ID}").names("work")
+    assert not left
+
+
+def test_a_storage_that_is_not_there_is_one_line_before_anything_is_written(terminals):
+    laptop = terminals("laptop")
+    for uri, words in (
+        ("s3://no-such-bucket/x", "s3://no-such-bucket/x cannot be used"),
+        ("relative/place", "storage must be a URI such as s3://bucket/locus, or an absolute path"),
+        ("s3://key:word@bucket/x", "storage must be a URI without credentials"),
+    ):
+        said = laptop.type("run", "./study.py", "--storage", uri)
+        assert said.code == 2
+        assert words in " ".join(said.err.split()), said.err
+        assert "word" not in said.err
+        assert not Home(laptop.home).ids()
