@@ -14,7 +14,7 @@ def test_weights_that_do_not_reach_the_drivers_disk_are_a_failure(home: Home) ->
         for epoch in range(1, 7):
             driver.on_result(job, message(measure(job.run, epoch), job))
     (failed,) = facts(home, edition, FailedWith)
-    assert failed.reason.endswith("all nodes must share the folder of --home")
+    assert failed.reason.endswith("all nodes must share the folder of --home, or --storage must be given")
     assert not Outcomes(home).of(job.run.key)
 
 
