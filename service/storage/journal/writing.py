@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -42,7 +43,7 @@ class Journal:
             facts, place = read_on(self.path)
             self.session.begin(above=place.by)
             stack.callback(self.session.end)
-            self._file = stack.enter_context(self.path.open("ab"))
+            self._file = stack.enter_context(self.path.open("ab", buffering=0))
             self._open(facts, place)
             self._opened = stack.pop_all()
         return self
@@ -72,11 +73,16 @@ class Journal:
         else:
             self.session.look()
         stamped = fact.model_copy(update={"time": time.time(), "by": self.session.number})
-        self._file.write(json.dumps(stamped.model_dump(mode="json"), separators=(",", ":")).encode() + b"\n")
-        self._file.flush()
+        self._append(json.dumps(stamped.model_dump(mode="json"), separators=(",", ":")).encode() + b"\n")
         if not isinstance(fact, Measured | Started):
             os.fsync(self._file.fileno())
         return stamped
+
+    def _append(self, line: bytes) -> None:
+        """Writes a line by one call, so that a driver which was suspended never adds the rest of a line later."""
+        written = self._file.write(line)
+        if written != len(line):
+            raise OSError(errno.ENOSPC, f"{self.path} must take {len(line)} bytes, got place for {written}")
 
     def look(self) -> None:
         """Looks whether this driver may still write. Raises: TakenOverError where another one has taken over."""
