@@ -194,6 +194,30 @@ def test_of_threads_that_begin_at_the_same_moment_one_wins(tmp_path: Path) -> No
         assert [number for number in race(root, 5) if number] == [2], "one that takes over"
 
 
+class Late(Session):
+    """Between its look and its own file another driver begins and ends, and a third one begins."""
+
+    other: Session | None = None
+
+    def _create(self, number: int, before: set[int]) -> bool:
+        if self.other is None:
+            for host in (THERE, FAR):
+                self.other = Session(self.folder, host)
+                self.other.begin()
+                if host == THERE:
+                    self.other.end()
+        return super()._create(number, before)
+
+
+def test_a_number_that_was_given_back_is_not_taken_again(tmp_path: Path) -> None:
+    late = Late(drivers(tmp_path), HERE)
+    with pytest.raises(HeldError, match="another driver, on far"):
+        late.begin()
+    late.other.look()
+    assert [path.name for path in drivers(tmp_path).iterdir()] == ["2.json"]
+    late.other.end()
+
+
 RACER = """
 import json, sys, time
 from pathlib import Path
