@@ -100,8 +100,8 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
             ended = "KILLED"
         finally:
             driver.in_flight.close()
+            progress.end()
             if journal.lost:
-                progress.end()
                 sync.leave()
             else:
                 _close(driver, sync, progress, ended)
@@ -202,13 +202,12 @@ def _next(driver: Driver, attention: Attention) -> Job | Finished:
 
 
 def _close(driver: Driver, sync: MlflowSync, progress: Progress, ended: MlflowStatus) -> None:
-    """Leaves the last view on the screen, writes the report, and closes the MLflow run in any case.
+    """Writes the report, and closes the MLflow run in any case.
 
     A report that cannot be written takes no answer from a study: it is said, and `locus report` writes it later.
     """
     from service.tracking.notes import Conclusion
 
-    progress.end()
     report: Path | None = None
     found = Conclusion()
     try:

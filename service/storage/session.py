@@ -169,7 +169,7 @@ class Session:
         self._thread.start()
 
     def look(self) -> None:
-        """Gives a sign of life, for which a file server is asked. Cost: 3 us on a local disk.
+        """Gives a sign of life, for which a file server is asked. Cost: 4 us on a local disk.
 
         Raises: TakenOverError where another driver has taken the study over.
         """

@@ -56,27 +56,28 @@ def read_on(path: Path, place: Place = START) -> tuple[list[Fact], Place]:
     with path.open("rb") as file:
         file.seek(place.offset)
         whole = file.read()
+    whole = whole[: whole.rfind(b"\n") + 1]
+    lines, by = whole.splitlines(keepends=True), place.by
     facts: list[Fact] = []
-    for line in whole[: whole.rfind(b"\n") + 1].splitlines(keepends=True):
-        fact = fact_of(line, path, place)
-        if fact.by >= place.by:
+    for number, line in enumerate(lines, start=place.lines + 1):
+        fact = fact_of(line, path, number)
+        if fact.by >= by:
             facts.append(fact)
-        place = Place(place.offset + len(line), place.lines + 1, max(place.by, fact.by))
-    return facts, place
+            by = fact.by
+    return facts, Place(place.offset + len(whole), place.lines + len(lines), by)
 
 
-def fact_of(line: bytes, path: Path, place: Place) -> Fact:
-    """The fact of a line. Raises: JournalError, FormError."""
+def fact_of(line: bytes, path: Path, number: int) -> Fact:
+    """The fact of the line of a number, the first one being 1. Raises: JournalError, FormError."""
     try:
         fact = FACT.validate_json(line)
     except ValueError as error:
         _check_form(_plain(line), path)
-        where = f"{path}, line {place.lines + 1}"
         how = f"(locus verify {path.parent.name} --repair cuts the journal there)"
-        raise JournalError(f"{where}, is no fact: {line[:80]!r} {how}") from error
+        raise JournalError(f"{path}, line {number}, is no fact: {line[:80]!r} {how}") from error
     if isinstance(fact, Opened):
         _check_form(vars(fact) | {"fact": fact.fact}, path)
-    elif place.lines == 0:
+    elif number == 1:
         raise _other_form(path, "none", "an older locus")
     return fact
 

@@ -115,18 +115,18 @@ def cut(path: Path, lock: Path) -> int | None:
         session.begin()
         try:
             put_aside(path)
-            write_whole(path, b"".join(lines[:bad]))
+            write_whole(path, b"".join(lines[: bad - 1]))
         finally:
             session.end()
-        return bad + 1
+        return bad
 
 
 def _first_bad(path: Path, lines: list[bytes]) -> int | None:
-    """The place of the first line that is no fact. Raises: FormError where any line is of another form."""
+    """The number of the first line that is no fact. Raises: FormError where any line is of another form."""
     bad: list[int] = []
-    for number, line in enumerate(lines):
+    for number, line in enumerate(lines, start=1):
         try:
-            fact_of(line, path, Place(lines=number))
+            fact_of(line, path, number)
         except FormError:
             raise
         except JournalError:
