@@ -202,8 +202,12 @@ class Session:
             opened = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
         except FileExistsError:
             return False
-        with os.fdopen(opened, "w") as file:
-            file.write(self._content())
+        try:
+            with os.fdopen(opened, "w") as file:
+                file.write(self._content())
+        except OSError:  # a full disk: an empty file would hold everybody up
+            path.unlink(missing_ok=True)
+            raise
         if {*_numbers(self.folder)} - before != {number}:
             path.unlink(missing_ok=True)
             return False
@@ -228,6 +232,6 @@ class Session:
         if other is None or other.number <= self.number:
             return f"{_file(self.folder, self.number)} must be there while this driver runs {study}, got none"
         return (
-            f"another driver, {other}, has taken {study} over, because this one gave no sign of life for "
-            f"{self.stale_s:g} s; what it had recorded before is kept"
+            f"another driver, {other}, has taken {study} over, because it saw no sign of life of this one; "
+            "what this one had recorded before is kept"
         )

@@ -71,7 +71,9 @@ def test_a_driver_on_another_host_is_refused_until_it_gives_no_sign_of_life(tmp_
     assert at_work_elsewhere(drivers(tmp_path), HERE) is None
     second = begun(tmp_path, HERE)
     assert second.number == 2
-    said = rf"^another driver, on here \(process {os.getpid()}\), has taken reach@cpu over, because .* for 60 s"
+    said = (
+        rf"^another driver, on here \(process {os.getpid()}\), has taken reach@cpu over, because it saw no sign of life"
+    )
     with pytest.raises(TakenOverError, match=said):
         first.look()
     with pytest.raises(TakenOverError, match=said):
@@ -192,6 +194,18 @@ def test_of_threads_that_begin_at_the_same_moment_one_wins(tmp_path: Path) -> No
         assert [number for number in numbers if number] == [1], attempt
         age(root, 61)
         assert [number for number in race(root, 5) if number] == [2], "one that takes over"
+
+
+def test_a_full_disk_leaves_no_file_that_holds_others_up(tmp_path: Path, monkeypatch) -> None:
+    def full(*given, **more):
+        raise OSError("no space left")
+
+    one = session(tmp_path, HERE)
+    with monkeypatch.context() as patched:
+        patched.setattr(one, "_content", full)
+        with pytest.raises(OSError, match="no space left"):
+            one.begin()
+    assert newest(drivers(tmp_path)) is None
 
 
 class Late(Session):

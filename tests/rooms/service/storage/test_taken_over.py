@@ -81,7 +81,7 @@ def test_a_driver_that_was_suspended_ends_with_a_sentence(tmp_path: Path) -> Non
     finally:
         writer.kill()
         writer.wait()
-    who = rf"another driver, on there (process {os.getpid()}), has taken reach@cpu over, because this one gave no sign"
+    who = rf"another driver, on there (process {os.getpid()}), has taken reach@cpu over, because it saw no sign"
     assert said.startswith(who)
     assert writer.returncode == 2
     facts, torn = read(folder.journal)
