@@ -54,8 +54,9 @@ def forgettable(home: Home, id: str, tracking: str | None = None) -> Forgettable
     Raises: LocusError for an id that is not there, a study that runs, and an MLflow that does not answer.
     """
     edition = editions.stored(home, id)
-    if home.study(id).driven:
-        raise LocusError(f"{id} must have ended to be forgotten, but a driver runs it")
+    if driver := home.study(id).driver:
+        where = f" {driver}" if driver.is_elsewhere() else ""
+        raise LocusError(f"{id} must have ended to be forgotten, but a driver runs it{where}")
     check(home, tracking)
     mine = _keys(home, id)
     others = {key for other in home.ids() if other != id for key in _keys(home, other)}

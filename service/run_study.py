@@ -50,7 +50,8 @@ if TYPE_CHECKING:
 def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Result:
     """Runs what is missing of a resolved edition; the result holds what was there already, too.
 
-    Raises: LocusError before anything is written, for what cannot be; KeyboardInterrupt where a person stopped it.
+    Raises: LocusError before anything is written, for what cannot be; KeyboardInterrupt where a person stopped it;
+    TakenOverError where another driver has taken the study over, which ends it then: nothing more is written here.
     """
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # MLflow reads these when imported
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
@@ -99,18 +100,22 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
             ended = "KILLED" if stop else "FAILED" if why else "FINISHED"
             took = time.monotonic() - begun
             if ended == "FINISHED" and edition.study.probes:
-                compute_probes(
-                    Result(home, edition, driver.history, driver.outcomes), progress.note, lambda: bool(stop)
-                )
+                shown = Result(home, edition, driver.history, driver.outcomes)
+                compute_probes(shown, progress.note, lambda: bool(stop) or journal.lost)
         except KeyboardInterrupt:
             ended = "KILLED"
         finally:
             driver.in_flight.close()
-            _close(driver, sync, progress, ended)
-            if warning := mirror.close(driver.history):
-                progress.note(warning)
+            progress.end()
+            if journal.lost:
+                sync.leave()
+            else:
+                _close(driver, sync, progress, ended)
+                if warning := mirror.close(driver.history):
+                    progress.note(warning)
             if driver.listener_failed:
                 progress.note(f"what was shown may lack something ({driver.listener_failed}; see {folder.log})")
+        journal.look()
         if ended == "FINISHED" and estimate.to_train:
             progress.note(estimate.beside(took, max(measured(driver.history, "memory/peak_gib"), default=None)))
         result = Result(home, edition, driver.history, driver.outcomes, sync.parent_url or tracking or home.tracking)
@@ -185,10 +190,15 @@ def _train(
 
         with signals.interruptible():
             if not driver.stop:
-                run_on_tune(driver, job, options.address, progress.note, options.run_hours, attention.look)
+                try:
+                    run_on_tune(driver, job, options.address, progress.note, options.run_hours, attention.look)
+                except Exception:
+                    driver.journal.look()  # Tune wraps the error of a driver whose study was taken over
+                    raise
         if driver.in_flight.jobs:
             break
     driver.in_flight.close()
+    driver.journal.look()
 
 
 def _next(driver: Driver, attention: Attention) -> Job | Finished:
@@ -200,13 +210,12 @@ def _next(driver: Driver, attention: Attention) -> Job | Finished:
 
 
 def _close(driver: Driver, sync: MlflowSync, progress: Progress, ended: MlflowStatus) -> None:
-    """Leaves the last view on the screen, writes the report, and closes the MLflow run in any case.
+    """Writes the report, and closes the MLflow run in any case.
 
     A report that cannot be written takes no answer from a study: it is said, and `locus report` writes it later.
     """
     from service.tracking.notes import Conclusion
 
-    progress.end()
     report: Path | None = None
     found = Conclusion()
     try:

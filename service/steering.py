@@ -42,7 +42,9 @@ def change(edition: Edition, home: Home, options: RunOptions) -> BeingRunError:
     """Asks the driver of a study for what a command wants beyond it; the sentence that says so, to be raised."""
     asked = more(edition, home, options)
     does = request(home, edition.id, asked) if asked.given() else "does all of this; see locus status"
-    return BeingRunError(f"{edition.id} is being run by another driver, which {does}", asked)
+    driver = home.study(edition.id).driver
+    where = f" {driver}," if driver and driver.is_elsewhere() else ""
+    return BeingRunError(f"{edition.id} is being run by another driver,{where} which {does}", asked)
 
 
 def request(home: Home, id: str, asked: Control) -> str:

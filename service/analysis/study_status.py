@@ -21,6 +21,7 @@ class StudyStatus:
     """One study: counts of runs, the best trial, a summary of each trial.
 
     `stale`: how many answers do not count, because another code trained them. `trouble`: why its files cannot be read.
+    `host`: where its driver runs, if that is another machine.
     Units: `last`, the time of the last fact, in seconds since 1970.
     """
 
@@ -37,18 +38,25 @@ class StudyStatus:
     rows: list[TrialSummary]
     stale: int = 0
     trouble: str = ""
+    host: str = ""
 
     @property
     def trials(self) -> str:
         """How many trials have ended, of how many: `3/12`."""
         return f"{self.trials_ended}/{self.trials_asked}"
 
+    @property
+    def where(self) -> str:
+        """On which other machine the study is run, with a blank before it; empty where that is this one."""
+        return f" on {self.host}" if self.host else ""
+
     def __repr__(self) -> str:
         if self.trouble:
             return f"{self.id}: {self.state}, {self.trouble}"
+        state = f"{self.state}{self.where}"
         best = f"; best so far {self.best}" if self.best else ""
         stale = f"; {self.stale} of other code" if self.stale else ""
-        return f"{self.id}: {self.state}, {self.done} of {self.asked} runs, {self.trials} trials{best}{stale}"
+        return f"{self.id}: {state}, {self.done} of {self.asked} runs, {self.trials} trials{best}{stale}"
 
     def plain(self) -> dict[str, Any]:
         """Plain values, for --json; `best` lists the labels of the best trials."""
@@ -61,7 +69,8 @@ def one_status(home: Home, id: str, *, adopt: bool = False) -> StudyStatus:
     folder = home.study(id)
     edition = editions.stored(home, id)
     history = History.open(home, edition, adopt=adopt)
-    alive = folder.driven
+    driver = folder.driver
+    alive = driver is not None
     found = summarize(history, alive=alive)
     complete = isinstance(next_action(history, set()), Done)
     trials, plan = history.of("trial"), edition.study.plan
@@ -80,6 +89,7 @@ def one_status(home: Home, id: str, *, adopt: bool = False) -> StudyStatus:
         last=history.last,
         rows=found,
         stale=history.stale,
+        host=driver.host.name if driver and driver.is_elsewhere() else "",
     )
 
 

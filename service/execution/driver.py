@@ -122,7 +122,7 @@ class Driver:
         for fact in self.journal.facts:
             self._tell(fact)
         failed = any(state.failures for state in self.history.states.values())
-        if failed or not before or before[-1].model_copy(update={"time": 0.0}) != asked:
+        if failed or not before or before[-1].bare() != asked:
             self._write(asked)
         for (run, code), state in self.history.states.items():
             if state.answered:  # a killed driver may have left its folders
@@ -199,7 +199,11 @@ class Driver:
         return FINISHED
 
     def on_result(self, job: Job, message: dict[str, Any]) -> bool:
-        """Records what a worker reports of an epoch; False where its run must end now."""
+        """Records what a worker reports of an epoch; False where its run must end now.
+
+        Raises: TakenOverError, as all methods that record something, where another driver has taken the study over.
+        """
+        self.journal.look()
         run, code = job.run, job.code.digest
         if message["kind"] == "diverged":
             self._end(job, Diverged.read(json.loads(message["result"])), message)
@@ -256,6 +260,7 @@ class Driver:
     def _start(self, run: Run, trial: Trial) -> Job:
         planned = self.codes(run.recipe)
         code, attempt = planned.digest, self.history.state(run).attempts + 1
+        self.journal.look()  # the folder would be that of the driver that has taken the study over
         job = Job(
             run=run,
             code=planned,

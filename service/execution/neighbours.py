@@ -90,8 +90,11 @@ class Neighbours:
         return sorted(self._others)
 
     def close(self) -> None:
-        """Tells the others that this driver needs nothing any more."""
-        self.home.study(self.id).presence.unlink(missing_ok=True)
+        """Tells the others that this driver needs nothing any more. What another host told stays."""
+        path = self.home.study(self.id).presence
+        told = _presence(path)
+        if told is not None and told.host == self._told.host:
+            path.unlink(missing_ok=True)
 
     def _tell(self, presence: Presence) -> None:
         path = self.home.study(self.id).presence

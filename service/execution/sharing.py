@@ -19,8 +19,9 @@ class Attention:
     def look(self) -> None:
         """Notes what has changed, and lets the driver do what is asked.
 
-        Raises: KeyboardInterrupt where all runs are to stop now.
+        Raises: KeyboardInterrupt where all runs are to stop now, TakenOverError where another driver has the study.
         """
+        self.driver.journal.look()
         machine = self._shared()
         if machine != self._machine:
             self.note(machine or "no other study uses this machine any more")

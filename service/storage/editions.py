@@ -28,7 +28,9 @@ class DamagedError(EditionError):
 
 
 def stored(home: Home, id: str) -> Edition:
-    """The edition of an id, as it was run. Raises: EditionError for an id that is not in this home, DamagedError."""
+    """The edition of an id, as it was run. Raises: EditionError for an id that is not in this home, and for a
+    file that is damaged, or of another locus.
+    """
     known = home.ids()
     if id not in known:  # a name such as ../x would lead out of the home
         raise EditionError(f"no study {id!r} in {home.root}; known: {', '.join(known) or 'none yet'}")
@@ -39,7 +41,13 @@ def stored(home: Home, id: str) -> Edition:
         raise DamagedError(
             f"{path} is damaged ({error}); run the study again to write this file again; its answers still count"
         ) from None
-    return Edition.read(plain)
+    try:
+        return Edition.read(plain)
+    except LocusError as error:
+        raise EditionError(
+            f"{path} cannot be read ({error}); use the locus that wrote it, or locus run {id} --fresh, which starts "
+            "the study again"
+        ) from None
 
 
 def latest(home: Home, name: str) -> str:

@@ -18,6 +18,7 @@ from service.storage.journal import (
     Exhausted,
     Fact,
     FailedWith,
+    Opened,
     Planned,
     Started,
     Tuned,
@@ -76,7 +77,9 @@ class History:
         return found
 
     def add(self, fact: Fact) -> None:
-        """Adds one fact."""
+        """Adds one fact. That a driver has opened the journal changes nothing."""
+        if isinstance(fact, Opened):
+            return
         self.last = fact.time
         match fact:
             case Planned():

@@ -1,7 +1,7 @@
 """Where everything lies: one folder that the driver keeps, and the name of every file in it.
 
 <home>/outcomes/<key>/<code>.json, .pt          answers, shared by all studies; <code>.<probe>.npz, what probes found
-<home>/studies/<id>/study.json journal.jsonl control.json presence.json driver.log lock report/
+<home>/studies/<id>/study.json journal.jsonl control.json presence.json driver.log lock drivers/ report/
 <home>/studies/<id>/work/<key>/<code>/<attempt>/  what a worker leaves of a run that is not finished
 <home>/claims/<key>.<code>                        a run that some driver trains now: a file that is locked
 <home>/id                                        the name that this home has on a shared MLflow
@@ -22,6 +22,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from service.storage.session import DRIVERS, Holder, Host, at_work_elsewhere, newest
 from trainables.spec import LocusError
 
 
@@ -52,8 +53,26 @@ class StudyFolder:
         return self.root / "lock"
 
     @property
+    def drivers(self) -> Path:
+        """The files in which drivers say that they run this study (`service.storage.session`)."""
+        return self.root / DRIVERS
+
+    @property
     def driven(self) -> bool:
-        """Whether a driver holds the lock. Cost: 0.1 s where one does, as who asks holds it for a moment, too."""
+        """Whether a driver runs this study now, here or on another host. Cost: 0.1 s where one does."""
+        return self.driver is not None
+
+    @property
+    def driver(self) -> Holder | None:
+        """The driver that runs this study now, here or on another host. Cost: 0.1 s where one does."""
+        if not self._locked:
+            return at_work_elsewhere(self.drivers)
+        found = newest(self.drivers)
+        return found if found and not found.ended else Holder(0, Host.here(), 0)
+
+    @property
+    def _locked(self) -> bool:
+        """Whether a driver holds the lock; who asks holds it for a moment, too."""
         if not self.lock.exists():
             return False
         try:

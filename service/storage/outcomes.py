@@ -220,9 +220,13 @@ def compare(before: Iterable[Measurement], now: Iterable[Measurement]) -> list[D
 
 
 def _read(path: Path) -> Answered | None:
-    """The answer of a file; None where there is none, or it was cut. Raises: SpecError for one of another locus."""
+    """The answer of a file; None where there is none, or it was cut. Raises: LocusError for one of another locus."""
     try:
         plain = json.loads(path.read_text())
     except (FileNotFoundError, ValueError):
         return None
-    return Answered.read(plain)
+    try:
+        return Answered.read(plain)
+    except LocusError as error:
+        how = "use the locus that wrote it, or move it away, and the run is trained again"
+        raise LocusError(f"{path} cannot be read ({error}); {how}") from None

@@ -9,7 +9,7 @@ from search_spaces.study import Trial
 from service.storage import editions
 from service.storage.history import History
 from service.storage.home import Home
-from service.storage.journal import Fact, Planned, read_on
+from service.storage.journal import Fact, Place, Planned, read_on
 from service.terminal.event_lines import EventLines
 from trainables.recipe import Run
 from trainables.recipe.code_digest import CodeDigests
@@ -28,12 +28,12 @@ def events(home: Home, id: str, *, run: str | None = None, follow: bool = False)
     folder = home.study(id)
     codes = CodeDigests()
     history = History(editions.stored(home, id), lambda recipe: codes(recipe).digest, [])
-    lines, offset, found = EventLines(history), 0, run is None
+    lines, place, found = EventLines(history), Place(), run is None
     label, _, seed = (run or "").partition(".")
     named: Trial | None = None
     while True:
         alive = follow and folder.driven
-        facts, offset = read_on(folder.journal, offset)
+        facts, place = read_on(folder.journal, place)
         for fact in facts:
             history.add(fact)
             if isinstance(fact, Planned) and seed.isdigit() and history.trials[-1].label == label:

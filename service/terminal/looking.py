@@ -161,7 +161,7 @@ def status_of_all(found: list[StudyStatus], home: Home) -> None:
     wide = out.width >= NARROW
     view = columns("study", "state", "runs", *(["trials"] if wide else []), "best so far", "last change")
     for one in found:
-        state = one.state + (f", {one.stale} of other code" if one.stale else "")
+        state = one.state + one.where + (f", {one.stale} of other code" if one.stale else "")
         trials = [one.trials] if wide else []
         row(view, one.id, state, f"{one.done}/{one.asked}", *trials, one.best, _ago(one.last))
     out.print(view)
@@ -178,7 +178,7 @@ def status_of_one(found: StudyStatus, home: Home) -> None:
     edition = editions.stored(home, found.id)
     sentence(out, title(found.id, found.question))
     out.print(table(found.rows, edition))
-    sentence(out, f"{found.state}; {found.done} of {found.asked} runs; last change {_ago(found.last)}")
+    sentence(out, f"{found.state}{found.where}; {found.done} of {found.asked} runs; last change {_ago(found.last)}")
     if found.stale:
         answers = plural(found.stale, "answer")
         sentence(out, f"not counted: {answers} of other code; locus plan names the files, --adopt counts them")

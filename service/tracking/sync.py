@@ -24,7 +24,7 @@ from search_spaces.study import Edition, Trial
 from service.analysis.best import find_best
 from service.storage.history import History
 from service.storage.home import Home
-from service.storage.journal import Adopted, Confirms, Counts, Exhausted, Fact, Planned, Tuned
+from service.storage.journal import Adopted, Confirms, Counts, Exhausted, Fact, Opened, Planned, Tuned
 from service.storage.tracking_uri import without_secrets
 from service.tracking.experiment import describe
 from service.tracking.notes import NO_CONCLUSION, Conclusion
@@ -53,6 +53,10 @@ class _Close:
     ended: MlflowStatus
     report: Path | None
     conclusion: Conclusion
+
+
+class _Leave:
+    """What the queue gets where nothing more must be sent."""
 
 
 def served(tracking: str | None) -> bool:
@@ -93,7 +97,7 @@ class MlflowSync:
         self.home = home
         self.tracking = tracking
         self._codes = codes
-        self._queue: queue.SimpleQueue[Fact | _Close] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Fact | _Close | _Leave] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="mlflow", daemon=True)
         self._made = threading.Event()
         self._store: Store | None = None
@@ -134,6 +138,11 @@ class MlflowSync:
             return f"MLflow lacks a part ({_line(self._trouble)}); run the study again to send the rest"
         return None
 
+    def leave(self) -> None:
+        """Ends the thread, and leaves all in MLflow as it is: another driver goes on with the study."""
+        self._queue.put(_Leave())
+        self._thread.join(SOON_S)
+
     def links(self, wait_s: float = ANSWER_S) -> Links | None:
         """The addresses of the study on its server; None without a server, or where it lags behind `wait_s`."""
         if self.tracking is None or not served(self.tracking) or not self._made.wait(wait_s):
@@ -158,6 +167,8 @@ class MlflowSync:
         state = SyncState(History(self.edition, self._codes))
         while True:
             close = self._gather(state)
+            if isinstance(close, _Leave):
+                return
             until, pause = time.monotonic() + CLOSE_S, AGAIN_S
             while not self._shown(state, close) and close is not None and time.monotonic() < until:
                 time.sleep(pause)
@@ -175,11 +186,11 @@ class MlflowSync:
         self._trouble = None
         return True
 
-    def _gather(self, state: SyncState) -> _Close | None:
-        """Waits for a fact, then collects what comes within a pause, or until `close`."""
+    def _gather(self, state: SyncState) -> _Close | _Leave | None:
+        """Waits for a fact, then collects what comes within a pause, or until `close` or `leave`."""
         item = self._queue.get()
         until = time.monotonic() + PAUSE_S
-        while not isinstance(item, _Close):
+        while not isinstance(item, _Close | _Leave):
             state.add(item)
             try:
                 item = self._queue.get(timeout=max(0.0, until - time.monotonic()))
@@ -228,6 +239,8 @@ class SyncState:
 
     def add(self, fact: Fact) -> None:
         """Adds one fact."""
+        if isinstance(fact, Opened):
+            return
         self.began = self.began or fact.time
         self.history.add(fact)
         match fact:

@@ -102,8 +102,9 @@ def test_a_decision_that_was_not_written_is_taken_again(home: Home) -> None:
     path.write_text("".join(lines[:stop]))
     with driving(home, edition):
         pass
-    known, again = json.loads(lines[stop]), json.loads(path.read_text().splitlines()[stop])
-    assert {**known, "time": 0} == {**again, "time": 0}
+    opened, again = (json.loads(line) for line in path.read_text().splitlines()[stop : stop + 2])
+    assert opened["fact"] == "opened"
+    assert {**json.loads(lines[stop]), "time": 0, "by": 2} == {**again, "time": 0}
 
 
 def test_an_answer_without_its_ended_fact_is_found_again(home: Home) -> None:

@@ -1,0 +1,180 @@
+"""What a journal tells: its facts, of which each says when it was written, and by which driver."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, TypeAdapter
+
+from search_spaces.roles import Role
+from trainables.spec import Spec
+
+FORM = 1
+"""The form of the journals that this code writes and reads. A new kind of fact or a changed one makes a new form."""
+
+
+class Stamped(Spec):
+    """What the journal adds to each fact. `by`: the number of the driver's session. Units: seconds since 1970."""
+
+    time: float = Field(default=0.0, kw_only=True)
+    by: int = Field(default=0, kw_only=True)
+
+    def bare(self) -> Self:
+        """The fact without its time and its driver: two that are equal tell the same."""
+        return self.model_copy(update={"time": 0.0, "by": 0})
+
+
+class Opened(Stamped):
+    """A driver has opened the journal, and writes from here on; every session begins with this fact.
+
+    `form`: the form of the journal. `version`: that of locus.
+    """
+
+    fact: Literal["opened"] = Field(default="opened", init=False)
+    host: str
+    pid: int
+    version: str
+    form: int = FORM
+
+
+class Planned(Stamped):
+    """A trial was added: a point that was proposed, an arm, a confirmation, a random rival, a parent.
+
+    `tunes`: the arm that a point may tune.
+    """
+
+    fact: Literal["planned"] = Field(default="planned", init=False)
+    role: Role
+    number: int
+    name: str
+    values: dict[str, Any]
+    """The point or arm; of a parent, the `key` of its first run."""
+    tunes: str = ""
+
+
+class Started(Stamped):
+    """A run was assigned to a worker."""
+
+    fact: Literal["started"] = Field(default="started", init=False)
+    run: str
+    code: str
+    attempt: int
+    seed: int
+    label: str
+    placement: dict[str, Any] = Field(default_factory=dict)
+
+
+class Measured(Stamped):
+    """The numbers of an epoch. The first fact of an epoch counts; a resumed run reports some epochs again."""
+
+    fact: Literal["measured"] = Field(default="measured", init=False)
+    run: str
+    code: str
+    epoch: int
+    values: dict[str, float]
+
+
+class StoppedAt(Stamped):
+    """The study stopped a run at a rung."""
+
+    fact: Literal["stopped"] = Field(default="stopped", init=False)
+    run: str
+    code: str
+    epoch: int
+    cutoff: float
+
+
+class FailedWith(Stamped):
+    """A run failed for a reason that is not its recipe's.
+
+    `counts` is false for a lost node, which spends no attempt; `final` is true where a second attempt cannot help.
+    """
+
+    fact: Literal["failed"] = Field(default="failed", init=False)
+    run: str
+    code: str
+    reason: str
+    counts: bool = True
+    final: bool = False
+
+
+class Ended(Stamped):
+    """A run has its answer: trained here, or found among the outcomes (`reused`)."""
+
+    fact: Literal["ended"] = Field(default="ended", init=False)
+    run: str
+    code: str
+    outcome: Literal["completed", "diverged"]
+    epoch: int
+    reused: bool = False
+
+
+class Counts(Stamped):
+    """How many trials and seeds are asked for, from here on."""
+
+    fact: Literal["counts"] = Field(default="counts", init=False)
+    seeds: int
+    trials: int | None = None
+
+
+class Confirms(Stamped):
+    """The trials chosen for the confirmation, best first. `rivals`: those of the random points."""
+
+    fact: Literal["confirms"] = Field(default="confirms", init=False)
+    numbers: tuple[int, ...] = Field(strict=False)
+    rivals: tuple[int, ...] = Field(default=(), strict=False)
+
+
+class Exhausted(Stamped):
+    """The space has no further point: these are all the trials that the search will ever have.
+
+    `rival`: the search of random points, which may find fewer.
+    """
+
+    fact: Literal["exhausted"] = Field(default="exhausted", init=False)
+    trials: int
+    rival: bool = False
+
+
+class Tuned(Stamped):
+    """The tuning of an arm has ended, and the arm's values are fixed: those of the trial of this number.
+
+    None: every trial diverged, and the arm keeps the values that the study gives it.
+    """
+
+    fact: Literal["tuned"] = Field(default="tuned", init=False)
+    arm: str
+    number: int | None
+
+
+class Adopted(Stamped):
+    """For this run another answer counts than the first one of today's code.
+
+    `code` is the answer's name: of older code, which the user adopted; or, with `again`, a later answer of the same
+    code, which gave other numbers and counts as long as the code is the same. None: the adopted answer is gone, and
+    today's code counts.
+    """
+
+    fact: Literal["adopted"] = Field(default="adopted", init=False)
+    run: str
+    code: str | None
+    again: bool = False
+
+
+Fact = Annotated[
+    Opened
+    | Planned
+    | Started
+    | Measured
+    | StoppedAt
+    | FailedWith
+    | Ended
+    | Counts
+    | Confirms
+    | Exhausted
+    | Tuned
+    | Adopted,
+    Field(discriminator="fact"),
+]
+FACT: TypeAdapter[Fact] = TypeAdapter(Fact)
+"""Reads a fact from a line."""

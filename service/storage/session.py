@@ -1,0 +1,237 @@
+"""Which driver may write to a study: each takes a number, and may write until another one takes a greater number.
+
+On one machine a locked file decides, and a killed driver leaves no lock. Between hosts, whose file system may lack
+working locks, the files `drivers/<number>.json` decide: one driver alone can create a file of a name. The file is
+touched every few seconds while its driver lives. Who begins removes the files of all lower numbers before it writes
+anything. So a driver whose own file is gone has lost the study, which it finds out before its next fact.
+
+The age of a file is the difference of two times that the file server has set; the clocks of the hosts do not matter.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import tempfile
+import threading
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from trainables.spec import LocusError
+
+DRIVERS = "drivers"
+"""The folder of the files of a study's drivers, beside its journal."""
+BEAT_S = 5.0
+"""How often a driver touches its file."""
+STALE_S = 60.0
+"""How long a driver on another host may give no sign of life before another one may take its study over."""
+TRIES = 50
+PAUSE_S = 0.02
+"""How often, and after which pause, a driver tries again that finds others who begin at the same moment."""
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+class HeldError(LocusError):
+    """A study that another driver runs."""
+
+
+class TakenOverError(LocusError):
+    """A study that another driver has taken over: this one must write nothing more."""
+
+
+@dataclass(frozen=True)
+class Host:
+    """A machine. `boot` is another one after each start; two containers of one machine have the same."""
+
+    name: str
+    boot: str
+
+    @classmethod
+    def here(cls) -> Host:
+        """The machine of this process. Where its system numbers no starts, its name stands for the number."""
+        try:
+            return cls(socket.gethostname(), BOOT.read_text().strip())
+        except OSError:
+            return cls(socket.gethostname(), socket.gethostname())
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The newest driver of a study, as its file tells. Units: `beat`, its last sign of life, in the server's time."""
+
+    number: int
+    host: Host
+    pid: int
+    ended: bool = False
+    beat: float = 0.0
+
+    def __str__(self) -> str:
+        return f"on {self.host.name} (process {self.pid})" if self.pid else "which begins at this moment"
+
+    def is_elsewhere(self, here: Host | None = None) -> bool:
+        """Whether this driver is on another machine than `here`, so that no lock tells whether it lives."""
+        return self.host.boot != (here or Host.here()).boot
+
+
+def newest(folder: Path) -> Holder | None:
+    """The driver with the greatest number; None where no driver was there yet. Cost: 0.1 ms."""
+    for _ in range(TRIES):
+        numbers = _numbers(folder)
+        if not numbers:
+            return None
+        with suppress(FileNotFoundError):  # another driver took over between the two looks
+            return _read(folder, numbers[-1])
+        time.sleep(PAUSE_S)
+    raise FileNotFoundError(f"{folder} must have the file of its newest driver")
+
+
+def at_work_elsewhere(folder: Path, here: Host | None = None, stale_s: float = STALE_S) -> Holder | None:
+    """The driver of a study that works on another host; None where there is none. Cost: 0.2 ms."""
+    found = newest(folder)
+    if found is None or found.ended or not found.is_elsewhere(here):
+        return None
+    return found if abs(_server_time(folder) - found.beat) < stale_s else None
+
+
+def held(folder: Path, holder: Holder | None) -> HeldError:
+    """The error of a study that another driver runs."""
+    who = f", {holder}" if holder and not holder.ended else ""
+    return HeldError(f"{folder.parent.name} is being run by another driver{who}; see locus status")
+
+
+def _numbers(folder: Path) -> list[int]:
+    """The numbers of the drivers whose files are there, in order."""
+    return sorted(int(path.stem) for path in folder.glob("*.json") if path.stem.isdigit())
+
+
+def _file(folder: Path, number: int) -> Path:
+    return folder / f"{number}.json"
+
+
+def _read(folder: Path, number: int) -> Holder:
+    """What the file of a driver tells. One that is not written yet, or was cut by a crash, is of an unknown host."""
+    with _file(folder, number).open("rb") as file:  # to open it makes NFS ask the server
+        content, beat = file.read(), os.fstat(file.fileno()).st_mtime
+    try:
+        said = json.loads(content)
+        return Holder(number, Host(**said["host"]), said["pid"], said["ended"], beat)
+    except (ValueError, KeyError, TypeError):
+        return Holder(number, Host("", ""), 0, beat=beat)
+
+
+def _server_time(folder: Path) -> float:
+    """The time of the machine that keeps a folder; in a folder that cannot be written, that of this machine."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            os.utime(file.fileno())
+            return os.fstat(file.fileno()).st_mtime
+    except OSError:
+        return time.time()
+
+
+class Session:
+    """The time in which one driver may write to a study: `begin`, `look` before each write, `end`.
+
+    `folder`: that of the files of all drivers. `host`: where this driver runs.
+    """
+
+    def __init__(
+        self, folder: Path, host: Host | None = None, *, beat_s: float = BEAT_S, stale_s: float = STALE_S
+    ) -> None:
+        self.folder, self.host, self.beat_s, self.stale_s = folder, host or Host.here(), beat_s, stale_s
+        self.number = 0
+        self._lost: str | None = None
+
+    def begin(self, above: int = 0) -> None:
+        """Takes a number that is greater than `above` and than that of every driver before.
+
+        Call it with the study's lock: the driver before is dead then, where it was on this machine.
+        Raises: HeldError where a driver on another host is at work, or begins at the same moment.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for _ in range(TRIES):
+            before = set(_numbers(self.folder))
+            if other := at_work_elsewhere(self.folder, self.host, self.stale_s):
+                raise held(self.folder, other)
+            if self._create(max(above, *before, 0) + 1, before):
+                break
+            time.sleep(PAUSE_S)
+        else:
+            raise held(self.folder, None)
+        for number in _numbers(self.folder):
+            if number < self.number:
+                _file(self.folder, number).unlink(missing_ok=True)
+        self._lost, self._over = None, threading.Event()
+        self._thread = threading.Thread(target=self._beat, args=(self._over,), name="heartbeat", daemon=True)
+        self._thread.start()
+
+    def look(self) -> None:
+        """Gives a sign of life, for which a file server is asked. Cost: 4 us on a local disk.
+
+        Raises: TakenOverError where another driver has taken the study over.
+        """
+        try:
+            os.utime(_file(self.folder, self.number))
+        except FileNotFoundError:
+            self._lost = self._lost or self._why()
+        self.recall()
+
+    def recall(self) -> None:
+        """Looks at nothing, and so costs nothing. Raises: TakenOverError where that was found out before."""
+        if self._lost is not None:
+            raise TakenOverError(self._lost)
+
+    def end(self) -> None:
+        """Records that this driver has ended, so that the next one need not wait."""
+        self._over.set()
+        self._thread.join(self.beat_s)
+        with suppress(TakenOverError, OSError):  # of a driver that cannot say so, the next one sees no sign of life
+            self.look()
+            path = _file(self.folder, self.number)
+            aside = path.with_suffix(".draft")
+            aside.write_text(self._content(ended=True))
+            aside.replace(path)
+
+    def _create(self, number: int, before: set[int]) -> bool:
+        """Creates the file of a number; False where any other driver has begun since `before` was seen."""
+        path = _file(self.folder, number)
+        try:
+            opened = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+        except FileExistsError:
+            return False
+        try:
+            with os.fdopen(opened, "w") as file:
+                file.write(self._content())
+        except OSError:  # a full disk: an empty file would hold everybody up
+            path.unlink(missing_ok=True)
+            raise
+        if {*_numbers(self.folder)} - before != {number}:
+            path.unlink(missing_ok=True)
+            return False
+        self.number = number
+        return True
+
+    def _content(self, *, ended: bool = False) -> str:
+        return json.dumps({"host": asdict(self.host), "pid": os.getpid(), "ended": ended})
+
+    def _beat(self, over: threading.Event) -> None:
+        """The thread: gives signs of life, until the end or until the study is lost."""
+        while not over.wait(self.beat_s):
+            try:
+                self.look()
+            except TakenOverError:
+                return
+            except OSError:  # the server is away: the next beat asks again
+                continue
+
+    def _why(self) -> str:
+        study, other = self.folder.parent.name, newest(self.folder)
+        if other is None or other.number <= self.number:
+            return f"{_file(self.folder, self.number)} must be there while this driver runs {study}, got none"
+        return (
+            f"another driver, {other}, has taken {study} over, because it saw no sign of life of this one; "
+            "what this one had recorded before is kept"
+        )

@@ -1,0 +1,89 @@
+"""A driver that was suspended while another host took its study over: one sentence, and nothing more is written."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from service.storage import editions
+from service.storage.home import Home
+from service.storage.journal import Counts, Journal, read
+from service.storage.session import Host, Session, at_work_elsewhere
+from service.tracking.store import look_up
+from tests.faults.killed import ended, facts
+from tests.journeys.files import ENCODINGS
+from tests.journeys.terminal import Terminal
+
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
+
+ID = "encodings@long"
+RUN = ("run", "./study.py", "-v", "--budget", "long")
+FAR = Host("far", "start of far")
+STALE_S = 2.0
+
+
+@pytest.fixture
+def terminal(tmp_path):
+    (tmp_path / "study.py").write_text(ENCODINGS)
+    made = Terminal(tmp_path)
+    yield made
+    made.clear()
+
+
+def suspended(running, number):
+    """Stops or continues the driver alone, or all processes of its machine."""
+    return {
+        "the driver": lambda: os.kill(running.process.pid, number),
+        "the machine": lambda: os.killpg(running.process.pid, number),
+    }
+
+
+def taken_over(folder):
+    """The journal of a driver on another host, whose file system has no locks between hosts."""
+    while at_work_elsewhere(folder.drivers, FAR, STALE_S):
+        time.sleep(0.1)
+    return Journal(folder.journal, folder.root / "lock of far", Session(folder.drivers, FAR, stale_s=STALE_S))
+
+
+@pytest.mark.parametrize("who", ["the driver", "the machine"])
+def test_who_wakes_ends_and_leaves_all_to_the_other(terminal, who):
+    running = terminal.begin(*RUN)
+    running.wait_for("epoch 7/40")
+    folder = Home(terminal.home).study(ID)
+    suspended(running, signal.SIGSTOP)[who]()
+    with taken_over(folder) as second:
+        second.write(Counts(seeds=3))
+        before = [fact for fact in read(folder.journal)[0] if fact.by == 1]
+        answers = {path for path in Home(terminal.home).outcomes.rglob("*") if path.is_file()}
+        suspended(running, signal.SIGCONT)[who]()
+        done = running.end(120)
+        said = done.err.strip().splitlines()
+        assert done.code == 2, done.out + done.err
+        assert said[-1].startswith(
+            f"locus: another driver, on far (process {os.getpid()}), has taken {ID} over, because"
+        )
+        assert "Traceback" not in done.out + done.err
+        assert "report" not in done.out.split("epoch 7/40")[1]
+        left = time.monotonic() + 30
+        while running.group() and time.monotonic() < left:
+            time.sleep(0.5)
+        assert running.group() == [], "its Ray session is ended"
+        assert {path for path in Home(terminal.home).outcomes.rglob("*") if path.is_file()} == answers
+        assert not folder.report.exists()
+        assert look_up(Home(terminal.home), editions.stored(Home(terminal.home), ID)).shown[
+            "study", "", None
+        ].status == ("RUNNING"), "the other driver goes on with it"
+        second.write(Counts(seeds=2))
+        told = read(folder.journal)[0]
+        assert [fact for fact in told if fact.by == 1] == before
+        assert [fact.fact for fact in told if fact.by == 2] == ["opened", "counts", "counts"]
+        seen = terminal.type("status")
+        assert "running on far" in seen.out
+        refused = terminal.type(*RUN)
+        assert refused.code == 2
+        assert f"{ID} is being run by another driver, on far (process {os.getpid()}), which does all" in refused.err
+    again = terminal.type(*RUN)
+    assert again.code == 0, again.err
+    assert set(ended(facts(terminal.home, ID)).values()) == {"completed"}
+    assert terminal.type("verify", ID).code == 0

@@ -1,0 +1,173 @@
+"""A journal that another driver takes over: who was suspended writes nothing that counts, and ends with a sentence."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from service.storage.home import StudyFolder
+from service.storage.journal import Counts, Ended, Journal, Measured, Opened, Place, Started, read, read_on
+from service.storage.session import HeldError, Host, Session, TakenOverError, at_work_elsewhere
+
+THERE = Host("there", "start of there")
+MEASURED = Measured(run="k", code="c", epoch=1, values={"val/accuracy": 0.5})
+
+
+def folder_of(root: Path) -> StudyFolder:
+    return StudyFolder(root / "reach@cpu")
+
+
+def journal_of(root: Path, host: Host | None = None, stale_s: float = 60.0) -> Journal:
+    """A driver's journal; another host's has a lock of its own, as on a file system without locks between hosts."""
+    folder = folder_of(root)
+    lock = folder.root / f"lock of {host.name}" if host else folder.lock
+    return Journal(folder.journal, lock, Session(folder.drivers, host, beat_s=0.1, stale_s=stale_s))
+
+
+@contextmanager
+def taken_over(root: Path, stale_s: float) -> Iterator[Journal]:
+    """The journal of the driver that takes over, as soon as it may."""
+    until = time.monotonic() + 60
+    while at_work_elsewhere(folder_of(root).drivers, THERE, stale_s):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    with journal_of(root, THERE, stale_s) as journal:
+        yield journal
+
+
+WRITER = """
+import sys, time
+from pathlib import Path
+from service.storage.journal import Counts, Journal, Measured
+from service.storage.session import Session, TakenOverError
+folder = Path(sys.argv[1])
+session = Session(folder / "drivers", beat_s=0.1, stale_s=1.0)
+try:
+    with Journal(folder / "journal.jsonl", folder / "lock", session) as journal:
+        for number in range(1, 10_000_000):
+            journal.write(Measured(run="k", code="c", epoch=number, values={}))
+            journal.write(Counts(seeds=number))
+            if number == 3:
+                print("began", flush=True)
+            time.sleep(0.001)
+except TakenOverError as error:
+    print(error)
+    sys.exit(2)
+"""
+
+
+def test_a_driver_that_was_suspended_ends_with_a_sentence(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path)
+    writer = subprocess.Popen([sys.executable, "-c", WRITER, str(folder.root)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert writer.stdout.readline() == "began\n"
+        with pytest.raises(HeldError, match=rf"is being run by another driver, on .* \(process {writer.pid}\); see"):
+            journal_of(tmp_path, THERE, stale_s=1.0).__enter__()
+        os.kill(writer.pid, signal.SIGSTOP)
+        with taken_over(tmp_path, stale_s=1.0) as second:
+            second.write(Counts(seeds=77))
+            os.kill(writer.pid, signal.SIGCONT)
+            said = writer.communicate(timeout=60)[0]
+            second.write(Counts(seeds=78))
+    finally:
+        writer.kill()
+        writer.wait()
+    who = rf"another driver, on there (process {os.getpid()}), has taken reach@cpu over, because it saw no sign"
+    assert said.startswith(who)
+    assert writer.returncode == 2
+    facts, torn = read(folder.journal)
+    first = [fact for fact in facts if fact.by == 1]
+    assert facts[: len(first)] == first
+    assert second.facts == first, "all that the first has written, and nothing later"
+    assert [fact.bare() for fact in facts[len(first) + 1 :]] == [Counts(seeds=77), Counts(seeds=78)]
+    assert not torn
+    late = [json.loads(line) for line in folder.journal.read_text().splitlines()[len(first) :]]
+    assert {line["fact"] for line in late if line["by"] == 1} <= {"measured"}, "one, written before the look, at most"
+
+
+def test_a_line_that_comes_late_is_dropped(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path)
+    with journal_of(tmp_path) as first:
+        first.session._over.set()  # suspended: no heartbeat
+        first.write(Counts(seeds=3))
+        whole, place = read_on(folder.journal)
+        with taken_over(tmp_path, stale_s=0.3) as second:
+            assert [fact.by for fact in second.facts] == [1, 1]
+            first.write(MEASURED)  # before a measurement it does not look
+            for fact in (Counts(seeds=4), Started(run="k", code="c", attempt=1, seed=0, label="0")):
+                with pytest.raises(TakenOverError):
+                    first.write(fact)
+            with pytest.raises(TakenOverError):
+                first.write(MEASURED)
+            second.write(Ended(run="k", code="c", outcome="completed", epoch=1))
+        assert first.lost
+    assert len(folder.journal.read_text().splitlines()) == 5
+    facts, torn = read(folder.journal)
+    assert [(fact.fact, fact.by) for fact in facts] == [("opened", 1), ("counts", 1), ("opened", 2), ("ended", 2)]
+    assert not torn
+    more, _ = read_on(folder.journal, place)
+    assert [*whole, *more] == facts, "who follows the journal reads the same"
+
+
+def test_what_the_first_wrote_at_the_last_moment_is_read_by_the_second(tmp_path: Path) -> None:
+    """It is written after the second has read the journal, and before the second's own first fact."""
+    with journal_of(tmp_path) as first:
+        first.write(Counts(seeds=3))
+        second = journal_of(tmp_path, THERE, stale_s=0.0)
+        begin, write = second.session.begin, second.write
+
+        def begun(above: int) -> None:
+            first.write(Counts(seeds=4))
+            begin(above)
+
+        def written(fact) -> None:
+            first.write(MEASURED)
+            write(fact)
+
+        second.session.begin, second.write = begun, written
+        with second:
+            known = [fact.bare() for fact in second.facts if not isinstance(fact, Opened)]
+    assert known == [Counts(seeds=3), Counts(seeds=4), MEASURED]
+    assert [fact.bare() for fact in read(folder_of(tmp_path).journal)[0] if not isinstance(fact, Opened)] == known
+
+
+def test_numbers_go_on_where_the_files_of_the_drivers_are_gone(tmp_path: Path) -> None:
+    """A copy of a home may lack them: a lower number would make every new fact a late one."""
+    folder = folder_of(tmp_path)
+    for seeds in (1, 2):
+        with journal_of(tmp_path) as journal:
+            journal.write(Counts(seeds=seeds))
+    for path in folder.drivers.iterdir():
+        path.unlink()
+    with journal_of(tmp_path) as journal:
+        journal.write(Counts(seeds=3))
+    assert [fact.by for fact in read(folder.journal)[0]] == [1, 1, 2, 2, 3, 3]
+
+
+@settings(max_examples=80)
+@given(
+    numbers=st.lists(st.integers(1, 4), max_size=12),
+    cuts=st.lists(st.integers(0, 12), max_size=4),
+    torn=st.booleans(),
+)
+def test_facts_count_up_to_the_next_driver_however_they_are_read(tmp_path_factory, numbers, cuts, torn) -> None:
+    path = tmp_path_factory.mktemp("study") / "journal.jsonl"
+    opened = Opened(host="h", pid=1, version="0", by=1).model_dump_json()
+    lines = [opened, *(Counts(seeds=place, by=by).model_dump_json() for place, by in enumerate(numbers))]
+    expected = [place for place, by in enumerate(numbers) if by == max([1, *numbers[: place + 1]])]
+    found, place = [], Place()
+    for count in [*sorted(cuts), len(lines)]:
+        path.write_text("".join(f"{line}\n" for line in lines[:count]) + ('{"fact":"cou' if torn else ""))
+        facts, place = read_on(path, place)
+        found += facts
+    assert [fact.seeds for fact in found[1:]] == expected
+    assert read(path) == (found, torn)
