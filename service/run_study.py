@@ -77,7 +77,7 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
             progress.note(remark)
     stop = Stop(deadline=time.time() + options.hours * 3600 if options.hours else None)
     signals = StopSignals(stop, progress.note)
-    with signals.installed(), Journal(folder.journal, folder.lock) as journal, Mirror(copies) as mirror:
+    with signals.installed(), Journal(folder.journal, folder.lock) as journal, Mirror(copies, journal) as mirror:
         editions.save_edition(edition, home)
         mirror.open()
         neighbours = Neighbours(home, edition.id, placement) if options.address == "local" else None

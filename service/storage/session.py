@@ -184,6 +184,10 @@ class Session:
         if self._lost is not None:
             raise TakenOverError(self._lost)
 
+    def lose(self, why: str) -> None:
+        """Records that another driver has taken the study over, where a storage tells so and not this folder."""
+        self._lost = self._lost or why
+
     def end(self) -> None:
         """Records that this driver has ended, so that the next one need not wait."""
         self._over.set()

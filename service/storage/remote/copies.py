@@ -2,6 +2,7 @@
 
 <uri>/outcomes/<key>/<code>.json, .pt, .<probe>.npz     answers, shared by all studies, as in a home
 <uri>/studies/<id>/study.json
+<uri>/studies/<id>/drivers/<number>.json                who runs it (`lease.py`)
 <uri>/studies/<id>/journal/<number>/<segment>.jsonl     (`journal_copy.py`)
 <uri>/studies/<id>/work/<key>/<code>/<attempt>/         what a worker leaves of a run that is not finished
 """

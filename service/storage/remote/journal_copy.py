@@ -1,8 +1,9 @@
 """The journal of a study at a place without appending: numbered segments, sent again while they grow.
 
-Each driver has a number, one higher than all before it, and sends the whole journal under its own number first, its
-first segment last. Readers take the highest number that has a first segment, and no other. So a driver that dies while
-it begins changes nothing, and what a driver still sends after another one took its study over counts for nothing.
+Each driver has a number, higher than all before it (`lease.py`), and sends the whole journal under its own number
+first, its first segment last. Readers take the highest number that has a first segment, and no other. So a driver that
+dies while it begins changes nothing, and what a driver still sends after another one took its study over counts for
+nothing.
 """
 
 from __future__ import annotations
@@ -27,13 +28,11 @@ def sent_journal(remote: RemoteFolder) -> bytes | None:
     return whole[: whole.rfind(b"\n") + 1]
 
 
-def next_number(remote: RemoteFolder) -> int:
-    """The number of the next driver."""
-    return 1 + max((int(name.partition("/")[0]) for name in remote.names()), default=0)
-
-
 class JournalCopy:
-    """Sends what a journal has gained. `remote`: the folder of all copies of this journal. `segment`: in bytes."""
+    """Sends what a journal has gained. `remote`: the folder of all copies of this journal.
+
+    `number`: the driver's, from its lease. Units: `segment` in bytes.
+    """
 
     def __init__(self, journal: Path, remote: RemoteFolder, number: int, segment: int = SEGMENT) -> None:
         self._journal, self._remote, self._number, self._segment = journal, remote, number, segment

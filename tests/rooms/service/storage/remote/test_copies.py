@@ -37,13 +37,13 @@ def scores(home: Home, edition) -> dict:
 def mirrored(home: Home, edition, uri: str, seed: int, **toy):
     """One command with a storage; None where it was cut, like a machine that dies: nothing is sent at its end."""
     copies = Copies(uri, home, edition.id)
-    with driving(home, edition, copies=copies) as driver, Mirror(copies) as mirror:
+    with driving(home, edition, copies=copies) as driver, Mirror(copies, driver.journal) as mirror:
         mirror.open()
         try:
             done = Toy(driver, random.Random(seed), **toy).drive()
         except CutError:
             if seed % 2:
-                mirror._journal.send(0.0)
+                mirror._copy.send(0.0)
             return None
         assert mirror.close(driver.history) is None
         return done
