@@ -112,8 +112,11 @@ class SubmittedStudy(Submission):
         return self._result(self.wait_for_end())
 
     def result(self, *, adopt: bool = False) -> Result:
-        """The result so far. `adopt`: answers of older code count. Raises: LocusError where it cannot be had."""
-        return self._result(self.facts(), adopt=adopt)
+        """The result so far, also of what others added since. `adopt`: answers of older code count.
+
+        Raises: LocusError where it cannot be had from here.
+        """
+        return self._result(self.facts() | {"archive": None}, adopt=adopt)
 
     def _result(self, facts: dict[str, Any], *, adopt: bool = False) -> Result:
         id, url = self._id(facts), facts.get("mlflow") or None

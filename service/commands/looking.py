@@ -65,7 +65,7 @@ def status(
     adopt: AdoptOption = False,
     as_json: Json = False,
 ) -> None:
-    """Show the state of studies, from their journals: here, or on a cluster."""
+    """Show the state of studies, from their journals. With --address on a cluster; --home serves where that is gone."""
     if address:
         from service.commands import afar
 

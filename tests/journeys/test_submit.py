@@ -56,7 +56,7 @@ def test_it_is_submitted_asked_for_more_stopped_and_goes_on(cluster, laptop, tmp
 
     status = laptop.type("status", "encodings", *at)
     assert re.search(r"job +locus-encodings-long-1 +RUNNING", status.out), status.out + status.err
-    assert "running; 0 of 6 runs" in status.out
+    assert re.search(r"running; \d of 6 runs", status.out)
 
     watch = laptop.begin("logs", ID, *at, "-f")
     watch.wait_for("epoch 1/40")
@@ -92,7 +92,11 @@ def test_a_refusal_over_there_is_one_line_here(cluster, laptop):
     )
     assert wrong.code == 2
     assert wrong.err.splitlines()[-1] == "locus: a run of 1 x 9 threads must fit 0 cores, got 9"
-    assert not os.path.exists(Home(laptop.home).study("encodings@small").root)
+    assert not os.path.exists(Home(laptop.home).study("encodings@base").root)
+    status = laptop.type("status", "encodings@base", "--address", cluster.address)
+    assert status.code == 0, status.err
+    assert re.search(r"encodings@base +FAILED +job locus-encodings-base-1", status.out)
+    assert "the study itself cannot be shown: no study 'encodings@base' was run in" in status.out
 
 
 def test_an_unknown_study_and_a_wrong_token_are_one_line(cluster, laptop, tmp_path):
