@@ -52,9 +52,8 @@ def pack(home: Home, id: str) -> bytes:
 
 def _of_answer(folder: Path, code: str) -> Iterator[Path]:
     """The answers of a run by a code (`abc`, `abc~2`), and what probes found in their models."""
-    for path in sorted(folder.glob(f"{code}*")):
-        name = path.name.partition(".")[0]
-        if path.suffix in (".json", ".npz") and digest_of(name) == code:
+    for path in sorted([*folder.glob(f"{code}.*"), *folder.glob(f"{code}~*")]):
+        if path.suffix in (".json", ".npz"):
             yield path
 
 

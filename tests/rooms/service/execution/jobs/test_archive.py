@@ -37,12 +37,12 @@ def names(packed: bytes) -> list[str]:
 
 
 def of(*members: tuple[str, bytes, bytes]) -> bytes:
-    """An archive of members: a name, a content, and what kind of file it is."""
+    """An archive of members: a name, a content, and what kind of file it is. A link stays within the folder."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w:xz") as found:
         for name, text, kind in members:
             member = tarfile.TarInfo(name)
-            member.type, member.linkname, member.size = kind, "/etc/passwd", len(text)
+            member.type, member.linkname, member.size = kind, "studies/a@b/study.json", len(text)
             found.addfile(member, io.BytesIO(text))
     return content.getvalue()
 

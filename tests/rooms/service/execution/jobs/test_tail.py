@@ -106,9 +106,11 @@ def test_it_is_followed_where_an_event_loop_runs_already(served):
 
 def test_whoever_stops_to_listen_leaves_no_thread(served):
     server = served()
-    grow(server, by=200)
+    server.log = TEXT
     lines = watched(server).logs(follow=True)
-    assert next(lines) == LINES[0]
+    assert [next(lines) for _ in LINES] == LINES
+    server.log += "more\n"
+    assert next(lines) == "more"
     lines.close()
     until = time.monotonic() + 10
     while any(thread.name == "tail" for thread in threading.enumerate()):
