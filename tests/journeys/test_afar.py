@@ -81,7 +81,7 @@ def test_it_is_watched_stopped_now_and_read(afar, at):
     assert not home.study(SLOW).driven
     ends = {shown.status for shown in look_up(home, editions.stored(home, SLOW)).shown.values()}
     assert ends <= {"KILLED", "FINISHED"}
-    assert took < 60, f"to stop now took {took:.0f} s"
+    assert took < 110, f"Ray kills after 120 s; to stop now took {took:.0f} s"
 
     sofar = afar.type("status", SLOW, *at)
     assert "unfinished" in sofar.out, said(sofar)
