@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -107,8 +107,12 @@ def here(
     fresh: bool = False,
     progress: Progress | None = None,
     detail: Detail = "usual",
+    tell: Callable[..., None] = lambda **facts: None,
 ) -> Result:
-    """Runs an edition on this machine, or on the cluster this process belongs to. `detail`: as `Progress` has it."""
+    """Runs an edition on this machine, or on the cluster this process belongs to.
+
+    `detail`: as `Progress` has it; `tell`: as `run_study` has it.
+    """
     from service.run_study import run_study
     from service.terminal.live import Progress
 
@@ -120,7 +124,7 @@ def here(
     progress = progress or Progress(settled, detail=detail)
     if fetched:
         progress.note(fetched)
-    return run_study(settled, options, progress)
+    return run_study(settled, options, progress, tell)
 
 
 def _fetch(home: Home, id: str, options: RunOptions) -> str:

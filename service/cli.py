@@ -11,12 +11,12 @@ import sys
 
 import typer
 
-from service.commands import cluster, knowing, looking, running, steering
+from service.commands import cluster, job, knowing, looking, running, steering
 from service.commands.app import MISTAKE, PressedError, app
 from service.terminal import output
 from trainables.spec import LocusError
 
-VERBS = (looking, running, knowing, cluster, steering)
+VERBS = (looking, running, knowing, cluster, steering, job)
 """The files of the verbs, in the order in which `--help` lists them."""
 
 

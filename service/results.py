@@ -6,14 +6,24 @@ result.trials(); result.best.model(); result.claims; result.report()
 
 from __future__ import annotations
 
+import base64
 import html
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import PosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from search_spaces.study import Edition
 from service.analysis.estimates.stopping import stopping_sentence
 from service.analysis.headline import headline
 from service.analysis.study_result import StudyResult
-from service.execution.jobs.submission import Submission
+from service.analysis.study_status import StudyStatus, all_status, one_status
+from service.execution.jobs import archive
+from service.execution.jobs.asking import AnswerError, ask, ask_for_lines
+from service.execution.jobs.questions import EventsOf, ResultOf, StatusOf, StopNow
+from service.execution.jobs.submission import ENDED, Submission
+from service.storage.editions import stored
+from service.terminal.event_log import events
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -89,12 +99,92 @@ def _named(links: Links | None) -> dict[str, str]:
 
 
 class SubmittedStudy(Submission):
-    """A submission that gives the study's result once its job has ended."""
+    """A submission that knows of the study behind its job: its state, its events, its result.
+
+    They are read from the home where this machine sees it, else a small job asks there.
+    """
 
     def wait(self) -> Result:
-        """Waits for the end of the job, and reads the result from the home.
+        """Waits for the end of the job; the result.
 
-        Raises: SubmissionError for a job that failed, or a home that this machine does not see.
+        Raises: SubmissionError for a job that failed; LocusError where the result cannot be had from here.
         """
-        home, id = self.wait_for_end()
-        return Result.open(home, id, self.mlflow() or None)
+        return self._result(self.wait_for_end())
+
+    def result(self, *, adopt: bool = False) -> Result:
+        """The result so far, also of what others added since. `adopt`: answers of older code count.
+
+        Raises: LocusError where it cannot be had from here.
+        """
+        return self._result(self.facts() | {"archive": None}, adopt=adopt)
+
+    def _result(self, facts: dict[str, Any], *, adopt: bool = False) -> Result:
+        id, url = self._id(facts), facts.get("mlflow") or None
+        home = self.visible_home(facts)
+        if home is None or id not in home.ids():
+            packed = _stored(facts) or base64.b64decode(ask(self, ResultOf(home=self._where(facts), study=id)))
+            home = archive.fetched(packed, f"{self._where(facts) or 'the home'} of the cluster at {self.address}")
+        return Result.open(home, id, url, adopt=adopt)
+
+    def study_status(self, *, adopt: bool = False) -> tuple[StudyStatus, Edition]:
+        """The study's own state, and what it is. `adopt`: answers of older code count.
+
+        A lock of another machine may not be seen through a shared folder: who seems to run nothing is asked there.
+        """
+        facts, ended = self.facts(), self.status() in ENDED
+        id, home = self._id(facts), self.visible_home(facts)
+        if home is not None and id in home.ids():
+            found = one_status(home, id, adopt=adopt)
+            if ended or found.state == "running":
+                return found, stored(home, id)
+        said = ask(self, StatusOf(home=self._where(facts), study=id, adopt=adopt))
+        return StudyStatus.read(said["studies"][0]), Edition.read(said["edition"])
+
+    def home_status(self, *, adopt: bool = False) -> list[StudyStatus]:
+        """The state of every study of the job's home. `adopt`: answers of older code count."""
+        facts = self.facts()
+        if (home := self.visible_home(facts)) is not None and self.status() in ENDED:
+            return all_status(home, adopt=adopt)
+        said = ask(self, StatusOf(home=self._where(facts), adopt=adopt))
+        return [StudyStatus.read(one) for one in said["studies"]]
+
+    def events(self, run: str | None = None, *, follow: bool = False) -> Iterator[str]:
+        """The events of the study, or of one of its runs, a line each; with `follow` until no driver runs it."""
+        facts, ended = self.facts(), self.status() in ENDED
+        id, home = self._id(facts), self.visible_home(facts)
+        if home is not None and id in home.ids() and (ended or not follow):
+            return events(home, id, run=run)
+        return ask_for_lines(self, EventsOf(home=self._where(facts), study=id, run=run, follow=follow))
+
+    def stop_now(self) -> str:
+        """Ends all runs now, and returns the job's state when it has ended.
+
+        Ray's own stop comes first: the job counts as stopped then, and is killed where its driver heeds nobody. But Ray
+        sends one signal, which waits for the end of an epoch, so the driver is asked to hurry by a file in its home.
+        """
+        if self.status() in ENDED:
+            return self.status()
+        self.ask_to_stop()
+        facts = self.facts()
+        with suppress(AnswerError):  # it ended before it was asked, or Ray kills it
+            if facts.get("study"):
+                ask(self, StopNow(home=self._where(facts), study=self._id(facts)))
+        return self.wait_until_ended()
+
+    def _id(self, facts: dict[str, Any]) -> str:
+        """The study's id there, where a fresh start may have a number of its own."""
+        return str(facts.get("study") or self.study)
+
+    def _where(self, facts: dict[str, Any]) -> str | None:
+        return facts.get("home") or self.home
+
+
+def _stored(facts: dict[str, Any]) -> bytes | None:
+    """The archive of a study that ended, from MLflow; None where MLflow has another one, or is not seen from here."""
+    known = facts.get("archive")
+    if not known:
+        return None
+    from service.tracking.fetched import file_of
+
+    content = file_of(known["tracking"], known["run"], archive.NAME)
+    return content if content is not None and archive.digest(content) == known["sha256"] else None

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,7 @@ from search_spaces.study import Ablation, Edition
 from service import steering
 from service.execution import machine
 from service.execution.driver import Driver, Finished
+from service.execution.jobs import archive
 from service.execution.neighbours import Neighbours
 from service.execution.repeated import SAME
 from service.execution.sharing import Attention
@@ -39,6 +42,8 @@ from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.cost import check_workers
 from trainables.spec import LocusError
 
+ENDS = {"FINISHED": "finished", "KILLED": "stopped", "FAILED": "failed"}
+"""How MLflow calls the end of a study, and what a program that watches is told."""
 POLL_S = 0.5
 """How often a driver that waits for another one asks again."""
 
@@ -47,9 +52,12 @@ if TYPE_CHECKING:
     from service.tracking.sync import MlflowSync
 
 
-def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Result:
+def run_study(
+    edition: Edition, options: RunOptions, progress: Progress, tell: Callable[..., None] = lambda **facts: None
+) -> Result:
     """Runs what is missing of a resolved edition; the result holds what was there already, too.
 
+    `tell` takes facts for a program that watches this one: the study, its home, where MLflow shows it, how it ended.
     Raises: LocusError before anything is written, for what cannot be; KeyboardInterrupt where a person stopped it;
     TakenOverError where another driver has taken the study over, which ends it then: nothing more is written here.
     """
@@ -80,6 +88,7 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
     with signals.installed(), Journal(folder.journal, folder.lock) as journal, Mirror(copies, journal) as mirror:
         editions.save_edition(edition, home)
         mirror.open()
+        tell(study=edition.id, home=str(home.root), home_id=home.named())
         neighbours = Neighbours(home, edition.id, placement) if options.address == "local" else None
         driver = Driver(
             edition, home, journal, placement, options.adopt, stop, neighbours=neighbours, codes=codes, copies=copies
@@ -90,9 +99,10 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
         if journal.torn:
             progress.note("the journal's last line was torn by a crash, and dropped")
         ended: MlflowStatus = "FAILED"
+        stored: dict[str, str] | None = None
         begun = time.monotonic()
         try:
-            _train(driver, sync, progress, signals, options, estimate.epoch_s)
+            _train(driver, sync, progress, signals, options, estimate.epoch_s, tell)
             if driver.history.exhausted is not None and driver.history.exhausted < estimate.points:
                 progress.note(f"the space has no further point: the search has {driver.history.exhausted} trials")
             if why := driver.repeated.reason:
@@ -110,12 +120,13 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
             if journal.lost:
                 sync.leave()
             else:
-                _close(driver, sync, progress, ended)
+                stored = _close(driver, sync, progress, ended)
                 if warning := mirror.close(driver.history):
                     progress.note(warning)
             if driver.listener_failed:
                 progress.note(f"what was shown may lack something ({driver.listener_failed}; see {folder.log})")
         journal.look()
+        tell(ended=ENDS[ended], archive=stored)
         if ended == "FINISHED" and estimate.to_train:
             progress.note(estimate.beside(took, max(measured(driver.history, "memory/peak_gib"), default=None)))
         result = Result(home, edition, driver.history, driver.outcomes, sync.parent_url or tracking or home.tracking)
@@ -175,11 +186,13 @@ def _train(
     signals: StopSignals,
     options: RunOptions,
     epoch_s: float | None,
+    tell: Callable[..., None],
 ) -> None:
     """Trains what is missing; with nothing missing neither Ray nor torch is started."""
     driver.begin()
     if url := sync.parent_url:
         progress.note(f"MLflow: {url}")
+    tell(mlflow=url or "")
     progress.begin(
         driver.history, driver.lock, lambda: driver.in_flight.share(driver.placement.max_concurrent), epoch_s
     )
@@ -209,10 +222,11 @@ def _next(driver: Driver, attention: Attention) -> Job | Finished:
     return found
 
 
-def _close(driver: Driver, sync: MlflowSync, progress: Progress, ended: MlflowStatus) -> None:
+def _close(driver: Driver, sync: MlflowSync, progress: Progress, ended: MlflowStatus) -> dict[str, str] | None:
     """Writes the report, and closes the MLflow run in any case.
 
     A report that cannot be written takes no answer from a study: it is said, and `locus report` writes it later.
+    Returns where an MLflow server has the archive of the result; None where there is none.
     """
     from service.tracking.notes import Conclusion
 
@@ -227,6 +241,21 @@ def _close(driver: Driver, sync: MlflowSync, progress: Progress, ended: MlflowSt
         why = f"{type(error).__name__}: {error}"
         progress.note(f"the report cannot be written ({why}; see {driver.folder.log}); all answers are kept")
     finally:
-        warning = sync.close(ended, report, found, progress.note)
-        if warning:
-            progress.note(warning)
+        with tempfile.TemporaryDirectory(prefix="locus-result-") as folder:
+            packed = _pack(driver, Path(folder), progress) if sync.serves else None
+            warning = sync.close(ended, report, found, progress.note, archive=packed)
+            if warning:
+                progress.note(warning)
+            stored = {"sha256": archive.digest(packed.read_bytes())} if packed and not warning else None
+    return stored | sync.parent if stored else None
+
+
+def _pack(driver: Driver, folder: Path, progress: Progress) -> Path | None:
+    """The archive of what is known so far, in a folder; None, and a word about it, where it cannot be made."""
+    path = folder / archive.NAME
+    try:
+        path.write_bytes(archive.pack(driver.home, driver.edition.id))
+    except (LocusError, OSError) as error:
+        progress.note(f"the archive of the result cannot be made ({error}); the home has all of it")
+        return None
+    return path

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Self
 
 from search_spaces.study import Ablation
 from search_spaces.words import plural
 from service.analysis.format import Lines
 from service.analysis.trial_summary import TrialSummary, summarize
 from service.planning.schedule import Done, next_action
+from service.planning.time_left import Forecast
 from service.storage import editions
 from service.storage.history import History
 from service.storage.home import Home
@@ -21,8 +23,9 @@ class StudyStatus:
     """One study: counts of runs, the best trial, a summary of each trial.
 
     `stale`: how many answers do not count, because another code trained them. `trouble`: why its files cannot be read.
-    `host`: where its driver runs, if that is another machine.
-    Units: `last`, the time of the last fact, in seconds since 1970.
+    `host`: where its driver runs, if that is another machine. `left`: how long the rest takes, while a driver runs and
+    an epoch was measured.
+    Units: `last`, the time of the last fact, in seconds since 1970; `left`, in seconds.
     """
 
     id: str
@@ -39,6 +42,12 @@ class StudyStatus:
     stale: int = 0
     trouble: str = ""
     host: str = ""
+    left: float | None = None
+
+    @classmethod
+    def read(cls, said: Mapping[str, Any]) -> Self:
+        """The status whose `asdict` travelled as JSON."""
+        return cls(**{**said, "rows": [TrialSummary(**row) for row in said["rows"]]})
 
     @property
     def trials(self) -> str:
@@ -76,12 +85,13 @@ def one_status(home: Home, id: str, *, adopt: bool = False) -> StudyStatus:
     trials, plan = history.of("trial"), edition.study.plan
     ended = sum(history.answer(trial).status != "open" for trial in trials)
     states = [history.state(run) for trial in history.trials for run in history.asked(trial)]
+    running = sum(state.status == "running" for state in states) if alive else 0
     return StudyStatus(
         id=id,
         question=edition.study.question,
         state="running" if alive else "unfinished" if not complete else "failed" if history.failed else "done",
         done=sum(state.answered for state in states),
-        running=sum(state.status == "running" for state in states) if alive else 0,
+        running=running,
         asked=len(states),
         trials_ended=ended,
         trials_asked=len(plan.arms) if isinstance(plan, Ablation) else max(history.trial_count, len(trials)),
@@ -90,6 +100,7 @@ def one_status(home: Home, id: str, *, adopt: bool = False) -> StudyStatus:
         rows=found,
         stale=history.stale,
         host=driver.host.name if driver and driver.is_elsewhere() else "",
+        left=Forecast(history)(running).seconds if running else None,
     )
 
 

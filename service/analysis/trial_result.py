@@ -108,6 +108,7 @@ class TrialResult:
     """One trial with its runs, by seed. `validation` and `test` hold the answered seeds, a diverged one at chance.
 
     `test_sizes`: the test scores at each further side of images. Units: pixels. `probes`: of the completed runs.
+    `without_weights`: why there are none, of a result that was fetched from another machine.
     """
 
     trial: Trial
@@ -118,6 +119,7 @@ class TrialResult:
     test_sizes: dict[int, Scores]
     weights: dict[int, Path]
     probes: dict[int, RunProbes]
+    without_weights: str = ""
 
     def __repr__(self) -> str:
         role = "" if self.trial.role == "trial" else f" ({self.trial.role})"
@@ -161,7 +163,9 @@ class TrialResult:
         if not kept or (seed is not None and seed not in kept):
             wanted = "one kept" if seed is None else f"seed {seed}"
             which = "averaged weights" if ema else "weights"
-            raise LocusError(f"{which} of {self.name!r} must hold {wanted}, got seeds {kept or 'none'}")
+            raise LocusError(
+                f"{which} of {self.name!r} must hold {wanted}, got seeds {kept or 'none'}{self.without_weights}"
+            )
         model: Host = build_model(self.recipe)
         path = files[kept[0] if seed is None else seed]
         model.load_state_dict(read(path))
@@ -223,6 +227,7 @@ def _trial(history: History, outcomes: Outcomes, trial: Trial, codes: CodeDigest
             for seed, run in runs.items()
             if run.answered is not None and isinstance(run.answered.outcome, Completed)
         },
+        without_weights=outcomes.without_weights,
     )
 
 

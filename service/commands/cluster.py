@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -31,7 +31,9 @@ from service.terminal.options import (
     Trials,
     Workers,
 )
-from trainables.spec import SpecError
+
+if TYPE_CHECKING:
+    from service.results import SubmittedStudy
 
 JobAddress = Annotated[str, typer.Option(help="a Ray cluster's job address, http://head:8265")]
 
@@ -88,10 +90,9 @@ def submit(
     say(submission.describe())
 
 
-def attached(name: str | None, address: str) -> Any:
-    """The submission of a study's name. Raises: SpecError without a name."""
+def attached(name: str, address: str) -> SubmittedStudy:
+    """The newest submission of a study's name. Raises: JobError where there is none, or the cluster does not answer."""
     from service.execution.jobs import client as jobs
+    from service.results import SubmittedStudy
 
-    if name is None:
-        raise SpecError("a study's name must be given with --address")
-    return jobs.attach(name, address)
+    return SubmittedStudy(**vars(jobs.attach(name, address)))

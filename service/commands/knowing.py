@@ -11,7 +11,7 @@ from service.commands.app import INTERRUPTED, app, remark, say
 from service.storage.home import Home
 from service.storage.tracking_uri import tracking_uri
 from service.terminal import ending
-from service.terminal.options import FLAG, AdoptOption, HomeOption, Known, Tracking, study_names, whole
+from service.terminal.options import FLAG, Address, AdoptOption, HomeOption, Known, Tracking, study_names, whole
 from trainables.spec import LocusError, SpecError
 
 
@@ -22,11 +22,13 @@ def report(
     open: Annotated[bool, typer.Option("--open", help="open the page in a browser", metavar=FLAG)] = False,
     adopt: AdoptOption = False,
     home: HomeOption = None,
+    address: Address = None,
 ) -> None:
-    """Write a study's report: HTML and Markdown, with figures."""
+    """Write a study's report: HTML and Markdown, with figures. What is not seen from here is fetched first."""
     from service import api
+    from service.commands.cluster import attached
 
-    result = api.result(name, home=home, adopt=adopt)
+    result = attached(name, address).result(adopt=adopt) if address else api.result(name, home=home, adopt=adopt)
     api.check_report(result)
     page = result.report()
     ending.report_written(result, page)

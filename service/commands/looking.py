@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from search_spaces import library
-from service.commands.app import app, resolve, say
+from service.commands.app import app, resolve
 from service.storage.home import Home
 from service.terminal import looking
 from service.terminal.options import (
@@ -65,11 +65,11 @@ def status(
     adopt: AdoptOption = False,
     as_json: Json = False,
 ) -> None:
-    """Show the state of studies, from their journals."""
+    """Show the state of studies, from their journals. With --address on a cluster; --home serves where that is gone."""
     if address:
-        from service.commands.cluster import attached
+        from service.commands import afar
 
-        say(attached(name, address).describe())
+        afar.status(name, address, home, adopt=adopt, as_json=as_json)
         return
     from service import api
 

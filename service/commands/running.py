@@ -1,9 +1,8 @@
-"""The verbs that train, or say what they would train: plan, run, rerun, and the job of a cluster."""
+"""The verbs that train, or say what they would train: plan, check, run, rerun."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -151,29 +150,34 @@ def run(
     if dry_run:
         _plan(resolved, options, fresh=fresh, adopt=adopt)
     else:
-        _run(resolved, options, fresh=fresh, detail="quiet" if quiet else "all" if verbose else "usual")
+        run_resolved(resolved, options, fresh=fresh, detail="quiet" if quiet else "all" if verbose else "usual")
 
 
-def _run(resolved: Any, options: RunOptions, *, fresh: bool = False, detail: Detail = "usual") -> None:
+def run_resolved(
+    resolved: Any, options: RunOptions, *, fresh: bool, detail: Detail, tell: Callable[..., None] = lambda **facts: None
+) -> None:
+    """Runs a resolved edition, and prints how it ended. `tell`: as `run_study` has it."""
     from service import api
     from service.steering import BeingRunError
 
+    command, more = again(), f"{again('--seeds')} --seeds"
+    if options.address != "local":
+        command, more = "the same locus submit", "the same locus submit with --seeds"
     try:
-        result = api.here(resolved, options, fresh=fresh, detail=detail)
+        result = api.here(resolved, options, fresh=fresh, detail=detail, tell=tell)
     except BeingRunError as error:
         if not error.asked.given():
             raise
         remark(str(error))
         return
     except KeyboardInterrupt:
-        command = again() if options.address == "local" else "the same locus submit"
         _stopped("", command)
         raise typer.Exit(INTERRUPTED) from None
     if not isinstance(next_action(result.history, set()), Done) and options.hours:
         ending.answer(result)
-        _stopped(f" after {options.hours:g} hours", again())
+        _stopped(f" after {options.hours:g} hours", command)
         raise typer.Exit(UNFINISHED)
-    ending.ending(result, f"{again('--seeds')} --seeds {result.history.seeds + 2}")
+    ending.ending(result, f"{more} {result.history.seeds + 2}")
     if result.history.failed:
         raise typer.Exit(1)
 
@@ -198,20 +202,3 @@ def rerun(
     remark(f"{done.key}: {done.compared} numbers compared, {len(done.differences)} differ")
     if not done.equal:
         raise typer.Exit(1)
-
-
-@app.command(hidden=True)
-def job(file: Path) -> None:
-    """Run the edition and the options of a study.json that `submit` sent: what a cluster's job runs."""
-    from search_spaces.study import Edition
-
-    sent = json.loads(file.read_text())
-    ending.versions(sent["python"])
-    options = RunOptions.read(sent["options"] | {"address": "auto"})
-    edition = Edition.read(sent["edition"])
-    if sent["steer"]:
-        from service.steering import change
-
-        remark(str(change(edition, Home.find(options.home), options)))
-    else:
-        _run(edition, options, fresh=sent["fresh"], detail="all")

@@ -8,12 +8,10 @@ import typer
 
 from service.commands.app import app, remark, say
 from service.commands.cluster import attached
-from service.execution.jobs.contents import STOP_S
 from service.storage import editions
 from service.storage.control import Control
 from service.storage.home import Home
 from service.terminal.options import FLAG, Address, HomeOption, Known
-from trainables.spec import SpecError
 
 
 @app.command()
@@ -28,9 +26,8 @@ def logs(
 ) -> None:
     """Print what has happened in a study, a line for every event; or the output of a submitted one."""
     if address:
-        if run is not None:
-            raise SpecError("--run must be left out with --address: the output of a job has the events of all runs")
-        for line in attached(name, address).logs(follow=follow):
+        submission = attached(name, address)
+        for line in submission.events(run, follow=follow) if run else submission.logs(follow=follow):
             say(line)
         return
     from service.terminal.event_log import events
@@ -49,10 +46,11 @@ def stop(
 ) -> None:
     """Stop a study that runs, here or on a cluster: each run ends after its epoch; the same command continues."""
     if address:
-        if now:
-            raise SpecError(f"--now must be left out with --address: Ray kills a job that does not end in {STOP_S} s")
         submission = attached(name, address)
-        submission.stop()
+        if now:
+            submission.stop_now()
+        else:
+            submission.stop()
         say(submission.describe())
         return
     from service.steering import request

@@ -7,6 +7,7 @@
 <home>/id                                        the name that this home has on a shared MLflow
 <home>/matrices/<id>.html                        pages of tables that several studies fill
 <home>/mlflow.db, artifacts/                     the default tracking store
+<home>/fetched                                   where the weights stayed, of a result that was fetched from elsewhere
 <home>/data/                                     known data sets, and decoded images in decoded/ (or $LOCUS_DATA)
 """
 
@@ -157,6 +158,11 @@ class Home:
     def outcomes(self) -> Path:
         """The folder of all answers."""
         return self.root / "outcomes"
+
+    @property
+    def fetched(self) -> Path:
+        """The file that says where this home was fetched from; there is none where studies are run."""
+        return self.root / "fetched"
 
     def claim(self, key: str, code: str) -> Path:
         """The file that a driver locks while it trains a run by a code."""

@@ -72,6 +72,14 @@ class Outcomes:
 
     def __init__(self, home: Home) -> None:
         self.folder, self.data = home.outcomes, home.data
+        self._fetched = home.fetched
+
+    @property
+    def without_weights(self) -> str:
+        """Why a result that was fetched has no weights, to be added to an error; empty in a home that trains."""
+        if not self._fetched.is_file():
+            return ""
+        return f"; this result was fetched, and weights stayed in {self._fetched.read_text()}"
 
     def path(self, key: str, name: str) -> Path:
         """The file of an answer, by the key of its run and its own name (`Answered.name`)."""

@@ -13,6 +13,7 @@ from search_spaces import library
 from search_spaces.study import Ablation, Budget, Edition, Study, Tuning
 from search_spaces.words import listed, plural, setting_words, value_words, without_sources
 from service.analysis.study_status import StudyStatus
+from service.planning.estimate import clock
 from service.storage import editions
 from service.storage.home import Home
 from service.terminal.output import (
@@ -154,10 +155,15 @@ def _said(values: dict[str, Any]) -> str:
 
 def status_of_all(found: list[StudyStatus], home: Home) -> None:
     """The state of the studies of a home."""
+    if found:
+        status_table(found)
+    else:
+        sentence(console(), f"nothing was run in {home.root} yet; locus studies lists what could be")
+
+
+def status_table(found: list[StudyStatus]) -> None:
+    """A row a study."""
     out = console()
-    if not found:
-        sentence(out, f"nothing was run in {home.root} yet; locus studies lists what could be")
-        return
     wide = out.width >= NARROW
     view = columns("study", "state", "runs", *(["trials"] if wide else []), "best so far", "last change")
     for one in found:
@@ -176,12 +182,7 @@ def status_of_one(found: StudyStatus, home: Home) -> None:
     """The state of one study: a row a trial, and the command that goes on."""
     out = console()
     edition = editions.stored(home, found.id)
-    sentence(out, title(found.id, found.question))
-    out.print(table(found.rows, edition))
-    sentence(out, f"{found.state}{found.where}; {found.done} of {found.asked} runs; last change {_ago(found.last)}")
-    if found.stale:
-        answers = plural(found.stale, "answer")
-        sentence(out, f"not counted: {answers} of other code; locus plan names the files, --adopt counts them")
+    status_rows(found, edition)
     if any(one.state.startswith("failed") for one in found.rows):
         log = home.study(found.id).log
         labelled(out, "log", str(log), link=address(log))
@@ -191,6 +192,20 @@ def status_of_one(found: StudyStatus, home: Home) -> None:
         labelled(out, "next", run_command(found.id, home, f"--seeds {edition.study.seeds + 2}"))
     elif found.state != "running":
         labelled(out, "to go on", run_command(found.id, home))
+
+
+def status_rows(found: StudyStatus, edition: Edition) -> None:
+    """A row a trial, and how much of the study is done."""
+    out = console()
+    sentence(out, title(found.id, found.question))
+    out.print(table(found.rows, edition))
+    left = f"; about {clock(found.left)} left" if found.left else ""
+    sentence(
+        out, f"{found.state}{found.where}; {found.done} of {found.asked} runs{left}; last change {_ago(found.last)}"
+    )
+    if found.stale:
+        answers = plural(found.stale, "answer")
+        sentence(out, f"not counted: {answers} of other code; locus plan names the files, --adopt counts them")
 
 
 def run_command(id: str, home: Home, *options: str) -> str:

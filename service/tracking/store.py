@@ -177,6 +177,10 @@ class Store:
         """Copies a folder to the artifacts of a row, under a name."""
         self.client.log_artifacts(self.shown[place].id, str(folder), name)
 
+    def log_file(self, place: RunId, file: Path) -> None:
+        """Copies a file to the artifacts of a row; an earlier one of its name is replaced."""
+        self.client.log_artifact(self.shown[place].id, str(file))
+
     def delete(self, artifacts: Path) -> None:
         """Deletes every row of the study; files of theirs go where they lie in the home's own folder of artifacts."""
         for shown in [*self.shown.values(), *self.doubles]:

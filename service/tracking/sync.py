@@ -53,6 +53,7 @@ class _Close:
     ended: MlflowStatus
     report: Path | None
     conclusion: Conclusion
+    archive: Path | None
 
 
 class _Leave:
@@ -121,12 +122,14 @@ class MlflowSync:
         report: Path | None = None,
         conclusion: Conclusion = NO_CONCLUSION,
         note: Callable[[str], None] = lambda line: None,
+        *,
+        archive: Path | None = None,
     ) -> str | None:
         """Sends what is left, ends what is open, stores the report. Returns a warning where MLflow lacks something.
 
-        `note` is told where that takes a while.
+        `note` is told where that takes a while. `archive`: a file with all that the result needs, stored, too.
         """
-        self._queue.put(_Close(ended, report, conclusion))
+        self._queue.put(_Close(ended, report, conclusion, archive))
         self._thread.join(min(SOON_S, CLOSE_S))
         if self._thread.is_alive():
             why = f" ({_line(self._trouble)})" if self._trouble else ""
@@ -142,6 +145,18 @@ class MlflowSync:
         """Ends the thread, and leaves all in MLflow as it is: another driver goes on with the study."""
         self._queue.put(_Leave())
         self._thread.join(SOON_S)
+
+    @property
+    def serves(self) -> bool:
+        """Whether MLflow is a server, which other machines can ask."""
+        return served(self.tracking)
+
+    @property
+    def parent(self) -> dict[str, str]:
+        """The server, and the id of the study's own run there, once it was shown."""
+        assert self._store is not None
+        assert self.tracking is not None
+        return {"tracking": self.tracking, "run": self._store.shown[STUDY].id}
 
     def links(self, wait_s: float = ANSWER_S) -> Links | None:
         """The addresses of the study on its server; None without a server, or where it lags behind `wait_s`."""
@@ -209,6 +224,8 @@ class MlflowSync:
             describe(store, self.edition, state.began)  # once more, for now all metrics are known
         if close and close.report and close.report.is_dir():
             store.log_folder(STUDY, close.report, "report")
+        if close and close.archive:
+            store.log_file(STUDY, close.archive)
 
     def _open_store(self, state: SyncState) -> Store:
         os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")  # it prints a line for each run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import shlex
 import signal
 import subprocess
 import sys
@@ -35,12 +36,14 @@ class Typed:
 class Command:
     """A command under way, whose output is read as it comes."""
 
-    def __init__(self, words: list[str], env: dict[str, str], cwd: Path, *, on_pty: bool = False) -> None:
+    def __init__(
+        self, words: list[str], env: dict[str, str], cwd: Path, *, on_pty: bool = False, hidden: Path | None = None
+    ) -> None:
         self.begun = time.monotonic()
         self._said: dict[str, list[str]] = {"out": [], "err": []}
         ours, theirs = pty.openpty() if on_pty else (None, subprocess.PIPE)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "service", *words], env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=theirs,
+            [*_without(hidden), sys.executable, *words], env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=theirs,
             stderr=theirs, start_new_session=True, preexec_fn=heed_ctrl_c,
         )  # fmt: skip
         if ours is None:
@@ -102,6 +105,13 @@ class Command:
                 continue
 
 
+def _without(hidden: Path | None) -> list[str]:
+    """What begins a command that finds a folder empty: a mount namespace of its own, whose changes nobody else sees."""
+    if hidden is None:
+        return []
+    return ["unshare", "-rm", "sh", "-c", f'mount -t tmpfs none {shlex.quote(str(hidden))} && exec "$@"', "sh"]
+
+
 def heed_ctrl_c() -> None:
     """As in a terminal, also where the tests themselves run in the background of a shell, which ignores Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -114,7 +124,10 @@ def alive() -> list[str]:
 
 
 class Terminal:
-    """A home and a working folder; `type` runs a command to its end, `begin` leaves it running."""
+    """A home and a working folder; `type` runs a command to its end, `begin` leaves it running.
+
+    `hidden`: a folder that commands find empty, as on a machine that does not share it.
+    """
 
     def __init__(self, folder: Path, **env: str) -> None:
         self.folder, self.home = folder, folder / "home"
@@ -122,11 +135,18 @@ class Terminal:
         own = {"LOCUS_HOME": str(self.home), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
         self.env = known | own | env
         self.begun: list[Command] = []
+        self.hidden: Path | None = None
 
     def begin(self, *words: str, on_pty: bool = False, **env: str) -> Command:
-        command = Command(list(words), self.env | env, self.folder, on_pty=on_pty)
+        command = Command(["-m", "service", *words], self.env | env, self.folder, on_pty=on_pty, hidden=self.hidden)
         self.begun.append(command)
         return command
+
+    def python(self, code: str, *words: str, timeout_s: float = PATIENCE_S) -> Typed:
+        """Runs Python code to its end. `words`: its arguments."""
+        command = Command(["-c", code, *words], self.env, self.folder, hidden=self.hidden)
+        self.begun.append(command)
+        return command.end(timeout_s)
 
     def type(self, *words: str, timeout_s: float = PATIENCE_S, **env: str) -> Typed:
         return self.begin(*words, **env).end(timeout_s)

@@ -2,7 +2,6 @@
 
 import os
 import re
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -15,32 +14,10 @@ from service.storage.home import Home
 from service.storage.journal import read
 from service.tracking.rows import STUDY
 from service.tracking.store import look_up
-from tests.journeys.cluster import Cluster
-from tests.journeys.files import ENCODINGS
-from tests.journeys.terminal import Terminal
 
 pytestmark = pytest.mark.slow
 ID = "encodings@long"
 EPOCHS = 40
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with tempfile.TemporaryDirectory(prefix="e-", ignore_cleanup_errors=True) as folder:
-        found = Cluster(Path(folder))
-        try:
-            yield found
-        finally:
-            found.end()
-
-
-@pytest.fixture
-def laptop(cluster, tmp_path):
-    terminal = Terminal(tmp_path, **{name: cluster.env[name] for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH")})
-    terminal.env.pop("LOCUS_HOME")
-    (tmp_path / "study.py").write_text(ENCODINGS)
-    yield terminal
-    terminal.clear()
 
 
 def facts(home: Home, kind: str) -> list:
@@ -59,6 +36,7 @@ def test_it_is_submitted_asked_for_more_stopped_and_goes_on(cluster, laptop, tmp
 
     first = laptop.type(*send)
     assert first.code == 0, first.out + first.err
+    assert re.search(r"sent 1\.\d MB: the three packages and the study", first.out)
     assert any(line.startswith("versions: python") for line in first.lines)
     assert f"plan: {ID}: 3 runs to train" in first.out
     assert "2 concurrent runs" in first.out
@@ -77,7 +55,8 @@ def test_it_is_submitted_asked_for_more_stopped_and_goes_on(cluster, laptop, tmp
     assert "--home must be the same, or stop it first" in " ".join(other.err.split())
 
     status = laptop.type("status", "encodings", *at)
-    assert re.search(rf"{ID} +RUNNING +job locus-encodings-long-1", status.out), status.out + status.err
+    assert re.search(r"job +locus-encodings-long-1 +RUNNING", status.out), status.out + status.err
+    assert re.search(r"running; \d of 6 runs", status.out)
 
     watch = laptop.begin("logs", ID, *at, "-f")
     watch.wait_for("epoch 1/40")
@@ -96,7 +75,8 @@ def test_it_is_submitted_asked_for_more_stopped_and_goes_on(cluster, laptop, tmp
     assert on.code == 0, on.err
     rest = laptop.type("logs", "encodings", *at, "-f")
     status = laptop.type("status", ID, *at)
-    assert re.search(rf"{ID} +SUCCEEDED +job locus-encodings-long-\d", status.out), status.out + rest.out
+    assert re.search(r"job +locus-encodings-long-\d +SUCCEEDED", status.out), status.out + rest.out
+    assert "done; 6 of 6 runs" in status.out
     assert len(facts(home, "ended")) == 6, rest.out
     assert len({(fact.run, fact.epoch) for fact in facts(home, "measured")}) == 6 * EPOCHS
     after = shown(home, edition)
@@ -112,12 +92,18 @@ def test_a_refusal_over_there_is_one_line_here(cluster, laptop):
     )
     assert wrong.code == 2
     assert wrong.err.splitlines()[-1] == "locus: a run of 1 x 9 threads must fit 0 cores, got 9"
-    assert not os.path.exists(Home(laptop.home).study("encodings@small").root)
+    assert not os.path.exists(Home(laptop.home).study("encodings@base").root)
+    status = laptop.type("status", "encodings@base", "--address", cluster.address)
+    assert status.code == 0, status.err
+    assert re.search(r"encodings@base +FAILED +job locus-encodings-base-1", status.out)
+    assert "the study itself cannot be shown: no study 'encodings@base' was run in" in status.out
 
 
 def test_an_unknown_study_and_a_wrong_token_are_one_line(cluster, laptop, tmp_path):
     unknown = laptop.type("status", "nothing", "--address", cluster.address)
-    assert (unknown.code, unknown.err.strip()) == (2, f"locus: no study 'nothing' was submitted to {cluster.address}")
+    assert unknown.code == 2
+    assert unknown.err.startswith(f"locus: no study 'nothing' was submitted to {cluster.address}; --home shows")
+    assert len(unknown.err.strip().splitlines()) == 1
     token = tmp_path / "token"
     token.write_text("f" * 48)
     refused = laptop.type("status", "nothing", "--address", cluster.address, RAY_AUTH_TOKEN_PATH=str(token))

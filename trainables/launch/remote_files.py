@@ -138,7 +138,9 @@ class RemoteFolder:
     def folders(self) -> list[str]:
         """The names of the folders here, sorted."""
         try:
-            found = self._asked(lambda fs, path: [one for one in fs.ls(path, detail=True) if one["type"] == "directory"], "")
+            found = self._asked(
+                lambda fs, path: [one for one in fs.ls(path, detail=True) if one["type"] == "directory"], ""
+            )
         except FileNotFoundError:
             return []
         return sorted(str(one["name"]).rstrip("/").rpartition("/")[2] for one in found)

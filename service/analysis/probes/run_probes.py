@@ -53,7 +53,8 @@ class RunProbes:
         run, answered = self.answered.run, self.answered
         weights = self.outcomes.weights(run.key, answered.name)
         if not isinstance(answered.outcome, Completed) or not weights.exists():
-            raise LocusError(f"the weights of {run.key} must be kept to be probed, got none")
+            why = self.outcomes.without_weights
+            raise LocusError(f"the weights of {run.key} must be kept to be probed, got none{why}")
         from trainables.probes.catalog import probe_run
         from trainables.training.runtime import runtime
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 import logging
 import os
 import re
-import tempfile
 from collections.abc import Callable
 from importlib.metadata import version
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,7 +19,9 @@ from ray.exceptions import RayError
 from ray.job_submission import JobSubmissionClient
 
 from search_spaces.study import Edition
-from service.execution.jobs.contents import ENTRYPOINT, job_environment, write_contents
+from service.execution.jobs.asking import ask
+from service.execution.jobs.contents import send, study_sent
+from service.execution.jobs.questions import More
 from service.execution.jobs.submission import ENDED, Submission
 from service.execution.tune import token
 from service.planning.run_options import RunOptions
@@ -31,15 +32,19 @@ ANSWER_S = 5
 """How long a cluster may take to answer."""
 REQUEST_S = 60
 """How long one request may take, that with a study's files too."""
-STUDY, HOME, ASKS = "locus.study", "locus.home", "locus.asks"
-"""What a job's metadata tell: its study and home, or the job whose driver it asks for more."""
+STUDY, HOME = "locus.study", "locus.home"
+"""What a job's metadata tell: its study and home."""
 
 
 class JobError(LocusError):
     """A cluster that cannot be reached, has other versions, or knows no such study."""
 
 
-class LostError(JobError, ConnectionError):
+class GoneError(JobError):
+    """A cluster that does not answer, or that knows no such study: its head ended, or another one began."""
+
+
+class LostError(GoneError, ConnectionError):
     """A request without an answer; who waits for a study asks again."""
 
 
@@ -72,17 +77,19 @@ def submit(
         raise JobError("--tracking must hold no credentials: whoever can see the cluster's jobs could read them")
     if options.home and not PurePosixPath(options.home).is_absolute():
         raise JobError(f"--home must be an absolute path there, for a job has a folder of its own, got {options.home}")
-    client = _client(address)
+    client = connect(address)
     running = _find(client, edition.id, running=True)
     if running is not None:
         submission = _running(client, address, running, edition, options, fresh=fresh)
         say(f"{edition.id} is already running there as {running}")
         same_home = options.model_copy(update={"home": submission.home})
-        job = _send(client, edition, same_home, {ASKS: running}, steer=True)
-        for line in Submission(client, address, job, edition.id, submission.home).logs(follow=True):
-            say(line)
+        say(ask(submission, More(home=submission.home, edition=edition, options=same_home)))
         return submission
-    job = _send(client, edition, options, {STUDY: edition.id, HOME: options.home or ""}, fresh=fresh)
+    metadata = {STUDY: edition.id, HOME: options.home or ""}
+    sent = study_sent(edition, options, fresh=fresh)
+    job = _name(client, edition.id)
+    size = send(client, job, sent, options.home, metadata)
+    say(f"sent {size / 1e6:.1f} MB: the three packages and the study")
     submission = Submission(client, address, job, edition.id, options.home)
     for line in submission.followed():
         say(line)
@@ -102,39 +109,28 @@ def _running(
     return Submission(client, address, job, edition.id, there)
 
 
-def _send(
-    client: JobSubmissionClient,
-    edition: Edition,
-    options: RunOptions,
-    metadata: dict[str, str],
-    *,
-    fresh: bool = False,
-    steer: bool = False,
-) -> str:
-    """Sends a job; its name. `steer`: it asks the driver of a study that runs, and runs nothing itself."""
-    with tempfile.TemporaryDirectory(prefix="locus-job-") as folder:
-        write_contents(Path(folder), edition, options, fresh=fresh, steer=steer)
-        return str(
-            client.submit_job(
-                entrypoint=ENTRYPOINT,
-                submission_id=_name(client, edition.id),
-                runtime_env={"working_dir": folder, "env_vars": job_environment(options)},
-                metadata=metadata,
-            )
-        )
-
-
 def attach(name: str, address: str) -> Submission:
     """The newest job of a study on a cluster, by its id or bare name. Raises: JobError where there is none."""
-    client = _client(address)
+    client = connect(address)
     job = _find(client, name)
     if job is None:
-        raise JobError(f"no study {name!r} was submitted to {address}")
+        raise GoneError(f"no study {name!r} was submitted to {address}")
     metadata = client.get_job_info(job).metadata
     return Submission(client, address, job, metadata[STUDY], metadata.get(HOME) or None)
 
 
-def _client(address: str) -> JobSubmissionClient:
+def submissions(address: str) -> list[Submission]:
+    """The newest job of each study and home that was submitted to a cluster, the newest last."""
+    client = connect(address)
+    newest: dict[tuple[str, str | None], Submission] = {}
+    for job in _jobs(client):
+        study, home = job.metadata[STUDY], job.metadata.get(HOME) or None
+        newest.pop((study, home), None)
+        newest[study, home] = Submission(client, address, job.submission_id, study, home)
+    return [*newest.values()]
+
+
+def connect(address: str) -> JobSubmissionClient:
     """A client with the token, once the cluster has answered and has this Ray.
 
     Raises: JobError with one line for each reason why it cannot connect.
@@ -146,7 +142,7 @@ def _client(address: str) -> JobSubmissionClient:
     try:
         requests.get(f"{address.rstrip('/')}/api/version", timeout=ANSWER_S)
     except requests.RequestException:
-        raise JobError(f"no Ray cluster answers at {address} ({ANSWER_S} s)") from None
+        raise GoneError(f"no Ray cluster answers at {address} ({ANSWER_S} s)") from None
     try:
         token.clear_cached_token()
         client = Client(address)
@@ -161,13 +157,17 @@ def _client(address: str) -> JobSubmissionClient:
     return client
 
 
+def _jobs(client: JobSubmissionClient) -> list[Any]:
+    """The jobs that run studies, the newest last."""
+    found = [job for job in client.list_jobs() if (job.metadata or {}).get(STUDY)]
+    return sorted(found, key=lambda job: job.start_time or 0)
+
+
 def _find(client: JobSubmissionClient, name: str, *, running: bool = False) -> str | None:
     """The newest job of a study's id, or of any edition of a bare name."""
-    jobs = [job for job in client.list_jobs() if (job.metadata or {}).get(STUDY)]
-    mine = [job for job in jobs if name in (job.metadata[STUDY], job.metadata[STUDY].partition("@")[0])]
+    mine = [job for job in _jobs(client) if name in (job.metadata[STUDY], job.metadata[STUDY].partition("@")[0])]
     mine = [job for job in mine if not (running and job.status.value in ENDED)]
-    newest = max(mine, key=lambda job: job.start_time or 0, default=None)
-    return newest.submission_id if newest else None
+    return mine[-1].submission_id if mine else None
 
 
 def _name(client: JobSubmissionClient, id: str) -> str:

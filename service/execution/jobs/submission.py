@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 import requests
 
+from service.execution.jobs.facts import is_fact, told
+from service.execution.jobs.tail import follow as tail
 from service.storage.home import Home
 from trainables.spec import LocusError
 
@@ -21,8 +23,6 @@ LOST_S = 600.0
 AGAIN_S = 5.0
 """Seconds between two tries."""
 ENDED = ("STOPPED", "SUCCEEDED", "FAILED")
-PLAN, MLFLOW, REFUSED = "plan: ", "MLflow: ", "locus: "
-"""How the lines begin in which a job prints its plan, the address of its parent run, and a refusal."""
 RAYS = ("INFO job_manager.py", "Running entrypoint for job ")
 """Words in the lines that Ray prints before the driver's own."""
 
@@ -42,8 +42,12 @@ class Submission:
     home: str | None
 
     def status(self) -> str:
-        """The job's state: PENDING, RUNNING, STOPPED, SUCCEEDED or FAILED."""
-        return str(self._ask(lambda: self.client.get_job_status(self.job).value))
+        """The job's state: PENDING, RUNNING, STOPPED, SUCCEEDED or FAILED.
+
+        A driver that another command stopped has an exit code, which Ray takes for a failure.
+        """
+        state = str(self._ask(lambda: self.client.get_job_status(self.job).value))
+        return "STOPPED" if state == "FAILED" and self.facts().get("ended") == "stopped" else state
 
     def _ask(self, question: Callable[[], T]) -> T:
         """The cluster's answer. One that is lost on the way is asked for again.
@@ -63,99 +67,104 @@ class Submission:
                     ) from None
             time.sleep(AGAIN_S)
 
-    def lines(self, *, ended: bool = True) -> list[str]:
-        """What the driver has printed so far, without the lines that Ray prints before.
+    def _text(self) -> str:
+        return str(self._ask(lambda: self.client.get_job_logs(self.job)))
 
-        `ended`: False leaves out a last line that is still being printed.
-        """
-        text = str(self._ask(lambda: self.client.get_job_logs(self.job)))
-        printed = (text if ended else text.rpartition("\n")[0]).splitlines()
-        return [line for line in printed if not any(word in line for word in RAYS)]
+    def printed(self, *, follow: bool = False) -> Iterator[str]:
+        """The job's lines, its facts too; with `follow` until it ends. A line that is still printed waits."""
+
+        def whole() -> tuple[str, bool]:
+            ended = str(self._ask(lambda: self.client.get_job_status(self.job).value)) in ENDED
+            return self._text(), ended
+
+        rest = ""
+        for piece in tail(self.client, self.job, whole) if follow else [self._text()]:
+            *lines, rest = (rest + piece).split("\n")
+            yield from (line for line in lines if not any(word in line for word in RAYS))
+        if rest and (follow or self.status() in ENDED):
+            yield rest
 
     def logs(self, *, follow: bool = False) -> Iterator[str]:
         """The driver's lines; with `follow` until the job ends."""
-        seen = 0
-        while True:
-            ended = self.status() in ENDED
-            lines = self.lines(ended=ended)
-            yield from lines[seen:]
-            seen = len(lines)
-            if ended or not follow:
-                return
-            time.sleep(POLL_S)
+        return (line for line in self.printed(follow=follow) if not is_fact(line))
+
+    def facts(self) -> dict[str, Any]:
+        """What the job told its client so far (`service.execution.jobs.facts`)."""
+        return told(self._text().split("\n"))
 
     def stop(self) -> None:
         """Asks each run to end at its next report; submitting again continues. Returns when the job has ended."""
+        self.ask_to_stop()
+        self.wait_until_ended()
+
+    def ask_to_stop(self) -> None:
+        """Asks each run to end at its next report, and returns. Ray kills a job that does not end in two minutes."""
         self._ask(lambda: self.client.stop_job(self.job))
-        while self.status() not in ENDED:
-            time.sleep(POLL_S)
 
-    def wait_for_end(self) -> tuple[Home, str]:
-        """Waits for the end of the job; the home and the id under which the result can be read from here.
-
-        Raises: SubmissionError for a job that failed, or a home that this machine does not see.
-        """
-        while self.status() not in ENDED:
+    def wait_until_ended(self, at_most_s: float = float("inf")) -> str:
+        """Waits for the end of the job, and returns its state then, or after a time. Units: seconds."""
+        until = time.monotonic() + at_most_s
+        while (state := self.status()) not in ENDED and time.monotonic() < until:
             time.sleep(POLL_S)
-        if self.status() == "FAILED":
+        return state
+
+    def wait_for_end(self) -> dict[str, Any]:
+        """Waits for the end of the job; its facts. Raises: SubmissionError for a job that failed."""
+        state, facts = self.wait_until_ended(), self.facts()
+        if state == "FAILED" and facts.get("ended") != "finished":  # where it finished, some runs may have failed
             raise SubmissionError(f"{self.job} failed: {self.trouble()}")
-        id = self.edition()
-        if self.home is None or id not in Home.find(self.home).ids():
-            where = self.home or "the home of that cluster"
-            raise SubmissionError(f"{id} ended, but {where} is not visible here; its report: {self.mlflow()}")
-        return Home.find(self.home), id
+        return facts
 
-    def edition(self) -> str:
-        """The study's id on the cluster, where it may have a number for a fresh start; the plan names it."""
-        found = next((line for line in self.lines() if line.startswith(PLAN)), "")
-        return found.removeprefix(PLAN).partition(": ")[0] or self.study
+    def visible_home(self, facts: dict[str, Any]) -> Home | None:
+        """The home of the job, where this machine sees it: a folder of the same path and of the same id."""
+        where = facts.get("home") or self.home
+        if where is None or facts.get("home_id") is None:
+            return None
+        home = Home.find(where)
+        return home if home.id == facts["home_id"] else None
 
     def followed(self) -> Iterator[str]:
-        """The driver's lines until its plan is there, and the one after it: its parent run where MLflow has a server.
+        """The driver's lines until it has told the address of its parent run, which it does once its plan is printed.
 
         Raises: SubmissionError with the refusal, where the driver refused, or with why there is no plan.
         """
-        planned = False
-        for line in self.logs(follow=True):
-            if line.startswith(REFUSED):
-                raise SubmissionError(line.removeprefix(REFUSED))
-            yield line
-            if planned:
+        for line in self.printed(follow=True):
+            facts = told([line])
+            if "refused" in facts:
+                raise SubmissionError(facts["refused"])
+            if "mlflow" in facts:
                 return
-            planned = line.startswith(PLAN)
-        if not planned:
-            raise SubmissionError(f"{self.job} ended before its plan was made: {self.trouble()}")
-
-    def last(self) -> str:
-        """The driver's last line."""
-        return next((line for line in reversed(self.lines()) if line.strip()), "no output yet")
+            if not is_fact(line):
+                yield line
+        raise SubmissionError(f"{self.job} ended before its plan was made: {self.trouble()}")
 
     def trouble(self) -> str:
         """Why a job failed: the driver's last line, or Ray's message where the driver printed nothing."""
-        printed = self.lines()
         message = str(self._ask(lambda: self.client.get_job_info(self.job).message) or "").strip()
-        return self.last() if printed else " ".join(message.split())
-
-    def mlflow(self) -> str:
-        """The address of the study's parent run in MLflow; empty where the cluster has no server."""
-        found = (line for line in self.lines() if line.startswith(MLFLOW))
-        return next(found, "").removeprefix(MLFLOW)
+        return _last(self.printed()) or " ".join(message.split())
 
     def describe(self) -> str:
         """State, last line, and what to type next."""
         at = f"{self.study} --address {self.address}"
-        lines = [
+        lines = [*self.printed()]
+        mlflow = told(lines).get("mlflow")
+        said = [
             f"{self.study}  {self.status()}  job {self.job}",
-            f"last line  {self.last()}",
-            *([f"MLflow     {self.mlflow()}"] if self.mlflow() else []),
+            f"last line  {_last(lines) or 'no output yet'}",
+            *([f"MLflow     {mlflow}"] if mlflow else []),
             f"watch      locus status {at}",
             f"           locus logs {at} -f",
             f"stop       locus stop {at}",
         ]
-        return "\n".join(lines)
+        return "\n".join(said)
 
     def __repr__(self) -> str:
         return self.describe()
+
+
+def _last(lines: Iterator[str] | list[str]) -> str:
+    """The last line for people."""
+    return next((line for line in reversed([*lines]) if line.strip() and not is_fact(line)), "")
 
 
 def _is_lost(error: Exception) -> bool:

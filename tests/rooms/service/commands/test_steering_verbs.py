@@ -1,9 +1,8 @@
-"""The verbs for a study that runs: what a cluster cannot do is refused, and an asked driver is no mistake."""
+"""The verbs for a study that runs: an asked driver is no mistake."""
 
 import threading
 import time
 
-import pytest
 from typer.testing import CliRunner
 
 from service.cli import app
@@ -11,18 +10,10 @@ from service.storage.control import take
 from service.storage.home import Home
 from tests.rooms.service.execution.studies import arms
 from tests.rooms.toy import conduct, driving
-from trainables.spec import SpecError
 
 
 def typed(*words: str, home: Home | None = None):
     return CliRunner().invoke(app, list(words), env={"LOCUS_HOME": str(home.root)} if home else {})
-
-
-@pytest.mark.parametrize(("verb", "option"), [("stop", ["--now"]), ("logs", ["--run", "0.0"])])
-def test_what_a_cluster_cannot_do_is_refused(verb: str, option: list[str]) -> None:
-    done = typed(verb, "some", *option, "--address", "http://127.0.0.1:1")
-    assert isinstance(done.exception, SpecError)
-    assert f"{option[0]} must be left out with --address" in str(done.exception)
 
 
 def test_a_stop_reaches_the_driver(tmp_path) -> None:

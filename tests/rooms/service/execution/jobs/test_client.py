@@ -15,7 +15,8 @@ from search_spaces.library import find
 from search_spaces.study import Edition
 from service.execution.jobs import client as jobs
 from service.execution.jobs.client import JobError
-from service.execution.jobs.contents import PACKAGES, job_environment, write_contents
+from service.execution.jobs.contents import PACKAGES, job_environment, question_sent, study_sent, write_contents
+from service.execution.jobs.questions import Asked, EventsOf, More, ResultOf, StatusOf, StopNow
 from service.planning.run_options import RunOptions
 
 CLOSED = "http://127.0.0.1:9"
@@ -118,15 +119,31 @@ def test_credentials_do_not_travel(edition, tracking):
 
 def test_a_job_carries_the_packages_and_the_study_and_nothing_else(edition, tmp_path: Path):
     options = RunOptions(home="/shared/locus", max_concurrent=2)
-    write_contents(tmp_path, edition, options, fresh=True)
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*PACKAGES, "study.json"])
-    sent = json.loads((tmp_path / "study.json").read_text())
+    size = write_contents(tmp_path, study_sent(edition, options, fresh=True))
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*PACKAGES, "job.json"])
+    sent = json.loads((tmp_path / "job.json").read_text())
     assert Edition.read(sent["edition"]) == edition
     assert RunOptions.read(sent["options"]) == options
     assert sent["fresh"] is True
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert {path.suffix for path in files} <= {".py", ".json", ".css", ".j2", ".typed"}
-    assert sum(path.stat().st_size for path in files) < 2e6
+    assert size == sum(path.stat().st_size for path in files) < 2e6
+
+
+@pytest.mark.parametrize("home", [None, "/shared/locus"], ids=str)
+def test_a_question_arrives_as_it_was_asked(edition, tmp_path: Path, home):
+    for number, asked in enumerate(
+        (
+            More(edition, RunOptions(max_concurrent=2), home=home),
+            StopNow("reach@cpu", home=home),
+            EventsOf("reach@cpu", "3.0", True, home=home),
+            StatusOf(home=home),
+            ResultOf("reach@cpu", home=home),
+        )
+    ):
+        write_contents(tmp_path / str(number), question_sent(asked))
+        sent = json.loads((tmp_path / str(number) / "job.json").read_text())
+        assert Asked.read({"question": sent["question"]}).question == asked
 
 
 def test_a_submission_id_is_new_and_plain():
@@ -138,7 +155,7 @@ def test_a_submission_id_is_new_and_plain():
 def test_a_jobs_environment_holds_no_secret(monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.setenv("RAY_AUTH_TOKEN", "secret")
-    said = job_environment(RunOptions(home="/shared/locus"))
+    said = job_environment("/shared/locus")
     assert said["RAY_JOB_STOP_SIGNAL"] == "SIGINT"
     assert said["LOCUS_HOME"] == "/shared/locus"
     assert "secret" not in str(said)

@@ -7,6 +7,7 @@ import requests
 
 from service.execution.jobs import submission
 from service.execution.jobs.submission import Submission, SubmissionError
+from service.storage.home import Home
 
 
 class Client:
@@ -64,8 +65,51 @@ def test_a_refusal_is_not_asked_again():
         watched(RuntimeError("Request failed with status code 404: no such job."), "RUNNING").status()
 
 
-def test_a_line_that_is_still_printed_is_shown_whole_and_once():
-    logs = ("plan: reach@base: 3 runs\n00:02 epo", "plan: reach@base: 3 runs\n00:02 epoch 2\n00:04", "")
-    logs = (*logs[:2], "plan: reach@base: 3 runs\n00:02 epoch 2\n00:04 done")
-    one = watched("RUNNING", "RUNNING", "SUCCEEDED", logs=logs)
-    assert list(one.logs(follow=True)) == ["plan: reach@base: 3 runs", "00:02 epoch 2", "00:04 done"]
+def test_a_line_that_is_still_printed_waits():
+    one = watched("RUNNING", logs=("plan: reach@base: 3 runs\n00:02 epo",))
+    assert list(one.logs()) == ["plan: reach@base: 3 runs"]
+    ended = watched("SUCCEEDED", logs=("plan: reach@base: 3 runs\n00:02 epoch 2",))
+    assert list(ended.logs()) == ["plan: reach@base: 3 runs", "00:02 epoch 2"]
+
+
+STOPPED = 'locus-fact {"ended": "stopped"}'
+
+
+def test_facts_are_for_the_client_alone_and_a_torn_one_is_none():
+    logs = 'locus-fact {"study": "reach@base.2", "home": "/shared"}\nplan\nlocus-fact {"mlflow": "x"}\nlocus-fact {"en'
+    one = watched("RUNNING", logs=(logs,))
+    assert one.facts() == {"study": "reach@base.2", "home": "/shared", "mlflow": "x"}
+    assert list(one.logs()) == ["plan"]
+
+
+def test_a_driver_that_another_command_stopped_has_not_failed():
+    """Ray takes its exit code, 130, for a failure."""
+    one = watched("FAILED", logs=(f"stopped; what is finished is kept\n{STOPPED}\n",))
+    assert one.status() == "STOPPED"
+    assert one.wait_for_end() == {"ended": "stopped"}
+    assert watched("FAILED", logs=("killed\n",)).status() == "FAILED"
+
+
+def test_a_study_with_failed_runs_has_a_result_and_one_that_broke_has_none():
+    assert watched("FAILED", logs=('locus-fact {"ended": "finished"}\n',)).wait_for_end() == {"ended": "finished"}
+    for logs in ('locus-fact {"ended": "failed"}\nten in a row\n', "ten in a row\n"):
+        with pytest.raises(SubmissionError, match="locus-1 failed: ten in a row"):
+            Submission(Broken(("FAILED",), (logs,)), "http://head:8265", "locus-1", "reach@base", None).wait_for_end()
+
+
+class Broken(Client):
+    """A client of a job that Ray says nothing about."""
+
+    def get_job_info(self, job):
+        return SimpleNamespace(message="")
+
+
+def test_a_home_is_the_jobs_where_its_id_is_the_same(tmp_path):
+    """On a laptop the same path may hold a home of its own, with a study of the same name."""
+    home = Home(tmp_path)
+    one = watched("SUCCEEDED")
+    assert one.visible_home({"home": str(tmp_path), "home_id": "3f9a"}) is None
+    id = home.named()
+    assert one.visible_home({"home": str(tmp_path), "home_id": id}).root == home.root
+    assert one.visible_home({"home": str(tmp_path), "home_id": "another"}) is None
+    assert one.visible_home({"home": str(tmp_path)}) is None

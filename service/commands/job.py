@@ -1,0 +1,81 @@
+"""What a job of a cluster runs: a study that was submitted, or a question about the studies of a home."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from search_spaces.study import Edition
+from service.commands.app import app, say
+from service.commands.running import run_resolved
+from service.execution.jobs import archive
+from service.execution.jobs.facts import tell
+from service.execution.jobs.questions import AnyQuestion, Asked, EventsOf, More, ResultOf, StatusOf, StopNow
+from service.planning.run_options import RunOptions
+from service.storage import editions
+from service.storage.control import Control
+from service.storage.home import Home
+from service.terminal import ending
+from trainables.spec import LocusError
+
+
+@app.command(hidden=True)
+def job(file: Path) -> None:
+    """Run what a job.json says: what a cluster's job runs. A refusal is a fact for the client, too."""
+    sent = json.loads(file.read_text())
+    try:
+        if "question" in sent:
+            tell(answer=answer(Asked.read({"question": sent["question"]}).question))
+        else:
+            ending.versions(sent["python"])
+            options = RunOptions.read(sent["options"] | {"address": "auto"})
+            run_resolved(Edition.read(sent["edition"]), options, fresh=sent["fresh"], detail="all", tell=tell)
+    except LocusError as error:
+        tell(refused=str(error))
+        raise typer.Exit(2) from None
+
+
+def answer(question: AnyQuestion) -> Any:
+    """The answer to a question, as plain JSON values; events are printed as they come.
+
+    Raises: LocusError where it has none.
+    """
+    home = Home.find(question.home)
+    match question:
+        case More():
+            from service.steering import change
+
+            return str(change(question.edition, home, question.options))
+        case StopNow():
+            from service.steering import request
+
+            return request(home, question.study, Control(stop="now"))
+        case EventsOf():
+            return _print_events(home, question)
+        case StatusOf():
+            return _status(home, question)
+        case ResultOf():
+            editions.stored(home, question.study)
+            return base64.b64encode(archive.pack(home, question.study)).decode()
+
+
+def _print_events(home: Home, question: EventsOf) -> bool:
+    from service.terminal.event_log import events
+
+    id = editions.latest(home, question.study)
+    for line in events(home, id, run=question.run, follow=question.follow):
+        say(line)
+    return True
+
+
+def _status(home: Home, question: StatusOf) -> dict[str, Any]:
+    from service import api
+
+    found = api.status(question.study, home=str(home.root), adopt=question.adopt)
+    definition = editions.stored(home, found[0].id).plain() if question.study else None
+    return {"home": str(home.root), "studies": [asdict(one) for one in found], "edition": definition}

@@ -1,0 +1,122 @@
+"""The files that the result of a study needs, in one archive: all but weights, checkpoints and images.
+
+They are study.json, the journal, the home's id, and each run's answer with the files of its probes. Files of 3,000 runs
+have the same words again and again, so they are compressed as one stream.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import lzma
+import os
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from service.storage.home import Home
+from service.storage.journal import Adopted, Ended, read_on
+from service.storage.outcomes import digest_of
+from trainables.spec import LocusError
+
+NAME = "result.tar.xz"
+"""What an archive is called among MLflow's artifacts."""
+PRESET: Final = 1
+"""How hard xz compresses: 6 takes ten times as long for a quarter less."""
+
+
+class ArchiveError(LocusError):
+    """An archive that is not as it was packed."""
+
+
+def pack(home: Home, id: str) -> bytes:
+    """The archive of a study of a home, as far as its journal goes now. A driver may run meanwhile."""
+    folder = home.study(id)
+    facts, end = read_on(folder.journal, 0)
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:xz", preset=PRESET) as archive:
+        files = [folder.study, home.root / "id"]
+        known = {(fact.run, digest_of(fact.code)) for fact in facts if isinstance(fact, Ended | Adopted) and fact.code}
+        for key, code in sorted(known):
+            files += _of_answer(home.outcomes / key, code)
+        for file in files:
+            if file.is_file():
+                archive.add(file, file.relative_to(home.root).as_posix(), recursive=False, filter=_nobodys)
+        if folder.journal.exists():
+            _add_journal(archive, home, folder.journal, end)
+    return content.getvalue()
+
+
+def _of_answer(folder: Path, code: str) -> Iterator[Path]:
+    """The answers of a run by a code (`abc`, `abc~2`), and what probes found in their models."""
+    for path in sorted([*folder.glob(f"{code}.*"), *folder.glob(f"{code}~*")]):
+        if path.suffix in (".json", ".npz"):
+            yield path
+
+
+def _add_journal(archive: tarfile.TarFile, home: Home, journal: Path, end: int) -> None:
+    """Adds the journal's first bytes: it may have grown since the answers were listed."""
+    member = _nobodys(archive.gettarinfo(journal, journal.relative_to(home.root).as_posix()))
+    with journal.open("rb") as file:
+        whole = file.read(end)
+    member.size = len(whole)
+    archive.addfile(member, io.BytesIO(whole))
+
+
+def _nobodys(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """A file without the name of its owner."""
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    return member
+
+
+def digest(content: bytes) -> str:
+    """What an archive is known by."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def fetched(content: bytes, origin: str) -> Home:
+    """An archive as a home on this machine. Its folder is named by its content: one that is there is complete.
+
+    `origin` says where the weights stayed. Raises: ArchiveError for an archive that is damaged, or holds anything but
+    files within its folder.
+    """
+    home = Home(cache() / digest(content)[:16])
+    if home.root.is_dir():
+        return home
+    cache().mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=cache()))
+    try:
+        unpack(content, draft)
+        Home(draft).fetched.write_text(origin)
+        os.replace(draft, home.root)
+    except OSError:
+        if not home.root.is_dir():  # else another process was quicker
+            raise
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return home
+
+
+def cache() -> Path:
+    """The folder of fetched results: `locus` in $XDG_CACHE_HOME, else in ~/.cache."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser().resolve() / "locus"
+
+
+def unpack(content: bytes, folder: Path) -> None:
+    """Unpacks an archive into a folder. Raises: ArchiveError, before a file leaves the folder or is no plain file."""
+    try:
+        whole = lzma.decompress(content)  # at once, for a file that was cut is found out at its end
+        with tarfile.open(fileobj=io.BytesIO(whole), mode="r:") as archive:
+            archive.extractall(folder, filter=_plain_file)
+    except (tarfile.TarError, lzma.LZMAError, EOFError, ValueError) as error:
+        raise ArchiveError(f"the archive must hold the files of a study, got {type(error).__name__}: {error}") from None
+
+
+def _plain_file(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo:
+    if not member.isfile():
+        raise tarfile.SpecialFileError(member)
+    return tarfile.data_filter(member, folder)

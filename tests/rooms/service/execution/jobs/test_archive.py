@@ -1,0 +1,148 @@
+"""The archive of a result: what it holds gives the same result elsewhere, and nothing in it leaves its folder."""
+
+import io
+import json
+import tarfile
+
+import pytest
+
+from service.execution.jobs import archive
+from service.execution.jobs.archive import ArchiveError
+from service.results import Result
+from service.storage.home import Home
+from service.storage.journal import Ended, Journal
+from service.storage.outcomes import Outcomes
+from tests.rooms.service.execution.studies import arms
+from tests.rooms.toy import conduct
+from trainables.spec import LocusError
+
+
+@pytest.fixture
+def cached(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "locus"
+
+
+@pytest.fixture
+def home(tmp_path):
+    found = Home(tmp_path / "home")
+    conduct(found, arms())
+    found.named()
+    return found
+
+
+def names(packed: bytes) -> list[str]:
+    with tarfile.open(fileobj=io.BytesIO(packed)) as found:
+        return found.getnames()
+
+
+def of(*members: tuple[str, bytes, bytes]) -> bytes:
+    """An archive of members: a name, a content, and what kind of file it is. A link stays within the folder."""
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:xz") as found:
+        for name, text, kind in members:
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname, member.size = kind, "studies/a@b/study.json", len(text)
+            found.addfile(member, io.BytesIO(text))
+    return content.getvalue()
+
+
+def test_the_same_result_is_read_from_it(home, cached):
+    id = arms().id
+    packed = archive.pack(home, id)
+    there = archive.fetched(packed, "/shared/locus of the cluster at http://head:8265")
+    assert there.root.parent == cached
+    assert there.id == home.id
+    before, after = Result.open(home, id), Result.open(there, id)
+    assert len(before.rows) > 1
+    assert before.table().to_csv() == after.table().to_csv()
+    assert before.trials().to_csv() == after.trials().to_csv()
+    assert list(map(str, before.claims)) == list(map(str, after.claims))
+    assert after.report().is_relative_to(there.root)
+
+
+def test_it_has_no_weights_and_says_where_they_are(home, cached):
+    id = arms().id
+    for row in Result.open(home, id).rows:
+        for key, name in ((run.run.key, run.code) for run in row.runs.values()):
+            Outcomes(home).probe(key, name, "direction").write_bytes(b"found")
+    packed = archive.pack(home, id)
+    kinds = {name.rpartition(".")[2] for name in names(packed)}
+    assert kinds == {"json", "jsonl", "npz", "id"}
+    assert "/shared" not in str(names(packed))
+    row = Result.open(archive.fetched(packed, "/shared/locus of the cluster"), id).rows[0]
+    with pytest.raises(LocusError, match="was fetched, and weights stayed in /shared/locus of the cluster"):
+        row.model()
+    with pytest.raises(LocusError, match="was fetched, and weights stayed in /shared/locus of the cluster"):
+        row.probe("direction")
+
+
+def test_answers_of_other_studies_and_of_other_code_stay_behind(home):
+    id = arms().id
+    before = names(archive.pack(home, id))
+    key = next(name.split("/")[1] for name in before if name.startswith("outcomes/"))
+    (home.outcomes / "another").mkdir()
+    (home.outcomes / "another" / "code.json").write_text("{}")
+    (home.outcomes / key / "othercode.json").write_text("{}")
+    assert names(archive.pack(home, id)) == before
+
+
+def test_a_later_answer_of_the_same_code_is_there_too(home):
+    id = arms().id
+    name = next(name for name in names(archive.pack(home, id)) if name.startswith("outcomes/"))
+    later = home.root / name.replace(".json", "~2.json")
+    later.write_text("{}")
+    assert str(later.relative_to(home.root)) in names(archive.pack(home, id))
+
+
+def test_a_line_that_a_driver_is_writing_is_left_out(home):
+    folder = home.study(arms().id)
+    with folder.journal.open("ab") as file:
+        file.write(b'{"fact": "star')
+    packed = archive.pack(home, arms().id)
+    with tarfile.open(fileobj=io.BytesIO(packed)) as found:
+        text = found.extractfile(f"studies/{arms().id}/journal.jsonl").read()
+    assert [json.loads(line) for line in text.splitlines()]
+    assert text.endswith(b"\n")
+
+
+@pytest.mark.parametrize(
+    "member",
+    [("../outside", b"x", tarfile.REGTYPE), ("link", b"", tarfile.SYMTYPE), ("device", b"", tarfile.CHRTYPE)],
+    ids=["above", "link", "device"],
+)
+def test_nothing_leaves_the_folder(member, cached):
+    packed = of(("studies/a@b/study.json", b"{}", tarfile.REGTYPE), member)
+    with pytest.raises(ArchiveError, match="must hold the files of a study"):
+        archive.fetched(packed, "there")
+    assert [*cached.iterdir()] == []
+    assert not (cached.parent / "outside").exists()
+
+
+def test_an_absolute_path_stays_inside(cached, tmp_path):
+    home = archive.fetched(of((f"{tmp_path}/outside", b"x", tarfile.REGTYPE)), "there")
+    assert not (tmp_path / "outside").exists()
+    assert all(path.is_relative_to(home.root) for path in cached.rglob("*/*"))
+
+
+@pytest.mark.parametrize("cut", [0, 10, 200, -20], ids=str)
+def test_a_damaged_archive_is_a_sentence(home, cached, cut):
+    packed = archive.pack(home, arms().id)
+    with pytest.raises(ArchiveError):
+        archive.fetched(packed[:cut], "there")
+    broken = bytearray(packed)
+    broken[len(broken) // 2] ^= 255
+    with pytest.raises(ArchiveError):
+        archive.fetched(bytes(broken), "there")
+
+
+def test_an_archive_that_was_fetched_before_is_not_unpacked_again(home, cached):
+    packed = archive.pack(home, arms().id)
+    first = archive.fetched(packed, "there")
+    (first.root / "mine").write_text("report")
+    assert archive.fetched(packed, "there").root == first.root
+    assert (first.root / "mine").exists()
+    folder = home.study(arms().id)
+    with Journal(folder.journal, folder.lock) as journal:
+        journal.write(Ended(run="k", code="c", outcome="completed", epoch=1))
+    assert archive.fetched(archive.pack(home, arms().id), "there").root != first.root

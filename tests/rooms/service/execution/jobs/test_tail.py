@@ -1,0 +1,118 @@
+"""A log that is followed by Ray's own stream of it: a broken connection loses no line, and shows none twice."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from service.execution.jobs import submission, tail
+from service.execution.jobs.client import Client
+from service.execution.jobs.submission import Submission
+from tests.rooms.service.execution.jobs.ray_jobs import JOB, RayJobs
+
+LINES = [f"00:{number:02} epoch {number} of the wave, £ and 位" for number in range(60)]
+TEXT = "".join(f"{line}\n" for line in LINES)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setattr(tail, "AGAIN_S", 0.01)
+    monkeypatch.setattr(submission, "AGAIN_S", 0.01)
+
+
+@pytest.fixture
+def served():
+    servers = []
+
+    def begin(*breaks, **how):
+        servers.append(RayJobs(breaks, **how))
+        return servers[-1]
+
+    yield begin
+    for one in servers:
+        one.end()
+
+
+def watched(server):
+    return Submission(Client(server.address), server.address, JOB, "reach@base", None)
+
+
+def grow(server, by=11):
+    """Writes the log in pieces that end within lines, and ends the job."""
+
+    def write():
+        for begin in range(0, len(TEXT), by):
+            server.log += TEXT[begin : begin + by]
+            time.sleep(0.002)
+        server.status = "SUCCEEDED"
+
+    threading.Thread(target=write, daemon=True).start()
+
+
+@pytest.mark.parametrize("breaks", [(), (1,), (40, 41, 700), (5, 5, 5, 5)], ids=str)
+def test_lines_come_whole_and_once_however_often_the_stream_breaks(served, breaks):
+    server = served(*breaks)
+    grow(server)
+    assert list(watched(server).logs(follow=True)) == LINES
+    assert server.connections == len(breaks) + 1
+
+
+def test_the_whole_log_is_not_fetched_again_and_again(served):
+    server = served()
+    grow(server)
+    assert list(watched(server).logs(follow=True)) == LINES
+    assert server.fetched == 2
+
+
+def test_a_stream_that_no_proxy_lets_pass_is_asked_for_as_a_whole(served):
+    server = served(refuses=True)
+    grow(server)
+    assert list(watched(server).logs(follow=True)) == LINES
+    assert server.fetched > 2
+
+
+def test_a_stream_that_stands_still_is_found_out(served, monkeypatch):
+    """Its other end is gone, and nobody said so: the log grows, and no letter of it comes."""
+    monkeypatch.setattr(tail, "QUIET_S", 0.1)
+    server = served(300, stands_still=True)
+    grow(server)
+    begun = time.monotonic()
+    watched_lines = watched(server).logs(follow=True)
+    server_ends = threading.Timer(2.0, lambda: setattr(server, "stands_still", False))
+    server_ends.start()
+    assert list(watched_lines) == LINES
+    assert server.connections >= 2
+    assert time.monotonic() - begun < 20
+
+
+def test_what_the_stream_lacks_at_its_end_comes_from_the_log(served):
+    server = served(200)
+    server.log, server.status = TEXT, "SUCCEEDED"
+    assert list(watched(server).logs(follow=True)) == LINES
+
+
+def test_it_is_followed_where_an_event_loop_runs_already(served):
+    """As in a notebook."""
+    server = served()
+    grow(server)
+
+    async def cell():
+        return list(watched(server).logs(follow=True))
+
+    assert asyncio.run(cell()) == LINES
+
+
+def test_whoever_stops_to_listen_leaves_no_thread(served):
+    server = served()
+    server.log = TEXT
+    lines = watched(server).logs(follow=True)
+    assert [next(lines) for _ in LINES] == LINES
+    server.log += "more\n"
+    assert next(lines) == "more"
+    lines.close()
+    until = time.monotonic() + 10
+    while any(thread.name == "tail" for thread in threading.enumerate()):
+        assert time.monotonic() < until
+        time.sleep(0.01)
