@@ -267,9 +267,7 @@ class Driver:
             label=trial.label,
             attempt=attempt,
             folder=self.work.begin(run.key, code, attempt),
-            parents={
-                use: self.outcomes.source(parent.key, self.history.code(parent)) for use, parent in run.parents.items()
-            },
+            parents={use: self.outcomes.source(one.key, self.history.code(one)) for use, one in run.parents.items()},
             data=str(self.home.data),
             **self.placement.of_a_job(),
         )

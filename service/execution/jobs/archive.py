@@ -35,7 +35,7 @@ class ArchiveError(LocusError):
 def pack(home: Home, id: str) -> bytes:
     """The archive of a study of a home, as far as its journal goes now. A driver may run meanwhile."""
     folder = home.study(id)
-    facts, end = read_on(folder.journal, 0)
+    facts, end = read_on(folder.journal)
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w:xz", preset=PRESET) as archive:
         files = [folder.study, home.root / "id"]
@@ -46,7 +46,7 @@ def pack(home: Home, id: str) -> bytes:
             if file.is_file():
                 archive.add(file, file.relative_to(home.root).as_posix(), recursive=False, filter=_nobodys)
         if folder.journal.exists():
-            _add_journal(archive, home, folder.journal, end)
+            _add_journal(archive, home, folder.journal, end.offset)
     return content.getvalue()
 
 
