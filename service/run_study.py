@@ -17,6 +17,7 @@ from service.execution.neighbours import Neighbours
 from service.execution.repeated import SAME
 from service.execution.sharing import Attention
 from service.execution.signals import Stop, StopSignals
+from service.execution.unwritable import told_in_a_sentence
 from service.planning.estimate import WorkEstimate, estimate_work, measured, run_memory
 from service.planning.known_trials import known_trials
 from service.planning.placement import Placement
@@ -48,14 +49,20 @@ if TYPE_CHECKING:
 def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Result:
     """Runs what is missing of a resolved edition; the result holds what was there already, too.
 
-    Raises: LocusError before anything is written, for what cannot be; KeyboardInterrupt where a person stopped it.
+    Raises: LocusError before anything is written, for what cannot be, or later where the disk cannot be written any
+    more; KeyboardInterrupt where a person stopped it.
     """
+    home = Home.find(options.home)
+    with told_in_a_sentence(home.root):
+        return _run_study(edition, home, options, progress)
+
+
+def _run_study(edition: Edition, home: Home, options: RunOptions, progress: Progress) -> Result:
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # MLflow reads these when imported
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
     from service.tracking.sync import MlflowSync, check
 
-    home = Home.find(options.home)
     tracking = tracking_uri(options.tracking)
     codes = CodeDigests()
     history = History.open(home, edition, codes)
@@ -99,8 +106,10 @@ def run_study(edition: Edition, options: RunOptions, progress: Progress) -> Resu
         except KeyboardInterrupt:
             ended = "KILLED"
         finally:
-            driver.in_flight.close()
-            _close(driver, sync, progress, ended)
+            try:
+                driver.in_flight.close()
+            finally:
+                _close(driver, sync, progress, ended)
             if driver.listener_failed:
                 progress.note(f"what was shown may lack something ({driver.listener_failed}; see {folder.log})")
         if ended == "FINISHED" and estimate.to_train:

@@ -37,13 +37,13 @@ HEAD = "passed/tried  redone  seconds  fault"
 
 
 @pytest.fixture
-def tally(request: pytest.FixtureRequest) -> Iterator[Callable[..., None]]:
+def tally(request: pytest.FixtureRequest) -> Callable[..., None]:
     """Adds a try: `tally(epochs redone, seconds to recover)`; a test that calls it ten times tries a fault ten times.
 
     A test that fails has one try more than it tells, which did not pass.
     """
     row = request.node.stash.setdefault(ROW, Row())
-    yield lambda redone=None, seconds=None: row.add(Row(passed=1, tried=1, redone=redone, seconds=seconds))
+    return lambda redone=None, seconds=None: row.add(Row(passed=1, tried=1, redone=redone, seconds=seconds))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -62,13 +62,10 @@ def _epochs(checkpoint: Path) -> int:
     return len(read_tensors(checkpoint)["progress"]["curve"])
 
 
-def recovery_s(told: list[Fact], since: float, runs: Collection[str] | None = None) -> float:
-    """Seconds from a time until an epoch was measured again, of some runs or of any."""
-    return min(
-        fact.time - since
-        for fact in told
-        if fact.fact == "measured" and fact.time > since and (runs is None or fact.run in runs)
-    )
+def recovery_s(told: list[Fact], since: float, runs: Collection[str] | None = None) -> float | None:
+    """Seconds from a time until an epoch was measured again, of some runs or of any. None: it never was."""
+    measured = [fact for fact in told if fact.fact == "measured" and (runs is None or fact.run in runs)]
+    return min((fact.time - since for fact in measured if fact.time > since), default=None)
 
 
 def measured_once(told: list[Fact]) -> bool:

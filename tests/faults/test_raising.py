@@ -1,6 +1,5 @@
 """Code of a user's own that raises, ends its process, gives NaN or eats memory: each run has its reason, none hangs."""
 
-import os
 import re
 
 import pytest
@@ -40,7 +39,7 @@ def eats(code):
 
 
 def eats_slowly(code, eaten=[]):
-    while len(eaten) < 30:
+    while len(eaten) < 60:
         eaten.append(os.urandom(1) * 100 * 2**20)
         time.sleep(0.1)
     return code
@@ -129,7 +128,9 @@ def test_each_run_has_its_outcome_and_the_others_are_unharmed(ran, tally):
     curves = numbers(told)
     arms = {arm: curves[fact.run] for arm, fact in by_arm(ran, [f for f in told if f.fact == "measured"]).items()}
     assert arms["numpy"] == arms["none"]
-    assert {arm: len(curve) for arm, curve in arms.items()} == {arm: 3 if arm in ("none", "numpy") else 1 for arm in ARMS}
+    assert {arm: len(curve) for arm, curve in arms.items()} == {
+        arm: 3 if arm in ("none", "numpy") else 1 for arm in ARMS
+    }
     for _ in ARMS:
         tally()
 
@@ -163,16 +164,15 @@ def test_what_is_there_is_consistent_and_nothing_is_left_running(ran):
 
 def test_a_process_that_fills_its_node_is_killed_by_ray_and_its_run_has_the_reason(tmp_path, tally):
     total, free = (_memory(name) for name in ("MemTotal", "MemAvailable"))
-    if free < 8 * 2**30:
-        pytest.skip(f"wants 8 GiB of free memory, got {free / 2**30:.1f}")
-    threshold = f"{1 - (free - 2.5 * 2**30) / total:.3f}"
+    if free < 10 * 2**30:
+        pytest.skip(f"wants 10 GiB of free memory, got {free / 2**30:.1f}")
+    threshold = f"{1 - (free - 4 * 2**30) / total:.3f}"
     terminal = faulty(tmp_path, ("none", "eats slowly"), RAY_memory_usage_threshold=threshold)
     try:
         done = terminal.type("run", "./mine.py", "--max-concurrent", "1", timeout_s=300)
         assert done.code == 1, done.out + done.err
         told = facts(terminal.home, ID)
         failed = [fact.reason for fact in told if fact.fact == "failed"]
-        assert failed, done.out + done.err
         assert failed == ["its process was killed, because its node ran out of memory"] * 2
         assert [*ended(told).values()] == ["completed"]
         tally()

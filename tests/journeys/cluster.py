@@ -27,6 +27,18 @@ EACH = (
     "runtime-env-agent-port",
     "metrics-export-port",
 )
+DRAIN = """
+import sys, time
+from ray._raylet import GcsClient
+from ray.core.generated import autoscaler_pb2
+gcs, seconds = sys.argv[1:]
+client = GcsClient(address=gcs)
+(node,) = [id.hex() for id, node in client.get_all_node_info().items() if not node.is_head_node and node.state == 0]
+reason = autoscaler_pb2.DrainNodeReason.Value("DRAIN_NODE_REASON_PREEMPTION")
+accepted, why = client.drain_node(node, reason, "preempted", int((time.time() + float(seconds)) * 1000))
+assert accepted, why
+"""
+"""What `ray drain-node` does, which does not tell how nodes are called."""
 
 
 class Cluster:
@@ -87,6 +99,10 @@ class Cluster:
         """Kills a node as a machine that loses its power: every process of it at once, its drivers and runs too."""
         kill_tree(self._nodes[node].pid)
         self._nodes.pop(node).wait(10)
+
+    def drain(self, seconds: int) -> None:
+        """Tells the cluster that its worker node will be preempted after some seconds, as a cloud does."""
+        subprocess.run([sys.executable, "-c", DRAIN, self.gcs, str(seconds)], env=self.env, check=True, timeout=60)
 
     def processes(self, name: str) -> list[int]:
         """The pids of the nodes' living processes whose title begins with a name."""
