@@ -20,6 +20,7 @@ from service.execution.neighbours import Neighbours
 from service.execution.repeated import SAME
 from service.execution.sharing import Attention
 from service.execution.signals import Stop, StopSignals
+from service.execution.unwritable import told_in_a_sentence
 from service.planning.estimate import WorkEstimate, estimate_work, measured, run_memory
 from service.planning.known_trials import known_trials
 from service.planning.placement import Placement
@@ -58,15 +59,23 @@ def run_study(
     """Runs what is missing of a resolved edition; the result holds what was there already, too.
 
     `tell` takes facts for a program that watches this one: the study, its home, where MLflow shows it, how it ended.
-    Raises: LocusError before anything is written, for what cannot be; KeyboardInterrupt where a person stopped it;
-    TakenOverError where another driver has taken the study over, which ends it then: nothing more is written here.
+    Raises: LocusError before anything is written, for what cannot be, or later where the disk cannot be written any
+    more; KeyboardInterrupt where a person stopped it; TakenOverError where another driver has taken the study over,
+    which ends it then: nothing more is written here.
     """
+    home = Home.find(options.home)
+    with told_in_a_sentence(home.root):
+        return _run_study(edition, home, options, progress, tell)
+
+
+def _run_study(
+    edition: Edition, home: Home, options: RunOptions, progress: Progress, tell: Callable[..., None]
+) -> Result:
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # MLflow reads these when imported
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
     from service.tracking.sync import MlflowSync, check
 
-    home = Home.find(options.home)
     tracking = tracking_uri(options.tracking)
     codes = CodeDigests()
     history = History.open(home, edition, codes)
@@ -115,14 +124,16 @@ def run_study(
         except KeyboardInterrupt:
             ended = "KILLED"
         finally:
-            driver.in_flight.close()
-            progress.end()
-            if journal.lost:
-                sync.leave()
-            else:
-                stored = _close(driver, sync, progress, ended)
-                if warning := mirror.close(driver.history):
-                    progress.note(warning)
+            try:
+                driver.in_flight.close()
+            finally:
+                progress.end()
+                if journal.lost:
+                    sync.leave()
+                else:
+                    stored = _close(driver, sync, progress, ended)
+                    if warning := mirror.close(driver.history):
+                        progress.note(warning)
             if driver.listener_failed:
                 progress.note(f"what was shown may lack something ({driver.listener_failed}; see {folder.log})")
         journal.look()

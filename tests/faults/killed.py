@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from service.storage.home import Home
 from service.storage.journal import Fact, read
 from service.storage.outcomes import CLOCKED
+from trainables.training.checkpoint import read as read_tensors
 
 
 def facts(home: Path, id: str) -> list[Fact]:
@@ -43,3 +45,30 @@ def trained_after_its_end(told: list[Fact]) -> list[str]:
         if fact.fact == "started" and fact.run in done:
             twice.append(fact.run)
     return twice
+
+
+def redone(home: Path, id: str) -> int:
+    """How many measured epochs of unfinished runs no checkpoint holds now: these are trained again."""
+    told, folder, lost = facts(home, id), Home(home).study(id), 0
+    done = {fact.run for fact in told if fact.fact in ("ended", "stopped")}
+    for run, curve in numbers(told).items():
+        if run not in done:
+            kept = [_epochs(file) for file in folder.root.glob(f"work/{run}/*/*/checkpoint.pt")]
+            lost += max(0, len(curve) - max(kept, default=0))
+    return lost
+
+
+def _epochs(checkpoint: Path) -> int:
+    return len(read_tensors(checkpoint)["progress"]["curve"])
+
+
+def recovery_s(told: list[Fact], since: float, runs: Collection[str] | None = None) -> float | None:
+    """Seconds from a time until an epoch was measured again, of some runs or of any. None: it never was."""
+    measured = [fact for fact in told if fact.fact == "measured" and (runs is None or fact.run in runs)]
+    return min((fact.time - since for fact in measured if fact.time > since), default=None)
+
+
+def measured_once(told: list[Fact]) -> bool:
+    """Whether no epoch of a run stands in the journal twice."""
+    epochs = [(fact.run, fact.code, fact.epoch) for fact in told if fact.fact == "measured"]
+    return len(epochs) == len(set(epochs))

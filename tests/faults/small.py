@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from service.planning.placement import Placement
 from service.storage import editions
 from service.storage.home import Home
 from service.storage.journal import Fact, Journal, read
+from tests.journeys.processes import titled
 from trainables.launch.job import Job
 from trainables.recipe import Recipe
 
@@ -61,15 +61,4 @@ def conduct(
 
 def processes(name: str) -> list[int]:
     """The pids of the living processes below this one whose title begins with a name."""
-    shown = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
-    lines = [line.split(maxsplit=2) for line in shown.splitlines()]
-    parents = {int(pid): int(parent) for pid, parent, *_ in lines}
-    titled = [int(pid) for pid, _, *title in lines if title and title[0].startswith(name)]
-    return [pid for pid in titled if os.getpid() in _above(pid, parents)]
-
-
-def _above(pid: int, parents: dict[int, int]) -> list[int]:
-    line = [pid]
-    while line[-1] in parents:
-        line.append(parents[line[-1]])
-    return line
+    return titled(os.getpid(), name)

@@ -17,7 +17,7 @@ DOORS = {
     "optuna": {"service/planning/sampling.py", "service/planning/importance.py"},
 }
 RAY = DOORS["ray.tune"] | DOORS["ray.job_submission"]
-RAY |= {"service/execution/tune/session.py", "service/execution/tune/token.py"}
+RAY |= {f"service/execution/tune/{file}.py" for file in ("session", "token", "deaths")}
 RAY |= {"trainables/launch/worker.py", "trainables/launch/bridge.py"}
 HEAVY_ROOMS = ("training", "weights", "probes", "launch")
 """Rooms of trainables/ that may import torch in every file."""

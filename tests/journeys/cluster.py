@@ -13,7 +13,10 @@ from pathlib import Path
 
 import requests
 
+from tests.journeys.processes import kill_tree, titled
+
 PATIENCE_S = 60
+HEAD_NODE, WORKER_NODE = 0, 1
 RAY = (sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats")
 HEAD = ("port", "ray-client-server-port", "dashboard-port")
 EACH = (
@@ -24,6 +27,18 @@ EACH = (
     "runtime-env-agent-port",
     "metrics-export-port",
 )
+DRAIN = """
+import sys, time
+from ray._raylet import GcsClient
+from ray.core.generated import autoscaler_pb2
+gcs, seconds = sys.argv[1:]
+client = GcsClient(address=gcs)
+(node,) = [id.hex() for id, node in client.get_all_node_info().items() if not node.is_head_node and node.state == 0]
+reason = autoscaler_pb2.DrainNodeReason.Value("DRAIN_NODE_REASON_PREEMPTION")
+accepted, why = client.drain_node(node, reason, "preempted", int((time.time() + float(seconds)) * 1000))
+assert accepted, why
+"""
+"""What `ray drain-node` does, which does not tell how nodes are called."""
 
 
 class Cluster:
@@ -45,31 +60,53 @@ class Cluster:
         head = {name: ports.pop() for name in HEAD}
         self.address = f"http://127.0.0.1:{head['dashboard-port']}"
         self.gcs = f"127.0.0.1:{head['port']}"
-        at = [*_options(head), "--head", "--dashboard-host", "127.0.0.1"]
-        self._nodes: list[subprocess.Popen[bytes]] = []
-        self._nodes.append(self._start(*at, *_options({name: ports.pop() for name in EACH}), cores=cores))
+        of_each = [_options({name: ports.pop() for name in EACH}) for _ in range(2)]
+        self._options = (
+            [*_options(head), "--head", "--dashboard-host", "127.0.0.1", *of_each[0]],
+            ["--address", self.gcs, *of_each[1]],
+        )
+        self._cores, self._begun = cores, 0
+        self._nodes: dict[int, subprocess.Popen[bytes]] = {}
         try:
-            self._wait()
-            joined = ["--address", self.gcs, *_options({name: ports.pop() for name in EACH})]
-            self._nodes.append(self._start(*joined, cores=cores))
-            self._joined()
+            self.start(HEAD_NODE)
+            self.start(WORKER_NODE)
         except BaseException:
             self.end()
             raise
 
-    def _start(self, *options: str, cores: int) -> subprocess.Popen[bytes]:
-        """A node with a folder of its own: in a shared one, the second unpacks a job's files over those in use."""
-        log = (self.folder / "nodes.log").open("ab")
-        common = ("--node-ip-address", "127.0.0.1", "--num-cpus", str(cores), "--object-store-memory", str(100 * 2**20))
-        where = ("--temp-dir", str(self.folder / str(len(self._nodes))))
-        return subprocess.Popen(
-            [*RAY, *common, *where, *options],
-            env=self._env,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            cwd=self.folder,
-        )
+    def start(self, node: int) -> None:
+        """Starts a node, or starts it anew at the same ports, and waits for it.
+
+        It has a folder of its own: in a shared one, the second node unpacks a job's files over those in use.
+        """
+        common = ("--node-ip-address", "127.0.0.1", "--num-cpus", str(self._cores))
+        self._begun += 1
+        where = ("--object-store-memory", str(100 * 2**20), "--temp-dir", str(self.folder / str(self._begun)))
+        with (self.folder / "nodes.log").open("ab") as log:
+            self._nodes[node] = subprocess.Popen(
+                [*RAY, *common, *where, *self._options[node]],
+                env=self._env,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                cwd=self.folder,
+            )
+        if node == HEAD_NODE:
+            self._wait()
+        self._joined()
+
+    def kill(self, node: int) -> None:
+        """Kills a node as a machine that loses its power: every process of it at once, its drivers and runs too."""
+        kill_tree(self._nodes[node].pid)
+        self._nodes.pop(node).wait(10)
+
+    def drain(self, seconds: int) -> None:
+        """Tells the cluster that its worker node will be preempted after some seconds, as a cloud does."""
+        subprocess.run([sys.executable, "-c", DRAIN, self.gcs, str(seconds)], env=self.env, check=True, timeout=60)
+
+    def processes(self, name: str) -> list[int]:
+        """The pids of the nodes' living processes whose title begins with a name."""
+        return [pid for node in self._nodes.values() for pid in titled(node.pid, name)]
 
     def _wait(self) -> None:
         until = time.monotonic() + PATIENCE_S
@@ -83,15 +120,15 @@ class Cluster:
 
     def _joined(self) -> None:
         until = time.monotonic() + PATIENCE_S
-        while (said := (self.folder / "nodes.log").read_text()).count("Ray runtime started.") < 2:
+        while (said := (self.folder / "nodes.log").read_text()).count("Ray runtime started.") < self._begun:
             assert time.monotonic() < until, said
             time.sleep(0.2)
 
     def end(self) -> None:
         """Ends both nodes and all that they started."""
-        for node in self._nodes:
+        for node in self._nodes.values():
             _signal(node, signal.SIGTERM)
-        for node in self._nodes:
+        for node in self._nodes.values():
             with contextlib.suppress(subprocess.TimeoutExpired):
                 node.wait(15)
             _signal(node, signal.SIGKILL)

@@ -18,6 +18,7 @@ LIBRARIES = (sysconfig.get_path("stdlib"), "site-packages")
 """What the paths of files of Python and of libraries contain."""
 LOST = "its node was lost"
 KILLED = "its process was killed, from outside or because memory ran out"
+UNREACHABLE = "its process did not answer any more"
 CHANGED = "changed after this study was planned; run the study again to train with the new code"
 DEATHS = {
     "node has died": LOST,
@@ -26,6 +27,7 @@ DEATHS = {
     "node it was running on is dead": LOST,
     "running low on memory": "its process was killed, because its node ran out of memory",
     "worker process has died": KILLED,
+    "The actor is temporarily unavailable": UNREACHABLE,
 }
 """Words of Ray's messages about dead processes, and the sentence for each. The first that fits counts."""
 

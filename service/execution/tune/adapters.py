@@ -12,7 +12,8 @@ from ray.tune.search import Searcher
 
 from service.execution.driver import Driver, Finished
 from service.execution.tune.callbacks import Watch, job_of
-from trainables.launch.errors import changed, is_code_error, lost, reason
+from service.execution.tune.deaths import is_node_gone
+from trainables.launch.errors import LOST, UNREACHABLE, changed, is_code_error, lost, reason
 from trainables.launch.job import Job
 
 
@@ -89,6 +90,8 @@ class JournalScheduler(FIFOScheduler):  # type: ignore[misc]
         text = Path(trial.error_file).read_text() if trial.error_file else ""
         self.driver.folder.add_to_log(text)
         why, final = self.watch.killed.pop(trial.trial_id, (reason(text), is_code_error(text)))
+        if why.endswith(UNREACHABLE) and is_node_gone():
+            why = why.replace(UNREACHABLE, LOST)
         self.driver.on_failure(job_of(trial), why, lost=lost(why), final=final or changed(why))
 
     def __getstate__(self) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from service.execution.driver import Driver
 from service.execution.machine import cores, memory_gib
 from service.execution.tune.adapters import DriverSearcher, JournalScheduler
 from service.execution.tune.callbacks import Attending, Waiting, Watch
+from service.execution.tune.deaths import told_as_dead_actors
 from service.execution.tune.session import session
 from service.execution.tune.trial import AloneTrial, GroupTrial
 from service.planning.placement import Placement
@@ -49,7 +50,8 @@ def run_on_tune(
     """
     placement = driver.placement
     waiting, watch = Waiting(driver, note, _resources_in_words(placement)), Watch(run_hours)
-    with _ray(address, placement), tempfile.TemporaryDirectory(prefix="locus-tune-") as scratch:
+    scratch_folder = tempfile.TemporaryDirectory(prefix="locus-tune-")
+    with _ray(address, placement), scratch_folder as scratch, told_as_dead_actors():
         tune.Tuner(
             tune.with_resources(GroupTrial if placement.workers else AloneTrial, _resources(placement)),
             tune_config=tune.TuneConfig(

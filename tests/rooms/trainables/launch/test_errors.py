@@ -8,6 +8,7 @@ from ray.exceptions import RayTaskError
 from trainables.launch.errors import (
     KILLED,
     LOST,
+    UNREACHABLE,
     CodeError,
     WorkError,
     death,
@@ -28,6 +29,9 @@ The actor is dead because its worker process has died. Worker exit type: SYSTEM_
 unexpectedly exits with a connection error code 2. End of file. Some common causes include: (1) the process was killed
 by the OOM killer due to high memory usage, (2) ray stop --force was called, or (3) the worker crashed unexpectedly."""
 NODE = "The actor died because its node has died. Node Id: 5d\n\tthe actor's node was terminated unexpectedly: silence"
+
+AWAY = "The actor 3f7c is unavailable: The actor is temporarily unavailable: RpcError: RPC error: Socket closed"
+FULL = "2 worker(s) were killed due to the node running low on memory.\nMemory on the node was 8.00GB used / 23.54GB"
 
 
 def broken():
@@ -65,7 +69,16 @@ def test_a_workers_own_words_come_through_every_wrapping():
     assert reason(text).startswith("ValueError: gamma is odd (")
 
 
-@pytest.mark.parametrize(("text", "said"), [(KILL, KILLED), (NODE, LOST), ("ValueError: no", None)])
+DEATHS = [
+    (KILL, KILLED),
+    (NODE, LOST),
+    (AWAY, UNREACHABLE),
+    (FULL, "its process was killed, because its node ran out of memory"),
+    ("ValueError: no", None),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), DEATHS)
 def test_deaths_are_told_apart(text, said):
     assert death(text) == said
     assert lost(reason(text)) == (said == LOST)

@@ -1,0 +1,50 @@
+"""Deaths of processes that Ray tells Tune in another way than Tune expects, or before it knows what has died."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import ray
+from ray.air.execution._internal.actor_manager import RayActorManager
+from ray.exceptions import RayActorError, RayError, RayTaskError
+
+ANSWER_S = 2.0
+"""How long a node may take to accept a connection."""
+
+
+@contextmanager
+def told_as_dead_actors() -> Iterator[None]:
+    """Within the block every death of a process is an actor's death, which Tune records as the error of one run.
+
+    Tune knows two errors: an actor died, or its code raised. Any other, such as that Ray killed a process because its
+    node ran out of memory, would end Tune, and all runs with it.
+    """
+    known = RayActorManager._actor_task_failed
+
+    def failed(manager: Any, task: Any, error: Exception) -> None:
+        unknown = isinstance(error, RayError) and not isinstance(error, RayActorError | RayTaskError)
+        known(manager, task, RayActorError(error_msg=str(error)) if unknown else error)
+
+    RayActorManager._actor_task_failed = failed
+    try:
+        yield
+    finally:
+        RayActorManager._actor_task_failed = known
+
+
+def is_node_gone() -> bool:
+    """Whether a node that Ray still takes for alive does not answer. Ray itself notices that after some 20 s."""
+    return any(
+        not _answers(node["NodeManagerAddress"], node["NodeManagerPort"]) for node in ray.nodes() if node["Alive"]
+    )
+
+
+def _answers(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), ANSWER_S).close()
+    except OSError:
+        return False
+    return True

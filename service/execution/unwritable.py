@@ -1,0 +1,50 @@
+"""A disk that cannot be written any more, in one sentence, whatever else failed because of it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from trainables.spec import LocusError
+
+ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+"""What the system says of a full disk, a used-up quota and a file system that became read-only."""
+FREE = "{:.0f} MiB are free there"
+
+
+class UnwritableError(LocusError):
+    """A disk that is full or became read-only while a study ran."""
+
+
+@contextmanager
+def told_in_a_sentence(folder: Path) -> Iterator[None]:
+    """Replaces an error of a full or read-only disk, or one that followed from it. `folder`: what is written there.
+
+    Raises: UnwritableError.
+    """
+    try:
+        yield
+    except Exception as error:
+        if (found := _cause(error)) is None:
+            raise
+        where = Path(found.filename or folder)
+        free = ""
+        with suppress(OSError):  # a file that was never made
+            free = f"; {FREE.format(shutil.disk_usage(where).free / 2**20)}"
+        why = os.strerror(found.errno or 0)
+        again = "what was measured is kept, and the same command goes on once there is room"
+        raise UnwritableError(f"{where} must be on a disk that can be written, got: {why}{free}; {again}") from error
+
+
+def _cause(error: BaseException | None) -> OSError | None:
+    """The first error of a disk among an error and those before it."""
+    found: OSError | None = None
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in ERRORS:
+            found = error
+        error = error.__cause__ or error.__context__
+    return found

@@ -1,0 +1,247 @@
+"""Nodes of a cluster that die, join anew, or leave after a notice: the same numbers, and no attempt is spent."""
+
+import os
+import re
+import signal
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from service.storage.home import Home
+from tests.faults.killed import ended, facts, measured_once, numbers, recovery_s, redone
+from tests.journeys.cluster import HEAD_NODE, WORKER_NODE, Cluster
+from tests.journeys.files import SMALL
+from tests.journeys.terminal import Terminal
+from trainables.launch.errors import KILLED, LOST
+
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(1200)]
+
+STUDY = (
+    SMALL
+    + '''
+import os
+from pathlib import Path
+
+PIDS = Path("FOLDER")
+
+
+class Signed(CodeSpec):
+    """The place in the image; whoever builds it writes its pid into a file with the name of its rank."""
+
+    kind: str = Field(default="mine.py:Signed", init=False)
+    scale: float = Field(default=1.0, gt=0, description="a positive factor")
+
+    def params(self, dim, grid):
+        (PIDS / os.environ.get("RANK", "alone")).write_text(str(os.getpid()))
+        return linear("project", 2, dim)
+
+    def code(self, p, at):
+        return at.prefixed(p.linear("project", self.scale * at.centered))
+
+
+study = Study(
+    name="nodes",
+    question="Do they come back?",
+    base=BASE.put({"data.train_size": 1000, "optimizer.epochs": EPOCHS}),
+    plan=Ablation(
+        arms={"near": {"encoding": Signed()}, "far": {"encoding": Signed(scale=2.0)}}, baseline="near"
+    ),
+    budgets={"groups": Budget(values={"data.train_size": 400, "optimizer.epochs": 30}, seeds=1)},
+    seeds=2,
+)
+'''
+)
+ID = "nodes@base"
+EPOCHS = 80
+END_S = 500
+TOGETHER = re.compile(rf"its process was killed.*|worker \d: .*|{LOST}")
+
+
+class Study:
+    """A study on a cluster of its own: sent, disturbed, and compared with the one that nothing disturbed."""
+
+    def __init__(self, cluster: Cluster, folder: Path, budget: tuple[str, ...] = (), id: str = ID) -> None:
+        self.cluster, self.folder, self.id = cluster, folder, id
+        token = {name: cluster.env[name] for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH")}
+        self.terminal = Terminal(folder, **token)
+        (folder / "pids").mkdir()
+        (folder / "mine.py").write_text(STUDY.replace("EPOCHS", str(EPOCHS)).replace("FOLDER", str(folder / "pids")))
+        at = ("--home", str(self.terminal.home), "--address", cluster.address)
+        self.send = ("submit", "./mine.py", *budget, *at)
+
+    def submit(self) -> None:
+        done = self.terminal.type(*self.send)
+        assert done.code == 0, done.out + done.err
+
+    def facts(self) -> list:
+        journal = Home(self.terminal.home).study(self.id).journal
+        return facts(self.terminal.home, self.id) if journal.exists() else []
+
+    def wait(self, until, seconds: float = END_S) -> None:
+        """Waits until the facts are as asked for."""
+        over = time.monotonic() + seconds
+        while not until(told := self.facts()):
+            assert time.monotonic() < over, (told[-5:], self.terminal.type("logs", "nodes", *self.send[-2:]).out)
+            time.sleep(0.3)
+
+    def wait_for_training(self) -> None:
+        """Waits until two runs, one on each node, have trained some epochs and are far from their end."""
+
+        def midst(told) -> bool:
+            running = {fact.run for fact in told if fact.fact == "started"} - ended(told).keys()
+            return sum(5 <= len(numbers(told).get(run, ())) <= EPOCHS - 20 for run in running) == 2
+
+        self.wait(midst)
+
+    def wait_for_end(self, runs: int) -> None:
+        """Waits until all runs have their answers, and their driver has ended."""
+        self.wait(lambda told: len(ended(told)) == runs)
+        self.terminal.type("logs", "nodes", *self.send[-2:], "-f", timeout_s=END_S)
+
+    def verify(self) -> None:
+        done = self.terminal.type("verify", self.id)
+        assert done.code == 0, done.out + done.err
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory) -> dict:
+    """The numbers of the study that nothing disturbed, on no cluster."""
+    folder = tmp_path_factory.mktemp("calm")
+    terminal = Terminal(folder)
+    (folder / "pids").mkdir()
+    (folder / "mine.py").write_text(STUDY.replace("EPOCHS", str(EPOCHS)).replace("FOLDER", str(folder / "pids")))
+    try:
+        done = terminal.type("run", "./mine.py", timeout_s=END_S)
+        assert done.code == 0, done.out + done.err
+        return numbers(facts(terminal.home, ID))
+    finally:
+        terminal.clear()
+
+
+@pytest.fixture
+def cluster():
+    with tempfile.TemporaryDirectory(prefix="f-", ignore_cleanup_errors=True) as folder:
+        found = Cluster(Path(folder))
+        try:
+            yield found
+        finally:
+            found.end()
+
+
+@pytest.fixture
+def study(cluster, tmp_path):
+    found = Study(cluster, tmp_path)
+    yield found
+    found.terminal.clear()
+
+
+def require_lost(told) -> set[str]:
+    """The runs that failed, each of them with its node, which spends no attempt."""
+    failed = [fact for fact in told if fact.fact == "failed"]
+    assert {fact.reason for fact in failed} == {LOST}
+    assert not [fact for fact in failed if fact.counts]
+    return {fact.run for fact in failed}
+
+
+@pytest.mark.parametrize("joins", [True, False], ids=["it joins anew", "it stays away"])
+def test_a_node_dies(study, cluster, calm, tally, joins):
+    study.submit()
+    study.wait_for_training()
+    cluster.kill(WORKER_NODE)
+    begun, again = time.time(), redone(study.terminal.home, ID)
+    if joins:
+        cluster.start(WORKER_NODE)
+    study.wait_for_end(4)
+    told = study.facts()
+    hurt = require_lost(told)
+    assert hurt
+    assert numbers(told) == calm
+    assert measured_once(told)
+    study.verify()
+    tally(again, recovery_s(told, begun, hurt))
+
+
+def test_the_head_dies_with_the_driver_and_the_cluster_is_started_anew(study, cluster, calm, tally):
+    study.submit()
+    study.wait_for_training()
+    cluster.kill(HEAD_NODE)
+    cluster.kill(WORKER_NODE)
+    again = redone(study.terminal.home, ID)
+    cluster.start(HEAD_NODE)
+    cluster.start(WORKER_NODE)
+    begun = time.time()
+    study.submit()
+    study.wait_for_end(4)
+    told = study.facts()
+    assert not [fact for fact in told if fact.fact == "failed"]
+    assert numbers(told) == calm
+    assert measured_once(told)
+    study.verify()
+    tally(again, recovery_s(told, begun))
+
+
+def test_a_node_is_taken_away_after_a_notice(study, cluster, calm, tally):
+    study.submit()
+    study.wait_for_training()
+    cluster.drain(seconds=5)
+    time.sleep(5)
+    again, begun = redone(study.terminal.home, ID), time.time()
+    cluster.kill(WORKER_NODE)
+    study.wait_for_end(4)
+    told = study.facts()
+    hurt = require_lost(told)
+    assert numbers(told) == calm
+    assert measured_once(told)
+    study.verify()
+    tally(again, recovery_s(told, begun, hurt or None))
+
+
+VICTIMS = ("rank 0", "rank 1", "ray::TrainController", "ray::GroupTrial")
+
+
+def test_processes_of_a_group_over_two_nodes_are_killed(cluster, tmp_path, tally):
+    """A process for each of the study's four runs, in its first attempt."""
+    groups = ("--budget", "groups", "--seeds", "2", "--workers", "2")
+    (tmp_path / "hurt").mkdir()
+    (tmp_path / "calm").mkdir()
+    hurt = Study(cluster, tmp_path / "hurt", groups, "nodes@groups")
+    plain = Study(cluster, tmp_path / "calm", groups, "nodes@groups")
+    try:
+        hurt.submit()
+        kills = [kill_in(hurt, number, victim) for number, victim in enumerate(VICTIMS)]
+        hurt.wait_for_end(4)
+        plain.submit()
+        plain.wait_for_end(4)
+        told = hurt.facts()
+        failed = [fact for fact in told if fact.fact == "failed"]
+        assert len(failed) == len(VICTIMS), failed
+        assert all(TOGETHER.fullmatch(fact.reason) for fact in failed), failed
+        assert failed[0].reason == f"worker 0: {KILLED}"
+        assert failed[1].reason == f"worker 1: {KILLED}"
+        assert numbers(told) == numbers(plain.facts())
+        assert measured_once(told)
+        hurt.verify()
+        for fact, (again, begun) in zip(failed, kills, strict=True):
+            tally(again, recovery_s(told, begun, {fact.run}))
+    finally:
+        hurt.terminal.clear()
+        plain.terminal.clear()
+
+
+def kill_in(study: Study, number: int, victim: str) -> tuple[int, float]:
+    """Kills a process of the run of this number, once it has trained five epochs: epochs to redo, and when."""
+
+    def in_its_midst(told) -> bool:
+        order = [*dict.fromkeys(fact.run for fact in told if fact.fact == "started")]
+        epochs = [fact for fact in told if fact.fact == "measured" and fact.run in order[number : number + 1]]
+        return len(epochs) >= 5
+
+    study.wait(in_its_midst)
+    if victim.startswith("rank"):
+        pid = int((study.folder / "pids" / victim.removeprefix("rank ")).read_text())
+    else:
+        (pid,) = study.cluster.processes(victim)
+    os.kill(pid, signal.SIGKILL)
+    return redone(study.terminal.home, study.id), time.time()

@@ -1,0 +1,129 @@
+"""A clock that is set back, a callback that sleeps, a storm of short trials: no number changes, and nothing hangs."""
+
+import itertools
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from service.execution.tune.callbacks import Attending
+from service.planning.placement import Placement
+from tests.faults.killed import ended, facts, measured_once, numbers, recovery_s
+from tests.faults.small import conduct, edition
+from tests.journeys.files import ENCODINGS, REACH
+from tests.journeys.processes import titled
+from tests.journeys.terminal import Terminal
+
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(1200)]
+
+FAKETIME = next(iter(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1")), None)
+WAIT_S = 400
+"""How long a study may take on a busy machine."""
+STORM = ("run", "./study.py", "-v", "--trials", "30", "--max-concurrent", "2")
+
+
+@pytest.fixture
+def terminal(tmp_path):
+    made = []
+
+    def make(name, text, **env):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "study.py").write_text(text)
+        made.append(Terminal(folder, **env))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.clear()
+
+
+@pytest.mark.skipif(FAKETIME is None, reason="wants libfaketime (Debian: apt-get install faketime)")
+def test_the_clock_is_set_back_by_an_hour(terminal, tmp_path, tally):
+    """For all processes, Ray's too; the clock that only counts goes on, as on a real machine."""
+    offset, command = tmp_path / "offset", ("run", "./study.py", "-v", "--budget", "long")
+    offset.write_text("+0\n")
+    set_back = {
+        "LD_PRELOAD": str(FAKETIME),
+        "FAKETIME_TIMESTAMP_FILE": str(offset),
+        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
+    calm, hurt = terminal("calm", ENCODINGS), terminal("hurt", ENCODINGS)
+    assert calm.type(*command, timeout_s=WAIT_S).code == 0
+    running = hurt.begin(*command, **set_back)
+    running.wait_for("epoch 7/40")
+    offset.write_text("-1h\n")
+    done = running.end(WAIT_S)
+    assert done.code == 0, done.out + done.err
+    told = facts(hurt.home, "encodings@long")
+    times = [fact.time for fact in told]
+    assert min(later - before for before, later in itertools.pairwise(times)) < -3000, "the clock went back"
+    assert numbers(told) == numbers(facts(calm.home, "encodings@long"))
+    assert measured_once(told)
+    assert not [fact for fact in told if fact.fact == "failed"]
+    for words in (("verify", "encodings"), ("status", "encodings"), command):
+        again = hurt.type(*words)
+        assert again.code == 0, again.out + again.err
+    tally(0)
+
+
+def test_a_storm_of_thirty_trials_with_two_dead_processes(terminal, tally):
+    """Points depend on the order in which runs end, so the two searches share some runs and not all."""
+    calm, hurt = terminal("calm", REACH), terminal("hurt", REACH)
+    assert calm.type(*STORM, timeout_s=WAIT_S).code == 0
+    running, kills = hurt.begin(*STORM), []
+    for count in (8, 16):
+        running.wait_for(f"#{count} ")
+        pid = next(pid for pid in titled(running.process.pid, "ray::") if is_trial(pid))
+        os.kill(pid, signal.SIGKILL)
+        kills.append(time.time())
+    done = running.end(WAIT_S)
+    assert done.code == 0, done.out + done.err
+    told, right = facts(hurt.home, "reach@base"), facts(calm.home, "reach@base")
+    assert len([fact for fact in told if fact.fact == "planned" and fact.role == "trial"]) == 30
+    stopped = {fact.run for fact in told if fact.fact == "stopped"}
+    assert len(stopped) >= 5, "most trials of a storm are stopped"
+    assert not stopped & ended(told).keys()
+    assert {fact.run for fact in told if fact.fact == "started"} == stopped | ended(told).keys()
+    ours, theirs = numbers(told), numbers(right)
+    for run in (shared := ours.keys() & theirs.keys()):
+        both = ours[run].keys() & theirs[run].keys()
+        assert {epoch: ours[run][epoch] for epoch in both} == {epoch: theirs[run][epoch] for epoch in both}
+    assert len(shared) >= 4
+    assert measured_once(told)
+    assert hurt.type("verify", "reach").code == 0
+    for begun in kills:
+        tally(None, recovery_s(told, begun))
+
+
+def is_trial(pid: int) -> bool:
+    return b"Trial" in Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_callback_of_tune_sleeps_for_five_seconds(tmp_path, monkeypatch, tally, workers):
+    """Several times, also when a run has just ended: Ray Train's own reports would wait for ever there."""
+    study, placement = (
+        edition({"none": {}, "wave": {"encoding.kind": "fourier"}}),
+        Placement(max_concurrent=1, workers=workers),
+    )
+    calm = numbers(conduct(tmp_path / "calm", study, placement))
+    naps: list[float] = []
+    attend = Attending.on_step_end
+
+    def sleepy(self, iteration, trials, **info) -> None:
+        attend(self, iteration, trials, **info)
+        if any(trial.is_finished() or trial.last_result for trial in trials) and len(naps) < 5:
+            naps.append(5.0)
+            time.sleep(5)
+
+    monkeypatch.setattr(Attending, "on_step_end", sleepy)
+    told = conduct(tmp_path / "hurt", study, placement)
+    assert len(naps) == 5
+    assert numbers(told) == calm
+    assert [*ended(told).values()] == ["completed"] * 2
+    assert not [fact for fact in told if fact.fact == "failed"]
+    tally(0)

@@ -1,0 +1,50 @@
+"""Room: what a full disk caused is told in one sentence; every other error stays as it is."""
+
+import errno
+import pickle
+from pathlib import Path
+
+import pytest
+
+from service.execution.unwritable import UnwritableError, told_in_a_sentence
+
+
+def follows(error: OSError) -> None:
+    """Raises what Ray and a lock make of an error: one that names it, and one while that is handled."""
+    try:
+        try:
+            raise error
+        except OSError as cause:
+            raise RuntimeError("Tune failed") from cause
+    finally:  # as a lock or a journal that cannot be closed either
+        raise ValueError("so did the rest")
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (errno.ENOSPC, "No space left on device"),
+        (errno.EROFS, "Read-only file system"),
+        (errno.EDQUOT, "Disk quota exceeded"),
+    ],
+)
+def test_a_disk_that_cannot_be_written_is_a_sentence_whatever_followed(tmp_path: Path, number: int, words: str) -> None:
+    with pytest.raises(UnwritableError) as told, told_in_a_sentence(tmp_path):
+        follows(OSError(number, "told by the system"))
+    said = str(told.value)
+    assert said.startswith(f"{tmp_path} must be on a disk that can be written, got: {words}; ")
+    assert " MiB are free there; what was measured is kept, and the same command goes on" in said
+    assert "\n" not in said
+    assert str(pickle.loads(pickle.dumps(told.value))) == said
+
+
+def test_a_file_elsewhere_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UnwritableError, match=r"^/tmp/scratch must be"), told_in_a_sentence(tmp_path):
+        raise OSError(errno.ENOSPC, "full", "/tmp/scratch")
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError(errno.ENOENT, "none"), ValueError("odd"), KeyboardInterrupt()])
+def test_other_errors_stay_as_they_are(tmp_path: Path, error: BaseException) -> None:
+    with pytest.raises(type(error)) as told, told_in_a_sentence(tmp_path):
+        raise error
+    assert told.value is error

@@ -1,0 +1,79 @@
+"""Room: deaths that Ray tells in another way than Tune expects, and nodes that do not answer."""
+
+import socket
+from types import SimpleNamespace
+
+import pytest
+from ray.air.execution._internal.actor_manager import RayActorManager
+from ray.air.execution._internal.tracked_actor import TrackedActor
+from ray.air.execution._internal.tracked_actor_task import TrackedActorTask
+from ray.exceptions import ActorDiedError, OutOfMemoryError, RayActorError, RayError, RayTaskError
+
+from service.execution.tune import deaths
+from service.execution.tune.adapters import JournalScheduler
+from service.execution.tune.callbacks import Watch
+from service.execution.tune.deaths import is_node_gone, told_as_dead_actors
+from service.storage.home import Home
+from service.storage.journal import FailedWith
+from tests.rooms.service.execution.studies import arms, facts
+from tests.rooms.toy import driving
+from trainables.launch.errors import LOST, UNREACHABLE
+
+AWAY = "The actor 3f is unavailable: The actor is temporarily unavailable: RpcError: Socket closed. The task may"
+
+
+def told(error: Exception) -> list[Exception]:
+    """What Tune's own manager tells of the error of a task."""
+    heard: list[Exception] = []
+    actor = TrackedActor("one", on_error=lambda actor, error: heard.append(error))
+    task = TrackedActorTask(actor, on_error=lambda actor, error: heard.append(error))
+    resources = SimpleNamespace(free_resources=lambda acquired_resource: None)
+    manager = RayActorManager(resource_manager=resources)
+    manager._live_actors_to_ray_actors_resources[actor] = (None, None)
+    manager._actor_task_failed(task, error)
+    return heard
+
+
+def test_a_process_that_ray_killed_is_a_dead_actor_and_does_not_end_tune():
+    """Where Tune no longer raises, the block is of no use any more."""
+    with pytest.raises(RuntimeError, match="unexpected exception"):
+        told(OutOfMemoryError("running low on memory"))
+    with told_as_dead_actors():
+        heard = told(OutOfMemoryError("running low on memory"))
+    assert [type(error) for error in heard] == [RayActorError, RayActorError]
+    assert str(heard[0]) == "running low on memory"
+
+
+@pytest.mark.parametrize("error", [ActorDiedError(), RayTaskError("train", "Traceback", ValueError("odd"))])
+def test_errors_that_tune_knows_stay_as_they_are(error: RayError):
+    with told_as_dead_actors():
+        assert {*told(error)} == {error}
+
+
+@pytest.fixture
+def nodes(monkeypatch):
+    """Nodes of a cluster: one that answers, and one whose port nobody holds."""
+    with socket.create_server(("127.0.0.1", 0)) as here, socket.create_server(("127.0.0.1", 0)) as there:
+        ports = [one.getsockname()[1] for one in (here, there)]
+        there.close()
+        known = [{"Alive": True, "NodeManagerAddress": "127.0.0.1", "NodeManagerPort": port} for port in ports]
+        monkeypatch.setattr(deaths.ray, "nodes", lambda: known)
+        yield known
+
+
+def test_a_node_without_an_answer_is_gone_unless_ray_knows_it_already(nodes):
+    assert is_node_gone()
+    nodes[1]["Alive"] = False
+    assert not is_node_gone()
+
+
+@pytest.mark.parametrize(("gone", "reason"), [(True, LOST), (False, UNREACHABLE)])
+def test_a_process_without_an_answer_is_lost_where_a_node_is_gone(home: Home, nodes, tmp_path, gone, reason):
+    nodes[1]["Alive"] = gone
+    (tmp_path / "error.txt").write_text(AWAY)
+    with driving(home, arms()) as driver:
+        job = driver.next()
+        trial = SimpleNamespace(config={"job": job.plain()}, trial_id="one", error_file=str(tmp_path / "error.txt"))
+        JournalScheduler(driver, print, Watch(None)).on_trial_error(None, trial)
+    (failed,) = facts(home, arms(), FailedWith)
+    assert (failed.reason, failed.counts) == (reason, not gone)
