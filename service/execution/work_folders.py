@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from service.storage.home import StudyFolder
-from trainables.launch.remote_files import RemoteFolder
 from trainables.launch.work_files import CHECKPOINT, EMA_WEIGHTS, WEIGHTS, is_uri
+from trainables.remote_files import RemoteFolder
 
 
 @dataclass(frozen=True)

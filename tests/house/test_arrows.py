@@ -25,7 +25,7 @@ HEAVY_ROOMS = ("training", "weights", "probes", "launch")
 ORDER = {
     "trainables": (
         ("spec",),
-        ("source", "rng_torch"),
+        ("source", "rng_torch", "remote_files"),
         ("own",),
         ("encodings",),
         ("backbones", "data"),

@@ -88,7 +88,7 @@ def test_typed_again_nothing_runs_and_neither_ray_nor_torch_is_imported(mine):
     again = mine.type(*RUN, PYTHONPROFILEIMPORTTIME="1")
     assert again.code == 0
     assert "plan: mine@base: 0 runs to train, 4 done, 0 reused; nothing to wait for" in again.lines
-    assert facts(mine) == before
+    assert [fact for fact in facts(mine) if fact.fact != "opened"] == [fact for fact in before if fact.fact != "opened"]
     imported = set(re.findall(r"\| +(\w+)$", again.err, re.MULTILINE))
     assert not imported & {"ray", "torch", "timm"}
     assert "service" in imported

@@ -13,7 +13,7 @@ from service.storage.outcomes import Outcomes
 from service.storage.remote.copies import fetch
 from tests.journeys.files import ENCODINGS
 from tests.journeys.terminal import Terminal
-from trainables.launch.remote_files import RemoteFolder
+from trainables.remote_files import RemoteFolder
 
 pytestmark = pytest.mark.slow
 ID = "encodings@long"

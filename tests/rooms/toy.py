@@ -22,10 +22,10 @@ from service.storage import editions
 from service.storage.home import Home
 from service.storage.journal import Journal
 from trainables.launch.job import Job
-from trainables.launch.remote_files import RemoteFolder
 from trainables.launch.work_files import local_files
 from trainables.recipe import Recipe, Run
 from trainables.recipe.outcome import Diverged, Measurement
+from trainables.remote_files import RemoteFolder
 
 
 class CutError(Exception):

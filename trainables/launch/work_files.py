@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from trainables.launch.job import Job
-from trainables.launch.remote_files import RemoteFolder, StorageError
+from trainables.remote_files import RemoteFolder, StorageError
 
 CHECKPOINT, WEIGHTS, EMA_WEIGHTS = "checkpoint.pt", "weights.pt", "weights_ema.pt"
 """What a training writes into its folder (`trainables.training.checkpoint`)."""

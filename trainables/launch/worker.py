@@ -27,10 +27,10 @@ from trainables.launch.errors import failure, group_failure
 from trainables.launch.host import host
 from trainables.launch.imported import imported_code
 from trainables.launch.job import Job
-from trainables.launch.remote_files import RemoteFolder
 from trainables.launch.work_files import is_uri, local_files
 from trainables.recipe import Run
 from trainables.recipe.outcome import Diverged, Measurement
+from trainables.remote_files import RemoteFolder
 from trainables.spec import SpecError
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from service.storage.journal import Adopted, Ended, read
 from service.storage.outcomes import Answered, Outcomes, averaged
 from service.storage.remote.journal_copy import sent_journal
 from service.storage.whole_files import put_aside, write_whole
-from trainables.launch.remote_files import RemoteFolder
+from trainables.remote_files import RemoteFolder
 from trainables.spec import LocusError
 
 TOGETHER = 8
@@ -76,6 +76,13 @@ class Copies:
             for file in sorted(files, key=lambda file: file.suffix == ".json"):
                 if f"{key}/{file.name}" not in there:
                     self.outcomes.put(file, f"{key}/{file.name}")
+
+    def clear_work(self, answered: Iterable[tuple[str, str]]) -> None:
+        """Removes what workers have sent of runs, by key and code, after these were answered. Raises: StorageError."""
+        work = self.study.inside("work")
+        left = {tuple(name.split("/")[:2]) for name in work.names()}
+        for key, code in left & set(answered):
+            work.remove(f"{key}/{code}")
 
     def weights(self, key: str, name: str) -> str:
         """The URI of an answer's weights, which are sent where they are not there. Raises: StorageError."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from trainables.launch.remote_files import RemoteFolder
+from trainables.remote_files import RemoteFolder
 
 SEGMENT = 2**20
 """The bytes of a segment. The last one is sent again each time, so it must be small."""

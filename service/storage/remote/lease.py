@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from service.storage.session import STALE_S, HeldError, Host
-from trainables.launch.remote_files import RemoteFolder, StorageError
+from trainables.remote_files import RemoteFolder, StorageError
 
 SPACE = Path("/proc/self/ns/pid")
 """Names the processes that see each other; those of two containers do not."""

@@ -12,7 +12,7 @@ from service.storage.journal import Journal
 from service.storage.remote.copies import Copies
 from service.storage.remote.journal_copy import JournalCopy
 from service.storage.remote.lease import Lease
-from trainables.launch.remote_files import StorageError
+from trainables.remote_files import StorageError
 
 SEND_S = 5.0
 """How often what is new is sent, with a sign of life. So much may be lost with a disk; no answer is."""
@@ -58,12 +58,13 @@ class Mirror:
         self._thread.start()
 
     def close(self, history: History) -> str | None:
-        """Sends what is left. Returns a warning where the storage lacks something."""
+        """Sends what is left and clears what is not needed. Returns a warning where the storage lacks something."""
         if self._copies is None or self._thread is None:
             return None
         answers = {(run, code) for (run, code), state in history.states.items() if state.answered}
         try:
             self._copies.keep_missing(sorted(answers))
+            self._copies.clear_work(answers)
             self._copy.send(CLOSE_S)
         except StorageError as error:
             return f"the storage lacks a part ({error}); run the study again to send the rest"

@@ -9,11 +9,11 @@ import pytest
 from tests.rooms.trainables.launch.test_worker import RUN, losses, trained
 from trainables.launch import work_files
 from trainables.launch.job import Job
-from trainables.launch.remote_files import RemoteFolder, StorageError
 from trainables.launch.work_files import local_files
 from trainables.launch.worker import work
 from trainables.recipe import FromTrial
 from trainables.recipe.code_digest import CodeDigests
+from trainables.remote_files import RemoteFolder, StorageError
 
 
 def job(folder: str, run=RUN, **more) -> Job:

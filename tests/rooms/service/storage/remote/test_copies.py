@@ -1,5 +1,6 @@
 """Room: a study goes on from its storage where the home is lost, with the answers of an undisturbed one."""
 
+import gc
 import random
 import shutil
 
@@ -12,8 +13,8 @@ from service.storage.remote.copies import Copies, OtherJournalError, fetch
 from service.storage.remote.mirror import Mirror
 from tests.rooms.service.execution.studies import arms, facts, search
 from tests.rooms.toy import CutError, Toy, conduct, driving
-from trainables.launch.remote_files import RemoteFolder
 from trainables.recipe import FromTrial
+from trainables.remote_files import RemoteFolder
 
 STUDIES = {
     "arms": arms,
@@ -44,6 +45,7 @@ def mirrored(home: Home, edition, uri: str, seed: int, **toy):
         except CutError:
             if seed % 2:
                 mirror._copy.send(0.0)
+            gc.collect()  # workers of a dead driver go on for a moment, and send their checkpoints
             return None
         assert mirror.close(driver.history) is None
         return done

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.storage.remote.journal_copy import JournalCopy, sent_journal
-from trainables.launch.remote_files import RemoteFolder, StorageError
+from trainables.remote_files import RemoteFolder, StorageError
 
 LINES = st.lists(
     st.tuples(st.binary(max_size=30).map(lambda text: text.replace(b"\n", b"")), st.booleans()), max_size=30

@@ -16,7 +16,7 @@ from service.storage.remote.mirror import Mirror
 from service.storage.session import HeldError, TakenOverError
 from tests.rooms.service.execution.studies import arms
 from tests.rooms.toy import driving
-from trainables.launch.remote_files import RemoteFolder
+from trainables.remote_files import RemoteFolder
 
 
 @pytest.fixture(params=["file", "s3"])

@@ -9,7 +9,7 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 
 from tests.s3_server import S3Server
-from trainables.launch.remote_files import RemoteFolder, StorageError
+from trainables.remote_files import RemoteFolder, StorageError
 
 
 @pytest.fixture(params=["path", "file", "memory", "s3"])
