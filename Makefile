@@ -33,7 +33,8 @@ STUDIES := tests/journeys/test_studies.py
 studies: install
 	$(BIN)/python -m pytest -v -m slow $(STUDIES) --durations=30
 
-# Killed processes, edited files, Ctrl-C: what is left, and that the study goes on. FAULTS names some of the files.
+# Killed processes and nodes, full disks, code that goes wrong, Ctrl-C: what is left, and that the study goes on. FAULTS
+# names some of the files. Root may mount a small disk; a clock is set back where libfaketime is.
 FAULTS ?= tests/faults
 faults: install
 	$(BIN)/python -m pytest -v -m fault $(FAULTS) --durations=10

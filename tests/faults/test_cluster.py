@@ -55,7 +55,7 @@ study = Study(
 )
 ID = "nodes@base"
 EPOCHS = 80
-END_S = 500
+END_S = 300
 TOGETHER = re.compile(rf"its process was killed.*|worker \d: .*|{LOST}")
 
 

@@ -17,6 +17,8 @@ from tests.journeys.processes import kill_tree, titled
 
 PATIENCE_S = 60
 HEAD_NODE, WORKER_NODE = 0, 1
+HOSTS = ("127.0.0.1", "127.0.0.2")
+"""With one address for both, a driver on the head may belong to the other node, and would die with it."""
 RAY = (sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats")
 HEAD = ("port", "ray-client-server-port", "dashboard-port")
 EACH = (
@@ -79,7 +81,7 @@ class Cluster:
 
         It has a folder of its own: in a shared one, the second node unpacks a job's files over those in use.
         """
-        common = ("--node-ip-address", "127.0.0.1", "--num-cpus", str(self._cores))
+        common = ("--node-ip-address", HOSTS[node], "--num-cpus", str(self._cores))
         self._begun += 1
         where = ("--object-store-memory", str(100 * 2**20), "--temp-dir", str(self.folder / str(self._begun)))
         with (self.folder / "nodes.log").open("ab") as log:

@@ -24,9 +24,9 @@ def told_as_dead_actors() -> Iterator[None]:
     """
     known = RayActorManager._actor_task_failed
 
-    def failed(manager: Any, task: Any, error: Exception) -> None:
-        unknown = isinstance(error, RayError) and not isinstance(error, RayActorError | RayTaskError)
-        known(manager, task, RayActorError(error_msg=str(error)) if unknown else error)
+    def failed(manager: Any, tracked_actor_task: Any, exception: Exception) -> None:
+        unknown = isinstance(exception, RayError) and not isinstance(exception, RayActorError | RayTaskError)
+        known(manager, tracked_actor_task, RayActorError(error_msg=str(exception)) if unknown else exception)
 
     RayActorManager._actor_task_failed = failed
     try:

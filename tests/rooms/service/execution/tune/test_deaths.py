@@ -30,7 +30,7 @@ def told(error: Exception) -> list[Exception]:
     resources = SimpleNamespace(free_resources=lambda acquired_resource: None)
     manager = RayActorManager(resource_manager=resources)
     manager._live_actors_to_ray_actors_resources[actor] = (None, None)
-    manager._actor_task_failed(task, error)
+    manager._actor_task_failed(tracked_actor_task=task, exception=error)  # as Ray calls it
     return heard
 
 
