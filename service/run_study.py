@@ -94,9 +94,9 @@ def _run_study(
             progress.note(remark)
     stop = Stop(deadline=time.time() + options.hours * 3600 if options.hours else None)
     signals = StopSignals(stop, progress.note)
-    with signals.installed(), Journal(folder.journal, folder.lock) as journal, Mirror(copies, journal) as mirror:
+    with signals.installed(), Mirror(copies) as mirror, Journal(folder.journal, folder.lock) as journal:
         editions.save_edition(edition, home)
-        mirror.open()
+        mirror.open(journal)
         tell(study=edition.id, home=str(home.root), home_id=home.named())
         neighbours = Neighbours(home, edition.id, placement) if options.address == "local" else None
         driver = Driver(
@@ -216,13 +216,25 @@ def _train(
             if not driver.stop:
                 try:
                     run_on_tune(driver, job, options.address, progress.note, options.run_hours, attention.look)
-                except Exception:
-                    driver.journal.look()  # Tune wraps the error of a driver whose study was taken over
+                except Exception as error:
+                    driver.journal.look()  # Tune wraps the driver's own errors: a study that was taken over, a storage
+                    if (own := _own_error(error)) is not None:
+                        raise own from error
                     raise
         if driver.in_flight.jobs:
             break
     driver.in_flight.close()
     driver.journal.look()
+
+
+def _own_error(error: BaseException | None) -> LocusError | None:
+    """The first error of the driver itself among an error and those before it."""
+    found: LocusError | None = None
+    while error is not None:
+        if isinstance(error, LocusError):
+            found = error
+        error = error.__cause__ or error.__context__
+    return found
 
 
 def _next(driver: Driver, attention: Attention) -> Job | Finished:

@@ -26,8 +26,8 @@ AGAIN_S = 0.5
 """How long the second try waits; later ones wait twice as long each, up to `LONGEST_S`."""
 LONGEST_S = 10.0
 LOCAL = {"file": {"auto_mkdir": True}, "local": {"auto_mkdir": True}}
-S3: dict[str, Any] = {"config_kwargs": {"connect_timeout": 10, "read_timeout": 60, "retries": {"max_attempts": 2}}}
-"""Without it, a server that stands still is waited for much longer."""
+S3: dict[str, Any] = {"config_kwargs": {"connect_timeout": 10, "read_timeout": 30, "retries": {"max_attempts": 0}}}
+"""Without it, a server that stands still would be waited for many minutes."""
 OPTIONS: dict[str, dict[str, Any]] = {**LOCAL, "s3": S3, "s3a": S3}
 FINAL = (PermissionError, NotADirectoryError, IsADirectoryError, ImportError, ValueError, TypeError, LocusError)
 """Errors that waiting does not mend."""
@@ -40,6 +40,8 @@ class StorageError(LocusError, OSError):
 @dataclass(frozen=True)
 class RemoteFolder:
     """A folder at a URI; names in it may have slashes. `patience`: how long it is asked again, in seconds.
+
+    A folder on a disk of this machine is asked once.
 
     Every method raises StorageError where the place refuses, or does not answer for so long.
     """
@@ -173,7 +175,8 @@ class RemoteFolder:
             raise StorageError(f"{self.uri} cannot be used ({_words(error)})") from error
 
     def _asked(self, action: Callable[[Any, str], T], name: str) -> T:
-        until, pause = time.monotonic() + self.patience, AGAIN_S
+        patience = 0.0 if get_protocol(self.uri) in LOCAL else self.patience  # a disk that is full stays full
+        until, pause = time.monotonic() + patience, AGAIN_S
         while True:
             try:
                 fs, root = _opened(self.uri)
@@ -184,7 +187,7 @@ class RemoteFolder:
                 raise StorageError(f"{self.uri} cannot be used ({_words(error)})") from error
             except Exception as error:  # libraries of places raise errors of many kinds
                 if time.monotonic() + pause > until:
-                    after = f" for {self.patience / 60:g} minutes" if self.patience else ""
+                    after = f" for {patience / 60:g} minutes" if patience else ""
                     raise StorageError(f"{self.uri} does not answer{after} ({_words(error)})") from error
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_S)
@@ -193,6 +196,8 @@ class RemoteFolder:
 def _opened(uri: str) -> tuple[Any, str]:
     """The file system of a URI and the path in it. Nothing that it lists is remembered: others write there, too."""
     fs, path = url_to_fs(uri, use_listings_cache=False, **OPTIONS.get(get_protocol(uri), {}))
+    if hasattr(fs, "retries"):  # `RemoteFolder` tries again itself, for as long as it is told
+        fs.retries = 1
     return fs, str(path)
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from service.storage.tracking_uri import has_secrets
+from service.storage.tracking_uri import has_options
 from trainables.spec import Spec, require
 
 
@@ -30,11 +30,14 @@ class RunOptions(Spec):
     @field_validator("storage")
     @classmethod
     def _uri(cls, storage: str | None) -> str | None:
-        if storage is None or "://" in storage:
-            require(not has_secrets(storage or ""), "", "a URI without credentials, which others could read", "some")
+        if storage is None:
+            return None
+        if "://" in storage:
+            plain = "a URI without options and credentials, which nodes have in their environment"
+            require(not has_options(storage), "", plain, "some")
             return storage
         require(Path(storage).is_absolute(), "", "a URI such as s3://bucket/locus, or an absolute path", storage)
-        return Path(storage).as_uri()
+        return f"file://{storage}"  # fsspec takes a path as it is: no letter of it is quoted
 
     @field_validator("runs_per_gpu", mode="before")
     @classmethod

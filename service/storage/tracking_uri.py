@@ -32,6 +32,14 @@ def has_secrets(uri: str) -> bool:
     return "@" in parts.netloc or bool({*SECRETS} & {name.lower() for name in parse_qs(parts.query)})
 
 
+def has_options(uri: str) -> bool:
+    """Whether the URI of a storage has parts that may hold a secret: a query, a chain, a user. Azure's container@ is none."""
+    parts = urlsplit(uri)
+    user, at, _ = parts.netloc.rpartition("@")
+    named = bool(at) and (":" in user or not parts.scheme.startswith("abfs"))
+    return "::" in uri or bool(parts.query) or named
+
+
 def without_secrets(text: str) -> str:
     """A text in which the password of every address is `***`."""
     text = re.sub(r"(://[^/\s:@]*):[^\s]*@", r"\1:***@", text)

@@ -86,7 +86,7 @@ def test_a_storage_that_is_not_there_is_one_line_before_anything_is_written(term
     for uri, words in (
         ("s3://no-such-bucket/x", "s3://no-such-bucket/x cannot be used"),
         ("relative/place", "storage must be a URI such as s3://bucket/locus, or an absolute path"),
-        ("s3://key:word@bucket/x", "storage must be a URI without credentials"),
+        ("s3://key:word@bucket/x", "storage must be a URI without options and credentials"),
     ):
         said = laptop.type("run", "./study.py", "--storage", uri)
         assert said.code == 2

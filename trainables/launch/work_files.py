@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from trainables.launch.job import Job
@@ -17,6 +17,8 @@ from trainables.remote_files import RemoteFolder, StorageError
 
 CHECKPOINT, WEIGHTS, EMA_WEIGHTS = "checkpoint.pt", "weights.pt", "weights_ema.pt"
 """What a training writes into its folder (`trainables.training.checkpoint`)."""
+PATIENCE_S = 120.0
+"""How long a worker asks a storage again that is away: less than a run may be silent."""
 LOOK_S = 2.0
 """How often a new checkpoint is looked for."""
 
@@ -80,7 +82,7 @@ def local_files(job: Job) -> Iterator[tuple[Job, Sender | None]]:
     if not is_uri(job.folder):
         yield job, None
         return
-    remote = RemoteFolder(job.folder)
+    remote = RemoteFolder(job.folder, PATIENCE_S)
     with tempfile.TemporaryDirectory(prefix="locus-run-", ignore_cleanup_errors=True) as scratch:
         folder = Path(scratch) / "work"
         folder.mkdir()
@@ -89,8 +91,11 @@ def local_files(job: Job) -> Iterator[tuple[Job, Sender | None]]:
         sender = Sender(folder, remote)
         try:
             yield job.model_copy(update={"folder": str(folder), "parents": parents}), sender
-        finally:
-            sender.close()
+        except BaseException:
+            with suppress(StorageError):  # the first error counts
+                sender.close()
+            raise
+        sender.close()
 
 
 def is_uri(folder: str) -> bool:
@@ -101,6 +106,6 @@ def is_uri(folder: str) -> bool:
 def _fetched(uri: str, local: Path) -> Path:
     """A parent's weights on this node."""
     folder, _, name = uri.rpartition("/")
-    if not RemoteFolder(folder).get(name, local):
+    if not RemoteFolder(folder, PATIENCE_S).get(name, local):
         raise StorageError(f"{uri} must hold the weights of a parent, got no such file")
     return local

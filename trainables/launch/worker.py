@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -19,8 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import ray
 import ray.train
+from ray._raylet import PlacementGroupID
 from ray.train.torch import TorchTrainer, get_device
 from ray.util import get_current_placement_group, remove_placement_group
+from ray.util.placement_group import PlacementGroup
 
 from trainables.launch.bridge import Bridge
 from trainables.launch.errors import failure, group_failure
@@ -46,7 +47,7 @@ Say = Callable[[Said, Job], bool]
 
 MORE_PARTS = "the GPU's memory did not hold a batch: it is computed in {} times as many parts"
 BEGAN_AGAIN = "the checkpoint was damaged and is set aside (checkpoint.damaged): the run began again"
-HELD = "resources.pickle"
+HELD = "resources.txt"
 """The file in a job's folder that names what its workers hold on the cluster: Ray's placement group."""
 START_TRIES = 10
 """How many times, a minute each, a group waits for the resources of its workers before its run fails."""
@@ -137,10 +138,11 @@ def free(job: Job) -> None:
 
     Ray Train does so itself, but not where one of the workers stands still: the next group would wait for ever.
     """
-    folder = RemoteFolder(job.folder)
-    if (held := folder.read(HELD)) is not None:
-        remove_placement_group(pickle.loads(held))
-        folder.remove(HELD)
+    folder = RemoteFolder(job.folder, patience=0.0)
+    with suppress(OSError):  # a storage that is away
+        if (held := folder.read(HELD)) is not None:
+            remove_placement_group(PlacementGroup(PlacementGroupID(bytes.fromhex(held.decode()))))
+            folder.remove(HELD)
 
 
 def _trainer(job: Job, bridge: Any) -> TorchTrainer:
@@ -172,7 +174,7 @@ def _member(job: Job, bridge: Any) -> None:
     rank, size = context.get_world_rank(), context.get_world_size()
     if rank == 0:
         with suppress(OSError):  # a folder that this node does not see
-            RemoteFolder(job.folder).write(HELD, pickle.dumps(get_current_placement_group()))
+            RemoteFolder(job.folder, patience=0.0).write(HELD, get_current_placement_group().id.hex().encode())
     device = str(get_device()) if job.device.startswith("cuda") else job.device
 
     def say(said: Said, job: Job) -> bool:

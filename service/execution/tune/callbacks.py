@@ -23,6 +23,8 @@ REQUESTS_S = 1.0
 
 SIGNS_S = 10.0
 """How often the checkpoints of runs are looked at."""
+SLOW_S = 2.0
+"""How long that may take; what is not looked at then is looked at the next time."""
 
 
 class Waiting(tune.Callback, tune.Stopper):  # type: ignore[misc]
@@ -112,6 +114,8 @@ class Watch(tune.Callback):  # type: ignore[misc]
             self._signs_at = now
             for name, (_, folder) in self._live.items():
                 self.dog.sign(name, written(folder))
+                if time.monotonic() - now > SLOW_S:  # a storage that stands still
+                    break
         for name, (trial, _) in self._live.items():
             if name not in self.killed and (why := self.dog.silent(name)):
                 self.killed[name] = why, self.dog.overdue(name) is not None

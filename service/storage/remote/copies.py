@@ -9,20 +9,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 
+from filelock import FileLock, Timeout
+
 from search_spaces.words import plural
-from service.storage.home import Home
+from service.storage.home import Home, StudyFolder
 from service.storage.journal import Adopted, Ended, read
 from service.storage.outcomes import Answered, Outcomes, averaged
 from service.storage.remote.journal_copy import sent_journal
 from service.storage.whole_files import put_aside, write_whole
-from trainables.remote_files import RemoteFolder
+from trainables.remote_files import PATIENCE_S, RemoteFolder
 from trainables.spec import LocusError
 
+START = r"\.\d+$"
+"""How the ids of later starts of an edition end."""
 TOGETHER = 8
 """How many files are fetched at the same time."""
 
@@ -33,21 +38,22 @@ class OtherJournalError(LocusError):
 
 @dataclass(frozen=True)
 class Copies:
-    """The copies of one edition of a study."""
+    """The copies of one edition of a study. `patience`: how long the storage is asked again, in seconds."""
 
     uri: str
     home: Home
     id: str
+    patience: float = PATIENCE_S
 
     @cached_property
     def study(self) -> RemoteFolder:
         """The folder of the study."""
-        return RemoteFolder(self.uri).inside(f"studies/{self.id}")
+        return RemoteFolder(self.uri, self.patience).inside(f"studies/{self.id}")
 
     @cached_property
     def outcomes(self) -> RemoteFolder:
         """The folder of all answers."""
-        return RemoteFolder(self.uri).inside("outcomes")
+        return RemoteFolder(self.uri, self.patience).inside("outcomes")
 
     @property
     def work(self) -> str:
@@ -60,9 +66,14 @@ class Copies:
         return self.study.inside("journal")
 
     def keep(self, answered: Answered) -> None:
-        """Sends an answer, its weights first, so that it is never without them. Raises: StorageError."""
+        """Sends an answer, its weights first, so that it is never without them. One that is there stays.
+
+        Raises: StorageError.
+        """
         outcomes = Outcomes(self.home)
         key, name = answered.run.key, answered.name
+        if self.outcomes.has(f"{key}/{name}.json"):
+            return
         weights = outcomes.weights(key, name)
         for file in (averaged(weights), weights, outcomes.path(key, name)):
             if file.exists():
@@ -98,6 +109,14 @@ class Copies:
         Raises: OtherJournalError where both have a journal and neither continues the other; StorageError.
         """
         folder = self.home.study(self.id)
+        folder.root.mkdir(parents=True, exist_ok=True)
+        try:
+            with FileLock(folder.lock, timeout=0.0):
+                return self._fetch(folder)
+        except Timeout:  # a driver that began a moment ago has the study
+            return 0
+
+    def _fetch(self, folder: StudyFolder) -> int:
         sent = sent_journal(self.journal)
         here = folder.journal.read_bytes() if folder.journal.exists() else b""
         if sent is None:
@@ -106,7 +125,7 @@ class Copies:
         if not (sent.startswith(whole) or whole.startswith(sent)):
             raise OtherJournalError(
                 f"{self.id} has another journal at {self.uri} than in {folder.root}: each was continued without the "
-                f"other; move one of them away (--as WORD starts another edition)"
+                f"other; move {folder.root} to another place to go on from the copies (answers in the home still count)"
             )
         count = 0
         definition = self.study.read("study.json")
@@ -119,6 +138,13 @@ class Copies:
             write_whole(folder.journal, sent)
             count += 1
         return count + self._fetch_answers()
+
+    def fetch_answers_of(self, key: str) -> int:
+        """Brings home what answers a run has only at the storage; how many files. Raises: StorageError."""
+        missing = [name for name in self.outcomes.names(key) if not (self.home.outcomes / name).exists()]
+        for name in sorted(missing, key=lambda name: name.endswith(".json")):
+            self.outcomes.get(name, self.home.outcomes / name)
+        return len(missing)
 
     def _fetch_answers(self) -> int:
         facts, _ = read(self.home.study(self.id).journal)
@@ -136,20 +162,25 @@ class Copies:
 
 
 def fetch(uri: str, home: Home, name: str) -> str:
-    """Brings home every edition of a study that is at a storage; what was fetched, in words. `name`: an id, or a name.
+    """Brings home what a storage has of a study; what was fetched, in words. `name`: of all editions, or an id.
 
     A study that is being run here is left as it is. Raises: StorageError; OtherJournalError.
     """
     place = RemoteFolder(uri)
     place.check()
-    found = [id for id in place.inside("studies").folders() if id.partition("@")[0] == name.partition("@")[0]]
+    found = [id for id in place.inside("studies").folders() if _is_asked(id, name)]
     counts = {id: Copies(uri, home, id).fetch() for id in found if not home.study(id).driven}
     words = [f"{plural(count, 'file')} of {id}" for id, count in counts.items() if count]
     return f"fetched {' and '.join(words)} from {uri}" if words else ""
 
 
+def _is_asked(id: str, name: str) -> bool:
+    """Whether an id is that of a name, or one of the starts (`.2`) of an id."""
+    return id.partition("@")[0] == name or re.sub(START, "", id) == re.sub(START, "", name)
+
+
 def _is_of(file: str, name: str) -> bool:
-    return name in _codes(file)
+    return name in _codes(file) and ".damaged" not in file
 
 
 def _codes(file: str) -> tuple[str, ...]:

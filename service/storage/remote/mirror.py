@@ -6,6 +6,7 @@ Answers do not come this way: the driver sends each one before it writes that th
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 from service.storage.history import History
 from service.storage.journal import Journal
@@ -21,61 +22,76 @@ CLOSE_S = 60.0
 
 
 class Mirror:
-    """The copies of one study while it runs: `with Mirror(copies, journal) as mirror`, `open`, `close`.
+    """The copies of one study while it runs: `with Mirror(copies) as mirror`, `open`, `close`. No copies: no mirror.
 
-    Without copies it does nothing. `journal`: it is told where another driver has taken the study over.
+    It takes the lease before the journal is opened, so that a refused command writes nothing.
     """
 
-    def __init__(self, copies: Copies | None, journal: Journal) -> None:
-        self._copies, self._journal = copies, journal
+    def __init__(self, copies: Copies | None) -> None:
+        self._copies = copies
         self._end = threading.Event()
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> Mirror:
+        """Takes the lease, and fetches what another driver has sent until then.
+
+        Raises: HeldError where another driver runs the study with this storage; OtherJournalError; StorageError.
+        """
+        if self._copies is not None:
+            self._lease = Lease(self._copies.id, self._copies.study.inside("drivers"))
+            self._lease.begin()
+            try:
+                self._copies.fetch()
+            except BaseException:
+                self._lease.end()
+                raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._end.set()
-        if self._thread is not None:
-            self._thread.join()
+        if self._copies is not None:
+            self._join()
             self._lease.end()
-            self._thread = None
 
-    def open(self) -> None:
-        """Sends the study and its whole journal, and starts the thread.
+    def open(self, journal: Journal) -> None:
+        """Sends the study and its whole journal, and starts the thread. Raises: StorageError.
 
-        Raises: HeldError where another driver runs the study with this storage; StorageError.
+        `journal`: it is told where another driver has taken the study over.
         """
         if self._copies is None:
             return
-        self._lease = Lease(self._copies.id, self._copies.study.inside("drivers"))
-        self._lease.begin()
         self._copies.study.put(self._copies.home.study(self._copies.id).study, "study.json")
-        self._copy = JournalCopy(self._journal.path, self._copies.journal, self._lease.number)
+        self._copy = JournalCopy(journal.path, self._copies.journal, self._lease.number)
         self._copy.send(CLOSE_S)
         self._copy.remove_older()
-        self._thread = threading.Thread(target=self._send, name="storage", daemon=True)
+        self._thread = threading.Thread(target=self._send, args=(journal,), name="storage", daemon=True)
         self._thread.start()
 
     def close(self, history: History) -> str | None:
         """Sends what is left and clears what is not needed. Returns a warning where the storage lacks something."""
         if self._copies is None or self._thread is None:
             return None
+        self._join()
         answers = {(run, code) for (run, code), state in history.states.items() if state.answered}
+        copies = replace(self._copies, patience=CLOSE_S)
         try:
-            self._copies.keep_missing(sorted(answers))
-            self._copies.clear_work(answers)
+            copies.keep_missing(sorted(answers))
+            copies.clear_work(answers)
             self._copy.send(CLOSE_S)
         except StorageError as error:
             return f"the storage lacks a part ({error}); run the study again to send the rest"
         return None
 
-    def _send(self) -> None:
+    def _join(self) -> None:
+        self._end.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _send(self, journal: Journal) -> None:
         while not self._end.wait(SEND_S):
             try:
                 if why := self._lease.beat():
-                    self._journal.session.lose(why)
+                    journal.session.lose(why)
                     return
                 self._copy.send(0.0)
-            except StorageError:
-                continue  # what is new is sent the next time
+            except (OSError, ValueError):  # of a storage that is away, or a disk: what is new is sent the next time
+                continue

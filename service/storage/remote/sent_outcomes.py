@@ -20,6 +20,13 @@ class SentOutcomes(Outcomes):
         super().put(answered, weights)
         self._copies.keep(answered)
 
+    def usable(self, key: str, code: str, *, whole: bool, older: bool) -> Answered | None:
+        """The answer of a run as `Outcomes.usable` gives it, from the storage too: another home may have sent it."""
+        found = super().usable(key, code, whole=whole, older=older)
+        if found is None and self._copies.fetch_answers_of(key):
+            found = super().usable(key, code, whole=whole, older=older)
+        return found
+
     def source(self, key: str, name: str) -> str:
         """The URI of an answer's weights, which are sent where they are not there."""
         return self._copies.weights(key, name)

@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from fsspec.implementations.local import LocalFileSystem
+from fsspec.implementations.memory import MemoryFileSystem
 
 from tests.s3_server import S3Server
 from trainables.remote_files import RemoteFolder, StorageError
@@ -75,19 +75,20 @@ def test_a_place_that_cannot_be_used_is_said_at_once(tmp_path, s3):
 
 def test_a_place_that_answers_again_is_used(tmp_path, monkeypatch):
     errors = [ConnectionError("away"), TimeoutError("away")]
-    whole = LocalFileSystem.cat_file
+    whole = MemoryFileSystem.cat_file
 
     def cat_file(*args, **more):
         if errors:
             raise errors.pop()
         return whole(*args, **more)
 
-    monkeypatch.setattr(LocalFileSystem, "cat_file", cat_file)
-    (tmp_path / "a").write_bytes(b"1")
-    assert RemoteFolder(str(tmp_path), patience=60).read("a") == b"1"
+    monkeypatch.setattr(MemoryFileSystem, "cat_file", cat_file)
+    place = f"memory://{tmp_path}"
+    RemoteFolder(place).write("a", b"1")
+    assert RemoteFolder(place, patience=60).read("a") == b"1"
     errors.append(ConnectionError("away"))
     with pytest.raises(StorageError, match=r"does not answer \(ConnectionError: away\)"):
-        RemoteFolder(str(tmp_path), patience=0).read("a")
+        RemoteFolder(place, patience=0).read("a")
 
 
 def test_a_server_that_stands_still_is_waited_for_and_a_dead_one_is_said(monkeypatch):

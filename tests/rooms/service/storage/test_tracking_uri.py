@@ -4,7 +4,7 @@ import pytest
 
 from service.analysis.study_result import StudyResult
 from service.storage.home import Home
-from service.storage.tracking_uri import has_secrets, tracking_uri, without_secrets
+from service.storage.tracking_uri import has_options, has_secrets, tracking_uri, without_secrets
 from service.tracking.store import MlflowError
 from service.tracking.sync import check
 from tests.rooms.by_hand import ablated
@@ -52,3 +52,19 @@ def test_neither_an_error_nor_a_result_shows_it(tmp_path):
     assert SECRET not in str(info.value)
     result = StudyResult.open(Home(tmp_path), ablated(tmp_path), f"postgresql://bob:{SECRET}@host/db")
     assert result.mlflow_url == "postgresql://bob:***@host/db"
+
+
+@pytest.mark.parametrize(
+    ("uri", "has"),
+    [
+        ("s3://bucket/locus", False),
+        ("abfs://container@account.dfs.core.windows.net/locus", False),
+        ("abfs://user:word@account/locus", True),
+        ("s3://key:word@bucket/locus", True),
+        ("s3://key@bucket/locus", True),
+        ("simplecache::s3://key:word@bucket/locus", True),
+        ("s3://bucket/locus?aws_secret_access_key=word", True),
+    ],
+)
+def test_a_storage_has_no_part_that_may_hold_a_secret(uri, has):
+    assert has_options(uri) is has

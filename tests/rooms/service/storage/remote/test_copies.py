@@ -38,8 +38,8 @@ def scores(home: Home, edition) -> dict:
 def mirrored(home: Home, edition, uri: str, seed: int, **toy):
     """One command with a storage; None where it was cut, like a machine that dies: nothing is sent at its end."""
     copies = Copies(uri, home, edition.id)
-    with driving(home, edition, copies=copies) as driver, Mirror(copies, driver.journal) as mirror:
-        mirror.open()
+    with Mirror(copies) as mirror, driving(home, edition, copies=copies) as driver:
+        mirror.open(driver.journal)
         try:
             done = Toy(driver, random.Random(seed), **toy).drive()
         except CutError:

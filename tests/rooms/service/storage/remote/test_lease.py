@@ -75,8 +75,8 @@ def test_a_driver_that_was_taken_over_ends_and_sends_nothing_more(tmp_path, monk
     monkeypatch.setattr(mirroring, "SEND_S", 0.05)
     edition, home = arms(), Home(tmp_path / "home")
     copies = Copies(f"file://{tmp_path}/there", home, edition.id)
-    with driving(home, edition, copies=copies) as driver, Mirror(copies, driver.journal) as mirror:
-        mirror.open()
+    with Mirror(copies) as mirror, driving(home, edition, copies=copies) as driver:
+        mirror.open(driver.journal)
         driver.next()
         elsewhere(copies.study.inside("drivers"), 2)
         mirror._thread.join(20)
