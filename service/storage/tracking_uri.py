@@ -33,7 +33,7 @@ def has_secrets(uri: str) -> bool:
 
 
 def has_options(uri: str) -> bool:
-    """Whether the URI of a storage has parts that may hold a secret: a query, a chain, a user (Azure has a container)."""
+    """Whether the URI of a storage has parts that may hold a secret: a query, a chain, a user (Azure: a container)."""
     parts = urlsplit(uri)
     user, at, _ = parts.netloc.rpartition("@")
     named = bool(at) and (":" in user or not parts.scheme.startswith("abfs"))
