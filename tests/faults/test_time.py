@@ -77,7 +77,7 @@ def test_a_storm_of_thirty_trials_with_two_dead_processes(terminal, tally):
     running, kills = hurt.begin(*STORM), []
     for count in (8, 16):
         running.wait_for(f"#{count} ")
-        pid = next(pid for pid in titled(running.process.pid, "ray::") if is_trial(pid))
+        pid = titled(running.process.pid, "ray::AloneTrial", "ray::ResourceTrainable")[0]
         os.kill(pid, signal.SIGKILL)
         kills.append(time.time())
     done = running.end(WAIT_S)
@@ -97,10 +97,6 @@ def test_a_storm_of_thirty_trials_with_two_dead_processes(terminal, tally):
     assert hurt.type("verify", "reach").code == 0
     for begun in kills:
         tally(None, recovery_s(told, begun))
-
-
-def is_trial(pid: int) -> bool:
-    return b"Trial" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
 @pytest.mark.parametrize("workers", [0, 2])
