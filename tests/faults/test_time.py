@@ -12,7 +12,7 @@ from service.execution.tune.callbacks import Attending
 from service.planning.placement import Placement
 from tests.faults.killed import ended, facts, measured_once, numbers, recovery_s
 from tests.faults.small import conduct, edition
-from tests.journeys.files import ENCODINGS, REACH
+from tests.journeys.files import ENCODINGS, SMALL
 from tests.journeys.processes import titled
 from tests.journeys.terminal import ROOT, Terminal
 
@@ -28,8 +28,30 @@ if "OFFSET" in os.environ:
 """A `sitecustomize.py`: the time of day of every Python process, Ray's too. Under libfaketime Ray does not start."""
 WAIT_S = 400
 """How long a study may take on a busy machine."""
-SIZES = ("--set", "optimizer.epochs=6", "--set", "data.train_size=400", "--set", "data.val_size=300", "--as", "storm")
-STORM = ("run", "./study.py", "-v", "--trials", "30", "--max-concurrent", "2", *SIZES)
+MANY = (
+    SMALL
+    + """
+from search_spaces.study import Score
+
+study = Study(
+    name="storm",
+    question="How far?",
+    base=BASE.put(
+        {"optimizer.epochs": 6, "data.task": "distance", "data.train_size": 400, "data.val_size": 300}
+    ),
+    plan=Search(
+        space=Space({"encoding.gamma": Real(low=0.1, high=30.0, log=True)}),
+        first=({"encoding.gamma": 2.0},),
+        trials=30,
+        stop=Halving(factor=3),
+    ),
+    score=Score("val/r2"),
+    seeds=2,
+)
+"""
+)
+"""A score that no two trials share, so that most are stopped."""
+STORM = ("run", "./study.py", "-v", "--max-concurrent", "2")
 
 
 @pytest.fixture
@@ -83,7 +105,7 @@ def set_clock(file: Path, seconds: float) -> None:
 
 def test_a_storm_of_thirty_trials_with_two_dead_processes(terminal, tally):
     """Points depend on the order in which runs end, so the two searches share some runs and not all."""
-    calm, hurt = terminal("calm", REACH), terminal("hurt", REACH)
+    calm, hurt = terminal("calm", MANY), terminal("hurt", MANY)
     assert calm.type(*STORM, timeout_s=WAIT_S).code == 0
     running, kills = hurt.begin(*STORM), []
     for count in (8, 16):
@@ -93,10 +115,10 @@ def test_a_storm_of_thirty_trials_with_two_dead_processes(terminal, tally):
         kills.append(time.time())
     done = running.end(WAIT_S)
     assert done.code == 0, done.out + done.err
-    told, right = facts(hurt.home, "reach@base~storm"), facts(calm.home, "reach@base~storm")
+    told, right = facts(hurt.home, "storm@base"), facts(calm.home, "storm@base")
     assert len([fact for fact in told if fact.fact == "planned" and fact.role == "trial"]) == 30
     stopped = {fact.run for fact in told if fact.fact == "stopped"}
-    assert len(stopped) >= 5, "most trials of a storm are stopped"
+    assert len(stopped) >= 15, "most trials of a storm are stopped"
     assert not stopped & ended(told).keys()
     assert {fact.run for fact in told if fact.fact == "started"} == stopped | ended(told).keys()
     ours, theirs = numbers(told), numbers(right)
@@ -105,7 +127,7 @@ def test_a_storm_of_thirty_trials_with_two_dead_processes(terminal, tally):
         assert {epoch: ours[run][epoch] for epoch in both} == {epoch: theirs[run][epoch] for epoch in both}
     assert len(shared) >= 4
     assert measured_once(told)
-    assert hurt.type("verify", "reach").code == 0
+    assert hurt.type("verify", "storm").code == 0
     for begun in kills:
         tally(None, recovery_s(told, begun))
 
