@@ -34,7 +34,7 @@ studies: install
 	$(BIN)/python -m pytest -v -m slow $(STUDIES) --durations=30
 
 # Killed processes and nodes, full disks, code that goes wrong, Ctrl-C: what is left, and that the study goes on. FAULTS
-# names some of the files. Root may mount a small disk; a clock is set back where libfaketime is.
+# names some of the files. Only root can mount the small disk of test_storage.py.
 FAULTS ?= tests/faults
 faults: install
 	$(BIN)/python -m pytest -v -m fault $(FAULTS) --durations=10

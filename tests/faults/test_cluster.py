@@ -198,7 +198,8 @@ def test_a_node_is_taken_away_after_a_notice(study, cluster, calm, tally):
     tally(again, recovery_s(told, begun, hurt or None))
 
 
-VICTIMS = ("rank 0", "rank 1", "ray::TrainController", "ray::GroupTrial")
+VICTIMS = ("rank 0", "rank 1", "ray::TrainController", "ray::GroupTrial ray::ResourceTrainable")
+"""The last one has two titles: where it waits, and where it computes."""
 
 
 def test_processes_of_a_group_over_two_nodes_are_killed(cluster, tmp_path, tally):
@@ -242,6 +243,6 @@ def kill_in(study: Study, number: int, victim: str) -> tuple[int, float]:
     if victim.startswith("rank"):
         pid = int((study.folder / "pids" / victim.removeprefix("rank ")).read_text())
     else:
-        (pid,) = study.cluster.processes(victim)
+        (pid,) = study.cluster.processes(*victim.split())
     os.kill(pid, signal.SIGKILL)
     return redone(study.terminal.home, study.id), time.time()

@@ -8,7 +8,7 @@ from search_spaces.study import Edition
 from service.storage import editions
 from service.storage.home import Home
 from service.tracking.store import look_up
-from tests.faults.killed import ended, facts, numbers
+from tests.faults.killed import facts, numbers
 from tests.journeys.files import SMALL
 from tests.journeys.terminal import Terminal
 from trainables.launch.errors import KILLED
@@ -170,11 +170,15 @@ def test_a_process_that_fills_its_node_is_killed_by_ray_and_its_run_has_the_reas
     terminal = faulty(tmp_path, ("none", "eats slowly"), RAY_memory_usage_threshold=threshold)
     try:
         done = terminal.type("run", "./mine.py", "--max-concurrent", "1", timeout_s=300)
-        assert done.code == 1, done.out + done.err
+        assert "Traceback" not in done.out + done.err
         told = facts(terminal.home, ID)
-        failed = [fact.reason for fact in told if fact.fact == "failed"]
-        assert failed == ["its process was killed, because its node ran out of memory"] * 2
-        assert [*ended(told).values()] == ["completed"]
+        failed = by_arm(terminal, [fact for fact in told if fact.fact == "failed"])
+        assert failed.keys() == {"eats slowly"}
+        assert failed["eats slowly"].reason == "its process was killed, because its node ran out of memory"
+        done_arms = by_arm(terminal, [fact for fact in told if fact.fact == "ended"]).keys()
+        assert done.code == (0 if "eats slowly" in done_arms else 1), "another program may have freed memory meanwhile"
+        assert "none" in done_arms
+        assert terminal.type("verify", ID).code == 0
         tally()
     finally:
         terminal.clear()

@@ -106,9 +106,9 @@ class Cluster:
         """Tells the cluster that its worker node will be preempted after some seconds, as a cloud does."""
         subprocess.run([sys.executable, "-c", DRAIN, self.gcs, str(seconds)], env=self.env, check=True, timeout=60)
 
-    def processes(self, name: str) -> list[int]:
-        """The pids of the nodes' living processes whose title begins with a name."""
-        return [pid for node in self._nodes.values() for pid in titled(node.pid, name)]
+    def processes(self, *names: str) -> list[int]:
+        """The pids of the nodes' living processes whose title begins with one of the names."""
+        return [pid for node in self._nodes.values() for pid in titled(node.pid, *names)]
 
     def _wait(self) -> None:
         until = time.monotonic() + PATIENCE_S

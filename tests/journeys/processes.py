@@ -21,9 +21,9 @@ def below(root: int) -> dict[int, str]:
     }
 
 
-def titled(root: int, name: str) -> list[int]:
-    """The pids of the processes below one whose title begins with a name."""
-    return sorted(pid for pid, title in below(root).items() if title.startswith(name))
+def titled(root: int, *names: str) -> list[int]:
+    """The pids of the processes below one whose title begins with one of the names."""
+    return sorted(pid for pid, title in below(root).items() if title.startswith(names))
 
 
 def kill_tree(root: int) -> None:

@@ -28,6 +28,7 @@ DEATHS = {
     "running low on memory": "its process was killed, because its node ran out of memory",
     "worker process has died": KILLED,
     "The actor is temporarily unavailable": UNREACHABLE,
+    "The actor died unexpectedly": UNREACHABLE,
 }
 """Words of Ray's messages about dead processes, and the sentence for each. The first that fits counts."""
 

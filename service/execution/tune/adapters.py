@@ -11,8 +11,7 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
 from service.execution.driver import Driver, Finished
-from service.execution.tune.callbacks import Watch, job_of
-from service.execution.tune.deaths import is_node_gone
+from service.execution.tune.callbacks import Nodes, Watch, job_of
 from trainables.launch.errors import LOST, UNREACHABLE, changed, is_code_error, lost, reason
 from trainables.launch.job import Job
 
@@ -53,9 +52,9 @@ class DriverSearcher(Searcher):  # type: ignore[misc]
 class JournalScheduler(FIFOScheduler):  # type: ignore[misc]
     """Tune's scheduler: it reports each epoch to the driver, which decides whether the run continues."""
 
-    def __init__(self, driver: Driver, note: Callable[[str], None], watch: Watch) -> None:
+    def __init__(self, driver: Driver, note: Callable[[str], None], watch: Watch, nodes: Nodes) -> None:
         super().__init__()
-        self.driver, self.note, self.watch = driver, note, watch
+        self.driver, self.note, self.watch, self.nodes = driver, note, watch, nodes
         self.noted: set[str] = set()
 
     def on_trial_result(self, tune_controller: Any, trial: TuneTrial, result: dict[str, Any]) -> str:
@@ -90,7 +89,7 @@ class JournalScheduler(FIFOScheduler):  # type: ignore[misc]
         text = Path(trial.error_file).read_text() if trial.error_file else ""
         self.driver.folder.add_to_log(text)
         why, final = self.watch.killed.pop(trial.trial_id, (reason(text), is_code_error(text)))
-        if why.endswith(UNREACHABLE) and is_node_gone():
+        if why.endswith(UNREACHABLE) and self.nodes.is_one_gone(trial):
             why = why.replace(UNREACHABLE, LOST)
         self.driver.on_failure(job_of(trial), why, lost=lost(why), final=final or changed(why))
 

@@ -1,4 +1,4 @@
-"""What watches Ray Tune's runs: whether any has begun, whether each still reports, and how long it takes."""
+"""What watches Ray Tune's runs: whether any has begun, whether each still reports, how long it takes, where it died."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ray import tune
 from ray.tune.experiment import Trial as TuneTrial
 
 from service.execution.driver import Driver
+from service.execution.tune.deaths import is_node_gone, living_nodes
 from service.execution.tune.watchdog import Watchdog
 from service.execution.work_folders import written
 from trainables.launch.job import Job
@@ -74,6 +75,28 @@ class Attending(tune.Callback):  # type: ignore[misc]
         if (now := time.monotonic()) - self._at >= REQUESTS_S:
             self._at = now
             self.look()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+
+class Nodes(tune.Callback):  # type: ignore[misc]
+    """Remembers which nodes were alive when each run began: so a death that Ray does not explain may be its node's."""
+
+    def __init__(self) -> None:
+        self._before: dict[str, set[str]] = {}
+
+    def on_trial_start(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
+        """What Tune calls when a run has its process."""
+        self._before[trial.trial_id] = living_nodes()
+
+    def on_trial_complete(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
+        """What Tune calls when a run has ended or was stopped."""
+        self._before.pop(trial.trial_id, None)
+
+    def is_one_gone(self, trial: TuneTrial) -> bool:
+        """Whether a node has gone since a run began."""
+        return is_node_gone(self._before.pop(trial.trial_id, set()))
 
     def __getstate__(self) -> dict[str, Any]:
         return {}

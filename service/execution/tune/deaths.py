@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -35,10 +35,17 @@ def told_as_dead_actors() -> Iterator[None]:
         RayActorManager._actor_task_failed = known
 
 
-def is_node_gone() -> bool:
-    """Whether a node that Ray still takes for alive does not answer. Ray itself notices that after some 20 s."""
+def living_nodes() -> set[str]:
+    """The names of the nodes that Ray takes for alive."""
+    return {node["NodeID"] for node in ray.nodes() if node["Alive"]}
+
+
+def is_node_gone(before: Collection[str]) -> bool:
+    """Whether a node that was alive before is dead, or does not answer, which Ray itself notices after some 20 s."""
     return any(
-        not _answers(node["NodeManagerAddress"], node["NodeManagerPort"]) for node in ray.nodes() if node["Alive"]
+        not node["Alive"] or not _answers(node["NodeManagerAddress"], node["NodeManagerPort"])
+        for node in ray.nodes()
+        if node["NodeID"] in before
     )
 
 

@@ -19,7 +19,7 @@ from ray import tune
 from service.execution.driver import Driver
 from service.execution.machine import cores, memory_gib
 from service.execution.tune.adapters import DriverSearcher, JournalScheduler
-from service.execution.tune.callbacks import Attending, Waiting, Watch
+from service.execution.tune.callbacks import Attending, Nodes, Waiting, Watch
 from service.execution.tune.deaths import told_as_dead_actors
 from service.execution.tune.session import session
 from service.execution.tune.trial import AloneTrial, GroupTrial
@@ -50,13 +50,14 @@ def run_on_tune(
     """
     placement = driver.placement
     waiting, watch = Waiting(driver, note, _resources_in_words(placement)), Watch(run_hours)
+    nodes = Nodes()
     scratch_folder = tempfile.TemporaryDirectory(prefix="locus-tune-")
     with _ray(address, placement), scratch_folder as scratch, told_as_dead_actors():
         tune.Tuner(
             tune.with_resources(GroupTrial if placement.workers else AloneTrial, _resources(placement)),
             tune_config=tune.TuneConfig(
                 search_alg=DriverSearcher(driver, first),
-                scheduler=JournalScheduler(driver, note, watch),
+                scheduler=JournalScheduler(driver, note, watch, nodes),
                 num_samples=-1,
                 reuse_actors=placement.workers == 0,
                 trial_dirname_creator=lambda trial: trial.trial_id,
@@ -66,7 +67,7 @@ def run_on_tune(
                 name="runs",
                 verbose=0,
                 progress_reporter=tune.CLIReporter(),  # the one for notebooks clears what the cell has shown
-                callbacks=[waiting, watch, Attending(look)],
+                callbacks=[waiting, watch, nodes, Attending(look)],
                 stop=waiting,
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
             ),

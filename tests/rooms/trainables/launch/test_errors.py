@@ -73,6 +73,7 @@ DEATHS = [
     (KILL, KILLED),
     (NODE, LOST),
     (AWAY, UNREACHABLE),
+    ("The actor died unexpectedly before finishing this task.\n\tactor_id: ee5c", UNREACHABLE),
     (FULL, "its process was killed, because its node ran out of memory"),
     ("ValueError: no", None),
 ]

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from service.execution.tune.adapters import JournalScheduler
-from service.execution.tune.callbacks import Watch
+from service.execution.tune.callbacks import Nodes, Watch
 from service.storage.home import Home
 from service.storage.journal import FailedWith
 from tests.rooms.service.execution.studies import arms, facts
@@ -15,7 +15,7 @@ def reported(home: Home, epochs: list[dict], watch: Watch) -> tuple[list[str], l
     lines: list[str] = []
     with driving(home, arms()) as driver:
         job = driver.next()
-        scheduler = JournalScheduler(driver, lines.append, watch)
+        scheduler = JournalScheduler(driver, lines.append, watch, Nodes())
         trial = SimpleNamespace(config={"job": job.plain()}, trial_id="one")
         watch.on_trial_start(0, [], trial)
         answers = [

@@ -11,8 +11,8 @@ from ray.exceptions import ActorDiedError, OutOfMemoryError, RayActorError, RayE
 
 from service.execution.tune import deaths
 from service.execution.tune.adapters import JournalScheduler
-from service.execution.tune.callbacks import Watch
-from service.execution.tune.deaths import is_node_gone, told_as_dead_actors
+from service.execution.tune.callbacks import Nodes, Watch
+from service.execution.tune.deaths import is_node_gone, living_nodes, told_as_dead_actors
 from service.storage.home import Home
 from service.storage.journal import FailedWith
 from tests.rooms.service.execution.studies import arms, facts
@@ -20,6 +20,9 @@ from tests.rooms.toy import driving
 from trainables.launch.errors import LOST, UNREACHABLE
 
 AWAY = "The actor 3f is unavailable: The actor is temporarily unavailable: RpcError: Socket closed. The task may"
+
+UNEXPLAINED = "The actor died unexpectedly before finishing this task.\n\tclass_name: \n\tactor_id: ee5c\n"
+"""What Ray says of a process on a node that was drained and then died."""
 
 
 def told(error: Exception) -> list[Exception]:
@@ -56,24 +59,34 @@ def nodes(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as here, socket.create_server(("127.0.0.1", 0)) as there:
         ports = [one.getsockname()[1] for one in (here, there)]
         there.close()
-        known = [{"Alive": True, "NodeManagerAddress": "127.0.0.1", "NodeManagerPort": port} for port in ports]
+        known = [
+            {"NodeID": str(number), "Alive": True, "NodeManagerAddress": "127.0.0.1", "NodeManagerPort": port}
+            for number, port in enumerate(ports)
+        ]
         monkeypatch.setattr(deaths.ray, "nodes", lambda: known)
         yield known
 
 
-def test_a_node_without_an_answer_is_gone_unless_ray_knows_it_already(nodes):
-    assert is_node_gone()
-    nodes[1]["Alive"] = False
-    assert not is_node_gone()
+def test_a_node_is_gone_that_was_there_and_is_dead_or_does_not_answer(nodes):
+    assert living_nodes() == {"0", "1"}
+    assert is_node_gone({"0", "1"})
+    assert not is_node_gone({"0"})
+    nodes[0]["Alive"] = False
+    assert is_node_gone({"0"})
+    assert not is_node_gone({"2"}), "it was not there before"
 
 
 @pytest.mark.parametrize(("gone", "reason"), [(True, LOST), (False, UNREACHABLE)])
-def test_a_process_without_an_answer_is_lost_where_a_node_is_gone(home: Home, nodes, tmp_path, gone, reason):
+@pytest.mark.parametrize("text", [AWAY, UNEXPLAINED], ids=["away", "unexplained"])
+def test_a_process_without_an_answer_is_lost_where_a_node_is_gone(home: Home, nodes, tmp_path, text, gone, reason):
+    """A node that was dead before the run began has not taken it along."""
     nodes[1]["Alive"] = gone
-    (tmp_path / "error.txt").write_text(AWAY)
+    known = Nodes()
+    (tmp_path / "error.txt").write_text(text)
     with driving(home, arms()) as driver:
         job = driver.next()
         trial = SimpleNamespace(config={"job": job.plain()}, trial_id="one", error_file=str(tmp_path / "error.txt"))
-        JournalScheduler(driver, print, Watch(None)).on_trial_error(None, trial)
+        known.on_trial_start(0, [], trial)
+        JournalScheduler(driver, print, Watch(None), known).on_trial_error(None, trial)
     (failed,) = facts(home, arms(), FailedWith)
     assert (failed.reason, failed.counts) == (reason, not gone)
