@@ -29,7 +29,10 @@ LOCAL = {"file": {"auto_mkdir": True}, "local": {"auto_mkdir": True}}
 S3: dict[str, Any] = {"config_kwargs": {"connect_timeout": 10, "read_timeout": 30, "retries": {"max_attempts": 0}}}
 """Without it, a server that stands still would be waited for many minutes."""
 OPTIONS: dict[str, dict[str, Any]] = {**LOCAL, "s3": S3, "s3a": S3}
-FINAL = (PermissionError, NotADirectoryError, IsADirectoryError, ImportError, ValueError, TypeError, LocusError)
+FINAL = (
+    PermissionError, NotADirectoryError, IsADirectoryError, ImportError, ValueError, TypeError, NotImplementedError,
+    LocusError,
+)  # fmt: skip
 """Errors that waiting does not mend."""
 
 

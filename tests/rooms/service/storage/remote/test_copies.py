@@ -1,6 +1,5 @@
 """Room: a study goes on from its storage where the home is lost, with the answers of an undisturbed one."""
 
-import gc
 import random
 import shutil
 
@@ -40,12 +39,14 @@ def mirrored(home: Home, edition, uri: str, seed: int, **toy):
     copies = Copies(uri, home, edition.id)
     with Mirror(copies) as mirror, driving(home, edition, copies=copies) as driver:
         mirror.open(driver.journal)
+        toy = Toy(driver, random.Random(seed), **toy)
         try:
-            done = Toy(driver, random.Random(seed), **toy).drive()
+            done = toy.drive()
         except CutError:
             if seed % 2:
                 mirror._copy.send(0.0)
-            gc.collect()  # workers of a dead driver go on for a moment, and send their checkpoints
+            for _, epochs in toy.workers.values():  # workers of a dead driver go on, and send their checkpoints
+                epochs.close()
             return None
         assert mirror.close(driver.history) is None
         return done
