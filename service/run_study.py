@@ -20,7 +20,7 @@ from service.execution.neighbours import Neighbours
 from service.execution.repeated import SAME
 from service.execution.sharing import Attention
 from service.execution.signals import Stop, StopSignals
-from service.execution.unwritable import told_in_a_sentence
+from service.execution.unwritable import causes, told_in_a_sentence
 from service.planning.estimate import WorkEstimate, estimate_work, measured, run_memory
 from service.planning.known_trials import known_trials
 from service.planning.placement import Placement
@@ -218,23 +218,14 @@ def _train(
                     run_on_tune(driver, job, options.address, progress.note, options.run_hours, attention.look)
                 except Exception as error:
                     driver.journal.look()  # Tune wraps the driver's own errors: a study that was taken over, a storage
-                    if (own := _own_error(error)) is not None:
+                    own = next((one for one in causes(error) if isinstance(one, LocusError)), None)
+                    if own is not None:
                         raise own from error
                     raise
         if driver.in_flight.jobs:
             break
     driver.in_flight.close()
     driver.journal.look()
-
-
-def _own_error(error: BaseException | None) -> LocusError | None:
-    """The first error of the driver itself among an error and those before it."""
-    found: LocusError | None = None
-    while error is not None:
-        if isinstance(error, LocusError):
-            found = error
-        error = error.__cause__ or error.__context__
-    return found
 
 
 def _next(driver: Driver, attention: Attention) -> Job | Finished:

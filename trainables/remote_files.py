@@ -76,16 +76,7 @@ class RemoteFolder:
 
     def write(self, name: str, content: bytes) -> None:
         """Writes a file; readers see the old one or the new one, never a part."""
-
-        def whole(fs: Any, path: str) -> None:
-            if not _is_local(fs):
-                fs.pipe_file(path, content)  # an object appears when it is whole
-                return
-            draft = f"{path}.{uuid.uuid4().hex}.part"
-            fs.pipe_file(draft, content)
-            os.replace(draft, path)
-
-        self._written(whole, name)
+        self._written(lambda fs, path: _whole(fs, path, lambda at: fs.pipe_file(at, content)), name)
 
     def create(self, name: str, content: bytes) -> bool:
         """Writes a file where none is, for one writer alone; False where another one has."""
@@ -97,16 +88,7 @@ class RemoteFolder:
 
     def put(self, local: Path, name: str) -> None:
         """Copies a local file here."""
-
-        def whole(fs: Any, path: str) -> None:
-            if not _is_local(fs):
-                fs.put_file(str(local), path)
-                return
-            draft = f"{path}.{uuid.uuid4().hex}.part"
-            fs.put_file(str(local), draft)
-            os.replace(draft, path)
-
-        self._written(whole, name)
+        self._written(lambda fs, path: _whole(fs, path, lambda at: fs.put_file(str(local), at)), name)
 
     def get(self, name: str, local: Path) -> bool:
         """Copies a file from here to a local path, as a whole; False where there is none."""
@@ -206,6 +188,16 @@ def _opened(uri: str) -> tuple[Any, str]:
 
 def _is_local(fs: Any) -> bool:
     return "file" in (fs.protocol if isinstance(fs.protocol, tuple) else (fs.protocol,))
+
+
+def _whole(fs: Any, path: str, fill: Callable[[str], None]) -> None:
+    """Lets `fill` write a file so that no reader sees a part of it."""
+    if not _is_local(fs):
+        fill(path)  # an object appears when it is whole
+        return
+    draft = f"{path}.{uuid.uuid4().hex}.part"
+    fill(draft)
+    os.replace(draft, path)
 
 
 def _exclusive(fs: Any, path: str, content: bytes) -> None:

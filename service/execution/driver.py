@@ -106,7 +106,7 @@ class Driver:
         self.history = History(self.edition, lambda recipe: self.codes(recipe).digest, self.journal.facts)
         self._early = EarlyStops(self.edition, self.history)
         self.repeated = RepeatedFailure()
-        self.work = WorkFolders(self.folder, self.copies.work if self.copies else None)
+        self.work = WorkFolders(self.folder, self.copies)
 
     @property
     def folder(self) -> StudyFolder:
@@ -124,9 +124,8 @@ class Driver:
         failed = any(state.failures for state in self.history.states.values())
         if failed or not before or before[-1].bare() != asked:
             self._write(asked)
-        for (run, code), state in self.history.states.items():
-            if state.answered:  # a killed driver may have left its folders
-                self.work.clear(run, code)
+        answered = [run for run, state in self.history.states.items() if state.answered]
+        self.work.clear_all(answered)  # a killed driver may have left their folders
         if self.adopt:
             self._adopt_choices()
         self._replay()

@@ -40,11 +40,16 @@ def told_in_a_sentence(folder: Path) -> Iterator[None]:
         raise UnwritableError(f"{where} must be on a disk that can be written, got: {why}{free}; {again}") from error
 
 
+def causes(error: BaseException | None) -> list[BaseException]:
+    """An error and those before it, the first one first."""
+    found: list[BaseException] = []
+    while error is not None:
+        found.append(error)
+        error = error.__cause__ or error.__context__
+    return found[::-1]
+
+
 def _cause(error: BaseException | None) -> OSError | None:
     """The first error of a disk among an error and those before it."""
-    found: OSError | None = None
-    while error is not None:
-        if isinstance(error, OSError) and error.errno in ERRORS:
-            found = error
-        error = error.__cause__ or error.__context__
-    return found
+    found = (one for one in causes(error) if isinstance(one, OSError) and one.errno in ERRORS)
+    return next(found, None)

@@ -6,26 +6,28 @@ They lie in the home, or at the storage where no disk is shared.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from service.storage.home import StudyFolder
+from service.storage.remote.copies import Copies
 from trainables.launch.work_files import CHECKPOINT, EMA_WEIGHTS, WEIGHTS, is_uri
 from trainables.remote_files import RemoteFolder
 
 
 @dataclass(frozen=True)
 class WorkFolders:
-    """The work folders of a study. `uri`: where they lie, if not in the home."""
+    """The work folders of a study. `copies`: those at its storage, where the folders lie then."""
 
     study: StudyFolder
-    uri: str | None = None
+    copies: Copies | None = None
 
     def begin(self, key: str, code: str, attempt: int) -> str:
         """The folder of a new attempt, with the checkpoint of the attempt before it, if there is one."""
         folder = self._folder(key, code)
-        if self.uri is None:
+        if self.copies is None:
             self.study.work(key, code, attempt).mkdir(parents=True, exist_ok=True)
         folder.copy(f"{attempt - 1}/{CHECKPOINT}", f"{attempt}/{CHECKPOINT}")
         return folder.inside(str(attempt)).uri
@@ -41,12 +43,22 @@ class WorkFolders:
 
     def clear(self, key: str, code: str) -> None:
         """Removes the folders of all attempts of a run by a code."""
-        shutil.rmtree(self.study.work(key, code, 0).parent, ignore_errors=True)
-        if self.uri is not None:
+        self._clear_here(key, code)
+        if self.copies is not None:
             self._folder(key, code).remove("")
 
+    def clear_all(self, answered: Collection[tuple[str, str]]) -> None:
+        """Removes those of many runs, by key and code; a storage is asked once which are there."""
+        for key, code in answered:
+            self._clear_here(key, code)
+        if self.copies is not None:
+            self.copies.clear_work(answered)
+
+    def _clear_here(self, key: str, code: str) -> None:
+        shutil.rmtree(self.study.work(key, code, 0).parent, ignore_errors=True)
+
     def _folder(self, key: str, code: str) -> RemoteFolder:
-        base = self.uri or str(self.study.root / "work")
+        base = self.copies.work if self.copies else str(self.study.root / "work")
         return RemoteFolder(base).inside(f"{key}/{code}")
 
 

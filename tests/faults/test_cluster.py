@@ -1,4 +1,4 @@
-"""Nodes of a cluster that die, join anew, or leave after a notice: the same numbers, and no attempt is spent."""
+"""A node of a cluster dies, comes back, or is drained: the numbers stay the same, and no attempt is spent."""
 
 import os
 import re
@@ -145,7 +145,7 @@ def require_lost(told) -> set[str]:
     return {fact.run for fact in failed}
 
 
-@pytest.mark.parametrize("joins", [True, False], ids=["it joins anew", "it stays away"])
+@pytest.mark.parametrize("joins", [True, False], ids=["it comes back", "it stays away"])
 def test_a_node_dies(study, cluster, calm, tally, joins):
     study.submit()
     study.wait_for_training()

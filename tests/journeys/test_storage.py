@@ -60,6 +60,7 @@ def test_a_machine_dies_with_its_disk_and_another_one_goes_on(terminals, s3, tmp
         assert time.monotonic() < until, begun.out
         time.sleep(0.2)
     begun.kill()
+    begun.end()
     first.clear()
     assert not list(Home(first.home).root.glob("studies/*/work/*/*/*/checkpoint.pt")), "workers write to the storage"
     shutil.rmtree(first.home)

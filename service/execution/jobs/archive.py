@@ -109,7 +109,7 @@ def cache() -> Path:
 def unpack(content: bytes, folder: Path) -> None:
     """Unpacks an archive into a folder. Raises: ArchiveError, before a file leaves the folder or is no plain file."""
     try:
-        whole = lzma.decompress(content)  # at once, for a file that was cut is found out at its end
+        whole = lzma.decompress(content)  # all of it first: only its end shows whether it was cut
         with tarfile.open(fileobj=io.BytesIO(whole), mode="r:") as archive:
             archive.extractall(folder, filter=_plain_file)
     except (tarfile.TarError, lzma.LZMAError, EOFError, ValueError) as error:

@@ -141,19 +141,21 @@ class Copies:
 
     def fetch_answers_of(self, key: str) -> int:
         """Brings home what answers a run has only at the storage; how many files. Raises: StorageError."""
-        missing = [name for name in self.outcomes.names(key) if not (self.home.outcomes / name).exists()]
-        for name in sorted(missing, key=lambda name: name.endswith(".json")):
-            self.outcomes.get(name, self.home.outcomes / name)
-        return len(missing)
+        return self._bring(self.outcomes.names(key))
 
     def _fetch_answers(self) -> int:
         facts, _ = read(self.home.study(self.id).journal)
         named = {(fact.run, fact.code) for fact in facts if isinstance(fact, Ended | Adopted) and fact.code}
-        missing = []
-        for name in self.outcomes.names():
+
+        def is_named(name: str) -> bool:
             key, _, file = name.partition("/")
-            if any((key, code) in named for code in _codes(file)) and not (self.home.outcomes / name).exists():
-                missing.append(name)
+            return any((key, code) in named for code in _codes(file))
+
+        return self._bring(filter(is_named, self.outcomes.names()))
+
+    def _bring(self, names: Iterable[str]) -> int:
+        """Brings home those of some files of answers that are not there; how many."""
+        missing = [name for name in names if not (self.home.outcomes / name).exists()]
         with ThreadPoolExecutor(TOGETHER) as threads:  # weights first, so that no answer is without them
             for answers in (False, True):
                 some = [name for name in missing if name.endswith(".json") == answers]
