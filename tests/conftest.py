@@ -9,6 +9,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
 
+from tests.journeys.files import ENCODINGS
+from tests.journeys.terminal import Terminal
 from tests.s3_server import S3Server
 
 ROOT = Path(__file__).parents[1]
@@ -23,6 +25,29 @@ install_import_hook(CHECKED, "beartype.beartype")
 usual = settings.get_profile(settings.get_current_profile_name())
 settings.register_profile("busy", usual, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
+
+
+@pytest.fixture
+def terminals(tmp_path):
+    """Makes a terminal by name, text of its `study.py` and variables of its environment; each has its own home."""
+    made: list[Terminal] = []
+
+    def make(name: str, text: str = ENCODINGS, **env: str) -> Terminal:
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "study.py").write_text(text)
+        made.append(Terminal(folder, **env))
+        return made[-1]
+
+    yield make
+    for terminal in made:
+        terminal.clear()
+
+
+@pytest.fixture
+def terminal(terminals):
+    """A terminal in front of a study of three encodings."""
+    return terminals("terminal")
 
 
 @pytest.fixture(scope="session")

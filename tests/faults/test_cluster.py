@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import tempfile
 import time
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 
 from service.storage.home import Home
 from tests.faults.killed import ended, facts, measured_once, numbers, recovery_s, redone
-from tests.journeys.cluster import HEAD_NODE, WORKER_NODE, Cluster
+from tests.journeys.cluster import HEAD_NODE, WORKER_NODE, Cluster, cluster_of_two
 from tests.journeys.files import SMALL
 from tests.journeys.terminal import Terminal
 from trainables.launch.errors import KILLED, LOST
@@ -122,12 +121,8 @@ def calm(tmp_path_factory) -> dict:
 
 @pytest.fixture
 def cluster():
-    with tempfile.TemporaryDirectory(prefix="f-", ignore_cleanup_errors=True) as folder:
-        found = Cluster(Path(folder))
-        try:
-            yield found
-        finally:
-            found.end()
+    with cluster_of_two() as found:
+        yield found
 
 
 @pytest.fixture

@@ -10,8 +10,6 @@ from service.storage import editions
 from service.storage.home import Home
 from service.tracking.store import look_up
 from tests.faults.killed import ended, facts, numbers
-from tests.journeys.files import ENCODINGS
-from tests.journeys.terminal import Terminal
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
 
@@ -22,14 +20,6 @@ SECONDS = 30
 """Ray's start is not torn: 3 s on a quiet machine, 15 s on a crowded one."""
 GONE_S = 30
 """Ray's own agents look every few seconds whether they are still needed."""
-
-
-@pytest.fixture
-def terminal(tmp_path):
-    (tmp_path / "study.py").write_text(ENCODINGS)
-    made = Terminal(tmp_path)
-    yield made
-    made.clear()
 
 
 def rows(terminal, id):
@@ -104,7 +94,7 @@ def wait_for_training(running, terminal):
     raise AssertionError(running.out)
 
 
-def test_what_was_interrupted_goes_on_bit_for_bit(terminal, tmp_path):
+def test_what_was_interrupted_goes_on_bit_for_bit(terminal, terminals):
     command = ("run", "./study.py", "-v", "--budget", "long")
     running = terminal.begin(*command)
     running.wait_for("epoch 7/40")
@@ -113,14 +103,9 @@ def test_what_was_interrupted_goes_on_bit_for_bit(terminal, tmp_path):
     measured = numbers(facts(terminal.home, ID))
     assert any(0 < len(curve) < 40 for curve in measured.values())
     assert terminal.type(*command).code == 0
-    (tmp_path / "calm").mkdir()
-    (tmp_path / "calm" / "study.py").write_text(ENCODINGS)
-    calm = Terminal(tmp_path / "calm")
-    try:
-        assert calm.type(*command).code == 0
-        assert numbers(facts(terminal.home, ID)) == numbers(facts(calm.home, ID))
-    finally:
-        calm.clear()
+    calm = terminals("calm")
+    assert calm.type(*command).code == 0
+    assert numbers(facts(terminal.home, ID)) == numbers(facts(calm.home, ID))
 
 
 def after(text, seconds):

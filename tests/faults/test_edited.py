@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from service.storage.home import Home
-from service.storage.journal import read
 from service.storage.outcomes import Outcomes
 from tests.faults.killed import numbers
 from tests.journeys.terminal import ROOT, Terminal
@@ -39,26 +38,11 @@ EDITS = {
 
 
 @pytest.fixture
-def terminal(tmp_path):
-    """A terminal in front of a copy of the three packages."""
+def copied(terminals, tmp_path):
+    """Makes terminals in front of a copy of the three packages."""
     for package in ("service", "search_spaces", "trainables"):
         shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
-    made = []
-
-    def make(name):
-        folder = tmp_path / name
-        folder.mkdir()
-        (folder / "study.py").write_text(STUDY)
-        made.append(Terminal(folder, PYTHONPATH=str(tmp_path), PYTHONDONTWRITEBYTECODE="1"))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.clear()
-
-
-def facts(terminal: Terminal) -> list:
-    return read(Home(terminal.home).study(ID).journal)[0]
+    return lambda name: terminals(name, STUDY, PYTHONPATH=str(tmp_path), PYTHONDONTWRITEBYTECODE="1")
 
 
 def answers(terminal: Terminal) -> dict[str, str]:
@@ -69,12 +53,12 @@ def answers(terminal: Terminal) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", EDITS)
-def test_an_edit_while_a_study_trains_poisons_no_answer(terminal, tmp_path: Path, name: str) -> None:
+def test_an_edit_while_a_study_trains_poisons_no_answer(copied, tmp_path: Path, name: str) -> None:
     file, old, new = EDITS[name]
     edited = tmp_path / FOLDER.name / "encodings" / file
     text = edited.read_text()
     assert old in text
-    hurt, calm = terminal("hurt"), terminal("calm")
+    hurt, calm = copied("hurt"), copied("calm")
     running = hurt.begin(*RUN)
     running.wait_for("#0 seed 0 epoch 2/40")
     edited.write_text(text.replace(old, new))
@@ -92,4 +76,4 @@ def test_an_edit_while_a_study_trains_poisons_no_answer(terminal, tmp_path: Path
     assert again.code == 0, again.out + again.err
     assert calm.type(*RUN).code == 0
     assert answers(hurt) == answers(calm)
-    assert numbers(facts(hurt)) == numbers(facts(calm))
+    assert numbers(hurt.facts(ID)) == numbers(calm.facts(ID))

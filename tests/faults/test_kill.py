@@ -11,29 +11,12 @@ from service.storage import editions
 from service.storage.home import Home
 from service.tracking.store import look_up
 from tests.faults.killed import ended, facts, numbers, points, trained_after_its_end
-from tests.journeys.files import ENCODINGS, REACH
-from tests.journeys.terminal import Terminal
+from tests.journeys.files import REACH
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
 
 ABLATION = ("run", "./study.py", "-v", "--budget", "long", "--seeds", "2")
 SEARCH = ("run", "./study.py", "-v", "--set", "optimizer.epochs=12", "--set", "data.train_size=200", "--as", "long")
-
-
-@pytest.fixture
-def terminal(tmp_path):
-    made = []
-
-    def make(name, text):
-        folder = tmp_path / name
-        folder.mkdir()
-        (folder / "study.py").write_text(text)
-        made.append(Terminal(folder))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.clear()
 
 
 def killed_at(terminal, command, moments):
@@ -53,8 +36,8 @@ def shown(terminal, id):
     return {} if store is None else {place: row.id for place, row in store.shown.items() if place[0] != "trial"}
 
 
-def test_an_ablation_has_the_numbers_of_the_undisturbed_one(terminal):
-    plain, hurt = terminal("plain", ENCODINGS), terminal("hurt", ENCODINGS)
+def test_an_ablation_has_the_numbers_of_the_undisturbed_one(terminals):
+    plain, hurt = terminals("plain"), terminals("hurt")
     assert plain.type(*ABLATION).code == 0
     moments = [("plan:", 0), ("started", 2.5), ("epoch 3/40", 0), ("epoch 30/40", 0), ("completed", 0)]
     killed_at(hurt, ABLATION, moments)
@@ -73,8 +56,8 @@ def test_an_ablation_has_the_numbers_of_the_undisturbed_one(terminal):
     assert verified.code == 0, verified.out
 
 
-def test_a_search_one_at_a_time_proposes_the_same_points(terminal):
-    plain, hurt = terminal("plain", REACH), terminal("hurt", REACH)
+def test_a_search_one_at_a_time_proposes_the_same_points(terminals):
+    plain, hurt = terminals("plain", REACH), terminals("hurt", REACH)
     command = (*SEARCH, "--max-concurrent", "1")
     assert plain.type(*command).code == 0
     moments = [("planned", 0), ("epoch 2/12", 0), ("completed", 0), ("epoch 5/12", 0.1), ("confirming", 0.3)]
@@ -96,8 +79,8 @@ def test_a_search_one_at_a_time_proposes_the_same_points(terminal):
     assert verified.code == 0, verified.out
 
 
-def test_a_search_two_at_a_time_shares_equal_numbers(terminal):
-    plain, hurt = terminal("plain", REACH), terminal("hurt", REACH)
+def test_a_search_two_at_a_time_shares_equal_numbers(terminals):
+    plain, hurt = terminals("plain", REACH), terminals("hurt", REACH)
     assert plain.type(*SEARCH).code == 0
     killed_at(hurt, SEARCH, [("epoch 3/12", 0), ("completed", 0)])
     assert hurt.type(*SEARCH).code == 0
@@ -112,8 +95,8 @@ def test_a_search_two_at_a_time_shares_equal_numbers(terminal):
     assert hurt.type("verify", "reach").code == 0
 
 
-def test_a_killed_worker_is_a_failure_and_is_tried_again(terminal):
-    one = terminal("one", ENCODINGS)
+def test_a_killed_worker_is_a_failure_and_is_tried_again(terminals):
+    one = terminals("one")
     running = one.begin(*ABLATION, "--seeds", "1")
     running.wait_for("epoch 5/40")
     victim = next(line for line in running.group() if "ray::" in line and "AloneTrial" in line)
@@ -132,8 +115,8 @@ def test_a_killed_worker_is_a_failure_and_is_tried_again(terminal):
     assert one.type("verify", "encodings").code == 0
 
 
-def test_a_torn_line_is_dropped_and_said(terminal):
-    one = terminal("one", ENCODINGS)
+def test_a_torn_line_is_dropped_and_said(terminals):
+    one = terminals("one")
     command = ("run", "./study.py", "--seeds", "1")
     assert one.type(*command).code == 0
     journal = Home(one.home).study("encodings@base").journal

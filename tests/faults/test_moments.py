@@ -9,8 +9,7 @@ import pytest
 
 from service.storage.home import Home
 from tests.faults.killed import ended, facts, measured_once, numbers, points, recovery_s, redone, trained_after_its_end
-from tests.journeys.files import ENCODINGS, SMALL
-from tests.journeys.terminal import Terminal
+from tests.journeys.files import SMALL
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(2400)]
 
@@ -34,22 +33,6 @@ study = Study(
 )
 
 
-@pytest.fixture
-def terminal(tmp_path):
-    made = []
-
-    def make(name, text):
-        folder = tmp_path / name
-        folder.mkdir()
-        (folder / "study.py").write_text(text)
-        made.append(Terminal(folder))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.clear()
-
-
 def told(terminal, id):
     return facts(terminal.home, id) if Home(terminal.home).study(id).journal.exists() else []
 
@@ -66,9 +49,9 @@ def wait_while(command, holds, seconds=120.0):
         time.sleep(0.02)
 
 
-def test_the_driver_is_killed_at_random_moments(terminal, tally):
+def test_the_driver_is_killed_at_random_moments(terminals, tally):
     """Half of the moments are in its first seconds, half while it trains; every second kill spares its workers."""
-    calm, hurt, chance = terminal("calm", ENCODINGS), terminal("hurt", ENCODINGS), random.Random(SEED)
+    calm, hurt, chance = terminals("calm"), terminals("hurt"), random.Random(SEED)
     assert calm.type(*COMMAND, timeout_s=WAIT_S).code == 0
     kills = []
     for number in range(KILLS):
@@ -99,8 +82,8 @@ def test_the_driver_is_killed_at_random_moments(terminal, tally):
         tally(again, recovery_s(found, begun))
 
 
-def test_the_driver_is_killed_while_it_lists_its_arms(terminal, tally):
-    calm, hurt, command = terminal("calm", MANY), terminal("hurt", MANY), ("run", "./study.py")
+def test_the_driver_is_killed_while_it_lists_its_arms(terminals, tally):
+    calm, hurt, command = terminals("calm", MANY), terminals("hurt", MANY), ("run", "./study.py")
     assert calm.type(*command, timeout_s=WAIT_S).code == 0
     running = hurt.begin(*command)
     journal = Home(hurt.home).study("many@base").journal

@@ -12,8 +12,6 @@ from service.storage.journal import Counts, Journal, read
 from service.storage.session import Host, Session, at_work_elsewhere
 from service.tracking.store import look_up
 from tests.faults.killed import ended, facts
-from tests.journeys.files import ENCODINGS
-from tests.journeys.terminal import Terminal
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
 
@@ -21,14 +19,6 @@ ID = "encodings@long"
 RUN = ("run", "./study.py", "-v", "--budget", "long")
 FAR = Host("far", "start of far")
 STALE_S = 2.0
-
-
-@pytest.fixture
-def terminal(tmp_path):
-    (tmp_path / "study.py").write_text(ENCODINGS)
-    made = Terminal(tmp_path)
-    yield made
-    made.clear()
 
 
 def suspended(running, number):

@@ -12,9 +12,9 @@ from service.execution.tune.callbacks import Attending
 from service.planning.placement import Placement
 from tests.faults.killed import ended, facts, measured_once, numbers, recovery_s
 from tests.faults.small import conduct, edition
-from tests.journeys.files import ENCODINGS, SMALL
+from tests.journeys.files import SMALL
 from tests.journeys.processes import titled
-from tests.journeys.terminal import ROOT, Terminal
+from tests.journeys.terminal import ROOT
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(1200)]
 
@@ -54,29 +54,13 @@ study = Study(
 STORM = ("run", "./study.py", "-v", "--max-concurrent", "2")
 
 
-@pytest.fixture
-def terminal(tmp_path):
-    made = []
-
-    def make(name, text, **env):
-        folder = tmp_path / name
-        folder.mkdir()
-        (folder / "study.py").write_text(text)
-        made.append(Terminal(folder, **env))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.clear()
-
-
-def test_the_clock_is_set_back_by_an_hour(terminal, tmp_path, tally):
+def test_the_clock_is_set_back_by_an_hour(terminals, tmp_path, tally):
     """For all Python processes; the clock that only counts goes on, as on a real machine."""
     offset, command = tmp_path / "offset", ("run", "./study.py", "-v", "--budget", "long")
     set_clock(offset, 0)
     (tmp_path / "clock").mkdir()
     (tmp_path / "clock" / "sitecustomize.py").write_text(CLOCK)
-    calm, hurt = terminal("calm", ENCODINGS), terminal("hurt", ENCODINGS)
+    calm, hurt = terminals("calm"), terminals("hurt")
     assert calm.type(*command, timeout_s=WAIT_S).code == 0
     clock = {"PYTHONPATH": f"{tmp_path / 'clock'}:{ROOT}", "OFFSET": str(offset)}
     running = hurt.begin(*command, **clock)
@@ -97,15 +81,15 @@ def test_the_clock_is_set_back_by_an_hour(terminal, tmp_path, tally):
 
 
 def set_clock(file: Path, seconds: float) -> None:
-    """All at once: a process may read it at any moment."""
+    """Writes the file whole, for processes read it at any moment."""
     draft = file.with_suffix(".draft")
     draft.write_text(str(seconds))
     draft.replace(file)
 
 
-def test_a_storm_of_thirty_trials_with_two_dead_processes(terminal, tally):
+def test_a_storm_of_thirty_trials_with_two_dead_processes(terminals, tally):
     """Points depend on the order in which runs end, so the two searches share some runs and not all."""
-    calm, hurt = terminal("calm", MANY), terminal("hurt", MANY)
+    calm, hurt = terminals("calm", MANY), terminals("hurt", MANY)
     assert calm.type(*STORM, timeout_s=WAIT_S).code == 0
     running, kills = hurt.begin(*STORM), []
     for count in (8, 16):

@@ -8,7 +8,9 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import requests
@@ -41,6 +43,17 @@ accepted, why = client.drain_node(node, reason, "preempted", int((time.time() + 
 assert accepted, why
 """
 """What `ray drain-node` does, which does not tell how nodes are called."""
+
+
+@contextlib.contextmanager
+def cluster_of_two() -> Iterator[Cluster]:
+    """A cluster in a temporary folder, whose path is short enough for Ray's sockets."""
+    with tempfile.TemporaryDirectory(prefix="c-", ignore_cleanup_errors=True) as folder:
+        found = Cluster(Path(folder))
+        try:
+            yield found
+        finally:
+            found.end()
 
 
 class Cluster:
@@ -77,7 +90,7 @@ class Cluster:
             raise
 
     def start(self, node: int) -> None:
-        """Starts a node, or starts it anew at the same ports, and waits for it.
+        """Starts a node and waits for it. One that was started before gets the same ports.
 
         It has a folder of its own: in a shared one, the second node unpacks a job's files over those in use.
         """

@@ -1,23 +1,16 @@
 """A cluster of two nodes, and a laptop that submits to it."""
 
-import tempfile
-from pathlib import Path
-
 import pytest
 
-from tests.journeys.cluster import Cluster
+from tests.journeys.cluster import cluster_of_two
 from tests.journeys.files import ENCODINGS
 from tests.journeys.terminal import Terminal
 
 
 @pytest.fixture(scope="module")
 def cluster():
-    with tempfile.TemporaryDirectory(prefix="e-", ignore_cleanup_errors=True) as folder:
-        found = Cluster(Path(folder))
-        try:
-            yield found
-        finally:
-            found.end()
+    with cluster_of_two() as found:
+        yield found
 
 
 @pytest.fixture

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import service
+from service.storage.home import Home
+from service.storage.journal import Fact, Opened, read
 
 ROOT = Path(service.__file__).parents[1]
 PATIENCE_S = 150
@@ -150,6 +152,14 @@ class Terminal:
 
     def type(self, *words: str, timeout_s: float = PATIENCE_S, **env: str) -> Typed:
         return self.begin(*words, **env).end(timeout_s)
+
+    def facts(self, id: str, kind: str | None = None) -> list[Fact]:
+        """What the journal of a study in this home says, or the facts of one kind.
+
+        Without a kind it leaves out that a driver began, which every command that runs a study writes.
+        """
+        told, _ = read(Home(self.home).study(id).journal)
+        return [fact for fact in told if (fact.fact == kind if kind else not isinstance(fact, Opened))]
 
     def clear(self) -> None:
         for command in self.begun:

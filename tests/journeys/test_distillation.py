@@ -3,9 +3,10 @@
 import pytest
 
 from service.storage.home import Home
-from service.storage.journal import read
 from tests.journeys.files import DISTILLED
 from tests.journeys.terminal import Terminal
+
+ID = "distilled@base"
 
 pytestmark = pytest.mark.slow
 
@@ -19,16 +20,12 @@ def trained(tmp_path_factory):
     terminal.clear()
 
 
-def facts(terminal):
-    return read(Home(terminal.home).study("distilled@base").journal)[0]
-
-
 def test_the_teacher_is_trained_once_and_before_its_pupils(trained):
     assert trained.first.code == 0, trained.first.out + trained.first.err
-    started = {(fact.label, fact.seed): n for n, fact in enumerate(facts(trained)) if fact.fact == "started"}
+    started = {(fact.label, fact.seed): n for n, fact in enumerate(trained.facts(ID)) if fact.fact == "started"}
     assert sorted(started) == [(label, seed) for label in ("0", "1", "2", "p1") for seed in range(2)]
-    keys = {fact.run: (fact.label, fact.seed) for fact in facts(trained) if fact.fact == "started"}
-    ended = {keys[fact.run]: n for n, fact in enumerate(facts(trained)) if fact.fact == "ended"}
+    keys = {fact.run: (fact.label, fact.seed) for fact in trained.facts(ID) if fact.fact == "started"}
+    ended = {keys[fact.run]: n for n, fact in enumerate(trained.facts(ID)) if fact.fact == "ended"}
     for seed in range(2):
         assert all(ended["p1", seed] < started[label, seed] for label in ("1", "2"))
 
@@ -43,23 +40,25 @@ def test_the_teacher_is_listed_as_one_and_all_is_verified(trained):
 
 
 def test_a_pupil_can_be_run_again(trained):
-    key = next(fact.run for fact in facts(trained) if fact.fact == "started" and fact.label == "2")
+    key = next(fact.run for fact in trained.facts(ID) if fact.fact == "started" and fact.label == "2")
     again = trained.type("rerun", key)
     assert again.code == 0, again.out + again.err
     assert ", 0 differ" in again.out
 
 
 def test_typed_again_nothing_runs(trained):
-    before = facts(trained)
+    before = trained.facts(ID)
     again = trained.type("run", "./distilled.py")
     assert "plan: distilled@base: 0 runs to train, 8 done" in again.out
-    assert facts(trained) == before
+    assert trained.facts(ID) == before
 
 
 def test_a_kept_answers_weights_teach_as_a_file(trained):
     """The weights that a study kept are a file like any other; another file under its name is refused."""
     home = Home(trained.home)
-    weights = next(home.outcomes.glob(f"{next(f.run for f in facts(trained) if getattr(f, 'label', '') == 'p1')}/*.pt"))
+    weights = next(
+        home.outcomes.glob(f"{next(f.run for f in trained.facts(ID) if getattr(f, 'label', '') == 'p1')}/*.pt")
+    )
     again = trained.type("run", "./distilled.py", "--seeds", "1", *by_file(weights))
     assert again.code == 0, again.out + again.err
     assert not any(line.split()[:1] == ["p1"] for line in again.lines), again.out

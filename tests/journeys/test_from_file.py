@@ -8,10 +8,11 @@ import torch
 from timm.models.vision_transformer import VisionTransformer
 
 from service.storage.home import Home
-from service.storage.journal import read
 from service.storage.outcomes import Outcomes
 from tests.journeys.files import PLUGGED
 from tests.journeys.terminal import Terminal
+
+ID = "plugged@base"
 
 pytestmark = pytest.mark.slow
 
@@ -30,14 +31,10 @@ def plugged(tmp_path_factory):
     terminal.clear()
 
 
-def facts(terminal):
-    return read(Home(terminal.home).study("plugged@base").journal)[0]
-
-
 def test_only_position_moved(plugged):
     assert plugged.first.code == 0, plugged.first.out + plugged.first.err
     home = Home(plugged.home)
-    ended = {fact.run: fact.code for fact in facts(plugged) if fact.fact == "ended"}
+    ended = {fact.run: fact.code for fact in plugged.facts(ID) if fact.fact == "ended"}
     runs = {Outcomes(home).get(key, code).run.recipe.encoding.kind: (key, code) for key, code in ended.items()}
     assert runs.keys() == {"gabor", "learnable"}
     learnt = torch.load(Outcomes(home).weights(*runs["gabor"]), weights_only=True)
@@ -60,14 +57,14 @@ def test_what_learns_is_said(plugged):
 
 
 def test_the_file_elsewhere_is_the_same_question(plugged):
-    before = facts(plugged)
+    before = plugged.facts(ID)
     (plugged.folder / "moved").mkdir()
     (plugged.folder / "weights.pt").rename(plugged.folder / "moved/weights.pt")
     (plugged.folder / "plugged.py").write_text(plugged.text.replace("weights.pt", "moved/weights.pt"))
     again = plugged.type("run", "./plugged.py")
     assert again.code == 0, again.err
     assert "plan: plugged@base: 0 runs to train, 2 done" in again.out
-    assert facts(plugged) == before
+    assert plugged.facts(ID) == before
     assert plugged.type("verify", "plugged").code == 0
 
 

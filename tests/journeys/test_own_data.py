@@ -6,7 +6,6 @@ import pytest
 
 from search_spaces.study import Edition
 from service.storage.home import Home
-from service.storage.journal import read
 from service.tracking.store import look_up
 from tests.journeys.terminal import Terminal
 from tests.rooms.trainables.data.own_data import SHAPES
@@ -46,24 +45,20 @@ def mine(tmp_path):
     terminal.clear()
 
 
-def started(terminal, id="shapes@base"):
-    return [fact for fact in read(Home(terminal.home).study(id).journal)[0] if fact.fact == "started"]
-
-
 def test_it_runs_is_shown_without_its_text_and_trains_again_when_edited(mine):
     shown = mine.type("show", "./mine.py")
     assert "mine.py:Shapes" in shown.out
     assert "np.indices" not in shown.out
     done = mine.type(*RUN)
     assert (done.code, done.err) == (0, "")
-    assert len(started(mine)) == 3
+    assert len(mine.facts("shapes@base", "started")) == 3
     stored = Home(mine.home).study("shapes@base").study
     edition = Edition.read(json.loads(stored.read_text()))
     for place, row in look_up(Home(mine.home), edition).shown.items():
         assert "np.indices" not in str(place) + json.dumps([row.params, row.tags])
     assert [Recipe.read(trial.recipe.plain()).data.spec.radius for trial in edition.arms()] == [3, 4, 5]
     assert mine.type("verify", "shapes").code == 0
-    key = started(mine)[0].run
+    key = mine.facts("shapes@base", "started")[0].run
     assert ", 0 differ" in mine.type("rerun", key).out
 
     file = mine.folder / "mine.py"

@@ -9,12 +9,13 @@ import pytest
 
 from search_spaces.study import Edition
 from service.storage.home import Home
-from service.storage.journal import read
 from service.storage.outcomes import Outcomes
 from service.tracking.store import look_up
 from tests.journeys.files import SPIRAL
 from tests.journeys.terminal import Terminal
 from trainables.recipe import Recipe
+
+ID = "mine@base"
 
 RUN = ("run", "./mine.py")
 
@@ -29,16 +30,8 @@ def mine(tmp_path_factory):
     terminal.clear()
 
 
-def facts(terminal, id="mine@base"):
-    return read(Home(terminal.home).study(id).journal)[0]
-
-
-def codes(terminal, id="mine@base"):
-    return {fact.code for fact in facts(terminal, id) if fact.fact == "ended"}
-
-
-def started(terminal, id="mine@base"):
-    return [fact for fact in facts(terminal, id) if fact.fact == "started"]
+def codes(terminal, id=ID):
+    return {fact.code for fact in terminal.facts(id, "ended")}
 
 
 def test_it_runs_to_its_report(mine):
@@ -51,7 +44,7 @@ def test_it_runs_to_its_report(mine):
     report = re.search(r"^report +(.*)$", done.out, re.MULTILINE)[1]
     assert "spiral" in Path(report).read_text()
     assert "next       locus run ./mine.py --seeds 4" in done.out
-    assert len(started(mine)) == 4
+    assert len(mine.facts(ID, "started")) == 4
 
 
 def test_it_says_how_each_run_ends(mine):
@@ -73,7 +66,7 @@ def test_mlflow_gives_the_equal_recipe_back(mine):
     text = Path(store.client.download_artifacts(spiral.id, "recipe.json")).read_text()
     trial = edition.arms()[1]
     assert Recipe.read(json.loads(text)) == trial.recipe
-    ended = {fact.run: fact for fact in facts(mine) if fact.fact == "ended"}
+    ended = {fact.run: fact for fact in mine.facts(ID, "ended")}
     for run in trial.runs(2):
         answered = Outcomes(Home(mine.home)).get(run.key, ended[run.key].code)
         shown = store.shown["run", "1", run.seed]
@@ -84,11 +77,11 @@ def test_mlflow_gives_the_equal_recipe_back(mine):
 
 
 def test_typed_again_nothing_runs_and_neither_ray_nor_torch_is_imported(mine):
-    before = facts(mine)
+    before = mine.facts(ID)
     again = mine.type(*RUN, PYTHONPROFILEIMPORTTIME="1")
     assert again.code == 0
     assert "plan: mine@base: 0 runs to train, 4 done, 0 reused; nothing to wait for" in again.lines
-    assert [fact for fact in facts(mine) if fact.fact != "opened"] == [fact for fact in before if fact.fact != "opened"]
+    assert mine.facts(ID) == before
     imported = set(re.findall(r"\| +(\w+)$", again.err, re.MULTILINE))
     assert not imported & {"ray", "torch", "timm"}
     assert "service" in imported
@@ -102,7 +95,7 @@ def test_verify_is_green_and_two_seeds_refute_nothing(mine):
 
 
 def test_rerun_is_equal_bit_for_bit(mine):
-    key = next(fact.run for fact in facts(mine) if fact.fact == "ended")
+    key = next(fact.run for fact in mine.facts(ID, "ended"))
     again = mine.type("rerun", key[:10])
     assert again.code == 0, again.out + again.err
     assert re.search(rf"{key}: (\d+) numbers compared, 0 differ", again.out)
@@ -116,14 +109,14 @@ def test_status_knows_it(mine):
 
 @pytest.mark.slow
 def test_more_seeds_run_only_what_is_missing_and_less_runs_nothing(mine):
-    before = started(mine)
+    before = mine.facts(ID, "started")
     more = mine.type(*RUN, "--seeds", "3")
     assert "plan: mine@base: 2 runs to train, 4 done, 0 reused" in more.out
-    assert [fact.seed for fact in started(mine)[len(before) :]] == [2, 2]
+    assert [fact.seed for fact in mine.facts(ID, "started")[len(before) :]] == [2, 2]
     assert mine.type("report", "mine", "--check").code == 1, "three seeds refute that so short a training is enough"
     less = mine.type(*RUN, "--seeds", "1")
     assert less.code == 0
-    assert len(started(mine)) == len(before) + 2
+    assert len(mine.facts(ID, "started")) == len(before) + 2
     assert mine.type("verify", "mine").code == 0
 
 
@@ -137,7 +130,7 @@ def test_another_study_reuses_the_answers(mine):
         (mine.folder / "mine.py").write_text(SPIRAL)
     assert done.code == 0, done.err
     assert "plan: other@base: 0 runs to train, 0 done, 2 reused" in done.out
-    assert not started(mine, "other@base")
+    assert not mine.facts("other@base", "started")
     assert mine.type("verify", "other").code == 0
 
 
@@ -163,7 +156,7 @@ def test_an_edited_encoding_trains_again_or_is_adopted(tmp_path):
         assert "plan: mine@base: 2 runs to train, 2 done" in plan.out
         adopted = mine.type(*RUN, "--adopt")
         assert "plan: mine@base: 0 runs to train, 2 done, 2 reused" in adopted.out
-        assert len(started(mine)) == 4
+        assert len(mine.facts(ID, "started")) == 4
         again = mine.type(*RUN)
         assert "plan: mine@base: 0 runs to train, 4 done" in again.out
         file.write_text(SPIRAL.replace("turns * radius", "turns * radius + 0.2"))

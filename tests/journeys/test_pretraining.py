@@ -2,10 +2,10 @@
 
 import pytest
 
-from service.storage.home import Home
-from service.storage.journal import read
 from tests.journeys.files import PRETRAINED
 from tests.journeys.terminal import Terminal
+
+ID = "pretrained@base"
 
 pytestmark = pytest.mark.slow
 
@@ -19,18 +19,14 @@ def trained(tmp_path_factory):
     terminal.clear()
 
 
-def facts(terminal):
-    return read(Home(terminal.home).study("pretrained@base").journal)[0]
-
-
 def test_parents_are_trained_first_and_once(trained):
     assert trained.first.code == 0, trained.first.out + trained.first.err
-    started = [fact for fact in facts(trained) if fact.fact == "started"]
+    started = [fact for fact in trained.facts(ID) if fact.fact == "started"]
     assert len(started) == len({fact.run for fact in started}) == 3 * 2 + 2 * 2
-    at = {(fact.label, fact.seed): number for number, fact in enumerate(facts(trained)) if fact.fact == "started"}
+    at = {(fact.label, fact.seed): number for number, fact in enumerate(trained.facts(ID)) if fact.fact == "started"}
     keys = {fact.run: (fact.label, fact.seed) for fact in started}
-    ended = {keys[fact.run]: number for number, fact in enumerate(facts(trained)) if fact.fact == "ended"}
-    parents = {fact.name: fact.number for fact in facts(trained) if fact.fact == "planned" and fact.role == "parent"}
+    ended = {keys[fact.run]: number for number, fact in enumerate(trained.facts(ID)) if fact.fact == "ended"}
+    parents = {fact.name: fact.number for fact in trained.facts(ID) if fact.fact == "planned" and fact.role == "parent"}
     direction, absolute = (f"p{parents[f'fourier on {task}']}" for task in ("direction4", "absolute"))
     for seed in range(2):
         assert ended[direction, seed] < at[absolute, seed] < ended[absolute, seed] < at["2", seed]
@@ -46,14 +42,14 @@ def test_they_are_listed_and_verified(trained):
 
 def test_a_child_and_its_parent_can_be_run_again(trained):
     for label in ("p1", "2"):
-        key = next(fact.run for fact in facts(trained) if fact.fact == "started" and fact.label == label)
+        key = next(fact.run for fact in trained.facts(ID) if fact.fact == "started" and fact.label == label)
         again = trained.type("rerun", key)
         assert again.code == 0, again.out + again.err
         assert ", 0 differ" in again.out
 
 
 def test_typed_again_nothing_runs(trained):
-    before = facts(trained)
+    before = trained.facts(ID)
     again = trained.type("run", "./pretrained.py")
     assert "plan: pretrained@base: 0 runs to train, 10 done" in again.out
-    assert facts(trained) == before
+    assert trained.facts(ID) == before

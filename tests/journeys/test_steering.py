@@ -2,26 +2,9 @@
 
 import pytest
 
-from service.storage.home import Home
-from service.storage.journal import read
-from tests.journeys.files import ENCODINGS
-from tests.journeys.terminal import Terminal
-
 pytestmark = pytest.mark.slow
 ID = "encodings@long"
 RUN = ("run", "./study.py", "--budget", "long")
-
-
-@pytest.fixture
-def terminal(tmp_path):
-    found = Terminal(tmp_path)
-    (tmp_path / "study.py").write_text(ENCODINGS)
-    yield found
-    found.clear()
-
-
-def facts(terminal, kind: str) -> list:
-    return [fact for fact in read(Home(terminal.home).study(ID).journal)[0] if fact.fact == kind]
 
 
 def said(typed) -> str:
@@ -39,7 +22,7 @@ def test_it_is_asked_for_more_and_stopped_and_stopped_now(terminal):
     assert more.code == 0, said(more)
     assert "was asked for 2 seeds and 1 concurrent run" in said(more)
     first.wait_for("asked by another command: seeds 2, max-concurrent 1")
-    assert [fact.seeds for fact in facts(terminal, "counts")][-1] == 2
+    assert [fact.seeds for fact in terminal.facts(ID, "counts")][-1] == 2
 
     watch = terminal.begin("logs", "encodings", "-f")
     watch.wait_for("#0 seed 0 started")
@@ -60,7 +43,7 @@ def test_it_is_asked_for_more_and_stopped_and_stopped_now(terminal):
 
     rest = terminal.type(*RUN)
     assert rest.code == 0, said(rest)
-    assert len(facts(terminal, "ended")) == 6
-    assert len({(fact.run, fact.epoch) for fact in facts(terminal, "measured")}) == 6 * 40
+    assert len(terminal.facts(ID, "ended")) == 6
+    assert len({(fact.run, fact.epoch) for fact in terminal.facts(ID, "measured")}) == 6 * 40
     nobody = terminal.type("stop", "encodings")
     assert (nobody.code, nobody.err.strip()) == (2, f"locus: {ID} is not being run here; see locus status")

@@ -11,27 +11,10 @@ from service.storage.home import Home
 from service.storage.journal import Ended, Started, read
 from service.storage.outcomes import Outcomes
 from service.storage.remote.copies import fetch
-from tests.journeys.files import ENCODINGS
-from tests.journeys.terminal import Terminal
 from trainables.remote_files import RemoteFolder
 
 pytestmark = pytest.mark.slow
 ID = "encodings@long"
-
-
-@pytest.fixture
-def terminals(tmp_path, s3_server):
-    made: list[Terminal] = []
-
-    def make(name: str) -> Terminal:
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "study.py").write_text(ENCODINGS)
-        made.append(Terminal(tmp_path / name, **s3_server.env))
-        return made[-1]
-
-    yield make
-    for terminal in made:
-        terminal.clear()
 
 
 def curves(home: Home) -> dict:
@@ -48,9 +31,9 @@ def curves(home: Home) -> dict:
     }
 
 
-def test_a_machine_dies_with_its_disk_and_another_one_goes_on(terminals, s3, tmp_path):
+def test_a_machine_dies_with_its_disk_and_another_one_goes_on(terminals, s3, s3_server, tmp_path):
     run = ("run", "./study.py", "--budget", "long", "--storage", s3, "-v")
-    first, second, calm = terminals("first"), terminals("second"), terminals("calm")
+    first, second, calm = (terminals(name, **s3_server.env) for name in ("first", "second", "calm"))
     undisturbed = calm.type(*run[:4])
     assert undisturbed.code == 0, undisturbed.err
 
@@ -82,8 +65,8 @@ def test_a_machine_dies_with_its_disk_and_another_one_goes_on(terminals, s3, tmp
     assert not left
 
 
-def test_a_storage_that_is_not_there_is_one_line_before_anything_is_written(terminals):
-    laptop = terminals("laptop")
+def test_a_storage_that_is_not_there_is_one_line_before_anything_is_written(terminals, s3_server):
+    laptop = terminals("laptop", **s3_server.env)
     for uri, words in (
         ("s3://no-such-bucket/x", "s3://no-such-bucket/x cannot be used"),
         ("relative/place", "storage must be a URI such as s3://bucket/locus, or an absolute path"),

@@ -20,10 +20,6 @@ ID = "encodings@long"
 EPOCHS = 40
 
 
-def facts(home: Home, kind: str) -> list:
-    return [fact for fact in read(home.study(ID).journal)[0] if fact.fact == kind]
-
-
 def shown(home: Home, edition: Edition) -> dict:
     """MLflow's runs by their place, with how they ended."""
     return {place: (one.id, one.status) for place, one in look_up(home, edition).shown.items()}
@@ -64,7 +60,7 @@ def test_it_is_submitted_asked_for_more_stopped_and_goes_on(cluster, laptop, tmp
     assert re.search(rf"{ID} +STOPPED", stopped.out), stopped.out + stopped.err
     said = watch.end()
     assert said.code == 0
-    measured = len(facts(home, "measured"))
+    measured = len(laptop.facts(ID, "measured"))
     assert 0 < measured < 6 * EPOCHS
     edition = editions.stored(home, ID)
     before = shown(home, edition)
@@ -77,8 +73,8 @@ def test_it_is_submitted_asked_for_more_stopped_and_goes_on(cluster, laptop, tmp
     status = laptop.type("status", ID, *at)
     assert re.search(r"job +locus-encodings-long-\d +SUCCEEDED", status.out), status.out + rest.out
     assert "done; 6 of 6 runs" in status.out
-    assert len(facts(home, "ended")) == 6, rest.out
-    assert len({(fact.run, fact.epoch) for fact in facts(home, "measured")}) == 6 * EPOCHS
+    assert len(laptop.facts(ID, "ended")) == 6, rest.out
+    assert len({(fact.run, fact.epoch) for fact in laptop.facts(ID, "measured")}) == 6 * EPOCHS
     after = shown(home, edition)
     kept = {place: id for place, (id, _) in before.items() if place[0] != "trial"}
     assert {place: after[place][0] for place in kept} == kept, "a trial's own row changes with its seeds, no other"

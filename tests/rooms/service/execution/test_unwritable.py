@@ -39,8 +39,9 @@ def test_a_disk_that_cannot_be_written_is_a_sentence_whatever_followed(tmp_path:
 
 
 def test_a_file_elsewhere_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UnwritableError, match=r"^/tmp/scratch must be"), told_in_a_sentence(tmp_path):
-        raise OSError(errno.ENOSPC, "full", "/tmp/scratch")
+    scratch = tmp_path / "scratch"
+    with pytest.raises(UnwritableError, match=f"^{scratch} must be"), told_in_a_sentence(tmp_path / "home"):
+        raise OSError(errno.ENOSPC, "full", str(scratch))
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError(errno.ENOENT, "none"), ValueError("odd"), KeyboardInterrupt()])

@@ -5,6 +5,7 @@ With a number of steps it saves after each, and ends as if it were killed after 
 
 import json
 import sys
+import time
 from functools import partial
 from pathlib import Path
 
@@ -18,12 +19,19 @@ from trainables.training.loop import Training, train
 from trainables.training.saving import Saver
 
 
-def end_after(steps: int) -> None:
-    """Saves after each step, and ends this process in the step after so many."""
+def end_after(steps: int, folder: Path, rank: str) -> None:
+    """Saves after each step, and ends both processes in the step after so many.
+
+    They end together, because one that ends earlier may cut off the last words of the other one.
+    """
     step, done = Training._step, []
 
     def counted(*given):
         if len(done) == steps:
+            (folder / f"{rank}.ends").touch()
+            until = time.monotonic() + 60
+            while len(list(folder.glob("*.ends"))) < 2 and time.monotonic() < until:
+                time.sleep(0.01)
             sys.exit(0)
         done.append(step(*given))
         return done[-1]
@@ -33,7 +41,7 @@ def end_after(steps: int) -> None:
 
 def main(run_file: str, folder: str, store: str, rank: str, out: str, steps: str = "") -> None:
     if steps:
-        end_after(int(steps))
+        end_after(int(steps), Path(out).parent, rank)
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=int(rank), world_size=2)
     wrap = partial(DistributedDataParallel, broadcast_buffers=False)
