@@ -24,12 +24,13 @@ class Epoch:
 
 @dataclass(slots=True)
 class RunState:
-    """The state of one run in one study, by the code that counts."""
+    """The state of one run in one study, by the code that counts. `lost`: how often its answer was lost."""
 
     status: RunStatus = "missing"
     curve: dict[int, Epoch] = field(default_factory=dict)
     attempts: int = 0
     failures: int = 0
+    lost: int = 0
     reason: str = ""
     cutoff: float | None = None
     reused: bool = False
@@ -84,7 +85,7 @@ def add_fact(state: RunState, fact: Started | Measured | StoppedAt | FailedWith 
             state.status, state.cutoff = "stopped", cutoff
         case FailedWith(reason=reason):
             if state.answered:  # its answer is lost: what is measured from now on counts
-                state.curve = {}
+                state.curve, state.lost = {}, state.lost + 1
             state.status, state.reason = "failed", reason
             state.failures += TRIES if fact.final else 1 if fact.counts else 0
         case Ended(outcome=outcome, reused=reused):

@@ -178,6 +178,7 @@ def run_row(history: History, trial: Trial, run: Run, ended: MlflowStatus = "RUN
     }
     reason = _reason(state)
     tags |= {"locus.reused": "true"} if state.reused else {}
+    again = {"locus.trained_again": str(state.lost)} if state.lost else {}
     tags |= {"locus.reason": reason} if reason else {}
     tags["mlflow.note.content"] = run_note(history, trial, run, reason)
     name = title(history.edition, trial)
@@ -187,12 +188,12 @@ def run_row(history: History, trial: Trial, run: Run, ended: MlflowStatus = "RUN
         f"{short} seed {run.seed}",
         _halted(ended) if flying else "FAILED" if state.status == "failed" else "FINISHED",
         params(history.edition, trial) | {"seed": str(run.seed)},
-        tags,
+        tags | again,
         seed_curve(state),
         state.begun or min((fact.time for fact in state.curve.values()), default=state.last or 0.0),
         state.last or 0.0,
         parent=("trial", trial.label, None),
-        fixed=("locus.key", "locus.code"),
+        fixed=("locus.key", "locus.code", *again),  # the clock's numbers of another training differ
         recipe=trial.recipe,
     )
 

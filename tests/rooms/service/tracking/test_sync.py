@@ -13,11 +13,12 @@ from mlflow.tracking import MlflowClient
 
 from search_spaces.study import Study
 from service.storage.home import Home
-from service.storage.journal import Counts
+from service.storage.journal import Counts, FailedWith
 from service.tracking import sync
 from service.tracking.store import MlflowError
 from service.tracking.sync import MlflowSync
 from tests.rooms.service.tracking.facts import Facts, everything, points, runs, search, show
+from trainables.recipe import Run
 
 
 def test_told_twice_nothing_changes(home, small):
@@ -65,6 +66,24 @@ def test_cut_anywhere_and_told_again_it_ends_the_same(home, small, cut):
     assert points(home, after["#00 gamma=2.5"], "val/accuracy_n") == [(1, 2), (2, 2), (3, 2)]
     assert [step for step, _ in points(home, after["#00 seed 0"], "train/loss")] == [1, 2, 3]
     assert {run.info.status for run in after.values()} == {"FINISHED"}
+
+
+def test_a_run_that_is_trained_again_shows_the_numbers_of_the_later_training(home, small):
+    small.epoch_s = 1.0
+    trial = small.plan(3, encoding__gamma=9.0)
+    small.complete(trial, 0, 0.75)
+    show(home, small)
+    known = {"run": Run(recipe=trial.recipe, seed=0).key, "code": small.code}
+    small.add(FailedWith(**known, reason="its answer is lost", counts=False))
+    small.epoch_s = 3.0
+    small.complete(trial, 0, 0.75)
+    show(home, small)
+    again = runs(home)["#03 seed 0"]
+    assert points(home, again, "time/epoch_s") == [(1, 3.0), (2, 3.0), (3, 3.0)]
+    assert again.data.tags["locus.trained_again"] == "1"
+    before = everything(home)
+    show(home, small)
+    assert everything(home) == before
 
 
 def test_an_interrupted_study_leaves_nothing_running(home, small):
