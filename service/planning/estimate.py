@@ -21,6 +21,7 @@ from search_spaces.words import plural
 from service.planning.known_trials import known_trials
 from service.planning.lost import lost_answers
 from service.planning.placement import Placement, runs_by_memory
+from service.planning.run_size import run_size
 from service.planning.tuning import unplanned
 from service.planning.work_rows import RunWork, WorkRow, unlisted_arms, work_rows
 from service.storage.history import History, ancestors
@@ -61,6 +62,7 @@ class WorkEstimate:
     absent: tuple[str, ...] = ()
     images: str = ""
     pixels: str = ""
+    run_size: str = ""
     asked: int = 0
     points: int = 0
     peak_gib: float | None = None
@@ -89,7 +91,7 @@ class WorkEstimate:
         for file, count in self.changed.items():
             yield f"{file} changed: {runs_in_words(count)} of older code not counted (--adopt counts)"
         yield from self.absent
-        yield from (words for words in (self.images, self.pixels) if words)
+        yield from (words for words in (self.run_size, self.images, self.pixels) if words)
         if self.points < self.asked:
             yield f"the space has no more than {self.points} points: {self.asked} trials were asked for"
         parts = [f"{runs_in_words(self.to_train)} to train", f"{self.done} done", f"{self.reused} reused"]
@@ -166,6 +168,7 @@ def estimate_work(
         absent=tuple(sorted(absent)),
         images=_images(base, placement),
         pixels=_pixels(base),
+        run_size=run_size([base, *(trial.recipe for trial in known_trials(history.edition))]),
         asked=history.trials_asked,
         points=most_trials(history),
         peak_gib=max(peaks, default=None),
