@@ -11,21 +11,27 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from trainables.remote_files import RemoteFolder
+from trainables.remote_files import RemoteFolder, StorageError
 
 SEGMENT = 2**20
 """The bytes of a segment. The last one is sent again each time, so it must be small."""
+TRIES = 5
+"""How often a journal is read again that was removed while it was read."""
 
 
 def sent_journal(remote: RemoteFolder) -> bytes | None:
-    """The whole lines of the journal that was sent last; None where none was."""
-    names = remote.names()
-    begun = [name for name in names if name.endswith(f"/{_segment(0)}")]
-    if not begun:
-        return None
-    number = max(begun).partition("/")[0]
-    whole = b"".join(remote.read(name) or b"" for name in names if name.startswith(f"{number}/"))
-    return whole[: whole.rfind(b"\n") + 1]
+    """The whole lines of the journal that was sent last; None where none was. Raises: StorageError."""
+    for _ in range(TRIES):
+        names = remote.names()
+        begun = [name for name in names if name.endswith(f"/{_segment(0)}")]
+        if not begun:
+            return None
+        number = max(begun).partition("/")[0]
+        parts = [remote.read(name) for name in names if name.startswith(f"{number}/")]
+        whole = b"".join(part for part in parts if part is not None)
+        if None not in parts:  # else a driver that took over has removed this copy meanwhile, and sent its own
+            return whole[: whole.rfind(b"\n") + 1]
+    raise StorageError(f"{remote.uri} changed {TRIES} times while the journal was read; try again")
 
 
 class JournalCopy:

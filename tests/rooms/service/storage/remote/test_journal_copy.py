@@ -32,6 +32,29 @@ def test_what_was_sent_is_the_journal_to_its_last_whole_line(tmp_path_factory, l
     assert (sent_journal(remote) or b"") == written
 
 
+@dataclass(frozen=True)
+class TakenOver(RemoteFolder):
+    """A folder in which another driver takes over before a reader's first read."""
+
+    new: list[JournalCopy] = field(default_factory=list)
+
+    def read(self, name):
+        if self.new:
+            copy = self.new.pop()
+            copy.send(0.0)
+            copy.remove_older()
+        return super().read(name)
+
+
+def test_a_copy_that_is_removed_while_it_is_read_is_not_taken_for_an_empty_one(tmp_path):
+    remote, journal = RemoteFolder(str(tmp_path / "there"), patience=0), tmp_path / "journal.jsonl"
+    journal.write_bytes(b"one\ntwo\nthree\n")
+    JournalCopy(journal, remote, 9, segment=4).send(0.0)
+    journal.write_bytes(b"one\ntwo\nthree\nfour\n")
+    new = JournalCopy(journal, RemoteFolder(remote.uri, 0), 10, segment=4)
+    assert sent_journal(TakenOver(remote.uri, 0, [new])) == journal.read_bytes()
+
+
 @given(before=LINES, late=LINES, after=LINES, removed=st.booleans())
 def test_what_a_driver_sends_after_another_took_over_counts_for_nothing(tmp_path_factory, before, late, after, removed):
     folder = tmp_path_factory.mktemp("journal")
