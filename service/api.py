@@ -59,11 +59,14 @@ def run(
 
     Raises: LocusError with one sentence for what cannot run, before anything is written; KeyboardInterrupt.
     """
+    chosen = RunOptions(**options)
     own: dict[str, Any] = {"budget": budget, "set": set, "preset": preset, "edition": edition}
-    resolved = resolve(study, home=options.get("home"), seeds=seeds, trials=trials, **own)
-    if options.get("address") not in (None, "local", "auto"):
+    elsewhere = chosen.address not in ("local", "auto")
+    storage = None if elsewhere else chosen.storage
+    resolved = resolve(study, home=chosen.home, seeds=seeds, trials=trials, storage=storage, **own)
+    if elsewhere:
         return submit(resolved, fresh=fresh, **options).wait()
-    return here(resolved, RunOptions(**options), fresh=fresh, progress=progress)
+    return here(resolved, chosen, fresh=fresh, progress=progress)
 
 
 def resolve(
@@ -76,13 +79,17 @@ def resolve(
     seeds: int | None = None,
     trials: int | None = None,
     edition: str = "",
+    storage: str | None = None,
 ) -> Edition:
     """A study at a budget, with the user's own values and counts; or the edition of an id, with other counts.
 
-    `preset`: values that are put on the base recipe before the user's own.
+    `preset`: values that are put on the base recipe before the user's own. `storage`: where an id is looked for that
+    this home does not have.
     Raises: SpecError for a budget, values or a name beside an id or an Edition, which have them already.
     """
     if isinstance(study, str) and "@" in study and not in_file(study):
+        if storage is not None:
+            _fetch(Home.usable(home), study, storage)
         study = editions.of_id(Home.find(home), study)
     if isinstance(study, Edition):
         own = (("budget", budget), ("set", set), ("preset", preset), ("edition", edition))
@@ -119,7 +126,7 @@ def here(
     home = Home.usable(options.home)
     if home.root.is_dir() and not os.access(home.root, os.W_OK):
         raise LocusError(f"home must be a folder that can be written, got {home.root}")
-    fetched = _fetch(home, edition.id, options)
+    fetched = _fetch(home, edition.id, options.storage) if options.storage else ""
     settled = editions.resolve_edition(edition, home, fresh=fresh)
     progress = progress or Progress(settled, detail=detail)
     if fetched:
@@ -127,13 +134,11 @@ def here(
     return run_study(settled, options, progress, tell)
 
 
-def _fetch(home: Home, id: str, options: RunOptions) -> str:
+def _fetch(home: Home, id: str, storage: str) -> str:
     """Brings home what only the storage has of a study; what was fetched, in words."""
-    if options.storage is None:
-        return ""
     from service.storage.remote.copies import fetch
 
-    return fetch(options.storage, home, id)
+    return fetch(storage, home, id)
 
 
 def plan(

@@ -36,6 +36,8 @@ class Forgettable:
             found.append(f"kept: {plural(self.shared, 'answer')} that other studies use")
         if self.store:
             found.append(f"{plural(len(self.store.shown), 'run')} in MLflow")
+        if uri := self.home.study(self.id).storage_uri:
+            found.append(f"kept: the copies at {uri}")
         return found
 
     def remove(self) -> None:

@@ -97,6 +97,9 @@ def _run_study(
     with signals.installed(), Mirror(copies) as mirror, Journal(folder.journal, folder.lock) as journal:
         editions.save_edition(edition, home)
         mirror.open(journal)
+        if copies is None and (left := folder.storage_uri):
+            progress.note(f"the copies at {left} stay as they are, because this command has no --storage {left}")
+            folder.storage.unlink()
         tell(study=edition.id, home=str(home.root), home_id=home.named())
         neighbours = Neighbours(home, edition.id, placement) if options.address == "local" else None
         driver = Driver(

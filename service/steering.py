@@ -40,6 +40,13 @@ def more(edition: Edition, home: Home, options: RunOptions) -> Control:
 
 def change(edition: Edition, home: Home, options: RunOptions) -> BeingRunError:
     """Asks the driver of a study for what a command wants beyond it; the sentence that says so, to be raised."""
+    there = home.study(edition.id).storage_uri
+    if options.storage not in (None, there):
+        has = f"with the storage {there}" if there else "without a storage"
+        return BeingRunError(
+            f"{edition.id} is being run by another driver {has}; for --storage {options.storage}, stop it first "
+            f"(locus stop {edition.id})"
+        )
     asked = more(edition, home, options)
     does = request(home, edition.id, asked) if asked.given() else "does all of this; see locus status"
     driver = home.study(edition.id).driver

@@ -146,8 +146,11 @@ def run(
         download=download,
     )
     size = {"budget": budget, "seeds": seeds, "trials": trials, "edition": edition, "home": home}
-    resolved = resolve(name, set, preset, **size)
+    looks = None if dry_run else options.storage
+    resolved = resolve(name, set, preset, storage=looks, **size)
     if dry_run:
+        if options.storage:
+            remark(f"--dry-run does not look at {options.storage}: what is only there counts as missing")
         _plan(resolved, options, fresh=fresh, adopt=adopt)
     else:
         run_resolved(resolved, options, fresh=fresh, detail="quiet" if quiet else "all" if verbose else "usual")

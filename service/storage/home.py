@@ -1,7 +1,7 @@
 """Where everything lies: one folder that the driver keeps, and the name of every file in it.
 
 <home>/outcomes/<key>/<code>.json, .pt          answers, shared by all studies; <code>.<probe>.npz, what probes found
-<home>/studies/<id>/study.json journal.jsonl control.json presence.json driver.log lock drivers/ report/
+<home>/studies/<id>/study.json journal.jsonl control.json presence.json driver.log storage lock drivers/ report/
 <home>/studies/<id>/work/<key>/<code>/<attempt>/  what a worker leaves of a run that is not finished
 <home>/claims/<key>.<code>                        a run that some driver trains now: a file that is locked
 <home>/id                                        the name that this home has on a shared MLflow
@@ -86,6 +86,16 @@ class StudyFolder:
     def presence(self) -> Path:
         """What the driver tells other drivers of the home while it runs (`service.execution.neighbours`)."""
         return self.root / "presence.json"
+
+    @property
+    def storage(self) -> Path:
+        """The file that holds the URI of `--storage`, where the last driver of this study had one."""
+        return self.root / "storage"
+
+    @property
+    def storage_uri(self) -> str | None:
+        """The URI of the storage that the last driver of this study sent copies to."""
+        return self.storage.read_text() if self.storage.exists() else None
 
     @property
     def log(self) -> Path:

@@ -59,6 +59,7 @@ class Mirror:
         """
         if self._copies is None:
             return
+        self._copies.home.study(self._copies.id).storage.write_text(self._copies.uri)
         self._copies.study.put(self._copies.home.study(self._copies.id).study, "study.json")
         self._copy = JournalCopy(journal.path, self._copies.journal, self._lease.number)
         self._copy.send(CLOSE_S)

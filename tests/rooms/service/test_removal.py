@@ -56,6 +56,9 @@ def test_what_goes_is_said_and_what_others_use_stays(home):
     assert "kept: 2 answers that other studies use" in lines
     assert f"{len(stores[0].shown)} runs in MLflow" in lines
     assert home.study(ONE.id).root.exists(), "nothing is removed before it is asked for"
+    assert "copies" not in lines
+    home.study(ONE.id).storage.write_text("s3://bucket/locus")
+    assert found.lines()[-1] == "kept: the copies at s3://bucket/locus"
     found.remove()
     assert home.ids() == [OTHER.id]
     assert {path.name for path in home.outcomes.iterdir()} == keys(OTHER)

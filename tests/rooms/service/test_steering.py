@@ -56,6 +56,22 @@ def test_it_asks_for_what_goes_beyond_and_waits_until_that_is_read(home: Home) -
     assert reader.found == [Control(seeds=5, trials=9, max_concurrent=3)]
 
 
+def test_a_storage_that_the_driver_does_not_have_is_refused(home: Home) -> None:
+    edition = arms()
+    with driving(home, edition) as driver:
+        said = str(change(of_more(edition, seeds=5), home, RunOptions(storage="s3://b/x")))
+        assert said == (
+            f"{edition.id} is being run by another driver without a storage; for --storage s3://b/x, stop it first "
+            f"(locus stop {edition.id})"
+        )
+        driver.folder.storage.write_text("s3://b/other")
+        assert "another driver with the storage s3://b/other;" in str(
+            change(edition, home, RunOptions(storage="s3://b/x"))
+        )
+        driver.folder.storage.write_text("s3://b/x")
+        assert "does all of this" in str(change(edition, home, RunOptions(storage="s3://b/x")))
+
+
 def test_the_same_command_again_asks_for_nothing(home: Home) -> None:
     with driving(home, arms()) as driver:
         error = change(of_more(arms(), seeds=1), home, RunOptions())
