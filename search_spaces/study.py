@@ -20,6 +20,7 @@ from search_spaces.ablation import require_different
 from search_spaces.claim import Claim, ClaimOfProbe
 from search_spaces.grid import grid, without_points
 from search_spaces.published import Published as Published
+from search_spaces.roles import Role
 from search_spaces.space import Space, probes
 from search_spaces.trial import Score as Score
 from search_spaces.trial import Trial as Trial
@@ -296,9 +297,18 @@ class Edition(Spec):
         mark = re.sub(r"\.\d+$", "", self.mark) + f".{number}"
         return Edition(budget=self.budget, mark=mark, study=self.study, own_paths=self.own_paths)
 
-    def trial(self, number: int, values: dict[str, Any], name: str = "") -> Trial:
-        """A trial of this study: its values put on the base recipe."""
-        return Trial(number=number, name=name or short(values), values=values, recipe=self.study.recipe(values))
+    def trial(self, number: int, values: dict[str, Any], name: str = "", role: Role = "trial") -> Trial:
+        """A trial of this study: its values put on the base recipe. The same object for the same trial, as recipes."""
+        recipe, name = self.study.recipe(values), name or short(values)
+        known = self._trials.get((role, number, name))
+        if known is None or known.recipe is not recipe:
+            known = Trial(number=number, name=name, values=values, recipe=recipe, role=role)
+            self._trials[role, number, name] = known
+        return known
+
+    @cached_property
+    def _trials(self) -> dict[tuple[Role, int, str], Trial]:
+        return {}
 
     def arms(self) -> list[Trial]:
         """The trials of an ablation, in order."""

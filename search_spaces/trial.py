@@ -53,4 +53,15 @@ class Trial(Spec):
 
     def runs(self, count: int) -> list[Run]:
         """One run a seed."""
-        return [Run(recipe=self.recipe, seed=seed) for seed in self.seeds(count)]
+        return [self.run(seed) for seed in self.seeds(count)]
+
+    def run(self, seed: int) -> Run:
+        """The run of a seed: the same object each time, as a large study has many."""
+        known = self._runs.get(seed)
+        if known is None:
+            known = self._runs[seed] = Run(recipe=self.recipe, seed=seed)
+        return known
+
+    @cached_property
+    def _runs(self) -> dict[int, Run]:
+        return {}

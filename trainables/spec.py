@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Self, dataclass_transform
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -78,11 +79,20 @@ class Spec(BaseModel, metaclass=_SpecMeta):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
+    def model_post_init(self, _: Any) -> None:
+        """Shares the set of given fields, of which pydantic keeps one for each object: nobody asks which were given."""
+        object.__setattr__(self, "__pydantic_fields_set__", _names(type(self)))
+
     @classmethod
     def read(cls, value: Mapping[str, Any]) -> Self:
         """The spec of plain JSON values (lists for tuples allowed)."""
+        return cls.read_text(json.dumps(value))
+
+    @classmethod
+    def read_text(cls, text: str) -> Self:
+        """The spec of a JSON text."""
         with sentences(cls):
-            return cls.model_validate_json(json.dumps(value))
+            return cls.model_validate_json(text)
 
     def plain(self) -> dict[str, Any]:
         """The spec as plain JSON values: `cls.read(spec.plain()) == spec`."""
@@ -140,6 +150,11 @@ class Spec(BaseModel, metaclass=_SpecMeta):
             if isinstance(value, Spec) or field.is_required() or value != field.get_default(call_default_factory=True):
                 said[name] = _identity(value)
         return said
+
+
+@cache
+def _names(cls: type[Spec]) -> set[str]:
+    return set(cls.model_fields)
 
 
 WHERE = "where"

@@ -56,7 +56,6 @@ class History:
         self.last: float | None = None
         self._code_of = code_of
         self._codes: dict[str, str] = {}
-        self._runs: dict[tuple[str, int], Run] = {}
         self._waiting: dict[str, list[Trial]] | None = None
         self._answers: dict[str, TrialAnswer] = {}
         self._tried: dict[Role, tuple[int, set[str]]] = {}
@@ -180,11 +179,11 @@ class History:
             needed = [parent for run in children for parent in ancestors(run)]
             return {run.seed: run for run in needed if run.recipe == trial.recipe}
         tune = tuning_of(self.edition) if trial.tunes else None
-        return {seed: self._run(trial, seed) for seed in trial.seeds(tune.seeds if tune else self.seeds)}
+        return {seed: trial.run(seed) for seed in trial.seeds(tune.seeds if tune else self.seeds)}
 
     def first_run(self, trial: Trial) -> Run:
         """The run of a trial's first seed, which two trials of equal recipes share."""
-        return self._run(trial, trial.seeds(1)[0])
+        return trial.run(trial.seeds(1)[0])
 
     def tried(self, role: Role) -> set[str]:
         """The keys of the first runs of a role's trials; those of later trials are added to those known."""
@@ -241,12 +240,6 @@ class History:
         if "weights" in self.edition.study.keep:
             return True
         return any(run.key == parent.key for other in self._everyone() for parent in ancestors(other))
-
-    def _run(self, trial: Trial, seed: int) -> Run:
-        known = self._runs.get((trial.label, seed))
-        if known is None:
-            known = self._runs[(trial.label, seed)] = Run(recipe=trial.recipe, seed=seed)
-        return known
 
     def of(self, role: str) -> list[Trial]:
         """The trials of a role, in the order in which they were added."""
@@ -323,8 +316,7 @@ class History:
             return trial
         if isinstance(self.edition.study.plan, Ablation):  # the journal's copy holds own encodings as they were
             return self.tuning.arm(fact.number, fact.name)
-        trial = self.edition.trial(fact.number, fact.values, fact.name)
-        return Trial(**{**dict(trial), "role": fact.role})
+        return self.edition.trial(fact.number, fact.values, fact.name, fact.role)
 
     def _everyone(self) -> Iterable[Run]:
         for trial in self.trials:

@@ -227,14 +227,24 @@ def compare(before: Iterable[Measurement], now: Iterable[Measurement]) -> list[D
     ]
 
 
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _read(path: Path) -> Answered | None:
     """The answer of a file; None where there is none, or it was cut. Raises: LocusError for one of another locus."""
     try:
-        plain = json.loads(path.read_text())
-    except (FileNotFoundError, ValueError):
+        text = path.read_text()
+    except (FileNotFoundError, ValueError):  # no file, or no text
         return None
     try:
-        return Answered.read(plain)
+        return Answered.read_text(text)
     except LocusError as error:
+        if not _is_json(text):
+            return None
         how = "use the locus that wrote it, or move it away, and the run is trained again"
         raise LocusError(f"{path} cannot be read ({error}); {how}") from None
