@@ -20,7 +20,7 @@ from ray.job_submission import JobSubmissionClient
 
 from search_spaces.study import Edition
 from service.execution.jobs.asking import ask
-from service.execution.jobs.contents import send, study_sent
+from service.execution.jobs.contents import TakenError, send, study_sent
 from service.execution.jobs.questions import More
 from service.execution.jobs.submission import ENDED, Submission
 from service.execution.tune import token
@@ -32,6 +32,10 @@ ANSWER_S = 5
 """How long a cluster may take to answer."""
 REQUEST_S = 60
 """How long one request may take, that with a study's files too."""
+TRIES = 3
+"""How often a study is sent that another command submits at the same moment."""
+LOGGERS = ("ray", "ray.dashboard.modules.dashboard_sdk", "ray.dashboard.modules.job.sdk")
+"""Those of Ray that tell on the client's screen what they upload."""
 STUDY, HOME = "locus.study", "locus.home"
 """What a job's metadata tell: its study and home."""
 
@@ -78,22 +82,27 @@ def submit(
     if options.home and not PurePosixPath(options.home).is_absolute():
         raise JobError(f"--home must be an absolute path there, for a job has a folder of its own, got {options.home}")
     client = connect(address)
-    running = _find(client, edition.id, running=True)
-    if running is not None:
-        submission = _running(client, address, running, edition, options, fresh=fresh)
-        say(f"{edition.id} is already running there as {running}")
-        same_home = options.model_copy(update={"home": submission.home})
-        say(ask(submission, More(home=submission.home, edition=edition, options=same_home)))
-        return submission
     metadata = {STUDY: edition.id, HOME: options.home or ""}
     sent = study_sent(edition, options, fresh=fresh)
-    job = _name(client, edition.id)
-    size = send(client, job, sent, options.home, metadata)
-    say(f"sent {size / 1e6:.1f} MB: the three packages and the study")
-    submission = Submission(client, address, job, edition.id, options.home)
-    for line in submission.followed():
-        say(line)
-    return submission
+    for _ in range(TRIES):
+        running = _find(client, edition.id, running=True)
+        if running is not None:
+            submission = _running(client, address, running, edition, options, fresh=fresh)
+            say(f"{edition.id} is already running there as {running}")
+            same_home = options.model_copy(update={"home": submission.home})
+            say(ask(submission, More(home=submission.home, edition=edition, options=same_home)))
+            return submission
+        job = _name(client, edition.id)
+        try:
+            size = send(client, job, sent, options.home, metadata)
+        except TakenError:  # by a command of the same moment, whose job is found now
+            continue
+        say(f"sent {size / 1e6:.1f} MB: the three packages and the study")
+        submission = Submission(client, address, job, edition.id, options.home)
+        for line in submission.followed():
+            say(line)
+        return submission
+    raise JobError(f"{edition.id} was submitted {TRIES} times by others at the same moment; try again")
 
 
 def _running(
@@ -136,7 +145,8 @@ def connect(address: str) -> JobSubmissionClient:
     Raises: JobError with one line for each reason why it cannot connect.
     """
     os.environ.setdefault("RAY_AUTH_MODE", "token")
-    logging.getLogger("ray").setLevel(logging.WARNING)
+    for name in LOGGERS:
+        logging.getLogger(name).setLevel(logging.WARNING)
     if urlsplit(address).scheme not in ("http", "https"):
         raise JobError(f"--address must be the URL of a cluster's jobs, such as http://head:8265, got {address!r}")
     try:

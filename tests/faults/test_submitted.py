@@ -1,0 +1,110 @@
+"""A study on a cluster: submitted twice at one moment, or stopped while it is sent, starts, trains or resumes."""
+
+import re
+import time
+
+import pytest
+
+from service.storage.home import Home
+from tests.faults.killed import ended, facts, measured_once, numbers, redone
+from tests.journeys.cluster import cluster_of_two
+
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
+
+ID = "encodings@long"
+RUN = ("./study.py", "--budget", "long", "--seeds", "2")
+END_S = 300
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with cluster_of_two() as found:
+        yield found
+
+
+@pytest.fixture
+def calm(terminals):
+    """The numbers of the study that nothing disturbed, on no cluster."""
+    terminal = terminals("calm")
+    done = terminal.type("run", *RUN)
+    assert done.code == 0, done.out + done.err
+    return numbers(facts(terminal.home, ID))
+
+
+class Sent:
+    """A laptop that submits the study to the cluster."""
+
+    def __init__(self, terminals, cluster) -> None:
+        token = {name: cluster.env[name] for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH")}
+        self.terminal, self.at = terminals("laptop", **token), ("--address", cluster.address)
+        self.send = ("submit", *RUN, "--home", str(self.terminal.home), *self.at)
+
+    def told(self) -> list:
+        journal = Home(self.terminal.home).study(ID).journal
+        return facts(self.terminal.home, ID) if journal.exists() else []
+
+    def stop(self) -> None:
+        stopped = self.terminal.type("stop", ID, *self.at)
+        assert stopped.code == 0, stopped.out + stopped.err
+        assert re.search(rf"{ID} +STOPPED", stopped.out), stopped.out
+
+    def require_whole(self, calm) -> None:
+        """The study goes to its end, with the numbers of the undisturbed one."""
+        followed = self.terminal.type("logs", ID, *self.at, "-f", timeout_s=END_S)
+        told = self.told()
+        assert len(ended(told)) == 6, followed.out + followed.err
+        assert numbers(told) == calm
+        assert measured_once(told)
+        verified = self.terminal.type("verify", ID)
+        assert verified.code == 0, verified.out
+
+
+def test_it_is_submitted_twice_at_the_same_moment(terminals, cluster, calm, tally):
+    sent = Sent(terminals, cluster)
+    both = [sent.terminal.begin(*sent.send) for _ in range(2)]
+    done = [one.end() for one in both]
+    assert [one.code for one in done] == [0, 0], [one.out + one.err for one in done]
+    assert [one.err for one in done] == ["", ""], "Ray's own lines stay away"
+    assert sum(f"{ID} is already running there as" in one.out for one in done) == 1
+    sent.require_whole(calm)
+    assert len([fact for fact in sent.told() if fact.fact == "opened"]) == 1, "one driver"
+    tally(0)
+
+
+def test_it_is_stopped_while_it_is_sent_starts_trains_and_resumes(terminals, cluster, calm, tally):
+    sent = Sent(terminals, cluster)
+    for seconds in (0.5, 1.5, 2.5, 3.5):  # while it is read, looked up and uploaded
+        cut = sent.terminal.begin(*sent.send)
+        time.sleep(seconds)
+        cut.interrupt()
+        done = cut.end(30)
+        assert done.code in (130, 0), done.out + done.err
+        assert "Traceback" not in done.out + done.err
+        stopped = sent.terminal.type("stop", ID, *sent.at)  # a job of a client that was cut off runs on
+        assert stopped.code in (0, 2), stopped.out + stopped.err
+        assert "Traceback" not in stopped.err
+        tally(0)
+
+    for _ in ("it starts", "it resumes"):
+        starts = sent.terminal.begin(*sent.send)
+        starts.wait_for("sent ")
+        sent.stop()
+        starts.end()
+        tally(redone(sent.terminal.home, ID) if sent.told() else 0)
+
+        done = sent.terminal.type(*sent.send)
+        assert done.code == 0, done.out + done.err
+        before, until = len(sent.told()), time.monotonic() + END_S
+        while sum(fact.fact == "measured" for fact in sent.told()[before:]) < 10:
+            assert time.monotonic() < until, sent.terminal.type("logs", ID, *sent.at).out
+            time.sleep(0.2)
+        sent.stop()
+        told = sent.told()
+        assert not [fact for fact in told if fact.fact == "failed"]
+        tally(redone(sent.terminal.home, ID))
+
+    begun = time.time()
+    done = sent.terminal.type(*sent.send)
+    assert done.code == 0, done.out + done.err
+    sent.require_whole(calm)
+    tally(0, time.time() - begun)
