@@ -11,12 +11,12 @@ import sys
 
 import typer
 
-from service.commands import cluster, job, knowing, looking, running, steering
+from service.commands import cluster, doctor, job, knowing, looking, running, steering
 from service.commands.app import MISTAKE, PressedError, app
 from service.terminal import output
 from trainables.spec import LocusError
 
-VERBS = (looking, running, knowing, cluster, steering, job)
+VERBS = (looking, running, knowing, cluster, steering, doctor, job)
 """The files of the verbs, in the order in which `--help` lists them."""
 
 

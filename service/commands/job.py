@@ -15,7 +15,7 @@ from service.commands.app import app, say
 from service.commands.running import run_resolved
 from service.execution.jobs import archive
 from service.execution.jobs.facts import tell
-from service.execution.jobs.questions import AnyQuestion, Asked, EventsOf, More, ResultOf, StatusOf, StopNow
+from service.execution.jobs.questions import AnyQuestion, Asked, EventsOf, More, Nodes, ResultOf, StatusOf, StopNow
 from service.planning.run_options import RunOptions
 from service.storage import editions
 from service.storage.control import Control
@@ -62,6 +62,10 @@ def answer(question: AnyQuestion) -> Any:
         case ResultOf():
             editions.stored(home, question.study)
             return base64.b64encode(archive.pack(home, question.study)).decode()
+        case Nodes():
+            from service.doctor.nodes import examine_nodes
+
+            return [finding.plain() for finding in examine_nodes(home)]
 
 
 def _print_events(home: Home, question: EventsOf) -> bool:

@@ -17,7 +17,7 @@ DOORS = {
     "optuna": {"service/planning/sampling.py", "service/planning/importance.py"},
 }
 RAY = DOORS["ray.tune"] | DOORS["ray.job_submission"]
-RAY |= {f"service/execution/tune/{file}.py" for file in ("session", "token", "deaths")}
+RAY |= {f"service/execution/tune/{file}.py" for file in ("session", "token", "deaths", "nodes")}
 RAY |= {"trainables/launch/worker.py", "trainables/launch/bridge.py"}
 HEAVY_ROOMS = ("training", "weights", "probes", "launch")
 """Rooms of trainables/ that may import torch in every file."""
@@ -42,7 +42,7 @@ ORDER = {
         ("execution",),
         ("reporting", "tracking", "terminal"),
         ("repairing",),
-        ("results", "consistency", "removal", "trying", "comparing", "probing", "steering"),
+        ("results", "consistency", "removal", "trying", "comparing", "probing", "steering", "doctor"),
         ("run_study",),
         ("api",),
         ("public",),

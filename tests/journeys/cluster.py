@@ -46,10 +46,10 @@ assert accepted, why
 
 
 @contextlib.contextmanager
-def cluster_of_two() -> Iterator[Cluster]:
+def cluster_of_two(*, is_open: bool = False) -> Iterator[Cluster]:
     """A cluster in a temporary folder, whose path is short enough for Ray's sockets."""
     with tempfile.TemporaryDirectory(prefix="c-", ignore_cleanup_errors=True) as folder:
-        found = Cluster(Path(folder))
+        found = Cluster(Path(folder), is_open=is_open)
         try:
             yield found
         finally:
@@ -57,15 +57,19 @@ def cluster_of_two() -> Iterator[Cluster]:
 
 
 class Cluster:
-    """Two raylets, the head with the jobs' server. `env` is what a client needs: the token, and no other Ray."""
+    """Two raylets, the head with the jobs' server. `env` is what a client needs: the token, and no other Ray.
 
-    def __init__(self, folder: Path, cores: int = 1) -> None:
+    `is_open`: it takes jobs of everybody, without a token.
+    """
+
+    def __init__(self, folder: Path, cores: int = 1, *, is_open: bool = False) -> None:
         token = folder / "token"
         token.touch(mode=0o600)
         token.write_text("e" * 48)
         self.folder = folder
         known = {name: value for name, value in os.environ.items() if not name.startswith(("RAY", "MLFLOW", "LOCUS"))}
-        self.env = known | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
+        auth = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
+        self.env = known | ({"RAY_AUTH_MODE": "disabled"} if is_open else auth)
         own = {
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0",

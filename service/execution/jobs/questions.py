@@ -56,7 +56,13 @@ class ResultOf(Question):
     study: str
 
 
-AnyQuestion = Annotated[More | StopNow | EventsOf | StatusOf | ResultOf, Field(discriminator="kind")]
+class Nodes(Question):
+    """What `locus doctor` finds on the nodes."""
+
+    kind: Literal["nodes"] = Field(default="nodes", init=False)
+
+
+AnyQuestion = Annotated[More | StopNow | EventsOf | StatusOf | ResultOf | Nodes, Field(discriminator="kind")]
 
 
 class Asked(Spec):

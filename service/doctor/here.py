@@ -1,0 +1,197 @@
+"""Examines this machine: packages, the token, MLflow's address, the home and its disk, clocks, GPUs, memory."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from packaging.requirements import Requirement
+
+from search_spaces.words import plural
+from service.doctor.finding import Finding, State
+from service.execution import machine
+from service.planning.run_options import RunOptions
+from service.storage.home import Home
+from service.storage.tracking_uri import without_secrets
+from service.tracking.sync import check
+from trainables.remote_files import RemoteFolder
+from trainables.spec import LocusError
+
+GIB = 2**30
+LITTLE_GIB, TOO_LITTLE_GIB = 10.0, 1.0
+"""Free disk that is worth a look, and that ends the first study."""
+CLOCK_S = 5.0
+"""How far two clocks may be apart before times in journals and logs mislead."""
+OPEN = "can be written by everybody, who could change answers there"
+RUN_GIB = 0.8
+"""The least memory of a run: a process with torch."""
+
+
+def examine(options: RunOptions, tracking: str | None) -> Iterator[Finding]:
+    """What is found on this machine, one after another. `tracking`: the address of MLflow; None is that of the home."""
+    home = Home.find(options.home)
+    yield packages()
+    yield token()
+    yield mlflow(home, tracking)
+    yield from folders(home)
+    if options.storage is not None:
+        yield storage(options.storage)
+    yield gpus()
+    yield memory(options)
+
+
+def packages() -> Finding:
+    """Whether the installed packages are those that locus asks for."""
+    wrong, found = [], []
+    for text in requires("locus") or ():
+        asked = Requirement(text)
+        if asked.marker is not None and not asked.marker.evaluate({"extra": "train"}):
+            continue
+        try:
+            there = version(asked.name)
+        except PackageNotFoundError:
+            wrong.append(f"{asked.name} is missing")
+            continue
+        if asked.name in ("ray", "torch", "mlflow"):
+            found.append(f"{asked.name} {there}")
+        if not asked.specifier.contains(there, prereleases=True):
+            wrong.append(f"{asked.name} {there}, asked for is {asked.specifier}")
+    if wrong:
+        return Finding("packages", "wrong", "; ".join(wrong), "pip install -c constraints.txt 'locus[train]'")
+    return Finding("packages", "ok", ", ".join(found))
+
+
+def token() -> Finding:
+    """Whether the token of Ray's clusters is readable by its owner alone."""
+    path = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or "~/.ray/auth_token").expanduser()
+    if not path.exists():
+        what = "none yet; a study on this machine makes one"
+        return Finding("token", "look", f"{path}: {what}", "for a cluster, copy the cluster's token there (chmod 600)")
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & 0o077:
+        return Finding("token", "wrong", f"{path} has the mode {mode:o}: others can read it", f"chmod 600 {path}")
+    if not path.read_text().strip():
+        return Finding("token", "wrong", f"{path} is empty", "write the cluster's token into it")
+    return Finding("token", "ok", f"{path}, for its owner alone")
+
+
+def mlflow(home: Home, tracking: str | None) -> Finding:
+    """Whether MLflow's address means the same place for every process, and answers."""
+    if tracking is None:
+        return Finding("MLflow", "ok", f"the store in the home ({home.tracking})")
+    shown = without_secrets(tracking)
+    if _is_relative(tracking):
+        what = f"{shown} is a relative path, another place for each process and node"
+        return Finding("MLflow", "wrong", what, "give an absolute path, or the address of a server")
+    try:
+        check(home, tracking)
+    except LocusError as error:
+        return Finding("MLflow", "wrong", str(error), "start the server, or correct MLFLOW_TRACKING_URI")
+    return Finding("MLflow", "ok", shown)
+
+
+def _is_relative(tracking: str) -> bool:
+    scheme, colon, rest = tracking.partition(":")
+    if not colon:
+        return not tracking.startswith("/")
+    if scheme == "sqlite":
+        return not rest.startswith("////")
+    return scheme == "file" and not urlsplit(tracking).path.startswith("/")
+
+
+def folders(home: Home) -> Iterator[Finding]:
+    """Whether the home can be written, by the right people, has room, and a clock that agrees with this machine's."""
+    try:
+        Home.usable(home.root)
+    except LocusError as error:
+        yield Finding("home", "wrong", str(error), "give another folder by --home or LOCUS_HOME")
+        return
+    there = home.root if home.root.exists() else next(folder for folder in home.root.parents if folder.exists())
+    if home.root.exists() and is_open(home.root):
+        yield Finding("home", "wrong", f"{home.root} {OPEN}", f"chmod o-w {home.root}")
+    else:
+        yield Finding("home", "ok", str(home.root))
+    yield disk(str(there), shutil.disk_usage(there).free / GIB)
+    yield clock(there)
+
+
+def is_open(folder: Path) -> bool:
+    """Whether everybody may write a folder and remove what others wrote there."""
+    mode = folder.stat().st_mode
+    return bool(mode & stat.S_IWOTH and not mode & stat.S_ISVTX)
+
+
+def disk(where: str, free: float) -> Finding:
+    """Whether there is room for weights and checkpoints. Units: `free` in GiB."""
+    state: State = "wrong" if free < TOO_LITTLE_GIB else "look" if free < LITTLE_GIB else "ok"
+    do = "" if state == "ok" else "make room, or give another folder by --home"
+    return Finding("disk", state, f"{free:.1f} GiB are free in {where}", do)
+
+
+def clock(folder: Path) -> Finding:
+    """Whether the file server's clock agrees with this machine's."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            os.utime(file.fileno())
+            apart = os.fstat(file.fileno()).st_mtime - time.time()
+    except OSError as error:
+        return Finding("clock", "look", f"{folder} cannot be written ({error.strerror})", "see home")
+    return clocks_apart(f"the clock of {folder}", apart)
+
+
+def clocks_apart(whose: str, apart: float) -> Finding:
+    """A finding on a clock that is some seconds ahead of this machine's (behind, where negative)."""
+    if abs(apart) <= CLOCK_S:
+        return Finding("clock", "ok", f"{whose} agrees to {CLOCK_S:g} s")
+    side = "ahead" if apart > 0 else "behind"
+    return Finding("clock", "look", f"{whose} is {abs(apart):.0f} s {side}", "synchronize clocks (NTP)")
+
+
+def storage(uri: str) -> Finding:
+    """Whether a storage can be written."""
+    try:
+        RemoteFolder(uri).check()
+    except LocusError as error:
+        return Finding("storage", "wrong", str(error), "correct the URI, or set the credentials in the environment")
+    return Finding("storage", "ok", f"{uri} can be written")
+
+
+def gpus() -> Finding:
+    """Whether torch sees the GPUs that the driver shows to this process. Cost: 2 s, to import torch."""
+    import torch
+
+    return gpus_of("this machine", machine.gpus(), torch.cuda.device_count())
+
+
+def gpus_of(whose: str, there: int, seen: int) -> Finding:
+    """A finding on the GPUs of a node: those of the driver, and those that torch sees."""
+    if there > seen:
+        do = "install a torch with CUDA that fits the driver"
+        return Finding("GPUs", "wrong", f"torch sees {seen} of {plural(there, 'GPU')} of {whose}", do)
+    return Finding("GPUs", "ok", f"{whose} has {plural(there, 'GPU')}" if there else f"{whose} has none")
+
+
+def memory(options: RunOptions) -> Finding:
+    """Whether a run on each core would have the memory that the smallest one needs."""
+    found = machine.machine(options)
+    return memory_of("this machine", found.cores, sum(node.gib for node in found.nodes))
+
+
+def memory_of(whose: str, cores: int, gib: float) -> Finding:
+    """A finding on the memory of a node beside its cores. Units: `gib` in GiB."""
+    what = f"{whose} has {gib:.1f} GiB for {cores} cores"
+    if not cores:
+        return Finding("memory", "ok", f"{what}: no run is placed there")
+    each = gib / cores
+    if each >= RUN_GIB:
+        return Finding("memory", "ok", f"{what}: {each:.1f} GiB for each of as many runs")
+    fit = int(gib / RUN_GIB)
+    do = "nothing, where fewer concurrent runs are wanted; else add memory"
+    return Finding("memory", "look", f"{what}: only {fit} of the smallest runs fit", do)
