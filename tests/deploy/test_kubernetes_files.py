@@ -18,7 +18,10 @@ VERSION = "1.36"
 RAY_KINDS = {"RayCluster": "kuberay-rayclusters-v1.json", "RayJob": "kuberay-rayjobs-v1.json"}
 SCHEMAS = ROOT.parent / "shared" / "schemas"
 ALLOWED = {
-    "cluster": {"rayVersion", "authOptions", "enableInTreeAutoscaling", "autoscalerOptions", "headGroupSpec", "workerGroupSpecs"},
+    "cluster": {
+        "rayVersion", "authOptions", "enableInTreeAutoscaling", "autoscalerOptions", "headGroupSpec",
+        "workerGroupSpecs",
+    },
     "job": {
         "entrypoint", "runtimeEnvYAML", "backoffLimit", "shutdownAfterJobFinishes", "ttlSecondsAfterFinished",
         "submissionMode", "submitterPodTemplate", "rayClusterSpec",

@@ -1,4 +1,4 @@
-"""What the files for Kubernetes mean: locked up, alike in all pods, gone when nothing runs, and slow to kill a study."""
+"""What the files for Kubernetes mean: locked up, alike in all pods, gone when idle, and slow to kill a study."""
 
 import pytest
 
