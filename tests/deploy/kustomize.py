@@ -88,4 +88,5 @@ def _name_images(found: list[dict[str, Any]], image: dict[str, str]) -> None:
     for containers in (*values_of("containers", found), *values_of("initContainers", found)):
         for container in containers:
             if container["image"].partition(":")[0] == image["name"]:
-                container["image"] = f"{image.get('newName', image['name'])}:{image['newTag']}"
+                name, _, tag = container["image"].partition(":")
+                container["image"] = f"{image.get('newName', name)}:{image.get('newTag', tag)}"

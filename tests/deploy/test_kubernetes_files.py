@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 import shutil
 import subprocess
 
@@ -11,7 +12,7 @@ import pytest
 import yaml
 
 from tests.deploy.conftest import LABS, STUDIES
-from tests.deploy.deployed import KUBERNETES, ROOT, cluster_spec, documents, files, named, pod_templates
+from tests.deploy.deployed import DEPLOY, KUBERNETES, ROOT, cluster_spec, documents, files, named, pod_templates
 from tests.deploy.kustomize import build
 
 VERSION = "1.36"
@@ -42,6 +43,10 @@ def as_pod(template):
     """A pod template as the pod that it makes."""
     name = {"name": "pod"}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": template["metadata"] | name, "spec": template["spec"]}
+
+
+def ordered(things):
+    return sorted(things, key=lambda one: (one["kind"], one["metadata"]["name"]))
 
 
 def test_core_kinds_and_pods_are_valid(built):
@@ -102,6 +107,23 @@ def test_queues_are_an_option(tmp_path):
         assert labels == [{"kueue.x-k8s.io/queue-name": "locus"}]
 
 
+def test_the_overlay_of_the_readme_can_be_built(tmp_path):
+    (block,) = re.findall(r"```yaml\n(# overlays/mine.*?)```", (DEPLOY / "README.md").read_text(), re.DOTALL)
+    shutil.copytree(KUBERNETES, tmp_path / "kubernetes")
+    mine = tmp_path / "kubernetes" / "overlays" / "mine"
+    mine.mkdir()
+    (mine / "kustomization.yaml").write_text(block)
+    built = build(mine)
+    images = {one["image"] for thing in built for _, pod in pod_templates(thing) for one in pod["spec"]["containers"]}
+    assert {image.rpartition("/")[0] for image in images} == {"registry.example.org/lab", ""}
+    (claim,) = [one for one in built if one["metadata"]["name"] == "locus-home"]
+    assert claim["spec"]["storageClassName"] == "shared-files"
+    if shutil.which("kubectl"):
+        done = subprocess.run(["kubectl", "kustomize", str(mine)], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        assert ordered(yaml.safe_load_all(done.stdout)) == ordered(built)
+
+
 @pytest.mark.parametrize("file", [file for file in files(KUBERNETES) if file.suffix == ".yaml"], ids=named)
 def test_every_file_is_used(file):
     """By a kustomization beside it, or as one."""
@@ -117,8 +139,4 @@ def test_every_file_is_used(file):
 def test_kubectl_builds_the_same(name):
     done = subprocess.run(["kubectl", "kustomize", str(KUBERNETES / name)], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-
-    def ordered(things):
-        return sorted(things, key=lambda one: (one["kind"], one["metadata"]["name"]))
-
     assert ordered(yaml.safe_load_all(done.stdout)) == ordered(build(KUBERNETES / name))

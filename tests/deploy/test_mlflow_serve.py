@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 import requests
+from mlflow.server import get_app_client
+from mlflow.tracking import MlflowClient
 
 from tests.deploy.deployed import DEPLOY
 from tests.faults.mlflow_server import free_port
@@ -113,8 +115,21 @@ def alive(pid):
         return False
 
 
+def add_a_colleague(at, user, monkeypatch):
+    """Another user adds a run to an experiment that is not theirs, because all homes share a study's experiment."""
+    for person in (user, ("colleague", "another-word-of-the-test")):
+        monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", person[0])
+        monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", person[1])
+        client = MlflowClient(at)
+        if person == user:
+            experiment = client.create_experiment("shared")
+            get_app_client("basic-auth", at).create_user("colleague", "another-word-of-the-test")
+        client.log_metric(client.create_run(experiment).info.run_id, "val/accuracy", 1.0)
+    assert len(client.search_runs([experiment])) == 2
+
+
 @pytest.mark.slow
-def test_the_real_one_asks_who_it_is(env, tmp_path):
+def test_the_real_one_asks_who_it_is(env, tmp_path, monkeypatch):
     port = free_port()
     user = ("admin", "a-word-of-the-test")
     own = {"MLFLOW_PORT": str(port), "MLFLOW_AUTH_ADMIN_USERNAME": user[0], "MLFLOW_AUTH_ADMIN_PASSWORD": user[1]}
@@ -136,6 +151,7 @@ def test_the_real_one_asks_who_it_is(env, tmp_path):
         assert (
             requests.get(get, auth=user, timeout=30).json()["experiment"]["artifact_location"] == "mlflow-artifacts:/0"
         )
+        add_a_colleague(at, user, monkeypatch)
         assert requests.get(get, auth=user, headers={"Host": "elsewhere.example"}, timeout=30).status_code == 403
     finally:
         process.terminate()

@@ -19,7 +19,7 @@ SCRIPT = FOLDER / "study.sbatch"
 TEXT = SCRIPT.read_text()
 ASKED = dict(re.findall(r"^#SBATCH --([\w-]+)=?(.*)$", TEXT, re.MULTILINE))
 ID = "encodings@long"
-TIMES = ("train/images_per_s", "time/epoch_s")
+COSTS = ("train/images_per_s", "time/epoch_s", "memory/peak_gib")
 COMMANDS = {
     "srun": """
 address=127.0.0.1
@@ -85,7 +85,7 @@ def test_an_incomplete_job_is_refused(env, words, home):
 def started(env, tmp_path, role, **own):
     """The words with which a node starts Ray."""
     ray = tmp_path / "bin" / "ray"
-    ray.write_text("#!/usr/bin/env bash\necho \"$@\"\n")
+    ray.write_text('#!/usr/bin/env bash\necho "$@"\n')
     ray.chmod(0o755)
     told = env | {"RAY_ADDRESS": "127.0.0.1:6379", "DASHBOARD_PORT": "8265", "CLIENT_PORT": "10001"} | own
     done = subprocess.run([FOLDER / "node", role], env=told, capture_output=True, text=True, timeout=30)
@@ -138,9 +138,9 @@ class Job:
 
 
 def measured(terminal):
-    """Every number of every run and epoch but how long it took. The first fact of an epoch counts."""
+    """Every number of every run and epoch but what it cost. The first fact of an epoch counts."""
     facts = reversed(terminal.facts(ID, "measured"))
-    return {(one.run, one.epoch): {k: v for k, v in one.values.items() if k not in TIMES} for one in facts}
+    return {(one.run, one.epoch): {k: v for k, v in one.values.items() if k not in COSTS} for one in facts}
 
 
 @pytest.mark.slow
