@@ -6,13 +6,13 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from tests.deploy.deployed import DEPLOY, ROOT
 from tests.journeys.processes import kill_tree
-from tests.journeys.terminal import Terminal
 
 FOLDER = DEPLOY / "slurm"
 SCRIPT = FOLDER / "study.sbatch"
@@ -107,7 +107,7 @@ def test_studies_on_one_node_share_neither_ports_nor_folders(env, tmp_path):
 
 def test_a_node_counts_on_what_slurm_gave_it(env, tmp_path):
     words = started(env, tmp_path, "head", SLURM_GPUS_ON_NODE="2", SLURM_CPUS_PER_TASK="6")
-    given = dict(zip(words, words[1:], strict=False))
+    given = dict(pairwise(words))
     assert (given["--num-cpus"], given["--num-gpus"]) == ("6", "2")
     assert int(given["--memory"]) + int(given["--object-store-memory"]) < 1600 * 2**20
     assert given["--dashboard-host"] == "127.0.0.1"
