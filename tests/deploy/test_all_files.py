@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from search_spaces import library
 from tests.deploy.deployed import DEPLOY, OWN, PINS, PROJECT, bash_scripts, documents, files, named, scripts, values_of
 
 TEXTS = files()
@@ -69,6 +70,17 @@ def test_lines_and_files_are_short(file):
     assert len(lines) <= 350
     if file.suffix != ".md":
         assert max(map(len, lines), default=0) <= 120
+
+
+def test_the_readme_names_files_and_studies_that_are_there():
+    text = (DEPLOY / "README.md").read_text()
+    studies = re.findall(r"(?:study\.sbatch|locus (?:submit|report|stop)) ([\w-]+)", text)
+    assert len(studies) > 5
+    assert set(studies) <= set(library.names())
+    paths = re.findall(r"\b(?:deploy/)?((?:container|compose|kubernetes|slurm|vms|mlflow|base|kueue)/[\w./-]+)", text)
+    assert len(paths) > 8
+    for path in paths:
+        assert (DEPLOY / path).exists() or (DEPLOY / "kubernetes" / path).exists() or "mine" in path, path
 
 
 def test_folders_are_not_too_full():
