@@ -24,6 +24,7 @@ from service.terminal.options import (
     Fresh,
     HomeOption,
     Hours,
+    Join,
     LoaderWorkers,
     MaxConcurrent,
     Name,
@@ -122,6 +123,7 @@ def run(
     adopt: AdoptOption = False,
     download: Download = False,
     fresh: Fresh = False,
+    join: Join = False,
     dry_run: DryRun = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -144,6 +146,7 @@ def run(
         run_hours=run_hours,
         adopt=adopt,
         download=download,
+        address="auto" if join else "local",
     )
     size = {"budget": budget, "seeds": seeds, "trials": trials, "edition": edition, "home": home}
     looks = None if dry_run else options.storage
@@ -157,17 +160,17 @@ def run(
 
 
 def run_resolved(
-    resolved: Any, options: RunOptions, *, fresh: bool, detail: Detail, tell: Callable[..., None] = lambda **facts: None
+    resolved: Any, options: RunOptions, *, fresh: bool, detail: Detail, tell: Callable[..., None] | None = None
 ) -> None:
-    """Runs a resolved edition, and prints how it ended. `tell`: as `run_study` has it."""
+    """Runs a resolved edition, and prints how it ended. `tell`: as `run_study` has it, where it was submitted."""
     from service import api
     from service.steering import BeingRunError
 
     command, more = again(), f"{again('--seeds')} --seeds"
-    if options.address != "local":
+    if tell is not None:
         command, more = "the same locus submit", "the same locus submit with --seeds"
     try:
-        result = api.here(resolved, options, fresh=fresh, detail=detail, tell=tell)
+        result = api.here(resolved, options, fresh=fresh, detail=detail, tell=tell or _untold)
     except BeingRunError as error:
         if not error.asked.given():
             raise
@@ -183,6 +186,10 @@ def run_resolved(
     ending.ending(result, f"{more} {result.history.seeds + 2}")
     if result.history.failed:
         raise typer.Exit(1)
+
+
+def _untold(**facts: Any) -> None:
+    """Nobody but the terminal is told how a study goes."""
 
 
 def _stopped(after: str, command: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -55,8 +56,18 @@ def machine(options: RunOptions) -> Machine:
 
         found = ray_session.machine(options.address, options.threads)
     if options.device == "cuda" and not found.gpus:
-        raise SpecError("device must be auto or cpu where there is no GPU, got 'cuda'")
+        found = found.model_copy(update={"gpus": _gpus_to_come(found, options)})
     return found.model_copy(update={"gpus": 0, "gpu_gib": None}) if options.device == "cpu" else found
+
+
+def _gpus_to_come(found: Machine, options: RunOptions) -> int:
+    """The GPUs that a cluster without one will get for this study. Raises: SpecError where none can come."""
+    if not found.grows:
+        raise SpecError("device must be auto or cpu where there is no GPU, got 'cuda'")
+    if options.max_concurrent is None:
+        raise SpecError("max-concurrent must be a number where the nodes with GPUs have yet to join, got none")
+    shared = options.runs_per_gpu if isinstance(options.runs_per_gpu, int) else 1
+    return math.ceil(options.max_concurrent * max(options.workers, 1) / shared)
 
 
 def cores() -> int:

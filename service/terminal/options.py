@@ -144,6 +144,9 @@ AdoptOption = Annotated[bool, typer.Option("--adopt", help="count answers of old
 Fresh = Annotated[bool, typer.Option("--fresh", help="start the next edition, NAME@BUDGET.2", metavar=FLAG)]
 Download = Annotated[bool, typer.Option("--download", help="fetch a known data set that is not there", metavar=FLAG)]
 Json = Annotated[bool, typer.Option("--json", help="print JSON", metavar=FLAG)]
+Join = Annotated[
+    bool, typer.Option("--join", help="use the Ray cluster that runs on this machine, as in a Slurm job", metavar=FLAG)
+]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="print the plan and train nothing, as locus plan does", metavar=FLAG)
 ]

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from service.execution.machine import cores, gpu_gib, gpus, machine, placement, visible_gpus
+from service.planning.placement import Machine, Node
 from service.planning.run_options import RunOptions
 from trainables.spec import SpecError
 
@@ -43,6 +44,21 @@ def test_a_device_is_chosen_or_refused(monkeypatch):
     assert machine(RunOptions()).gpus == 0
     with pytest.raises(SpecError, match=r"^device must be auto or cpu where there is no GPU, got 'cuda'$"):
         machine(RunOptions(device="cuda"))
+
+
+def test_gpus_of_a_cluster_may_have_yet_to_join(monkeypatch):
+    """Workers that are started when a study asks for them: none is there when it is planned."""
+    head = Machine(cores=0, nodes=(Node(cores=0, gib=4.0),), grows=True)
+    monkeypatch.setattr("service.execution.tune.session.machine", lambda *_: head)
+
+    def asked(**options):
+        found = placement(RunOptions(address="auto", device="cuda", **options), lambda: 1.0)
+        return found.device, found.max_concurrent, found.fits
+
+    assert asked(max_concurrent=6) == asked(max_concurrent=6, runs_per_gpu=2) == ("cuda", 6, 0)
+    assert asked(max_concurrent=3, workers=4) == ("cuda", 3, 0)
+    with pytest.raises(SpecError, match=r"^max-concurrent must be a number where the nodes with GPUs have yet to join"):
+        asked()
 
 
 @pytest.fixture

@@ -1,0 +1,107 @@
+"""What holds for every file of deploy/: versions are pinned, secrets are left to the user, programs can be run."""
+
+import os
+import re
+import subprocess
+
+import pytest
+
+from search_spaces import library
+from tests.deploy.deployed import DEPLOY, OWN, PINS, PROJECT, bash_scripts, documents, files, named, scripts, values_of
+
+TEXTS = files()
+YAMLS = [file for file in TEXTS if file.suffix in (".yaml", ".yml")]
+SECRET = re.compile(r"^\W*[\w.-]*(password|passwd|secret|token|_key)[\w-]*\s*[:=]\s*(?P<value>\S.*)$", re.IGNORECASE)
+LEFT_TO_THE_USER = re.compile(
+    r"""^["']?(\$|/|~|-?\s*\{|\[|false|true|https?:|locus-(token|mlflow)|inside|required|token[,}]?$|ray_token)"""
+)
+"""What may stand behind such a name: a variable, a path, the name of a Secret, or how it is used."""
+
+
+@pytest.mark.parametrize("file", TEXTS, ids=named)
+def test_no_file_holds_a_secret(file):
+    for line in file.read_text().splitlines():
+        found = SECRET.match(line)
+        if found and not line.lstrip().startswith("#"):
+            assert LEFT_TO_THE_USER.match(found["value"]), line
+
+
+@pytest.mark.parametrize(
+    "line", ["POSTGRES_PASSWORD: hunter2", "RAY_AUTH_TOKEN=abc", "    STORE_SECRET: 'x'", "admin_password = 1"]
+)
+def test_a_secret_would_be_found(line):
+    found = SECRET.match(line)
+    assert found
+    assert not LEFT_TO_THE_USER.match(found["value"])
+
+
+@pytest.mark.parametrize("file", YAMLS, ids=named)
+def test_every_image_has_its_version(file):
+    for document in documents(file):
+        images = [one for name in ("image", "worker_image") for one in values_of(name, document)]
+        images += [f"{one['name']}:{one['newTag']}" for one in next(values_of("images", document), [])]
+        for image in images:
+            name, _, tag = image.rpartition(":")
+            assert re.match(r"\d+\.\d+", tag), f"{image} must have a version"
+            if name in OWN:
+                assert tag.removesuffix("-cpu") == PROJECT["version"], image
+
+
+@pytest.mark.parametrize("file", TEXTS, ids=named)
+def test_nothing_is_the_latest(file):
+    assert not re.search(r":latest\b", file.read_text())
+
+
+@pytest.mark.parametrize("file", TEXTS, ids=named)
+def test_versions_are_those_of_the_project(file):
+    """A version of Ray, of MLflow or of locus that a file tells is the pinned one."""
+    text = file.read_text()
+    for found in re.findall(r"(?:rayVersion: |\bray==|rayproject/ray:)\"?(\d[\w.]*)", text):
+        assert found == PINS["ray"]
+    for found in re.findall(r"\bmlflow(?:==|:v?)(\d+\.[\w.]+)", text):
+        assert found in (PINS["mlflow"], PROJECT["version"])
+    for found in re.findall(r"\blocus(?:-mlflow)?:(\d+\.[\w.]+)", text):
+        assert found.rstrip(".") == PROJECT["version"]
+
+
+@pytest.mark.parametrize("file", TEXTS, ids=named)
+def test_lines_and_files_are_short(file):
+    lines = file.read_text().splitlines()
+    assert len(lines) <= 350
+    if file.suffix != ".md":
+        assert max(map(len, lines), default=0) <= 120
+
+
+def test_the_readme_names_files_and_studies_that_are_there():
+    text = (DEPLOY / "README.md").read_text()
+    studies = re.findall(r"(?:study\.sbatch|locus (?:submit|report|stop)) ([\w-]+)", text)
+    assert len(studies) > 5
+    assert set(studies) <= set(library.names())
+    paths = re.findall(r"\b(?:deploy/)?((?:container|compose|kubernetes|slurm|vms|mlflow|base|kueue)/[\w./-]+)", text)
+    assert len(paths) > 8
+    for path in paths:
+        assert (DEPLOY / path).exists() or (DEPLOY / "kubernetes" / path).exists() or "mine" in path, path
+
+
+def test_folders_are_not_too_full():
+    for folder in (DEPLOY, *(path for path in DEPLOY.rglob("*") if path.is_dir())):
+        assert len(list(folder.iterdir())) <= 14, folder
+
+
+@pytest.mark.parametrize("file", scripts(), ids=named)
+def test_programs_can_be_run(file):
+    assert os.access(file, os.X_OK) or file.suffix == ".sbatch"
+
+
+@pytest.mark.parametrize("file", bash_scripts(), ids=named)
+def test_bash_and_shellcheck_accept_it(file):
+    assert "set -euo pipefail" in file.read_text()
+    for words in (["bash", "-n"], ["shellcheck", "--severity=info"]):
+        done = subprocess.run([*words, str(file)], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_shellcheck_would_find_a_mistake(tmp_path):
+    wrong = tmp_path / "wrong"
+    wrong.write_text("#!/usr/bin/env bash\nrm -r $1\n")
+    assert subprocess.run(["shellcheck", str(wrong)], capture_output=True, timeout=60).returncode == 1

@@ -1,0 +1,160 @@
+"""`deploy/mlflow/serve`: what it refuses, what it tells MLflow, and that nothing of it is left behind."""
+
+import os
+import signal
+import stat
+import subprocess
+import time
+from configparser import ConfigParser
+from pathlib import Path
+
+import pytest
+import requests
+from mlflow.server import get_app_client
+from mlflow.tracking import MlflowClient
+
+from tests.deploy.deployed import DEPLOY
+from tests.faults.mlflow_server import free_port
+
+SERVE = DEPLOY / "mlflow" / "serve"
+FAKE = """#!/usr/bin/env bash
+if [[ "$1" == -c ]]; then exec "$REAL_PYTHON" "$@"; fi
+cp -p "$MLFLOW_AUTH_CONFIG_PATH" "$SEEN/auth.ini"
+env >"$SEEN/env"
+echo "$@" >"$SEEN/words"
+sleep 60 &
+echo $! >"$SEEN/worker"
+wait
+"""
+"""Stands for Python: it keeps what it was told, and has a child, as MLflow has."""
+PERCENT = "postgresql://mlflow:p%40ss@localhost/mlflow"
+
+
+@pytest.fixture
+def env(tmp_path):
+    """An environment in which `serve` is complete."""
+    known = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW")}
+    return known | {
+        "MLFLOW_BACKEND_STORE_URI": f"sqlite:///{tmp_path / 'mlflow.db'}",
+        "MLFLOW_ARTIFACTS_DESTINATION": str(tmp_path / "artifacts"),
+        "TMPDIR": str(tmp_path),
+    }
+
+
+@pytest.fixture
+def served(env, tmp_path):
+    """Starts `serve` with a stand-in for MLflow; yields what it was told, and ends it."""
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    python.write_text(FAKE)
+    python.chmod(0o755)
+    real = subprocess.run(["which", "python3"], capture_output=True, text=True, check=True).stdout.strip()
+    told = {"PATH": f"{python.parent}:{env['PATH']}", "REAL_PYTHON": real, "SEEN": str(tmp_path)}
+    process = subprocess.Popen([SERVE], env=env | told | {"MLFLOW_BACKEND_STORE_URI": PERCENT})
+    wait_for(lambda: (tmp_path / "worker").is_file() and (tmp_path / "worker").read_text())
+    yield process, dict(line.split("=", 1) for line in (tmp_path / "env").read_text().splitlines() if "=" in line)
+    process.kill()
+    process.wait()
+
+
+def wait_for(done, seconds=60.0):
+    until = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("name", ["MLFLOW_BACKEND_STORE_URI", "MLFLOW_ARTIFACTS_DESTINATION"])
+def test_what_is_missing_is_refused(env, name):
+    done = subprocess.run([SERVE], env=env | {name: ""}, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 2
+    assert f"{name} must be set" in done.stderr
+
+
+def test_a_relative_folder_is_refused(env):
+    done = subprocess.run(
+        [SERVE], env=env | {"MLFLOW_ARTIFACTS_DESTINATION": "mlruns"}, capture_output=True, text=True, timeout=30
+    )
+    assert done.returncode == 2
+    assert "must be absolute, got mlruns" in done.stderr
+
+
+def test_mlflow_is_told_to_be_careful(served, tmp_path):
+    _, told = served
+    words = (tmp_path / "words").read_text().split()
+    assert words == ["-m", "mlflow", "server", "--app-name", "basic-auth", "--serve-artifacts"]
+    assert told["MLFLOW_HOST"] == "127.0.0.1"
+    assert told["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] == "false"
+    assert told["MLFLOW_SERVER_ALLOWED_HOSTS"] == "localhost:*,127.0.0.1:*"
+    assert len(told["MLFLOW_FLASK_SERVER_SECRET_KEY"]) == 64
+    assert "p%40ss" not in " ".join(words), "every user of a machine sees the words of its processes"
+
+
+def test_its_users_are_kept_where_the_runs_are(served, tmp_path):
+    file = tmp_path / "auth.ini"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    read = ConfigParser()
+    read.read(file)
+    assert read["mlflow"]["database_uri"] == PERCENT
+
+
+@pytest.mark.parametrize("asked", [signal.SIGTERM, signal.SIGHUP])
+def test_it_ends_its_workers_and_leaves_no_password(served, tmp_path, asked):
+    process, told = served
+    process.send_signal(asked)
+    assert process.wait(20) == 128 + asked
+    assert not Path(told["MLFLOW_AUTH_CONFIG_PATH"]).exists()
+    worker = int((tmp_path / "worker").read_text())
+    wait_for(lambda: not alive(worker), 10.0)
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def add_a_colleague(at, user, monkeypatch):
+    """Another user adds a run to an experiment that is not theirs, because all homes share a study's experiment."""
+    for person in (user, ("colleague", "another-word-of-the-test")):
+        monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", person[0])
+        monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", person[1])
+        client = MlflowClient(at)
+        if person == user:
+            experiment = client.create_experiment("shared")
+            get_app_client("basic-auth", at).create_user("colleague", "another-word-of-the-test")
+        client.log_metric(client.create_run(experiment).info.run_id, "val/accuracy", 1.0)
+    assert len(client.search_runs([experiment])) == 2
+
+
+@pytest.mark.slow
+def test_the_real_one_asks_who_it_is(env, tmp_path, monkeypatch):
+    port = free_port()
+    user = ("admin", "a-word-of-the-test")
+    own = {"MLFLOW_PORT": str(port), "MLFLOW_AUTH_ADMIN_USERNAME": user[0], "MLFLOW_AUTH_ADMIN_PASSWORD": user[1]}
+    at, get = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{port}/api/2.0/mlflow/experiments/get?experiment_id=0"
+    with (tmp_path / "log").open("w") as log:
+        process = subprocess.Popen([SERVE], env=env | own, stdout=log, stderr=log)
+
+    def healthy():
+        assert process.poll() is None, (tmp_path / "log").read_text()
+        try:
+            return requests.get(f"{at}/health", timeout=5).ok
+        except requests.RequestException:
+            return False
+
+    try:
+        wait_for(healthy, 120.0)
+        assert requests.get(get, timeout=30).status_code == 401
+        assert requests.get(get, auth=("admin", "another"), timeout=30).status_code == 401
+        assert (
+            requests.get(get, auth=user, timeout=30).json()["experiment"]["artifact_location"] == "mlflow-artifacts:/0"
+        )
+        add_a_colleague(at, user, monkeypatch)
+        assert requests.get(get, auth=user, headers={"Host": "elsewhere.example"}, timeout=30).status_code == 403
+    finally:
+        process.terminate()
+        process.wait(30)
+    with pytest.raises(requests.RequestException):
+        requests.get(f"{at}/health", timeout=5)
