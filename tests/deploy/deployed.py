@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,11 @@ class Loader(yaml.SafeLoader):
 
 
 Loader.add_constructor("!reset", lambda loader, node: loader.construct_sequence(node))
+
+
+def tool(name: str) -> str:
+    """A program of the environment that runs the tests, whether or not it is on the PATH."""
+    return str(Path(sys.executable).with_name(name))
 
 
 def documents(file: Path) -> list[Any]:

@@ -7,7 +7,19 @@ import subprocess
 import pytest
 
 from search_spaces import library
-from tests.deploy.deployed import DEPLOY, OWN, PINS, PROJECT, bash_scripts, documents, files, named, scripts, values_of
+from tests.deploy.deployed import (
+    DEPLOY,
+    OWN,
+    PINS,
+    PROJECT,
+    bash_scripts,
+    documents,
+    files,
+    named,
+    scripts,
+    tool,
+    values_of,
+)
 
 TEXTS = files()
 YAMLS = [file for file in TEXTS if file.suffix in (".yaml", ".yml")]
@@ -96,7 +108,7 @@ def test_programs_can_be_run(file):
 @pytest.mark.parametrize("file", bash_scripts(), ids=named)
 def test_bash_and_shellcheck_accept_it(file):
     assert "set -euo pipefail" in file.read_text()
-    for words in (["bash", "-n"], ["shellcheck", "--severity=info"]):
+    for words in (["bash", "-n"], [tool("shellcheck"), "--severity=info"]):
         done = subprocess.run([*words, str(file)], capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stdout + done.stderr
 
@@ -104,4 +116,4 @@ def test_bash_and_shellcheck_accept_it(file):
 def test_shellcheck_would_find_a_mistake(tmp_path):
     wrong = tmp_path / "wrong"
     wrong.write_text("#!/usr/bin/env bash\nrm -r $1\n")
-    assert subprocess.run(["shellcheck", str(wrong)], capture_output=True, timeout=60).returncode == 1
+    assert subprocess.run([tool("shellcheck"), str(wrong)], capture_output=True, timeout=60).returncode == 1

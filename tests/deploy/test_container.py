@@ -6,7 +6,7 @@ from fnmatch import fnmatch
 
 import pytest
 
-from tests.deploy.deployed import DEPLOY, PINS, PROJECT, ROOT
+from tests.deploy.deployed import DEPLOY, PINS, PROJECT, ROOT, tool
 
 FILE = DEPLOY / "container" / "Dockerfile"
 TEXT = FILE.read_text()
@@ -18,14 +18,14 @@ IGNORED = (FILE.parent / "Dockerfile.dockerignore").read_text().splitlines()
 
 
 def test_hadolint_accepts_it():
-    done = subprocess.run(["hadolint", str(FILE)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([tool("hadolint"), str(FILE)], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout
 
 
 def test_hadolint_would_find_a_mistake(tmp_path):
     wrong = tmp_path / "Dockerfile"
     wrong.write_text("FROM debian:latest\n")
-    assert subprocess.run(["hadolint", str(wrong)], capture_output=True, timeout=60).returncode == 1
+    assert subprocess.run([tool("hadolint"), str(wrong)], capture_output=True, timeout=60).returncode == 1
 
 
 def test_python_is_pinned_and_one_that_locus_runs_on():

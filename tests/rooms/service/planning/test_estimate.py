@@ -48,16 +48,17 @@ def home(tmp_path: Path) -> Home:
 def test_before_the_first_run_all_is_missing_and_the_time_unknown(home: Home) -> None:
     found = planned(home, arms())
     assert (found.done, found.reused, found.missing, found.unknown, found.seconds) == (0, 0, 4, 0, None)
-    first, last = found.lines("arms@base")
-    assert first.startswith("2 concurrent runs, 1 thread each, cpu; ")
+    size, share, last = found.lines("arms@base")
+    assert size == "each run: 6 epochs of 5,000 training images; 1,000 validation and 1,000 test images"
+    assert share.startswith("2 concurrent runs, 1 thread each, cpu; ")
     assert last == "plan: arms@base: 4 runs to train, 0 done, 0 reused; time unknown until the first epoch"
 
 
 def test_what_learns_is_said_where_something_does_not(home: Home) -> None:
     found = planned(home, arms())
-    assert " parameters, " in next(iter(found.lines("x")))
+    assert " parameters, " in list(found.lines("x"))[-2]
     some = replace(found, weight=Cost(25_010, 10_752, 2**30))
-    assert next(iter(some.lines("x"))).endswith("; 25,010 parameters, 10,752 of them learn, 2.0 GiB in all")
+    assert list(some.lines("x"))[-2].endswith("; 25,010 parameters, 10,752 of them learn, 2.0 GiB in all")
 
 
 def test_the_plan_says_where_pixels_are_normalized(home: Home) -> None:
@@ -123,7 +124,7 @@ def test_what_was_predicted_stands_beside_what_was_measured(home: Home) -> None:
     assert line == f"predicted: time unknown and {gib:.1f} GiB a run; measured: 01:15 and 1.3 GiB a run"
     known = replace(found, seconds=60.0, peak_gib=2.0)
     assert known.beside(75.0, None) == "predicted: 01:00 and 2.0 GiB a run; measured: 01:15"
-    assert next(iter(known.lines("x"))).endswith(" parameters, 4.0 GiB in all")
+    assert list(known.lines("x"))[-2].endswith(" parameters, 4.0 GiB in all")
 
 
 def test_a_finished_search_has_nothing_to_train(home: Home) -> None:
