@@ -4,6 +4,7 @@ import os
 import signal
 import stat
 import subprocess
+import sys
 import time
 from configparser import ConfigParser
 from pathlib import Path
@@ -35,6 +36,7 @@ def env(tmp_path):
     """An environment in which `serve` is complete."""
     known = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW")}
     return known | {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "MLFLOW_BACKEND_STORE_URI": f"sqlite:///{tmp_path / 'mlflow.db'}",
         "MLFLOW_ARTIFACTS_DESTINATION": str(tmp_path / "artifacts"),
         "TMPDIR": str(tmp_path),
