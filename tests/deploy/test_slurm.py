@@ -119,6 +119,20 @@ def test_a_node_counts_on_what_slurm_gave_it(env, tmp_path):
     assert "--num-gpus 0" in " ".join(words), "a GPU of another job is not taken"
 
 
+@pytest.mark.parametrize(("fails", "code", "tries"), [(1, 0, 2), (2, 0, 3), (9, 7, 3)])
+def test_a_ray_that_does_not_start_is_tried_again_with_other_ports(env, tmp_path, fails, code, tries):
+    count = tmp_path / "tries"
+    ray = Path(env["PATH"].partition(":")[0]) / "ray"
+    ray.write_text(f'#!/usr/bin/env bash\necho "$@" >>{count}\n(($(wc -l <{count}) > {fails})) || exit 7\n')
+    ray.chmod(0o755)
+    told = env | {"RAY_ADDRESS": "127.0.0.1:6379", "DASHBOARD_PORT": "8265", "CLIENT_PORT": "10001"}
+    done = subprocess.run([FOLDER / "node", "worker"], env=told, capture_output=True, text=True, timeout=60)
+    assert done.returncode == code, done.stderr
+    words = count.read_text().splitlines()
+    assert len({*words}) == len(words) == tries, "each time other ports"
+    assert done.stderr.count("it is tried again, with other ports") == tries - 1
+
+
 class Job:
     """The script under way, with all its output."""
 
