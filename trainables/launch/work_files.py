@@ -6,17 +6,13 @@ the copy of the weights.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from trainables.launch.job import Job
+from trainables.launch.scratch import scratch
 from trainables.remote_files import RemoteFolder, StorageError
 
 CHECKPOINT, WEIGHTS, EMA_WEIGHTS = "checkpoint.pt", "weights.pt", "weights_ema.pt"
@@ -25,10 +21,6 @@ PATIENCE_S = 120.0
 """How long a worker asks a storage again that is away: less than a run may be silent."""
 LOOK_S = 2.0
 """How often a new checkpoint is looked for."""
-SCRATCH, LOCK = "locus-run-", "lock"
-"""How the folder of a worker begins, and the file in it that the worker locks while it lives."""
-BEGINS_S = 60.0
-"""How old a folder must be before a missing lock tells that its worker is dead."""
 
 
 class Sender:
@@ -91,15 +83,11 @@ def local_files(job: Job) -> Iterator[tuple[Job, Sender | None]]:
         yield job, None
         return
     remote = RemoteFolder(job.folder, PATIENCE_S)
-    remove_left()
-    with (
-        tempfile.TemporaryDirectory(prefix=SCRATCH, ignore_cleanup_errors=True) as scratch,
-        FileLock(Path(scratch) / LOCK),
-    ):
-        folder = Path(scratch) / "work"
+    with scratch("locus-run-") as own:
+        folder = own / "work"
         folder.mkdir()
         remote.get(CHECKPOINT, folder / CHECKPOINT)
-        parents = {use: str(_fetched(uri, Path(scratch) / f"{use}.pt")) for use, uri in job.parents.items()}
+        parents = {use: str(_fetched(uri, own / f"{use}.pt")) for use, uri in job.parents.items()}
         sender = Sender(folder, remote)
         try:
             yield job.model_copy(update={"folder": str(folder), "parents": parents}), sender
@@ -108,15 +96,6 @@ def local_files(job: Job) -> Iterator[tuple[Job, Sender | None]]:
                 sender.close()
             raise
         sender.close()
-
-
-def remove_left() -> None:
-    """Removes folders of workers that were killed on this node: nobody holds their locks any more."""
-    for left in Path(tempfile.gettempdir()).glob(f"{SCRATCH}*"):
-        with suppress(OSError, Timeout):  # somebody else's, or in use
-            if time.time() - left.stat().st_mtime > BEGINS_S:
-                with FileLock(left / LOCK, timeout=0):
-                    shutil.rmtree(left)
 
 
 def is_uri(folder: str) -> bool:

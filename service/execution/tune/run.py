@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -25,6 +24,7 @@ from service.execution.tune.session import session
 from service.execution.tune.trial import AloneTrial, GroupTrial
 from service.planning.placement import Placement
 from trainables.launch.job import Job
+from trainables.launch.scratch import scratch
 
 WAITING_BYTES = 2**20
 """The memory that Ray reserves for the process that only waits for a worker group. Ray wants some resource to be asked
@@ -51,8 +51,7 @@ def run_on_tune(
     placement = driver.placement
     waiting, watch = Waiting(driver, note, _resources_in_words(placement)), Watch(run_hours)
     nodes = Nodes()
-    scratch_folder = tempfile.TemporaryDirectory(prefix="locus-tune-")
-    with _ray(address, placement), scratch_folder as scratch, told_as_dead_actors():
+    with _ray(address, placement), scratch("locus-tune-") as folder, told_as_dead_actors():
         tune.Tuner(
             tune.with_resources(GroupTrial if placement.workers else AloneTrial, _resources(placement)),
             tune_config=tune.TuneConfig(
@@ -63,7 +62,7 @@ def run_on_tune(
                 trial_dirname_creator=lambda trial: trial.trial_id,
             ),
             run_config=tune.RunConfig(
-                storage_path=scratch,
+                storage_path=str(folder),
                 name="runs",
                 verbose=0,
                 progress_reporter=tune.CLIReporter(),  # the one for notebooks clears what the cell has shown

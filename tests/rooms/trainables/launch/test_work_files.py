@@ -1,17 +1,15 @@
 """Room: a job whose folder is a URI is trained without a shared disk, and goes on elsewhere."""
 
 import json
-import os
 import tempfile
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 
 from tests.rooms.trainables.launch.test_worker import RUN, losses, trained
 from trainables.launch import work_files
 from trainables.launch.job import Job
-from trainables.launch.work_files import local_files, remove_left
+from trainables.launch.work_files import local_files
 from trainables.launch.worker import work
 from trainables.recipe import FromTrial
 from trainables.recipe.code_digest import CodeDigests
@@ -51,20 +49,6 @@ def test_a_run_goes_on_from_the_checkpoint_at_the_storage(s3, scratch, tmp_path)
     assert losses(said) == whole[:1]
     assert parts.names() == ["checkpoint.pt"]
     assert losses(trained(job(parts.uri))) == whole
-
-
-def test_only_folders_of_killed_workers_are_removed(tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    folders = {name: tmp_path / f"locus-run-{name}" for name in ("killed", "at work", "begins")}
-    for folder in folders.values():
-        (folder / "work").mkdir(parents=True)
-        (folder / "work" / "checkpoint.pt").write_bytes(b"1")
-    with FileLock(folders["at work"] / "lock"):
-        for name in ("killed", "at work"):
-            os.utime(folders[name], (1, 1))
-        remove_left()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["locus-run-at work", "locus-run-begins"]
-    assert all((folders[name] / "work" / "checkpoint.pt").exists() for name in ("at work", "begins"))
 
 
 def test_new_checkpoints_are_sent_while_a_run_trains(s3, scratch, tmp_path, monkeypatch):
