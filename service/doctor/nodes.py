@@ -22,10 +22,11 @@ def examine_nodes(home: Home) -> list[Finding]:
         answers = ask_nodes("auto", seen_by_node, str(home.root), mark)
     finally:
         (home.root / mark).unlink(missing_ok=True)
-    return [finding for answer in answers for finding in _of_node(answer, home)]
+    return [finding for answer in answers for finding in of_node(answer, home)]
 
 
-def _of_node(node: NodeAnswer, home: Home) -> Iterator[Finding]:
+def of_node(node: NodeAnswer, home: Home) -> Iterator[Finding]:
+    """What the answer of one node tells."""
     if node.answer is None:
         do = "install what the other nodes have there (the same Python, locus[train]'s dependencies)"
         yield Finding(f"node {node.address}", "wrong", f"it does not answer: {node.error}", do)

@@ -1,7 +1,6 @@
 """`locus doctor` on a cluster of two nodes with a token, and on one that is open to everybody."""
 
 import json
-import os
 
 import pytest
 
@@ -24,7 +23,7 @@ def test_a_cluster_with_a_token_and_a_shared_home_is_sound(cluster, laptop, tmp_
     assert not [one for one in found if one["state"] == "wrong"]
     assert [one["name"] for one in found[:2]] == ["cluster", "access"]
     nodes = [one["name"] for one in found if one["name"].startswith("node ")]
-    assert nodes == ["node 127.0.0.1", "node 127.0.0.2"]
+    assert len({*nodes}) == len(nodes) == 2
     assert sum(one["name"] == "memory" for one in found) == 2
     assert list(home.iterdir()) == [], "the file that the nodes look for is removed"
 
@@ -38,10 +37,8 @@ def test_a_home_that_everybody_may_write_is_wrong(cluster, laptop, tmp_path):
     assert {one["do"] for one in found if one["state"] == "wrong"} == {f"chmod o-w {home}"}
 
 
-def test_a_home_that_only_the_head_sees_is_wrong(cluster, laptop):
-    """A folder of the head's own process: no other process sees it."""
-    home = f"/proc/{os.getpid()}/root/nowhere"
-    code, found = examined(laptop, "--address", cluster.address, "--home", home)
+def test_a_home_that_cannot_be_written_there_is_wrong(cluster, laptop):
+    code, found = examined(laptop, "--address", cluster.address, "--home", "/proc/none/home")
     assert code == 1
     (wrong,) = [one for one in found if one["state"] == "wrong"]
     assert "home must be a folder that can be written" in wrong["detail"]
