@@ -144,11 +144,15 @@ class Terminal:
         self.begun.append(command)
         return command
 
-    def python(self, code: str, *words: str, timeout_s: float = PATIENCE_S) -> Typed:
-        """Runs Python code to its end. `words`: its arguments."""
+    def begin_python(self, code: str, *words: str) -> Command:
+        """Begins Python code. `words`: its arguments."""
         command = Command(["-c", code, *words], self.env, self.folder, hidden=self.hidden)
         self.begun.append(command)
-        return command.end(timeout_s)
+        return command
+
+    def python(self, code: str, *words: str, timeout_s: float = PATIENCE_S) -> Typed:
+        """Runs Python code to its end. `words`: its arguments."""
+        return self.begin_python(code, *words).end(timeout_s)
 
     def type(self, *words: str, timeout_s: float = PATIENCE_S, **env: str) -> Typed:
         return self.begin(*words, **env).end(timeout_s)

@@ -23,3 +23,28 @@ def test_while_a_study_file_is_read(tmp_path) -> None:
     ended = running.end(20)
     assert (ended.code, ended.err) == (130, "")
     assert ended.out == "stopped\ncontinue   locus plan ./study.py --seeds 2\n"
+
+
+ENDS_SLOWLY = """
+import atexit, sys, time
+from service.__main__ import main
+
+def last(): print("ending", flush=True); time.sleep(1)
+
+atexit.register(last)
+sys.argv = ["locus", "studies", "--nothing"]
+main()
+"""
+
+
+def test_while_python_ends(tmp_path) -> None:
+    """The exit code is that of the command: a second press of an impatient user changes nothing."""
+    terminal = Terminal(tmp_path)
+    running = terminal.begin_python(ENDS_SLOWLY)
+    running.wait_for("ending")
+    for _ in range(20):
+        running.interrupt()
+        time.sleep(0.05)
+    ended = running.end(20)
+    assert ended.code == 2
+    assert "Traceback" not in ended.err
