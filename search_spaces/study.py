@@ -297,12 +297,19 @@ class Edition(Spec):
         mark = re.sub(r"\.\d+$", "", self.mark) + f".{number}"
         return Edition(budget=self.budget, mark=mark, study=self.study, own_paths=self.own_paths)
 
-    def trial(self, number: int, values: dict[str, Any], name: str = "", role: Role = "trial") -> Trial:
+    def trial(
+        self,
+        number: int,
+        values: dict[str, Any],
+        name: str = "",
+        role: Role = "trial",
+        tunes: tuple[str, int] | None = None,
+    ) -> Trial:
         """A trial of this study: its values put on the base recipe. The same object for the same trial, as recipes."""
         recipe, name = self.study.recipe(values), name or short(values)
         known = self._trials.get((role, number, name))
         if known is None or known.recipe is not recipe:
-            known = Trial(number=number, name=name, values=values, recipe=recipe, role=role)
+            known = Trial(number=number, name=name, values=values, recipe=recipe, role=role, tunes=tunes)
             self._trials[role, number, name] = known
         return known
 
@@ -320,8 +327,8 @@ class Edition(Spec):
         plan = self.study.plan
         assert isinstance(plan, Ablation)
         assert plan.tune is not None
-        trial = self.trial(number, plan.tune.put_on(plan.arms[arm], point), f"{arm}: {short(point)}")
-        return Trial(**{**dict(trial), "role": "tuning", "tunes": (arm, [*plan.arms].index(arm))})
+        values, tunes = plan.tune.put_on(plan.arms[arm], point), (arm, [*plan.arms].index(arm))
+        return self.trial(number, values, f"{arm}: {short(point)}", role="tuning", tunes=tunes)
 
 
 def _overrides(arm: Mapping[str, Any], path: str) -> bool:

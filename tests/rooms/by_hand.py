@@ -35,9 +35,9 @@ class ByHand:
         self.journal = Journal(folder.journal, folder.lock)
 
     def plan(self, role: str, number: int, values: dict, name: str = "") -> Trial:
-        trial = self.edition.trial(number, values, name)
+        trial = self.edition.trial(number, values, name, role)
         self.journal.write(Planned(role=role, number=number, name=trial.name, values=values))
-        return Trial(**{**dict(trial), "role": role})
+        return trial
 
     def curve(self, trial: Trial, seed: int, final: float, epochs: int = EPOCHS) -> list[Measurement]:
         chance, noise = trial.recipe.data.chance, random.Random(f"{trial.name} {seed}")

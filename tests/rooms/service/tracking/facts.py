@@ -37,9 +37,9 @@ class Facts:
 
     def plan(self, number: int, role: str = "trial", **values) -> Trial:
         values = {path.replace("__", "."): value for path, value in values.items()}
-        trial = self.edition.trial(number, values)
+        trial = self.edition.trial(number, values, role=role)
         self.add(Planned(role=role, number=number, name=trial.name, values=values))
-        return Trial(**{**dict(trial), "role": role})
+        return trial
 
     def start(self, trial: Trial, seed: int, attempt: int = 1) -> dict:
         known = {"run": Run(recipe=trial.recipe, seed=seed).key, "code": self.code}
