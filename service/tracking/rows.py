@@ -178,8 +178,8 @@ def run_row(history: History, trial: Trial, run: Run, ended: MlflowStatus = "RUN
     }
     reason = _reason(state)
     tags |= {"locus.reused": "true"} if state.reused else {}
-    again = {"locus.trained_again": str(state.lost)} if state.lost else {}
     tags |= {"locus.reason": reason} if reason else {}
+    again = {"locus.trained_again": str(state.lost)} if state.lost else {}
     tags["mlflow.note.content"] = run_note(history, trial, run, reason)
     name = title(history.edition, trial)
     short = name if name == trial.name else name.split(" ", 1)[0]
