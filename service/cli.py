@@ -6,7 +6,6 @@ does a misspelt word.
 
 from __future__ import annotations
 
-import os
 import sys
 
 import typer
@@ -14,6 +13,7 @@ import typer
 from service.commands import cluster, doctor, job, knowing, looking, running, steering
 from service.commands.app import MISTAKE, PressedError, app
 from service.terminal import output
+from service.tracking.client_settings import set_up_client
 from trainables.spec import LocusError
 
 VERBS = (looking, running, knowing, cluster, steering, doctor, job)
@@ -22,7 +22,7 @@ VERBS = (looking, running, knowing, cluster, steering, doctor, job)
 
 def main() -> None:
     """What the command does. Raises: KeyboardInterrupt."""
-    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    set_up_client()
     try:
         code = app(standalone_mode=False, prog_name="locus") or 0
     except typer.Exit as exit:

@@ -24,6 +24,7 @@ from service.execution.jobs.questions import EventsOf, ResultOf, StatusOf, StopN
 from service.execution.jobs.submission import ENDED, Submission
 from service.storage.editions import stored
 from service.terminal.event_log import events
+from service.tracking.client_settings import set_up_client
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -184,6 +185,7 @@ def _stored(facts: dict[str, Any]) -> bytes | None:
     known = facts.get("archive")
     if not known:
         return None
+    set_up_client()
     from service.tracking.fetched import file_of
 
     content = file_of(known["tracking"], known["run"], archive.NAME)

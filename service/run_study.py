@@ -37,6 +37,7 @@ from service.storage.remote.copies import Copies
 from service.storage.remote.mirror import Mirror
 from service.storage.tracking_uri import tracking_uri
 from service.terminal.live import Progress
+from service.tracking.client_settings import set_up_client
 from service.trying import try_own
 from trainables.launch.job import Job
 from trainables.recipe.code_digest import CodeDigests
@@ -71,9 +72,7 @@ def run_study(
 def _run_study(
     edition: Edition, home: Home, options: RunOptions, progress: Progress, tell: Callable[..., None]
 ) -> Result:
-    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # MLflow reads these when imported
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
+    set_up_client()
     from service.tracking.sync import MlflowSync, check
 
     tracking = tracking_uri(options.tracking)
