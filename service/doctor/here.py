@@ -114,7 +114,7 @@ def folders(home: Home) -> Iterator[Finding]:
         yield Finding("home", "wrong", str(error), "give another folder by --home or LOCUS_HOME")
         return
     there = home.root if home.root.exists() else next(folder for folder in home.root.parents if folder.exists())
-    if home.root.exists() and is_open(home.root):
+    if home.root.exists() and is_world_writable(home.root):
         yield Finding("home", "wrong", f"{home.root} {OPEN}", f"chmod o-w {home.root}")
     else:
         yield Finding("home", "ok", str(home.root))
@@ -122,7 +122,7 @@ def folders(home: Home) -> Iterator[Finding]:
     yield clock(there)
 
 
-def is_open(folder: Path) -> bool:
+def is_world_writable(folder: Path) -> bool:
     """Whether everybody may write a folder and remove what others wrote there."""
     mode = folder.stat().st_mode
     return bool(mode & stat.S_IWOTH and not mode & stat.S_ISVTX)

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from service.doctor.here import GIB, is_open
+from service.doctor.here import GIB, is_world_writable
 from service.execution import machine
 
 
@@ -28,7 +28,7 @@ def seen_by_node(home: str, mark: str) -> dict[str, Any]:
         "torch": torch.__version__,
         "time": time.time(),
         "shared": (folder / mark).exists(),
-        "open": there and is_open(folder),
+        "open": there and is_world_writable(folder),
         "free": shutil.disk_usage(folder).free / GIB if there else None,
         "gpus": machine.gpus(),
         "gpus_of_torch": torch.cuda.device_count(),
