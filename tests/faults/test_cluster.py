@@ -63,8 +63,7 @@ class Study:
 
     def __init__(self, cluster: Cluster, folder: Path, budget: tuple[str, ...] = (), id: str = ID) -> None:
         self.cluster, self.folder, self.id = cluster, folder, id
-        token = {name: cluster.env[name] for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH")}
-        self.terminal = Terminal(folder, **token)
+        self.terminal = Terminal(folder, **cluster.token)
         (folder / "pids").mkdir()
         (folder / "mine.py").write_text(STUDY.replace("EPOCHS", str(EPOCHS)).replace("FOLDER", str(folder / "pids")))
         at = ("--home", str(self.terminal.home), "--address", cluster.address)

@@ -35,8 +35,7 @@ class Sent:
     """A laptop that submits the study to the cluster."""
 
     def __init__(self, terminals, cluster) -> None:
-        token = {name: cluster.env[name] for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH")}
-        self.terminal, self.at = terminals("laptop", **token), ("--address", cluster.address)
+        self.terminal, self.at = terminals("laptop", **cluster.token), ("--address", cluster.address)
         self.send = ("submit", *RUN, "--home", str(self.terminal.home), *self.at)
 
     def told(self) -> list:

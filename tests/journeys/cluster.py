@@ -57,7 +57,7 @@ def cluster_of_two(*, is_open: bool = False) -> Iterator[Cluster]:
 
 
 class Cluster:
-    """Two raylets, the head with the jobs' server. `env` is what a client needs: the token, and no other Ray.
+    """Two raylets, the head with the jobs' server. `env` is what a client needs: the `token`, and no other Ray.
 
     `is_open`: it takes jobs of everybody, without a token.
     """
@@ -68,8 +68,8 @@ class Cluster:
         token.write_text("e" * 48)
         self.folder = folder
         known = {name: value for name, value in os.environ.items() if not name.startswith(("RAY", "MLFLOW", "LOCUS"))}
-        auth = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
-        self.env = known | ({"RAY_AUTH_MODE": "disabled"} if is_open else auth)
+        self.token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
+        self.env = known | ({"RAY_AUTH_MODE": "disabled"} if is_open else self.token)
         own = {
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0",

@@ -15,7 +15,7 @@ def cluster():
 
 @pytest.fixture
 def laptop(cluster, tmp_path):
-    terminal = Terminal(tmp_path, **{name: cluster.env[name] for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH")})
+    terminal = Terminal(tmp_path, **cluster.token)
     terminal.env.pop("LOCUS_HOME")
     (tmp_path / "study.py").write_text(ENCODINGS)
     yield terminal

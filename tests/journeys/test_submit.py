@@ -109,8 +109,8 @@ def test_an_unknown_study_and_a_wrong_token_are_one_line(cluster, laptop, tmp_pa
 
 def test_worker_groups_span_the_nodes(cluster, laptop, monkeypatch):
     """From Python: the runs of two workers equal those of one process."""
-    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH"):
-        monkeypatch.setenv(name, cluster.env[name])
+    for name, value in cluster.token.items():
+        monkeypatch.setenv(name, value)
     study = find(str(laptop.folder / "study.py"))
     sent = {"budget": "small", "seeds": 1, "address": cluster.address}
     curves = []
