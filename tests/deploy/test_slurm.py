@@ -62,7 +62,7 @@ def test_slurm_gives_a_study_the_time_to_stop_and_takes_it_back():
     who, _, lead = ASKED["signal"].partition("@")
     assert who == "B:USR1", "the script alone gets it, not its nodes"
     (drain,) = re.findall(r"LOCUS_DRAIN_S:-(\d+)", TEXT)
-    assert int(lead) >= int(drain) + 60 + 60, "then all runs end at once, and what they did is sent to MLflow"
+    assert int(lead) >= int(drain) + 60 + 60, "time to end all runs, and to send what they did to MLflow"
     assert "requeue" in ASKED
     assert ASKED["open-mode"] == "append"
     assert "exclusive" not in ASKED, "nodes are shared"
