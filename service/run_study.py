@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from search_spaces.study import Ablation, Edition
 from service import steering
+from service.analysis.probes.computing import compute_probes
 from service.execution import machine
 from service.execution.driver import Driver, Finished
 from service.execution.jobs import archive
@@ -25,7 +26,6 @@ from service.planning.estimate import WorkEstimate, estimate_work, measured, run
 from service.planning.known_trials import known_trials
 from service.planning.placement import Placement
 from service.planning.run_options import RunOptions
-from service.probing import compute_probes
 from service.results import Result
 from service.storage import editions
 from service.storage.commit import commit

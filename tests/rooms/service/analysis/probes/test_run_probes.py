@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from search_spaces.study import Study
-from service.probing import compute_probes
+from service.analysis.probes.computing import compute_probes
 from service.results import Result
 from service.storage import probe_files
 from service.storage.home import Home

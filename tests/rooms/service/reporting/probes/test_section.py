@@ -8,7 +8,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
-from service.probing import compute_probes
+from service.analysis.probes.computing import compute_probes
 from service.reporting.figures.plot import drawn
 from service.reporting.figures.style import NARROW, STYLE, WIDE
 from service.reporting.page import page
