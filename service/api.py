@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from search_spaces.library import find, in_file
 from search_spaces.presets import explained, put_first
-from search_spaces.space import Domain, Space
-from search_spaces.study import Ablation, Edition, Halving, Score, Search, Study, Tuning
+from search_spaces.study import Edition, Study
 from search_spaces.words import plural
 from service.analysis.format import Lines
 from service.analysis.study_status import StudyStatus, all_status, one_status
@@ -21,20 +20,16 @@ from service.storage import editions
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.tracking_uri import tracking_uri
-from trainables.own import carry
-from trainables.recipe import Recipe
-from trainables.spec import LocusError, SpecError, digest
+from trainables.spec import LocusError, SpecError
 
 if TYPE_CHECKING:
     from service.comparing import ComparedStudies, MatrixWithPage
+    from service.execution.simulation.simulate import Simulated
     from service.planning.estimate import WorkEstimate
     from service.removal import Forgettable
     from service.results import Result, SubmittedStudy
     from service.storage.check import Check
     from service.terminal.live import Detail, Progress
-
-FIRST_TRIALS = 20
-"""How many points an ad-hoc sweep tries by default."""
 
 
 def run(
@@ -164,57 +159,6 @@ def plan(
     return history, estimate_work(history, Outcomes(home), found, codes, adopt=adopt)
 
 
-def sweep(
-    base: dict[str, Any],
-    space: dict[str, Domain],
-    *,
-    trials: int = FIRST_TRIALS,
-    seeds: int = 3,
-    name: str = "",
-    first: tuple[dict[str, Any], ...] = (),
-    stop: bool = True,
-    sampler: Literal["tpe", "random", "grid"] = "tpe",
-    **options: Any,
-) -> Result:
-    """Searches a space. Without a name the study is `sweep-<digest>`: the same call resumes it."""
-    halving = Halving() if stop else None
-    plan = Search(space=Space(space), first=first, trials=trials, stop=halving, sampler=sampler)
-    return run(_adhoc(base, plan, name or "sweep", seeds, named=bool(name)), **options)
-
-
-def ablate(
-    arms: dict[str, dict[str, Any]] | None = None,
-    *,
-    baseline: str,
-    axes: dict[str, dict[str, dict[str, Any]]] | None = None,
-    without: Sequence[dict[str, str]] = (),
-    tune: Tuning | None = None,
-    base: dict[str, Any] | None = None,
-    seeds: int = 3,
-    name: str = "",
-    **options: Any,
-) -> Result:
-    """Compares named arms with a baseline, paired by seed; or all combinations of axes, as `Ablation` has them.
-
-    `tune`: each arm is tuned first, by the same search.
-    """
-    plan = Ablation(arms=arms or {}, baseline=baseline, axes=axes or {}, without=tuple(without), tune=tune)
-    return run(_adhoc(base or {}, plan, name or "ablation", seeds, named=bool(name)), **options)
-
-
-def _adhoc(base: dict[str, Any], plan: Search | Ablation, name: str, seeds: int, *, named: bool) -> Study:
-    if not isinstance(base, Mapping):
-        raise SpecError(f"base must be {{path: value}}, got {base!r}")
-    recipe = Recipe().put(carry(base))
-    if not named:
-        said = plan.identity()
-        said.pop("trials", None)
-        name = f"{name}-{digest([recipe.identity(), said], 8)}"
-    words = "Which values are best?" if isinstance(plan, Search) else "Which arm is best?"
-    score = Score(f"val/{recipe.data.metric}")
-    return Study(name=name, question=words, base=recipe, plan=plan, seeds=seeds, score=score)
-
-
 def submit(
     study: str | Study | Edition,
     *,
@@ -283,6 +227,34 @@ def matrix(name: str, *, budget: str = "cpu", home: str | None = None, adopt: bo
     from service.comparing import fill_matrix
 
     return fill_matrix(Home.usable(home), name, budget, adopt=adopt)
+
+
+def simulate(
+    study: str | Study | Edition,
+    *,
+    budget: str | None = None,
+    set: dict[str, Any] | None = None,
+    trials: int | None = None,
+    seeds: int | None = None,
+    home: str | None = None,
+    max_concurrent: int = 8,
+    epoch_s: float = 60.0,
+    look: Callable[[int, int], None] = lambda done, asked: None,
+) -> Simulated:
+    """A study with runs that train nothing: how long it takes, what early stopping does, what is full first.
+
+    The driver, the sampler, the early stopping and the journal are the real ones; the curves are made up, and time is
+    simulated. `max_concurrent`: how many runs train together, such as the GPUs of a cluster; `epoch_s`: how long an
+    epoch takes; `look` is called with the trials that were begun and those that were asked for.
+    Raises: SpecError as `resolve` does, and for counts that are not positive.
+    """
+    from service.execution.simulation.simulate import simulate as simulated
+
+    for name, value in (("max-concurrent", max_concurrent), ("epoch-s", epoch_s)):
+        if value <= 0:
+            raise SpecError(f"{name} must be a positive number, got {value}")
+    edition = resolve(study, home=home, budget=budget, set=set, trials=trials, seeds=seeds)
+    return simulated(edition, max_concurrent, epoch_s, look)
 
 
 def report(name: str, *, home: str | None = None, adopt: bool = False) -> Path:

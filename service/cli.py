@@ -10,13 +10,13 @@ import sys
 
 import typer
 
-from service.commands import cluster, doctor, job, knowing, looking, running, steering
+from service.commands import cluster, doctor, job, knowing, looking, running, simulating, steering
 from service.commands.app import MISTAKE, PressedError, app
 from service.terminal import output
 from service.tracking.client_settings import set_up_client
 from trainables.spec import LocusError
 
-VERBS = (looking, running, knowing, cluster, steering, doctor, job)
+VERBS = (looking, running, knowing, cluster, steering, simulating, doctor, job)
 """The files of the verbs, in the order in which `--help` lists them."""
 
 

@@ -14,8 +14,8 @@ from search_spaces.claim import (
 )
 from search_spaces.space import Above, Choice, Integer, Real, Space, Subset
 from search_spaces.study import Ablation, Budget, Halving, Published, Score, Search, Study, Tuning
+from service.adhoc import ablate, sweep
 from service.api import (
-    ablate,
     compare,
     forget,
     matrix,
@@ -24,9 +24,9 @@ from service.api import (
     rerun,
     result,
     run,
+    simulate,
     status,
     submit,
-    sweep,
     verify,
 )
 from trainables.recipe import Recipe
@@ -69,6 +69,7 @@ __all__ = [
     "rerun",
     "result",
     "run",
+    "simulate",
     "status",
     "submit",
     "sweep",

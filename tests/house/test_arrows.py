@@ -10,7 +10,7 @@ ROOMS = ("trainables", "search_spaces", "service")
 FILES = sorted(file for room in ROOMS for file in (ROOT / room).rglob("*.py"))
 LIGHT = ("torch", "timm", "ray", "optuna", "mlflow", "numpy", "pandas", "scipy", "matplotlib", "sklearn", "torchvision")
 DOORS = {
-    "ray.tune": {f"service/execution/tune/{file}.py" for file in ("run", "adapters", "callbacks", "trial")},
+    "ray.tune": {f"service/execution/tune/{file}.py" for file in ("run", "adapters", "callbacks", "trial", "asha")},
     "ray.train": {"trainables/launch/worker.py"},
     "ray.job_submission": {"service/execution/jobs/client.py"},
     "ray.dashboard": {"service/execution/jobs/client.py"},
@@ -42,9 +42,10 @@ ORDER = {
         ("execution",),
         ("reporting", "tracking", "terminal"),
         ("repairing",),
-        ("results", "consistency", "removal", "trying", "comparing", "probing", "steering", "doctor"),
+        ("results", "consistency", "removal", "trying", "comparing", "steering", "doctor"),
         ("run_study",),
         ("api",),
+        ("adhoc",),
         ("public",),
         ("commands",),
         ("cli",),

@@ -1,0 +1,57 @@
+"""The verb that simulates a study."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from service.commands.app import app
+from service.terminal import looking
+from service.terminal.options import Budget, HomeOption, Json, Name, Seeds, Set, Trials, own_values, whole
+from service.terminal.output import console
+
+GPUS = 8
+"""How many runs train together in a simulation, if nobody says."""
+
+
+@app.command()
+def simulate(
+    name: Name,
+    budget: Budget = None,
+    set: Set = None,
+    seeds: Seeds = None,
+    trials: Trials = None,
+    max_concurrent: Annotated[
+        int,
+        typer.Option(
+            help="concurrent runs, such as the GPUs of a cluster", metavar="INTEGER", parser=whole("max-concurrent")
+        ),
+    ] = GPUS,
+    epoch_s: Annotated[float, typer.Option(help="seconds that an epoch takes", metavar="SECONDS")] = 60.0,
+    home: HomeOption = None,
+    as_json: Json = False,
+) -> None:
+    """Simulate a study with runs that train nothing: its time, its early stopping, and what would be full first."""
+    from service import api
+    from service.terminal.simulation import simulation
+
+    parts = (TextColumn("trials"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*parts, console=console(stderr=True), transient=True) as progress:
+        bar = progress.add_task("trials", total=None)
+        found = api.simulate(
+            name,
+            budget=budget,
+            set=own_values(set),
+            seeds=seeds,
+            trials=trials,
+            home=home,
+            max_concurrent=max_concurrent,
+            epoch_s=epoch_s,
+            look=lambda done, asked: progress.update(bar, completed=done, total=asked),
+        )
+    if as_json:
+        looking.print_json(found.plain())
+    else:
+        simulation(found)

@@ -1,0 +1,1 @@
+"""Simulates a study: its real driver, sampler and early stopping, with runs that train nothing."""

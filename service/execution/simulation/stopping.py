@@ -1,0 +1,73 @@
+"""How other ways to stop trials early would have done on the same points: no stopping, and Ray's ASHA."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from search_spaces.study import Edition, Search, Trial
+from service.execution.simulation.fake_runs import FakeRuns
+from service.planning.early_stopping import EarlyStopper, rungs
+
+GoesOn = Callable[[int, int, float], bool]
+"""Whether a trial continues: its number, the epoch, and its value there."""
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """What a way to stop early costs and finds: first seeds only, all of them given at once to a driver without delay.
+
+    `epochs`: how many are trained; `completed`: how many trials reach the last one; `rank`: the place of the trial that
+    it would choose, among all trials by their true scores (1 is the best one).
+    """
+
+    way: str
+    epochs: int
+    completed: int
+    rank: int
+
+
+def compare_stopping(edition: Edition, runs: FakeRuns, trials: list[Trial], slots: int) -> list[Stopping]:
+    """A row for each way; empty where the study stops nothing early."""
+    plan = edition.study.plan
+    if not isinstance(plan, Search) or plan.stop is None or not trials:
+        return []
+    from service.execution.tune.asha import Asha  # Ray, which a study that stops nothing does not need
+
+    ours = EarlyStopper(edition)
+    asha = Asha(runs.epochs, rungs(runs.epochs)[0], plan.stop.factor)
+    ways: dict[str, GoesOn] = {
+        "locus": lambda number, epoch, value: ours.report(number, epoch, value) is None,
+        "Ray's ASHA": asha.goes_on,
+        "none": lambda number, epoch, value: True,
+    }
+    return [_replay(way, goes_on, runs, trials, slots) for way, goes_on in ways.items()]
+
+
+def _replay(way: str, goes_on: GoesOn, runs: FakeRuns, trials: list[Trial], slots: int) -> Stopping:
+    waiting = list(reversed(trials))
+    reports: list[tuple[float, int, int, Trial]] = []  # time, number, epoch, trial
+    trained, final = 0, dict[int, float]()
+
+    def begin(now: float) -> None:
+        if waiting:
+            trial = waiting.pop()
+            heapq.heappush(reports, (now + runs.pace(trial.run(0).key), trial.number, 1, trial))
+
+    for _ in range(slots):
+        begin(0.0)
+    while reports:
+        now, number, epoch, trial = heapq.heappop(reports)
+        trained += 1
+        value = runs.values(trial, 0, epoch)[trial.score.metric]
+        if epoch == runs.epochs:
+            final[number] = value
+            begin(now)
+        elif goes_on(number, epoch, value):
+            heapq.heappush(reports, (now + runs.pace(trial.run(0).key), number, epoch + 1, trial))
+        else:
+            begin(now)
+    chosen = max(final, key=lambda number: final[number])
+    order = sorted(trials, key=runs.quality, reverse=True)
+    return Stopping(way, trained, len(final), 1 + [trial.number for trial in order].index(chosen))
