@@ -41,12 +41,21 @@ def living_nodes() -> set[str]:
 
 
 def is_node_gone(before: Collection[str]) -> bool:
-    """Whether a node that was alive before is dead, or does not answer, which Ray itself notices after some 20 s."""
+    """Whether a node that was alive before is dead, does not answer, or was started again at the same address.
+
+    Ray itself notices after some 20 s. What was started again answers in the place of the dead one.
+    """
+    known = ray.nodes()
+    new = {_address(node) for node in known if node["Alive"] and node["NodeID"] not in before}
     return any(
-        not node["Alive"] or not _answers(node["NodeManagerAddress"], node["NodeManagerPort"])
-        for node in ray.nodes()
+        not node["Alive"] or _address(node) in new or not _answers(*_address(node))
+        for node in known
         if node["NodeID"] in before
     )
+
+
+def _address(node: dict[str, Any]) -> tuple[str, int]:
+    return node["NodeManagerAddress"], node["NodeManagerPort"]
 
 
 def _answers(host: str, port: int) -> bool:

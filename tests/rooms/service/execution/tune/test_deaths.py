@@ -76,6 +76,14 @@ def test_a_node_is_gone_that_was_there_and_is_dead_or_does_not_answer(nodes):
     assert not is_node_gone({"2"}), "it was not there before"
 
 
+def test_a_node_is_gone_that_was_started_again_at_the_same_address(nodes):
+    """Ray lists both as alive for some seconds, and the new one answers for the old one."""
+    nodes.append({**nodes[0], "NodeID": "2"})
+    assert is_node_gone({"0"})
+    nodes[0]["Alive"] = False
+    assert not is_node_gone({"2"}), "a run that began on the new one has lost nothing"
+
+
 @pytest.mark.parametrize(("gone", "reason"), [(True, LOST), (False, UNREACHABLE)])
 @pytest.mark.parametrize("text", [AWAY, UNEXPLAINED], ids=["away", "unexplained"])
 def test_a_process_without_an_answer_is_lost_where_a_node_is_gone(home: Home, nodes, tmp_path, text, gone, reason):
