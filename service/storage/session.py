@@ -20,6 +20,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from service.storage.whole_files import write_whole
 from trainables.spec import LocusError
 
 DRIVERS = "drivers"
@@ -194,10 +195,7 @@ class Session:
         self._thread.join(self.beat_s)
         with suppress(TakenOverError, OSError):  # of a driver that cannot say so, the next one sees no sign of life
             self.look()
-            path = _file(self.folder, self.number)
-            aside = path.with_suffix(".draft")
-            aside.write_text(self._content(ended=True))
-            aside.replace(path)
+            write_whole(_file(self.folder, self.number), self._content(ended=True))
 
     def _create(self, number: int, before: set[int]) -> bool:
         """Creates the file of a number; False where any other driver has begun since `before` was seen."""
@@ -209,6 +207,8 @@ class Session:
         try:
             with os.fdopen(opened, "w") as file:
                 file.write(self._content())
+                file.flush()
+                os.fsync(file.fileno())  # after a crash an empty file would look like that of a driver on another host
         except OSError:  # a full disk: an empty file would hold everybody up
             path.unlink(missing_ok=True)
             raise
