@@ -12,6 +12,7 @@ from service.storage.home import Home
 from service.tracking.store import look_up
 from tests.faults.killed import ended, facts, numbers, points, trained_after_its_end
 from tests.journeys.files import REACH
+from tests.journeys.processes import titled
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
 
@@ -99,8 +100,7 @@ def test_a_killed_worker_is_a_failure_and_is_tried_again(terminals):
     one = terminals("one")
     running = one.begin(*ABLATION, "--seeds", "1")
     running.wait_for("epoch 5/40")
-    victim = next(line for line in running.group() if "ray::" in line and "AloneTrial" in line)
-    os.kill(int(victim.split()[0]), signal.SIGKILL)
+    os.kill(titled(running.process.pid, "ray::AloneTrial", "ray::ResourceTrainable")[0], signal.SIGKILL)
     done = running.end()
     assert done.code == 0, done.out + done.err
     told = facts(one.home, "encodings@long")
