@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint types fast slow studies faults browser benchmark install
+.PHONY: demo test lint types fast slow studies faults browser e2e benchmark install
 
 demo: install
 	$(BIN)/locus run fourier-gamma --budget smoke
@@ -42,6 +42,11 @@ faults: install
 # Pages in a headless Chromium, which must be on the PATH.
 browser: install
 	$(BIN)/python -m pytest -q -m browser
+
+# A whole lab: PostgreSQL, MLflow's server with users, a Ray cluster of two nodes, a browser. Wants Debian's postgresql
+# (initdb and postgres on the PATH) and chromium.
+e2e: install
+	$(BIN)/python -m pytest -v -m e2e tests/e2e
 
 # Speed; wants a quiet machine.
 benchmark: install

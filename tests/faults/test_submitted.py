@@ -12,7 +12,7 @@ from tests.journeys.cluster import cluster_of_two
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
 
 ID = "encodings@long"
-RUN = ("./study.py", "--budget", "long", "--seeds", "2")
+RUN = ("./study.py", "--budget", "long", "--seeds", "4")
 END_S = 300
 
 
@@ -51,7 +51,7 @@ class Sent:
         """The study goes to its end, with the numbers of the undisturbed one."""
         followed = self.terminal.type("logs", ID, *self.at, "-f", timeout_s=END_S)
         told = self.told()
-        assert len(ended(told)) == 6, followed.out + followed.err
+        assert len(ended(told)) == 12, followed.out + followed.err
         assert numbers(told) == calm
         assert measured_once(told)
         verified = self.terminal.type("verify", ID)

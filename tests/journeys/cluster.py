@@ -46,10 +46,10 @@ assert accepted, why
 
 
 @contextlib.contextmanager
-def cluster_of_two(*, is_open: bool = False) -> Iterator[Cluster]:
-    """A cluster in a temporary folder, whose path is short enough for Ray's sockets."""
+def cluster_of_two(*, is_open: bool = False, **env: str) -> Iterator[Cluster]:
+    """A cluster in a temporary folder, whose path is short enough for Ray's sockets. `env`: of its nodes."""
     with tempfile.TemporaryDirectory(prefix="c-", ignore_cleanup_errors=True) as folder:
-        found = Cluster(Path(folder), is_open=is_open)
+        found = Cluster(Path(folder), is_open=is_open, **env)
         try:
             yield found
         finally:
@@ -59,10 +59,10 @@ def cluster_of_two(*, is_open: bool = False) -> Iterator[Cluster]:
 class Cluster:
     """Two raylets, the head with the jobs' server. `env` is what a client needs: the `token`, and no other Ray.
 
-    `is_open`: it takes jobs of everybody, without a token.
+    `is_open`: it takes jobs of everybody, without a token. `environment`: what its nodes, and so all jobs, have.
     """
 
-    def __init__(self, folder: Path, cores: int = 1, *, is_open: bool = False) -> None:
+    def __init__(self, folder: Path, cores: int = 1, *, is_open: bool = False, **environment: str) -> None:
         token = folder / "token"
         token.touch(mode=0o600)
         token.write_text("e" * 48)
@@ -74,7 +74,7 @@ class Cluster:
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0",
         }
-        self._env = self.env | own | {"MLFLOW_DISABLE_TELEMETRY": "true"}
+        self._env = self.env | own | {"MLFLOW_DISABLE_TELEMETRY": "true"} | environment
         ports = _free(len(HEAD) + 2 * len(EACH))
         head = {name: ports.pop() for name in HEAD}
         self.address = f"http://127.0.0.1:{head['dashboard-port']}"

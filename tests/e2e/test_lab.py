@@ -1,0 +1,169 @@
+"""A lab's machines, all real: PostgreSQL, `deploy/mlflow/serve`, two Ray nodes with a token, a browser.
+
+A study is submitted from a laptop that sees neither the nodes' disk nor the database. Its pictures are kept in the
+folder that LOCUS_PICTURES names.
+"""
+
+import contextlib
+import html
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+import requests
+from mlflow.tracking import MlflowClient
+
+from service.storage import editions
+from service.storage.home import Home
+from service.tracking import views
+from service.tracking.store import look_up
+from tests.browser.chromium import Chromium
+from tests.deploy.deployed import DEPLOY
+from tests.e2e.postgres import postgres
+from tests.faults.killed import ended, facts
+from tests.faults.mlflow_server import free_port
+from tests.journeys.cluster import cluster_of_two
+from tests.journeys.files import ENCODINGS
+from tests.journeys.terminal import Terminal
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+ID = "encodings@small"
+ADMIN, WORD = "admin", "another-word-of-the-test"
+
+
+@contextlib.contextmanager
+def served(database: str, folder: Path):
+    """The address of `deploy/mlflow/serve` with a database."""
+    port = free_port()
+    known = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW")}
+    env = known | {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "MLFLOW_BACKEND_STORE_URI": database,
+        "MLFLOW_ARTIFACTS_DESTINATION": str(folder / "artifacts"),
+        "MLFLOW_AUTH_ADMIN_USERNAME": ADMIN,
+        "MLFLOW_AUTH_ADMIN_PASSWORD": WORD,
+        "MLFLOW_PORT": str(port),
+    }
+    with (folder / "log").open("wb") as log:
+        server = subprocess.Popen([DEPLOY / "mlflow" / "serve"], env=env, stdout=log, stderr=log)
+    try:
+        until = time.monotonic() + 180
+        while not _is_up(port):
+            assert server.poll() is None, (folder / "log").read_text()
+            assert time.monotonic() < until, (folder / "log").read_text()
+            time.sleep(0.3)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def _is_up(port: int) -> bool:
+    try:
+        return requests.get(f"http://127.0.0.1:{port}/health", timeout=5).ok
+    except requests.RequestException:
+        return False
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    """What a laptop knows of the lab, and what it printed when its study had ended."""
+    assert shutil.which("chromium"), "chromium must be on the PATH (Debian: apt install chromium)"
+    user = {"MLFLOW_TRACKING_USERNAME": ADMIN, "MLFLOW_TRACKING_PASSWORD": WORD}
+    with (
+        postgres() as database,
+        served(database, tmp_path_factory.mktemp("mlflow")) as tracking,
+        cluster_of_two(**user) as cluster,
+    ):
+        laptop = Terminal(tmp_path_factory.mktemp("laptop"), **cluster.token)
+        (laptop.folder / "study.py").write_text(ENCODINGS)
+        home = tmp_path_factory.mktemp("shared") / "home"
+        at = ("--address", cluster.address)
+        try:
+            sent = laptop.type(
+                "submit", "./study.py", "--budget", "small", "--home", str(home), "--tracking", tracking, *at
+            )
+            assert sent.code == 0, sent.out + sent.err
+            followed = laptop.type("logs", ID, *at, "-f", timeout_s=300)
+            doctor = laptop.type("doctor", *at, "--home", str(home))
+            yield Home(home), tracking, sent, followed, doctor
+        finally:
+            laptop.clear()
+
+
+@pytest.fixture(scope="module")
+def window(lab, tmp_path_factory):
+    """A browser that has signed in, where pictures go, and the addresses of the study."""
+    home, tracking, *_ = lab
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLFLOW_TRACKING_USERNAME", ADMIN)
+        patch.setenv("MLFLOW_TRACKING_PASSWORD", WORD)
+        store = look_up(home, editions.stored(home, ID), tracking)
+        grouped = _group_by_encoding(store, MlflowClient(tracking))
+    pictures = Path(os.environ.get("LOCUS_PICTURES") or tmp_path_factory.mktemp("pictures"))
+    with Chromium(tmp_path_factory.mktemp("profile")) as browser:
+        browser.look(
+            tracking.replace("//", f"//{ADMIN}:{WORD}@"), "document.body.innerText.length > 20", pictures / "in.png"
+        )
+        (pictures / "in.png").unlink()
+        yield browser, pictures, views.links(store, tracking), grouped
+
+
+def _group_by_encoding(store, client) -> str:
+    """The address of the runs grouped by `encoding.kind`, as a person chooses it in MLflow's menu."""
+    tags = client.get_experiment(store.experiment).tags
+    known = views.PREFIX + views.name(store.home, store.study, "runs")
+    state = views.unpacked(tags[known])
+    state["groupBy"]["groupByKeys"] = [{"mode": "param", "groupByData": "encoding.kind"}]
+    told = tags[known].replace(re.search(r'"state": "([^"]+)"', tags[known]).group(1), views._packed(state))
+    client.set_experiment_tag(store.experiment, f"{views.PREFIX}by-encoding", told)
+    return f"viewStateShareKey={quote('by-encoding')}"
+
+
+def has(text: str) -> str:
+    return f"document.body.innerText.includes({text!r})"
+
+
+def test_the_study_is_sent_trained_and_answered(lab):
+    home, tracking, sent, followed, _ = lab
+    assert followed.code == 0, followed.out + followed.err
+    assert len(ended(facts(home.root, ID))) == 6
+    assert WORD not in sent.out + followed.out, "no password is shown"
+    assert (home.study(ID).report / "report.html").exists()
+    assert not (home.root / "mlflow.db").exists(), "the runs went to the server"
+    assert html.escape(tracking) in (home.study(ID).report / "report.html").read_text()
+
+
+def test_doctor_finds_nothing_wrong(lab):
+    *_, doctor = lab
+    assert doctor.code == 0, doctor.out + doctor.err
+
+
+def test_the_study_and_its_report_lie_on_its_run(window):
+    browser, pictures, links, _ = window
+    text = browser.look(links.parent, has("locus.headline"), pictures / "lab-study.png")
+    assert ID in text
+    page = links.parent.replace("?", "/artifacts/report/report.html?")
+    browser.look(page, "document.querySelector('iframe') !== null", pictures / "lab-report.png")
+
+
+def test_its_trials_and_their_runs_are_rows(window):
+    browser, pictures, links, _ = window
+    text = browser.look(links.trials, has("sine"), pictures / "lab-trials.png")
+    assert "3 matching runs" in re.sub(r"\s+", " ", text)
+    text = browser.look(links.runs, has("seed 0"), pictures / "lab-runs.png")
+    assert "Group by: trial" in text
+
+
+def test_its_runs_are_grouped_by_encoding(window):
+    browser, pictures, links, grouped = window
+    address = re.sub(r"viewStateShareKey=[^&]+", grouped, links.runs)
+    text = browser.look(address, has("Group by: encoding.kind"), pictures / "lab-encodings.png")
+    for kind in ("none", "sinusoidal"):
+        assert f"Group: {kind}" in text
