@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from search_spaces.roles import CONFIRMATIONS, POINTS, Role
 from search_spaces.study import Trial
@@ -12,34 +14,46 @@ from service.planning.work_rows import parent_name
 from service.storage.history import History
 from service.storage.journal import Confirms, Exhausted, Fact, Planned, Tuned
 
+if TYPE_CHECKING:
+    from service.planning.sampling import Sampler
+
 Decision = RegisterParent | PlanArms | Propose | Confirm | Tune | Choose
 
 
-def facts_of(decision: Decision, history: History) -> list[Fact]:
-    """The facts to write, in order."""
-    match decision:
-        case RegisterParent(parent=parent, use=use):
-            number, name = len(history.of("parent")) + 1, parent_name(parent, use)
-            return [Planned(role="parent", number=number, name=name, values={"key": parent.key})]
-        case PlanArms(names=names):
-            return [_planned(arm, "trial") for arm in history.tuning.known_arms() if arm.name in names]
-        case Propose(number=number, role=role):
-            from service.planning.sampling import propose  # Optuna, which an ablation does not need
+class Decisions:
+    """Turns the decisions of one study's schedule into facts."""
 
-            values = propose(history, number, role)
-            if values is None:
-                return [Exhausted(trials=number, rival=role == "rival")]
-            return [_planned(history.edition.trial(number, values), role)]
-        case Tune(arm=arm, number=number):
-            from service.planning.sampling import propose_tuning
+    def __init__(self, history: History) -> None:
+        self.history = history
 
-            point = propose_tuning(history, arm, number)
-            name = history.edition.tuning_trial(arm, number, point).name
-            return [Planned(role="tuning", number=number, name=name, values=point, tunes=arm)]
-        case Choose(arm=arm, number=number):
-            return [Tuned(arm=arm, number=number)]
-        case Confirm(numbers=numbers, rivals=rivals):
-            return [*_confirmations(history, (numbers, rivals)), Confirms(numbers=numbers, rivals=rivals)]
+    @cached_property
+    def _sampler(self) -> Sampler:
+        from service.planning.sampling import Sampler  # Optuna, which an ablation does not need
+
+        return Sampler(self.history)
+
+    def facts(self, decision: Decision) -> list[Fact]:
+        """The facts to write, in order."""
+        history = self.history
+        match decision:
+            case RegisterParent(parent=parent, use=use):
+                number, name = len(history.of("parent")) + 1, parent_name(parent, use)
+                return [Planned(role="parent", number=number, name=name, values={"key": parent.key})]
+            case PlanArms(names=names):
+                return [_planned(arm, "trial") for arm in history.tuning.known_arms() if arm.name in names]
+            case Propose(number=number, role=role):
+                values = self._sampler.propose(number, role)
+                if values is None:
+                    return [Exhausted(trials=number, rival=role == "rival")]
+                return [_planned(history.edition.trial(number, values), role)]
+            case Tune(arm=arm, number=number):
+                point = self._sampler.propose_tuning(arm, number)
+                name = history.edition.tuning_trial(arm, number, point).name
+                return [Planned(role="tuning", number=number, name=name, values=point, tunes=arm)]
+            case Choose(arm=arm, number=number):
+                return [Tuned(arm=arm, number=number)]
+            case Confirm(numbers=numbers, rivals=rivals):
+                return [*_confirmations(history, (numbers, rivals)), Confirms(numbers=numbers, rivals=rivals)]
 
 
 def _confirmations(history: History, numbers: tuple[tuple[int, ...], ...]) -> Iterator[Fact]:

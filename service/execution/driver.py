@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces.study import Edition, Trial
-from service.execution.decisions import facts_of
+from service.execution.decisions import Decisions
 from service.execution.early_stops import EarlyStops
 from service.execution.in_flight import InFlight
 from service.execution.neighbours import Neighbours
@@ -104,7 +104,7 @@ class Driver:
         self.outcomes = SentOutcomes(self.copies) if self.copies else Outcomes(self.home)
         self.in_flight = InFlight(self.home, self.neighbours)
         self.history = History(self.edition, lambda recipe: self.codes(recipe).digest, self.journal.facts)
-        self._early = EarlyStops(self.edition, self.history)
+        self._early, self._decisions = EarlyStops(self.edition, self.history), Decisions(self.history)
         self.repeated = RepeatedFailure()
         self.work = WorkFolders(self.folder, self.copies)
 
@@ -189,7 +189,7 @@ class Driver:
                 case Propose() | Tune() if len(self.in_flight.keys) >= self.placement.max_concurrent:
                     return None  # another driver trains one of the points that come before
                 case RegisterParent() | PlanArms() | Propose() | Confirm() | Tune() | Choose() as decision:
-                    for fact in facts_of(decision, self.history):
+                    for fact in self._decisions.facts(decision):
                         self._write(fact)
                 case Wait():
                     return None

@@ -1,8 +1,7 @@
 """Which point a search tries next: the only door to Optuna.
 
-Nothing is kept between two proposals but what the journal has. The sampler is made for each point, seeded by the study
-and the point's number, and gets the end of every trial; so a search that was cut anywhere proposes the points of the
-undisturbed one.
+The sampler is made for each point, seeded by the study and the point's number, and gets the end of every trial; so a
+search that was cut anywhere proposes the points of the undisturbed one.
 """
 
 from __future__ import annotations
@@ -28,6 +27,8 @@ from trainables.recipe import Recipe, Run
 
 ATTEMPTS = 16
 """How many points are drawn from each sampler before an unlimited space counts as exhausted."""
+LEARNED = ("completed", "stopped", "diverged")
+"""The ends of trials from which TPE learns."""
 
 
 @dataclass(frozen=True)
@@ -40,59 +41,94 @@ class _Searched:
     trials: list[Trial]
 
 
-def propose(history: History, number: int, role: Role = "trial") -> dict[str, Any] | None:
-    """The values of a new point; None where every point was tried. `role`: a `rival` is drawn at random from the first.
+class Sampler:
+    """Proposes the points of one study.
 
-    The plan's own first points come first, then those of its sampler. A point with the recipe of an earlier trial would
-    train nothing, so another one is drawn instead.
+    What Optuna was told of ended trials is kept between two proposals, because a study of 10,000 trials would take half
+    a second to tell it again. The journal has all of it.
     """
-    plan = _search(history.edition)
-    if role == "trial" and number < len(plan.first):
-        return dict(plan.first[number])
-    known = history.tried(role)
-    seed = FIRST_SEEDS.get(role, 0)
-    searched = _Searched(history, plan.space, history.edition.study.base, history.of("trial"))
-    sampler = plan.sampler if role == "trial" else "random"
-    for point in _candidates(searched, sampler, f"{LETTERS[role]}{number}"):
-        if Run(recipe=history.edition.study.recipe(point), seed=seed).key not in known:
-            return point
-    return None
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self._told: dict[str, _Told] = {}
+
+    def propose(self, number: int, role: Role = "trial") -> dict[str, Any] | None:
+        """The values of a new point; None where every point was tried. A `rival` is drawn at random from the first.
+
+        The plan's own first points come first, then those of its sampler. A point with the recipe of an earlier trial
+        would train nothing, so another one is drawn instead.
+        """
+        history = self.history
+        plan = _search(history.edition)
+        if role == "trial" and number < len(plan.first):
+            return dict(plan.first[number])
+        known = history.tried(role)
+        seed = FIRST_SEEDS.get(role, 0)
+        searched = _Searched(history, plan.space, history.edition.study.base, history.of("trial"))
+        sampler = plan.sampler if role == "trial" else "random"
+        for point in self._candidates("", searched, sampler, f"{LETTERS[role]}{number}"):
+            if Run(recipe=history.edition.study.recipe(point), seed=seed).key not in known:
+                return point
+        return None
+
+    def propose_tuning(self, arm: str, number: int) -> dict[str, Any]:
+        """The values of a new point that may tune an arm.
+
+        What is drawn follows from the study and the number, not from the arm: so all arms try the same points, until
+        TPE has learned from their scores. A study whose space has too few points is refused when it is made.
+        """
+        edition, plan, tune = self.history.edition, self.history.edition.study.plan, tuning_of(self.history.edition)
+        assert isinstance(plan, Ablation)
+        assert tune is not None
+        if number < len(tune.first):
+            return dict(tune.first[number])
+        earlier = self.history.tuning.trials(arm)
+        known = [trial.recipe for trial in earlier]
+        searched = _Searched(self.history, tune.space, edition.study.recipe(plan.arms[arm]), earlier)
+        points = self._candidates(arm, searched, tune.sampler, f"{LETTERS['tuning']}{number}")
+        drawn = {}
+        for drawn in points:
+            if edition.tuning_trial(arm, number, drawn).recipe not in known:
+                break
+        return drawn
+
+    def _candidates(self, arm: str, searched: _Searched, wanted: str, name: str) -> Iterator[dict[str, Any]]:
+        """Points to try, the best guess first; all of a finite space come up in the end."""
+        id = searched.history.edition.id
+        if wanted == "grid":
+            yield from _shuffled(searched)
+            return
+        samplers = (wanted, "random") if wanted == "tpe" else ("random",)
+        for sampler in samplers:
+            told = self._told.setdefault(arm, _Told()).study(searched) if sampler == "tpe" else _new_study()
+            for attempt in range(ATTEMPTS):
+                yield _draw(searched, told, sampler, f"{id}/{name}" + (f"/{attempt}" if attempt else ""))
+        if is_finite(searched.space):
+            yield from grid(searched.space, searched.base)
 
 
-def propose_tuning(history: History, arm: str, number: int) -> dict[str, Any]:
-    """The values of a new point that may tune an arm.
+class _Told:
+    """The ended trials of a search as an Optuna study, in the order in which they ended."""
 
-    What is drawn follows from the study and the number, not from the arm: so all arms try the same points, until TPE
-    has learned from their scores. A study whose space has too few points is refused when it is made.
-    """
-    edition, plan, tune = history.edition, history.edition.study.plan, tuning_of(history.edition)
-    assert isinstance(plan, Ablation)
-    assert tune is not None
-    if number < len(tune.first):
-        return dict(tune.first[number])
-    earlier = history.tuning.trials(arm)
-    known = [trial.recipe for trial in earlier]
-    searched = _Searched(history, tune.space, edition.study.recipe(plan.arms[arm]), earlier)
-    points = _candidates(searched, tune.sampler, f"{LETTERS['tuning']}{number}")
-    drawn = {}
-    for drawn in points:
-        if edition.tuning_trial(arm, number, drawn).recipe not in known:
-            break
-    return drawn
+    def __init__(self) -> None:
+        self._study = _new_study()
+        self._answers: dict[str, TrialAnswer] = {}
+
+    def study(self, searched: _Searched) -> optuna.Study:
+        """The study with what has ended since the last call; made anew where an answer has changed or is gone."""
+        answers = [(trial, searched.history.answer(trial)) for trial in searched.trials]
+        ended = {trial.label: (trial, answer) for trial, answer in answers if answer.status in LEARNED}
+        if any(label not in ended or ended[label][1] != answer for label, answer in self._answers.items()):
+            self._study, self._answers = _new_study(), {}
+        new = [(trial, answer) for label, (trial, answer) in ended.items() if label not in self._answers]
+        self._study.add_trials([_finished_trial(searched.space, searched.base, *one) for one in new])
+        self._answers |= {trial.label: answer for trial, answer in new}
+        return self._study
 
 
-def _candidates(searched: _Searched, wanted: str, name: str) -> Iterator[dict[str, Any]]:
-    """Points to try, the best guess first; all of a finite space come up in the end."""
-    id = searched.history.edition.id
-    if wanted == "grid":
-        yield from _shuffled(searched)
-        return
-    samplers = (wanted, "random") if wanted == "tpe" else ("random",)
-    for sampler in samplers:
-        for attempt in range(ATTEMPTS):
-            yield _draw(searched, sampler, f"{id}/{name}" + (f"/{attempt}" if attempt else ""))
-    if is_finite(searched.space):
-        yield from grid(searched.space, searched.base)
+def _new_study() -> optuna.Study:
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna.create_study(direction="maximize")
 
 
 def _shuffled(searched: _Searched) -> list[dict[str, Any]]:
@@ -102,23 +138,19 @@ def _shuffled(searched: _Searched) -> list[dict[str, Any]]:
     return points
 
 
-def _draw(searched: _Searched, sampler: str, seed: str) -> dict[str, Any]:
-    """One point of a sampler.
+def _draw(searched: _Searched, study: optuna.Study, sampler: str, seed: str) -> dict[str, Any]:
+    """One point of a sampler, which is made anew for it.
 
     Source: Bergstra et al. 2011 (TPE). Differs: a diverged trial counts as pruned at step 0 with the chance score,
     because TPE forgets failed trials and would propose their neighborhood again.
     """
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
     number = zlib.crc32(seed.encode())
-    if sampler == "random":
-        study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=number), direction="maximize")
-    else:
-        tpe = optuna.samplers.TPESampler(seed=number, multivariate=False)
-        study = optuna.create_study(sampler=tpe, direction="maximize")
-        answers = [(trial, searched.history.answer(trial)) for trial in searched.trials]
-        study.add_trials([_finished_trial(searched.space, searched.base, trial, answer) for trial, answer in answers])
+    random_sampler = optuna.samplers.RandomSampler(seed=number)
+    study.sampler = optuna.samplers.TPESampler(seed=number, multivariate=False) if sampler == "tpe" else random_sampler
     asked = study.ask()
-    return searched.space.point(searched.base, lambda name, coordinate: _suggest(asked, name, coordinate))
+    point = searched.space.point(searched.base, lambda name, coordinate: _suggest(asked, name, coordinate))
+    study.tell(asked, state=TrialState.FAIL)  # TPE forgets it; the trial itself is told when it has ended
+    return point
 
 
 def _search(edition: Edition) -> Search:
@@ -140,10 +172,8 @@ def _finished_trial(space: Space, base: Recipe, trial: Trial, answer: TrialAnswe
             end = {"state": TrialState.PRUNED, "intermediate_values": {answer.epoch: last}}
         case "diverged":
             end = {"state": TrialState.PRUNED, "intermediate_values": {0: chance}}
-        case "incomplete":
-            end = {"state": TrialState.FAIL}
-        case "open":
-            end = {"state": TrialState.RUNNING}
+        case _:
+            raise AssertionError(f"a trial that is {answer.status} teaches nothing")
     return create_trial(params=params, distributions=distributions, **end)
 
 

@@ -1,6 +1,7 @@
 """The sampler and the stopper: what they are told, and that a journal gives them back as they were."""
 
 import json
+import random
 import shutil
 from pathlib import Path
 
@@ -8,16 +9,17 @@ import pytest
 from optuna.trial import TrialState
 
 from search_spaces.grid import grid
+from search_spaces.roles import Role
 from search_spaces.space import Choice, Integer, Real, Space, Subset
 from search_spaces.study import Edition, Halving, Search, Study
 from service.planning.early_stopping import EarlyStopper, rungs
-from service.planning.sampling import _finished_trial, propose
+from service.planning.sampling import Sampler, _finished_trial
 from service.planning.schedule import Confirm, next_action
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import Counts, Ended, Exhausted, Measured, Planned, StoppedAt, read
 from service.storage.states import TrialAnswer
-from tests.rooms.toy import conduct
+from tests.rooms.toy import Toy, conduct, driving
 from trainables.encodings import Fourier
 from trainables.recipe import Recipe
 
@@ -80,12 +82,50 @@ def test_every_number_draws_anew(undisturbed: Home) -> None:
         SPACE.require_point(BASE, point, "point")
 
 
+def test_what_is_kept_between_proposals_changes_none_of_them(tmp_path: Path) -> None:
+    """Each point of a live search is the one of a sampler that was told everything at that moment."""
+    edition, compared = search(trials=30), list[int]()
+    with driving(Home(tmp_path), edition) as driver:
+        kept = driver._decisions._sampler
+
+        def propose(number: int, role: Role) -> dict | None:
+            found = Sampler.propose(kept, number, role)
+            assert Sampler(driver.history).propose(number, role) == found
+            compared.append(number)
+            return found
+
+        kept.propose = propose
+        Toy(driver, random.Random(0)).drive()
+    assert compared == [*range(30)]
+
+
+def test_an_answer_that_changes_is_told_again(undisturbed: Home) -> None:
+    """More seeds change the mean of a trial: a sampler that was told the old one tells Optuna everything anew."""
+    facts = read(undisturbed.study(search().id).journal)[0]
+    history = History(
+        search(),
+        lambda _: "code",
+        [fact.model_copy(update={"code": "code"}) if hasattr(fact, "code") else fact for fact in facts],
+    )
+    kept = Sampler(history)
+    before = kept.propose(14)
+    trial = history.highest()[0]
+    history.add(Counts(seeds=2, trials=20))
+    known = {"run": trial.run(1).key, "code": "code"}
+    history.add(Measured(**known, epoch=7, values={"val/accuracy": 0.0}))
+    history.add(Ended(**known, outcome="completed", epoch=7))
+    assert history.answer(trial).asked == 2
+    assert kept.propose(14) == Sampler(history).propose(14)
+    assert kept._told[""]._answers[trial.label] == history.answer(trial)
+    assert before is not None
+
+
 def test_another_study_draws_other_points() -> None:
     one = History(search(), lambda _: "code")
     other = History(search().fresh(2), lambda _: "code")
-    assert propose(one, 3) == propose(one, 3)
-    assert propose(one, 3) != propose(other, 3)
-    assert propose(one, 3) != propose(one, 4)
+    assert Sampler(one).propose(3) == Sampler(one).propose(3)
+    assert Sampler(one).propose(3) != Sampler(other).propose(3)
+    assert Sampler(one).propose(3) != Sampler(one).propose(4)
 
 
 def test_a_journal_cut_between_measured_and_stopped_replays_to_equal_decisions(
@@ -159,8 +199,6 @@ def test_a_measurement_counts_once() -> None:
         (TrialAnswer("completed", {0: 0.5, 1: 0.7}, 2, 7), TrialState.COMPLETE, 0.6, {}),
         (TrialAnswer("stopped", {0: 0.55}, 2, 3, 0.8), TrialState.PRUNED, None, {3: 0.55}),
         (TrialAnswer("diverged", {0: 0.5}, 2, 4), TrialState.PRUNED, None, {0: 0.5}),
-        (TrialAnswer("incomplete", {0: 0.9}, 2, 7), TrialState.FAIL, None, {}),
-        (TrialAnswer("open", {}, 2, 1), TrialState.RUNNING, None, {}),
     ],
 )
 def test_the_sampler_is_finished_trial_how_a_trial_ended(answer, state, value, reports) -> None:
@@ -232,7 +270,7 @@ def test_a_random_search_learns_nothing_and_a_grid_tries_every_point(tmp_path: P
     random_, laid = SAMPLED["random"], search(40, space=GRID, sampler="grid")
     conduct(home, random_)
     blind = History(random_, lambda _: "code")
-    assert points(home, random_)[5] == propose(blind, 5), "what was measured changes nothing"
+    assert points(home, random_)[5] == Sampler(blind).propose(5), "what was measured changes nothing"
     conduct(other, laid)
     found = points(other, laid)
     assert len(found) == len({json.dumps(point) for point in found}) == 3 * 3 * 2
