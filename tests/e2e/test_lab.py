@@ -4,19 +4,14 @@ A study is submitted from a laptop that sees neither the nodes' disk nor the dat
 folder that LOCUS_PICTURES names.
 """
 
-import contextlib
 import html
 import os
 import re
 import shutil
-import subprocess
-import sys
-import time
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-import requests
 from mlflow.tracking import MlflowClient
 
 from service.storage import editions
@@ -24,62 +19,25 @@ from service.storage.home import Home
 from service.tracking import views
 from service.tracking.store import look_up
 from tests.browser.chromium import Chromium
-from tests.deploy.deployed import DEPLOY
+from tests.e2e.lab_mlflow import ADMIN, USER, WORD, served
 from tests.e2e.postgres import postgres
 from tests.faults.killed import ended, facts
-from tests.faults.mlflow_server import free_port
 from tests.journeys.cluster import cluster_of_two
 from tests.journeys.files import ENCODINGS
 from tests.journeys.terminal import Terminal
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
-ID = "encodings@small"
-ADMIN, WORD = "admin", "another-word-of-the-test"
-
-
-@contextlib.contextmanager
-def served(database: str, folder: Path):
-    """The address of `deploy/mlflow/serve` with a database."""
-    port = free_port()
-    known = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW")}
-    env = known | {
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "MLFLOW_BACKEND_STORE_URI": database,
-        "MLFLOW_ARTIFACTS_DESTINATION": str(folder / "artifacts"),
-        "MLFLOW_AUTH_ADMIN_USERNAME": ADMIN,
-        "MLFLOW_AUTH_ADMIN_PASSWORD": WORD,
-        "MLFLOW_PORT": str(port),
-    }
-    with (folder / "log").open("wb") as log:
-        server = subprocess.Popen([DEPLOY / "mlflow" / "serve"], env=env, stdout=log, stderr=log)
-    try:
-        until = time.monotonic() + 180
-        while not _is_up(port):
-            assert server.poll() is None, (folder / "log").read_text()
-            assert time.monotonic() < until, (folder / "log").read_text()
-            time.sleep(0.3)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.terminate()
-        server.wait(30)
-
-
-def _is_up(port: int) -> bool:
-    try:
-        return requests.get(f"http://127.0.0.1:{port}/health", timeout=5).ok
-    except requests.RequestException:
-        return False
+ID = "encodings@long"
 
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
     """What a laptop knows of the lab, and what it printed when its study had ended."""
     assert shutil.which("chromium"), "chromium must be on the PATH (Debian: apt install chromium)"
-    user = {"MLFLOW_TRACKING_USERNAME": ADMIN, "MLFLOW_TRACKING_PASSWORD": WORD}
     with (
         postgres() as database,
         served(database, tmp_path_factory.mktemp("mlflow")) as tracking,
-        cluster_of_two(**user) as cluster,
+        cluster_of_two(**USER) as cluster,
     ):
         laptop = Terminal(tmp_path_factory.mktemp("laptop"), **cluster.token)
         (laptop.folder / "study.py").write_text(ENCODINGS)
@@ -87,7 +45,17 @@ def lab(tmp_path_factory):
         at = ("--address", cluster.address)
         try:
             sent = laptop.type(
-                "submit", "./study.py", "--budget", "small", "--home", str(home), "--tracking", tracking, *at
+                "submit",
+                "./study.py",
+                "--budget",
+                "long",
+                "--seeds",
+                "2",
+                "--home",
+                str(home),
+                "--tracking",
+                tracking,
+                *at,
             )
             assert sent.code == 0, sent.out + sent.err
             followed = laptop.type("logs", ID, *at, "-f", timeout_s=300)
@@ -102,8 +70,8 @@ def window(lab, tmp_path_factory):
     """A browser that has signed in, where pictures go, and the addresses of the study."""
     home, tracking, *_ = lab
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MLFLOW_TRACKING_USERNAME", ADMIN)
-        patch.setenv("MLFLOW_TRACKING_PASSWORD", WORD)
+        for name, value in USER.items():
+            patch.setenv(name, value)
         store = look_up(home, editions.stored(home, ID), tracking)
         grouped = _group_by_encoding(store, MlflowClient(tracking))
     pictures = Path(os.environ.get("LOCUS_PICTURES") or tmp_path_factory.mktemp("pictures"))
@@ -147,7 +115,7 @@ def test_doctor_finds_nothing_wrong(lab):
 
 def test_the_study_and_its_report_lie_on_its_run(window):
     browser, pictures, links, _ = window
-    text = browser.look(links.parent, has("locus.headline"), pictures / "lab-study.png")
+    text = browser.look(links.parent, has("best/val/accuracy_mean"), pictures / "lab-study.png")
     assert ID in text
     page = links.parent.replace("?", "/artifacts/report/report.html?")
     browser.look(page, "document.querySelector('iframe') !== null", pictures / "lab-report.png")
