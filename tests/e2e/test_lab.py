@@ -1,7 +1,7 @@
 """A lab's machines, all real: PostgreSQL, `deploy/mlflow/serve`, two Ray nodes with a token, a browser.
 
-A study is submitted from a laptop that sees neither the nodes' disk nor the database. Its pictures are kept in the
-folder that LOCUS_PICTURES names.
+A study is submitted, looked at in MLflow's pages, and examined by doctor. Pictures are kept in the folder that
+LOCUS_PICTURES names.
 """
 
 import html
@@ -44,19 +44,8 @@ def lab(tmp_path_factory):
         home = tmp_path_factory.mktemp("shared") / "home"
         at = ("--address", cluster.address)
         try:
-            sent = laptop.type(
-                "submit",
-                "./study.py",
-                "--budget",
-                "long",
-                "--seeds",
-                "2",
-                "--home",
-                str(home),
-                "--tracking",
-                tracking,
-                *at,
-            )
+            size = ("--budget", "long", "--seeds", "2")
+            sent = laptop.type("submit", "./study.py", *size, "--home", str(home), "--tracking", tracking, *at)
             assert sent.code == 0, sent.out + sent.err
             followed = laptop.type("logs", ID, *at, "-f", timeout_s=300)
             doctor = laptop.type("doctor", *at, "--home", str(home))
