@@ -240,6 +240,6 @@ def _probes(history: History, outcomes: Outcomes, run: RunResult, answered: Answ
 
 def _run(history: History, outcomes: Outcomes, run: Run) -> RunResult:
     code, state = history.code(run), history.state(run)
-    answered = outcomes.get(run.key, code) if state.status in ("completed", "diverged") else None
+    answered = outcomes.of_run(run, code) if state.status in ("completed", "diverged") else None
     adopted, later = run.key in history.adopted, history.is_later_answer(run)
     return RunResult(run, code, state, answered, adopted, later)

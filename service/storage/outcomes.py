@@ -67,6 +67,12 @@ class Answered(Spec):
         return mine == other
 
 
+class _AnyRun(Answered):
+    """The file of an answer whose run is not read: to check a recipe takes longer than all the rest."""
+
+    run: Any
+
+
 class Outcomes:
     """The answers of a home."""
 
@@ -96,6 +102,11 @@ class Outcomes:
     def probe(self, key: str, name: str, probe: str) -> Path:
         """The file of what a probe found in the model of an answer (`service.storage.probe_files`)."""
         return self.folder / key / f"{name}.{probe}.npz"
+
+    def of_run(self, run: Run, name: str) -> Answered | None:
+        """The answer of that name to a run at hand, or None. Cost: a third of `get`, which reads the run, too."""
+        answered = _read(self.path(run.key, name), _AnyRun)
+        return None if answered is None else Answered(**{**dict(answered), "run": run})
 
     def get(self, key: str, name: str, *, whole: bool = False) -> Answered | None:
         """The answer of that name, or None; `whole`: None also where its weights are gone."""
@@ -235,14 +246,14 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _read(path: Path) -> Answered | None:
+def _read(path: Path, form: type[Answered] = Answered) -> Answered | None:
     """The answer of a file; None where there is none, or it was cut. Raises: LocusError for one of another locus."""
     try:
         text = path.read_text()
     except (FileNotFoundError, ValueError):  # no file, or no text
         return None
     try:
-        return Answered.read_text(text)
+        return form.read_text(text)
     except LocusError as error:
         if not _is_json(text):
             return None

@@ -46,6 +46,18 @@ def test_an_answer_comes_back_as_it_was_put(tmp_path: Path) -> None:
     assert [path.name[0] for path in (tmp_path / "outcomes" / RUN.key).iterdir()].count(".") == 0
 
 
+def test_an_answer_to_a_run_at_hand_is_the_one_that_is_read_whole(tmp_path: Path) -> None:
+    outcomes, one = Outcomes(Home(tmp_path)), answered(ended=12.5)
+    outcomes.put(one, None)
+    found = outcomes.of_run(RUN, one.name)
+    assert found == outcomes.get(RUN.key, one.name) == one
+    assert type(found) is Answered
+    assert outcomes.of_run(RUN, "none") is None
+    path = outcomes.path(RUN.key, one.name)
+    path.write_text(path.read_text()[:-9])
+    assert outcomes.of_run(RUN, one.name) is None, "it was cut"
+
+
 def test_an_answer_is_written_once_its_weights_may_be_added(tmp_path: Path) -> None:
     outcomes, one = Outcomes(Home(tmp_path)), answered(ended=1.0)
     outcomes.put(one, None)
