@@ -28,10 +28,10 @@ SLOW ?= tests
 slow: install
 	$(BIN)/python -m pytest -v -m slow $(SLOW) --durations=10 --ignore=$(STUDIES)
 
-# Every named study at its smallest size: about 25 minutes.
+# Every named study at its smallest size, two at a time in one home: while one trains, the other starts or reports.
 STUDIES := tests/journeys/test_studies.py
 studies: install
-	$(BIN)/python -m pytest -v -m slow $(STUDIES) --durations=30
+	$(BIN)/python -m pytest -v -m slow -n 2 --dist load $(STUDIES) --durations=30
 
 # Killed processes and nodes, full disks, code that goes wrong, Ctrl-C: what is left, and that the study goes on. FAULTS
 # names some of the files. Only root can mount the small disk of test_storage.py.

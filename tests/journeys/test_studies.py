@@ -1,6 +1,7 @@
 """Every named study runs at its smallest size, from the command to the report; its claims are not judged there."""
 
 import json
+import os
 
 import pytest
 
@@ -9,13 +10,17 @@ from service.storage.home import Home
 from tests.journeys.terminal import Terminal
 from trainables.data import ImagesSpec
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
 def terminal(tmp_path_factory):
-    """One home for all, so that a parent of several studies is trained once."""
-    terminal = Terminal(tmp_path_factory.mktemp("studies"))
+    """One home for all, so that a parent of several studies is trained once; for all processes of pytest, too."""
+    one_of_several = "PYTEST_XDIST_WORKER" in os.environ
+    root = tmp_path_factory.getbasetemp().parent if one_of_several else tmp_path_factory.getbasetemp()
+    folder = root / "studies"
+    folder.mkdir(exist_ok=True)
+    terminal = Terminal(folder)
     yield terminal
     terminal.clear()
 
@@ -25,7 +30,7 @@ def test_a_study_runs_at_smoke(terminal, name: str) -> None:
     edition = library.find(name).at("smoke")
     if isinstance(edition.study.base.data, ImagesSpec):
         pytest.skip(f"{name} needs the images of {edition.study.base.data.kind}")
-    ran = terminal.type("run", name, "--budget", "smoke", timeout_s=270)
+    ran = terminal.type("run", name, "--budget", "smoke", timeout_s=570)
     assert ran.code == 0, ran.out + ran.err
     home = Home(terminal.home)
     assert (home.study(edition.id).report / "report.html").exists()
