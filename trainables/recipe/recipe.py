@@ -6,6 +6,7 @@ records the code that computed it (`trainables.recipe.code_digest`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -17,6 +18,7 @@ from trainables.backbones.timm_names import canonical_model
 from trainables.data import Data, MeanStd, RedGreen
 from trainables.data.augment import Augment, NoAugment
 from trainables.encodings import Encoding, NoEncoding, OwnEncoding, ReservedChannels, Shape, canonical, parts_of
+from trainables.own import carry
 from trainables.recipe.init_from import Fresh, FromFile, FromTimm, FromTrial, Init, Use
 from trainables.recipe.learning import check_learning
 from trainables.recipe.losses import Auxiliary, NoAuxiliary, NoTeacher, TaughtByFile, TaughtByTrial, Teacher
@@ -50,6 +52,10 @@ class Recipe(Spec):
         default=(), strict=False, description="a list of sides of images in pixels, without doubles"
     )
     augment: Augment = NoAugment()
+
+    def put(self, values: Mapping[str, Any]) -> Recipe:
+        """As every spec's. A value of a class of the user's own brings the text of its file along."""
+        return super().put(carry(values))
 
     @model_validator(mode="after")
     def _fits(self) -> Recipe:

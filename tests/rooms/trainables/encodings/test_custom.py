@@ -7,6 +7,7 @@ import pytest
 from trainables.encodings import Add, Composed, Concat, Fourier, OwnEncoding, ReservedChannels
 from trainables.recipe import Recipe, Run
 from trainables.recipe.model_torch import build_model
+from trainables.source import load
 from trainables.spec import SpecError
 
 TOYS = (Path(__file__).parents[3] / "laws" / "toys.py").read_text()
@@ -50,3 +51,8 @@ def test_its_module_must_be_a_code():
     recipe = Recipe(encoding=OwnEncoding(kind="toys.py:Tide", source=text))
     with pytest.raises(SpecError, match=r"Tide\.build of toys\.py:Tide must return a Code, got TideCode"):
         build_model(recipe)
+
+
+def test_an_object_of_its_class_is_put_with_the_text_of_its_file():
+    tide = load("toys.py", TOYS).Tide(height=2.0)
+    assert Recipe().put({"encoding": tide}) == Recipe(encoding=tide) == PLAIN
