@@ -36,8 +36,9 @@ class EventLines:
                 return f"#{label} seed {seed} started" + (f", attempt {attempt}" if attempt > 1 else "")
             case Measured(epoch=epoch, values=values):
                 trial, seed = self._owner(fact.run)
-                metric, epochs = self.history.edition.study.score.metric, trial.recipe.optimizer.epochs
-                return f"#{trial.label} seed {seed} epoch {epoch}/{epochs} {metric} {values.get(metric, 0):.4f}"
+                metric, epochs = trial.score.metric, trial.recipe.optimizer.epochs
+                value = f" {metric} {values[metric]:.4f}" if metric in values else ""
+                return f"#{trial.label} seed {seed} epoch {epoch}/{epochs}{value}"
             case StoppedAt(epoch=epoch, cutoff=cutoff):
                 trial, seed = self._owner(fact.run)
                 return f"#{trial.label} seed {seed} stopped at {epoch} (cut-off {cutoff:.3g})"

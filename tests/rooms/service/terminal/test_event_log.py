@@ -7,10 +7,16 @@ import time
 
 import pytest
 
+from search_spaces.study import Ablation, Study
+from service.storage.history import History
 from service.storage.home import Home
+from service.storage.journal import Measured, Planned
+from service.terminal.event_lines import EventLines
 from service.terminal.event_log import events
 from tests.rooms.service.execution.studies import arms
 from tests.rooms.toy import Toy, conduct, driving
+from trainables.encodings import Fourier
+from trainables.recipe import Recipe
 from trainables.spec import SpecError
 
 
@@ -30,6 +36,20 @@ def test_every_event_has_its_time_and_its_line(home: Home) -> None:
         "#0 seed 0 started",
     ]
     assert sum("completed" in line for line in lines) == 6
+
+
+def test_a_parent_is_shown_by_the_metric_of_its_own_task() -> None:
+    """A parent that measures distances has no accuracy, and its line showed 0.0000."""
+    start = {"kind": "from_trial", "values": {"data.task": "distance"}}
+    plan = Ablation(arms={"fresh": {}, "pretrained": {"init": start}}, baseline="fresh")
+    edition = Study(name="parents", question="?", base=Recipe(encoding=Fourier()), plan=plan, seeds=1).at()
+    line = EventLines(history := History(edition, lambda recipe: "code"))
+    (parent,) = history.edition.arms()[1].run(0).needs()
+    history.add(planned := Planned(role="trial", number=1, name="pretrained", values=edition.arms()[1].values))
+    history.add(Planned(role="parent", number=1, name="p", values={"key": parent.key}))
+    measured = Measured(run=parent.key, code="code", epoch=2, values={"val/r2": 0.5, "train/loss": 1.0})
+    assert line(planned) == "#1 pretrained planned"
+    assert line(measured) == f"#p1 seed 0 epoch 2/{parent.recipe.optimizer.epochs} val/r2 0.5000"
 
 
 def test_one_run_alone_by_its_row_and_seed_or_by_its_key(home: Home) -> None:
