@@ -15,10 +15,12 @@ import pytest
 from search_spaces.space import Real, Space
 from search_spaces.study import Edition, Search, Study
 from service.execution.simulation.constants import MLFLOW_ROW_S, START_S, TUNE_REPORT_S, TUNE_RUN_S
+from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import read
-from service.tracking.store import look_up
-from service.tracking.sync import MlflowSync
+from service.tracking.notes import NO_CONCLUSION
+from service.tracking.store import Store
+from service.tracking.sync import SyncState
 from tests.e2e.lab_mlflow import USER, served
 from tests.e2e.postgres import postgres
 from tests.rooms.toy import Toy, driving
@@ -93,18 +95,16 @@ def started(home: Home, id: str) -> list[float]:
 def test_what_a_row_takes_at_a_server_with_postgresql(tmp_path, monkeypatch):
     for name, value in USER.items():
         monkeypatch.setenv(name, value)
-    home, edition = Home(tmp_path / "home"), search(100, 9)
+    home, edition = Home(tmp_path / "home"), search(20, 9)
     with driving(home, edition) as driver:
+        state = SyncState(History(edition, lambda recipe: driver.codes(recipe).digest))
+        driver.listeners.append(state.add)
         Toy(driver, random.Random(0), max_concurrent=4).drive()
-        facts, codes = driver.journal.facts or read(home.study(edition.id).journal)[0], driver.codes
     with postgres() as database, served(database, tmp_path) as tracking:
+        store = Store(tracking, home.named(), edition.id, edition.study.family)
+        store.make(None)
         begun = time.monotonic()
-        sync = MlflowSync(edition, home, lambda recipe: codes(recipe).digest, tracking)
-        sync.open()
-        for fact in facts:
-            sync.add(fact)
-        assert sync.close("FINISHED") is None
-        seconds = time.monotonic() - begun
-        rows = len(look_up(home, edition, tracking).shown)
+        state.show(store, "FINISHED", NO_CONCLUSION)
+        seconds, rows = time.monotonic() - begun, len(store.shown)
     print(f"{rows} rows: {1000 * seconds / rows:.0f} ms a row")
     assert near(seconds / rows, MLFLOW_ROW_S)

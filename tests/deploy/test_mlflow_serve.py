@@ -98,6 +98,7 @@ def test_its_users_are_kept_where_the_runs_are(served, tmp_path):
     read = ConfigParser()
     read.read(file)
     assert read["mlflow"]["database_uri"] == PERCENT
+    assert read["mlflow"]["auth_cache_ttl_seconds"] == "60", "else each request checks a password for 0.1 s, twice"
 
 
 @pytest.mark.parametrize("asked", [signal.SIGTERM, signal.SIGHUP])

@@ -1,12 +1,12 @@
 """What cannot be seen in a simulation, measured once. `deploy/sizing.md` says where and with which commands."""
 
-TUNE_RUN_S = 0.1
+TUNE_RUN_S = 0.012
 """The driver's time for a run in Ray Tune: its process is placed, begun and ended. Units: seconds of a processor."""
-TUNE_REPORT_S = 0.005
+TUNE_REPORT_S = 0.002
 """The driver's time for an epoch's report in Ray Tune, beside what locus does with it."""
-START_S = 1.0
+START_S = 0.1
 """From a run's start to its first step, in a process that has torch already."""
-MLFLOW_ROW_S = 0.05
+MLFLOW_ROW_S = 0.3
 """The time to send one run or trial with its curve to an MLflow server with PostgreSQL."""
 MEMORY_BYTES = 17_000
 """The driver's memory for a trial of three seeds."""
