@@ -1,0 +1,51 @@
+"""What the studies of CPVT share: the paper, a small model with one PEG, the paper's own training, budgets and gaps."""
+
+from typing import Any
+
+from search_spaces.presets import DEIT
+from search_spaces.studies._smoke import ARMS_GAP, SMALL
+from search_spaces.study import Budget
+from trainables.backbones import ViT
+from trainables.data import RedGreen
+from trainables.encodings import PEG
+from trainables.recipe import AdamW, Recipe
+
+PAPER = "Chu et al. 2021, Conditional Positional Encodings for Vision Transformers (arXiv:2102.10882)"
+
+BASE = Recipe(
+    data=RedGreen(task="absolute", image_size=24, train_size=2000, val_size=500),
+    model=ViT(depth=3, pool="gap"),
+    encoding=PEG(places=(0,)),
+    optimizer=AdamW(epochs=10, lr=0.002, batch_size=50),
+)
+"""A PEG after the first block. A model that cannot see the border is at chance on this task by construction: an image
+with both squares above, moved down by half its height, is an equally likely image with both squares below."""
+
+TINY: dict[str, Any] = {
+    "data": {"kind": "tiny_imagenet", "image_size": 224},
+    "model.embed_dim": 192,
+    "model.depth": 12,
+    "model.num_heads": 3,
+    "model.patch_size": 16,
+    "model.pool": "token",
+    **DEIT,
+}
+"""CPVT-Ti and DeiT-tiny (table 9) and their training (table 10), on images of the paper's size."""
+
+PAPER_GAP = (
+    "Tiny-ImageNet's 100,000 images, enlarged, stand for ImageNet, so published numbers cannot be reached; "
+    "--set data.kind=folder --set data.path=FOLDER trains on ImageNet itself"
+)
+
+BUDGETS = {
+    "smoke": Budget(SMALL, seeds=2, gap=ARMS_GAP),
+    "cpu": Budget(seeds=5),
+    "paper": Budget(TINY, seeds=1, gap=PAPER_GAP),
+}
+
+GAPS = (
+    "DeiT-tiny, 12 blocks of 192 channels read at the class token, on ImageNet there; 3 blocks of 64 channels, whose "
+    "patches are averaged, on red-green images here: only the order can be compared",
+    "the budget paper has a batch of 1,024, as table 10 has; 4.1 has 2,048 and a rate in proportion to the batch",
+    "table 10 names LAMB for CPVT; by 4.1 all models but CPVT-B have AdamW, and so have ours",
+)
