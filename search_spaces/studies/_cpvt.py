@@ -3,6 +3,7 @@
 from typing import Any
 
 from search_spaces.presets import DEIT
+from search_spaces.studies._images import IMAGES
 from search_spaces.studies._smoke import ARMS_GAP, SMALL
 from search_spaces.study import Budget
 from trainables.backbones import ViT
@@ -13,13 +14,14 @@ from trainables.recipe import AdamW, Recipe
 PAPER = "Chu et al. 2021, Conditional Positional Encodings for Vision Transformers (arXiv:2102.10882)"
 
 BASE = Recipe(
-    data=RedGreen(task="absolute", image_size=24, train_size=2000, val_size=500),
+    data=RedGreen(task="absolute", image_size=24, train_size=2000, val_size=500, test_size=4000),
     model=ViT(depth=3, pool="gap"),
     encoding=PEG(places=(0,)),
     optimizer=AdamW(epochs=10, lr=0.002, batch_size=50),
 )
 """A PEG after the first block. A model that cannot see the border is at chance on this task by construction: an image
-with both squares above, moved down by half its height, is an equally likely image with both squares below."""
+with both squares above, moved down by half its height, is an equally likely image with both squares below. The test
+set is large, so that chance is met within a point."""
 
 TINY: dict[str, Any] = {
     "data": {"kind": "tiny_imagenet", "image_size": 224},
@@ -31,6 +33,9 @@ TINY: dict[str, Any] = {
     **DEIT,
 }
 """CPVT-Ti and DeiT-tiny (table 9) and their training (table 10), on images of the paper's size."""
+
+PHOTOGRAPHS: dict[str, Any] = {**IMAGES, "model.depth": 3}
+"""5,000 images of CIFAR-10 at 32 px, a grid of 8 x 8 patches, in 3 blocks."""
 
 PAPER_GAP = (
     "Tiny-ImageNet's 100,000 images, enlarged, stand for ImageNet, so published numbers cannot be reached; "
