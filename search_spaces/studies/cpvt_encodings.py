@@ -1,0 +1,92 @@
+"""How does a PEG compare with other encodings, and does it gain from them?
+
+Source: CPVT 3.1, table 1, and 5.3, tables 7 and 8. Cost: smoke 2 minutes, cpu 25 on 2 cores (estimates).
+Expected: none is at chance, every other arm near 1, so most orders cannot be told. Relative positions reach 1, too,
+where patches are averaged, so they are not below the table, as they are in the paper. On ImageNet: none 68.2, table
+(LE) 72.2, sinusoidal 72.3, 2D RPE 70.5, LE and RPE 72.4, LE before six blocks 72.7, PEG 72.4, PEG and LE 72.9, four
+layers of PEG and LE 72.9, five PEGs 73.4. Not run yet at cpu.
+"""
+
+from typing import Any
+
+from search_spaces.claim import AtChance, Better, NoWorse
+from search_spaces.studies._cpvt import BASE, BUDGETS, GAPS, PAPER
+from search_spaces.study import Ablation, Budget, Published, Score, Study
+
+LE: dict[str, Any] = {"kind": "learnable"}
+PEG: dict[str, Any] = {"kind": "peg", "places": [0]}
+
+
+def both(*parts: dict[str, Any]) -> dict[str, Any]:
+    """An arm with several encodings."""
+    return {"encoding": {"kind": "composed", "parts": [*parts]}}
+
+
+study = Study(
+    name="cpvt-encodings",
+    question="How does a PEG compare with other encodings, and does it gain from them?",
+    family="cpvt",
+    paper=f"{PAPER}, 3.1 and 5.3, tables 1, 7 and 8",
+    cost="smoke 2 minutes, cpu 25 on 2 cores (estimates)",
+    expected="none is at chance, all others near 1; relative positions are not below the table where patches are "
+    "averaged",
+    base=BASE.put({"model.depth": 6}),
+    plan=Ablation(
+        arms={
+            "none": {"encoding.kind": "none"},
+            "LE": {"encoding": LE},
+            "LE, 6 blocks": {"encoding": {**LE, "injection": {"kind": "add", "blocks": 6, "shared": False}}},
+            "sinusoidal": {"encoding.kind": "sinusoidal"},
+            "2D RPE": {
+                "encoding": {"kind": "relative", "offsets": {"kind": "clipped", "reach": 8}, "value": True},
+            },
+            "LE and RPE": both(LE, {"kind": "relative_bias", "shared": True}),
+            "PEG": {},
+            "PEG and LE": both(LE, PEG),
+            "4 PEG and LE": both(LE, {**PEG, "form": "depthwise_stack"}),
+            "PEG, 0 to 4": {"encoding.places": [0, 1, 2, 3, 4]},
+        },
+        baseline="LE",
+    ),
+    score=Score("val/accuracy"),
+    budgets={**BUDGETS, "cpu": Budget(seeds=3)},
+    published=(
+        Published("none", 0.682, None, "table 1, DeiT-tiny on ImageNet"),
+        Published("LE", 0.722, None, "table 1 and table 7, DeiT-tiny on ImageNet"),
+        Published("LE, 6 blocks", 0.727, None, "5.3, beside table 8, DeiT-tiny on ImageNet"),
+        Published("sinusoidal", 0.723, None, "table 7, DeiT-tiny on ImageNet"),
+        Published("2D RPE", 0.705, None, "table 7, DeiT-tiny on ImageNet"),
+        Published("LE and RPE", 0.724, None, "table 8, DeiT-tiny on ImageNet"),
+        Published("PEG", 0.724, None, "table 7, 0-1, CPVT-Ti on ImageNet"),
+        Published("PEG and LE", 0.729, None, "table 7, 0-1, CPVT-Ti on ImageNet"),
+        Published("4 PEG and LE", 0.729, None, "table 7, 0-1, CPVT-Ti on ImageNet"),
+        Published("PEG, 0 to 4", 0.734, None, "table 7, 0-5, CPVT-Ti on ImageNet"),
+    ),
+    claims=(
+        AtChance("none", 0.03),
+        Better("LE", "none", 0.0, "table 1: 72.2 against 68.2"),
+        Better("sinusoidal", "none", 0.0, "table 1: 72.3 against 68.2"),
+        Better("2D RPE", "none", 0.0, "table 1: 70.5 against 68.2"),
+        Better("LE", "2D RPE", 0.0, "table 1: 72.2 against 70.5"),
+        NoWorse("PEG", "LE", 0.03, "table 7: 72.4 against 72.2"),
+        NoWorse("LE and RPE", "PEG", 0.03, "5.3: both have 72.4"),
+        Better("PEG and LE", "PEG", 0.0, "table 7: 72.9 against 72.4"),
+        Better("PEG, 0 to 4", "4 PEG and LE", 0.0, "table 7: 73.4 against 72.9"),
+        Better("LE, 6 blocks", "LE", 0.0, "5.3: 72.7 against 72.2 with LE before the first block alone"),
+        Better("PEG, 0 to 4", "LE, 6 blocks", 0.0, "5.3: 73.4 against 72.7"),
+    ),
+    gaps=(
+        GAPS[0].replace("3 blocks", "6 blocks"),
+        *GAPS[1:],
+        "2D RPE is Shaw's with the paper's local range of 8, on keys and values; the paper does not say whether values "
+        "have it, nor how two axes are clipped. The grid of 6 x 6 has no offset above 5, so nothing is clipped here",
+        "LE and RPE is a table and one scalar a head and offset, shared by all blocks: the count that table 8 prints "
+        "(40,011) is theirs",
+        "LE before six blocks is six tables; the paper does not say whether it is one",
+        "the four layers of PEG have batch norm and ReLU, as in table 14; table 7 does not say",
+        "after blocks 0 to 4 is all but the last of 6 blocks here, the first five of 12 there",
+        "other image sizes (table 1 at 384, table 8) are in the study resolution",
+        "CvT's convolutional projection (70.6, table 16) and lambda layers (68.7, D.2) are no encodings here and have "
+        "no arm; nor have the networks of table 15",
+    ),
+)
