@@ -11,11 +11,24 @@ from trainables.recipe.cost import estimate_cost
 
 NAMES = library.names()
 SEARCHES = ("fourier-gamma", "irpe-abg", "irpe-ratio", "peg-placement", "concat-split")
+CPVT = (
+    "peg-kernel",
+    "peg-count",
+    "peg-forms",
+    "peg-padding",
+    "peg-frozen",
+    "gap",
+    "cpvt-encodings",
+    "resolution",
+)
 ON_IMAGES = (
     "irpe-abg",
     "irpe-mapping",
     "concat-split",
     "peg-placement",
+    "peg-padding",
+    "gap",
+    "resolution",
     "learnable-sinusoidal",
     "fourier-pretraining",
     "realistic",
@@ -105,6 +118,22 @@ def test_the_tables_of_the_thesis_have_both_read_outs_and_five_seeds(name: str) 
     pools = {arm.name: arm.recipe.model.pool for arm in edition.arms()}
     for encoding in ("none", "absolute", "sinusoidal", "learnable sinusoidal", "fourier", "relative"):
         assert (pools[f"{encoding}, token"], pools[f"{encoding}, mean"]) == ("token", "avg")
+
+
+@pytest.mark.parametrize("name", CPVT)
+def test_the_paper_budgets_of_cpvt_are_deit_tiny_as_table_9_and_10_have_it(name: str) -> None:
+    study = library.find(name)
+    base = study.at("paper").study.base
+    assert (base.model.embed_dim, base.model.depth, base.model.num_heads) == (192, 12, 3)
+    assert (base.data.size, base.shapes[0].rows, base.model.pool) == ((3, 224, 224), 14, "token")
+    assert (base.optimizer.epochs, base.optimizer.batch_size, base.augment.kind) == (300, 1024, "deit")
+    assert study.budgets["paper"].gap, "its images are not ImageNet's"
+
+
+def test_a_peg_fixed_as_learned_starts_from_the_run_of_the_learned_arm() -> None:
+    for budget in ("smoke", "cpu", "paper"):
+        arms = {arm.name: arm.recipe for arm in library.find("peg-frozen").at(budget).arms()}
+        assert arms["fixed, learned"].parent.identity() == arms["learned"].identity()
 
 
 def test_irpe_tries_the_published_ratio_and_the_notes_three_trials_first() -> None:
