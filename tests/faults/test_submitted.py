@@ -26,7 +26,7 @@ def cluster():
 def calm(terminals):
     """The numbers of the study that nothing disturbed, on no cluster."""
     terminal = terminals("calm")
-    done = terminal.type("run", *RUN)
+    done = terminal.type("run", *RUN, timeout_s=END_S)
     assert done.code == 0, done.out + done.err
     return numbers(facts(terminal.home, ID))
 
