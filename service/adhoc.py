@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from search_spaces.space import Domain, Space
 from search_spaces.study import Ablation, Halving, Score, Search, Study, Tuning
 from service.api import run
+from trainables.own import carry
 from trainables.recipe import Recipe
 from trainables.spec import SpecError, digest
 
@@ -59,7 +60,7 @@ def ablate(
 def _adhoc(base: dict[str, Any], plan: Search | Ablation, name: str, seeds: int, *, named: bool) -> Study:
     if not isinstance(base, Mapping):
         raise SpecError(f"base must be {{path: value}}, got {base!r}")
-    recipe = Recipe().put(base)
+    recipe = Recipe().put(carry(base))
     if not named:
         said = plan.identity()
         said.pop("trials", None)

@@ -54,8 +54,9 @@ class Recipe(Spec):
     augment: Augment = NoAugment()
 
     def put(self, values: Mapping[str, Any]) -> Recipe:
-        """As every spec's. A value of a class of the user's own brings the text of its file along."""
-        return super().put(carry(values))
+        """As every spec's. An object of a class of the user's own brings the text of its file along."""
+        objects = {path: value for path, value in values.items() if isinstance(value, Spec)}
+        return super().put({**values, **carry(objects)})
 
     @model_validator(mode="after")
     def _fits(self) -> Recipe:
