@@ -100,9 +100,9 @@ class Sampler:
             return
         samplers = (wanted, "random") if wanted == "tpe" else ("random",)
         for sampler in samplers:
-            told = self._told.setdefault(arm, _Told()).study(searched) if sampler == "tpe" else _new_study()
+            study = self._told.setdefault(arm, _Told()).study(searched) if sampler == "tpe" else _new_study()
             for attempt in range(ATTEMPTS):
-                yield _draw(searched, told, sampler, f"{id}/{name}" + (f"/{attempt}" if attempt else ""))
+                yield _draw(searched, study, sampler, f"{id}/{name}" + (f"/{attempt}" if attempt else ""))
         if is_finite(searched.space):
             yield from grid(searched.space, searched.base)
 
@@ -115,7 +115,10 @@ class _Told:
         self._answers: dict[str, TrialAnswer] = {}
 
     def study(self, searched: _Searched) -> optuna.Study:
-        """The study with what has ended since the last call; made anew where an answer has changed or is gone."""
+        """The study, with the trials that have ended since the last call.
+
+        A new study is filled with all trials where an answer that it was told has changed, or does not count any more.
+        """
         answers = [(trial, searched.history.answer(trial)) for trial in searched.trials]
         ended = {trial.label: (trial, answer) for trial, answer in answers if answer.status in LEARNED}
         if any(label not in ended or ended[label][1] != answer for label, answer in self._answers.items()):
@@ -139,14 +142,16 @@ def _shuffled(searched: _Searched) -> list[dict[str, Any]]:
 
 
 def _draw(searched: _Searched, study: optuna.Study, sampler: str, seed: str) -> dict[str, Any]:
-    """One point of a sampler, which is made anew for it.
+    """One point of a sampler. Each point has a new sampler, seeded by `seed`.
 
     Source: Bergstra et al. 2011 (TPE). Differs: a diverged trial counts as pruned at step 0 with the chance score,
     because TPE forgets failed trials and would propose their neighborhood again.
     """
     number = zlib.crc32(seed.encode())
-    random_sampler = optuna.samplers.RandomSampler(seed=number)
-    study.sampler = optuna.samplers.TPESampler(seed=number, multivariate=False) if sampler == "tpe" else random_sampler
+    if sampler == "tpe":
+        study.sampler = optuna.samplers.TPESampler(seed=number, multivariate=False)
+    else:
+        study.sampler = optuna.samplers.RandomSampler(seed=number)
     asked = study.ask()
     point = searched.space.point(searched.base, lambda name, coordinate: _suggest(asked, name, coordinate))
     study.tell(asked, state=TrialState.FAIL)  # TPE forgets it; the trial itself is told when it has ended

@@ -100,7 +100,7 @@ def test_what_is_kept_between_proposals_changes_none_of_them(tmp_path: Path) -> 
 
 
 def test_an_answer_that_changes_is_told_again(undisturbed: Home) -> None:
-    """More seeds change the mean of a trial: a sampler that was told the old one tells Optuna everything anew."""
+    """More seeds change the mean of a trial. A sampler that told Optuna the old mean must tell it the new one."""
     facts = read(undisturbed.study(search().id).journal)[0]
     history = History(
         search(),
