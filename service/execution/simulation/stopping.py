@@ -16,7 +16,7 @@ GoesOn = Callable[[int, int, float], bool]
 
 @dataclass(frozen=True)
 class Stopping:
-    """What a way to stop early costs and finds: first seeds only, all of them given at once to a driver without delay.
+    """What a way to stop early costs, and which trial it would choose. Only the first seed of each trial is trained.
 
     `epochs`: how many are trained; `completed`: how many trials reach the last one; `rank`: the place of the trial that
     it would choose, among all trials by their true scores (1 is the best one).
@@ -42,10 +42,17 @@ def compare_stopping(edition: Edition, runs: FakeRuns, trials: list[Trial], slot
         "Ray's ASHA": asha.goes_on,
         "none": lambda number, epoch, value: True,
     }
-    return [_replay(way, goes_on, runs, trials, slots) for way, goes_on in ways.items()]
+    ranked = [trial.number for trial in sorted(trials, key=runs.quality, reverse=True)]
+    found: list[Stopping] = []
+    for way, goes_on in ways.items():
+        trained, final = _replay(goes_on, runs, trials, slots)
+        chosen = max(final, key=final.__getitem__)
+        found.append(Stopping(way, trained, len(final), 1 + ranked.index(chosen)))
+    return found
 
 
-def _replay(way: str, goes_on: GoesOn, runs: FakeRuns, trials: list[Trial], slots: int) -> Stopping:
+def _replay(goes_on: GoesOn, runs: FakeRuns, trials: list[Trial], slots: int) -> tuple[int, dict[int, float]]:
+    """How many epochs are trained, and the last values of the trials that complete. The driver takes no time."""
     waiting = list(reversed(trials))
     reports: list[tuple[float, int, int, Trial]] = []  # time, number, epoch, trial
     trained, final = 0, dict[int, float]()
@@ -68,6 +75,4 @@ def _replay(way: str, goes_on: GoesOn, runs: FakeRuns, trials: list[Trial], slot
             heapq.heappush(reports, (now + runs.pace(trial.run(0).key), number, epoch + 1, trial))
         else:
             begin(now)
-    chosen = max(final, key=lambda number: final[number])
-    order = sorted(trials, key=runs.quality, reverse=True)
-    return Stopping(way, trained, len(final), 1 + [trial.number for trial in order].index(chosen))
+    return trained, final
