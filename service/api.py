@@ -15,6 +15,7 @@ from service.analysis.format import Lines
 from service.analysis.study_status import StudyStatus, all_status, one_status
 from service.execution.rerun import Rerun
 from service.execution.rerun import rerun as again  # here, for a later import would put the module in the verb's place
+from service.execution.simulation.constants import EPOCH_S, MAX_CONCURRENT
 from service.planning.run_options import RunOptions
 from service.storage import editions
 from service.storage.history import History
@@ -237,8 +238,8 @@ def simulate(
     trials: int | None = None,
     seeds: int | None = None,
     home: str | None = None,
-    max_concurrent: int = 8,
-    epoch_s: float = 60.0,
+    max_concurrent: int = MAX_CONCURRENT,
+    epoch_s: float = EPOCH_S,
     look: Callable[[int, int], None] = lambda done, asked: None,
 ) -> Simulated:
     """A study with runs that train nothing: how long it takes, what early stopping does, what is full first.

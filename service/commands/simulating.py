@@ -8,12 +8,10 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from service.commands.app import app
+from service.execution.simulation.constants import EPOCH_S, MAX_CONCURRENT
 from service.terminal import looking
 from service.terminal.options import Budget, HomeOption, Json, Name, Seeds, Set, Trials, own_values, whole
 from service.terminal.output import console
-
-GPUS = 8
-"""How many runs train together in a simulation, if nobody says."""
 
 
 @app.command()
@@ -28,8 +26,8 @@ def simulate(
         typer.Option(
             help="concurrent runs, such as the GPUs of a cluster", metavar="INTEGER", parser=whole("max-concurrent")
         ),
-    ] = GPUS,
-    epoch_s: Annotated[float, typer.Option(help="seconds that an epoch takes", metavar="SECONDS")] = 60.0,
+    ] = MAX_CONCURRENT,
+    epoch_s: Annotated[float, typer.Option(help="seconds that an epoch takes", metavar="SECONDS")] = EPOCH_S,
     home: HomeOption = None,
     as_json: Json = False,
 ) -> None:

@@ -1,5 +1,9 @@
-"""What cannot be seen in a simulation, measured once. `deploy/sizing.md` says where and with which commands."""
+"""What a simulation takes for granted: defaults, and times measured once (`deploy/sizing.md` says with what)."""
 
+MAX_CONCURRENT = 8
+"""How many runs train together, if nobody says."""
+EPOCH_S = 60.0
+"""How long an epoch takes, if nobody says."""
 TUNE_RUN_S = 0.012
 """The driver's time for a run in Ray Tune: its process is placed, begun and ended. Units: seconds of a processor."""
 TUNE_REPORT_S = 0.002
