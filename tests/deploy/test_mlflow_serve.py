@@ -15,7 +15,7 @@ from mlflow.server import get_app_client
 from mlflow.tracking import MlflowClient
 
 from tests.deploy.deployed import DEPLOY
-from tests.faults.mlflow_server import free_port
+from tests.deploy.mlflow_served import ADMIN, WORD, mlflow_served
 
 SERVE = DEPLOY / "mlflow" / "serve"
 FAKE = """#!/usr/bin/env bash
@@ -120,44 +120,27 @@ def alive(pid):
 
 def add_a_colleague(at, user, monkeypatch):
     """Another user adds a run to an experiment that is not theirs, because all homes share a study's experiment."""
-    for person in (user, ("colleague", "another-word-of-the-test")):
+    for person in (user, ("colleague", "a-colleague-of-the-test")):
         monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", person[0])
         monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", person[1])
         client = MlflowClient(at)
         if person == user:
             experiment = client.create_experiment("shared")
-            get_app_client("basic-auth", at).create_user("colleague", "another-word-of-the-test")
+            get_app_client("basic-auth", at).create_user("colleague", "a-colleague-of-the-test")
         client.log_metric(client.create_run(experiment).info.run_id, "val/accuracy", 1.0)
     assert len(client.search_runs([experiment])) == 2
 
 
 @pytest.mark.slow
-def test_the_real_one_asks_who_it_is(env, tmp_path, monkeypatch):
-    port = free_port()
-    user = ("admin", "a-word-of-the-test")
-    own = {"MLFLOW_PORT": str(port), "MLFLOW_AUTH_ADMIN_USERNAME": user[0], "MLFLOW_AUTH_ADMIN_PASSWORD": user[1]}
-    at, get = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{port}/api/2.0/mlflow/experiments/get?experiment_id=0"
-    with (tmp_path / "log").open("w") as log:
-        process = subprocess.Popen([SERVE], env=env | own, stdout=log, stderr=log)
-
-    def healthy():
-        assert process.poll() is None, (tmp_path / "log").read_text()
-        try:
-            return requests.get(f"{at}/health", timeout=5).ok
-        except requests.RequestException:
-            return False
-
-    try:
-        wait_for(healthy, 120.0)
+def test_the_real_one_asks_who_it_is(tmp_path, monkeypatch):
+    user = (ADMIN, WORD)
+    with mlflow_served(f"sqlite:///{tmp_path / 'mlflow.db'}", tmp_path) as at:
+        get = f"{at}/api/2.0/mlflow/experiments/get?experiment_id=0"
         assert requests.get(get, timeout=30).status_code == 401
-        assert requests.get(get, auth=("admin", "another"), timeout=30).status_code == 401
-        assert (
-            requests.get(get, auth=user, timeout=30).json()["experiment"]["artifact_location"] == "mlflow-artifacts:/0"
-        )
+        assert requests.get(get, auth=(ADMIN, "wrong"), timeout=30).status_code == 401
+        found = requests.get(get, auth=user, timeout=30).json()
+        assert found["experiment"]["artifact_location"] == "mlflow-artifacts:/0"
         add_a_colleague(at, user, monkeypatch)
         assert requests.get(get, auth=user, headers={"Host": "elsewhere.example"}, timeout=30).status_code == 403
-    finally:
-        process.terminate()
-        process.wait(30)
     with pytest.raises(requests.RequestException):
         requests.get(f"{at}/health", timeout=5)

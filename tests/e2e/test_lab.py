@@ -19,7 +19,7 @@ from service.storage.home import Home
 from service.tracking import views
 from service.tracking.store import look_up
 from tests.browser.chromium import Chromium
-from tests.e2e.lab_mlflow import ADMIN, USER, WORD, served
+from tests.deploy.mlflow_served import ADMIN, USER, WORD, mlflow_served
 from tests.e2e.postgres import postgres
 from tests.faults.killed import ended, facts
 from tests.journeys.cluster import cluster_of_two
@@ -36,7 +36,7 @@ def lab(tmp_path_factory):
     assert shutil.which("chromium"), "chromium must be on the PATH (Debian: apt install chromium)"
     with (
         postgres() as database,
-        served(database, tmp_path_factory.mktemp("mlflow")) as tracking,
+        mlflow_served(database, tmp_path_factory.mktemp("mlflow")) as tracking,
         cluster_of_two(**USER) as cluster,
     ):
         laptop = Terminal(tmp_path_factory.mktemp("laptop"), **cluster.token)

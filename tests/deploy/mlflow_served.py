@@ -21,7 +21,7 @@ USER = {"MLFLOW_TRACKING_USERNAME": ADMIN, "MLFLOW_TRACKING_PASSWORD": WORD}
 
 
 @contextlib.contextmanager
-def served(database: str, folder: Path) -> Iterator[str]:
+def mlflow_served(database: str, folder: Path) -> Iterator[str]:
     """The address of `deploy/mlflow/serve` with a database."""
     port = free_port()
     known = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW")}
