@@ -14,6 +14,7 @@ from pathlib import PosixPath
 from typing import TYPE_CHECKING, Any
 
 from search_spaces.study import Edition
+from service.analysis.collector import collecting_rarely
 from service.analysis.estimates.stopping import stopping_sentence
 from service.analysis.headline import headline
 from service.analysis.study_result import StudyResult
@@ -65,9 +66,10 @@ class Result(StudyResult):
 
         `links`: the addresses of the study in MLflow; without them a server at `mlflow_url` is asked.
         """
-        from service.reporting.files import write
+        with collecting_rarely():
+            from service.reporting.files import write
 
-        return ReportPath(write(self, _named(links or self._served_links())))
+            return ReportPath(write(self, _named(links or self._served_links())))
 
     def _served_links(self) -> Links | None:
         """The addresses of the study at its MLflow server; None for another kind of store, or one that is away."""

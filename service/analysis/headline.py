@@ -10,8 +10,8 @@ from search_spaces.study import Ablation
 from search_spaces.words import listed, plural, quoted
 from service.analysis.claims.evidence import spread_words
 from service.analysis.differences import Difference, compare
+from service.analysis.estimates.power import smallest_difference
 from service.analysis.format import between, fixed, metric_words, number, p_text, percent
-from service.analysis.power import smallest_difference
 from service.analysis.statistics import ALPHA, FEWEST, Scores
 from service.planning.tuning import unplanned
 

@@ -12,6 +12,7 @@ from service.analysis.best import Best, best_rivals, find_best
 from service.analysis.claims.agreement import Agreement, agreements
 from service.analysis.claims.question import Departure, departure
 from service.analysis.claims.verdicts import Verdict, judge
+from service.analysis.collector import collecting_rarely
 from service.analysis.differences import Difference, compare_pairs
 from service.analysis.estimates.data_efficiency import Curve, by_size, curves
 from service.analysis.estimates.stopping import Rung, judge_rungs
@@ -48,7 +49,8 @@ class StudyResult:
         Raises: LocusError for an id that this home does not hold.
         """
         edition = stored(home, id)
-        return cls(home, edition, History.open(home, edition, codes, adopt=adopt), Outcomes(home), tracking)
+        with collecting_rarely():
+            return cls(home, edition, History.open(home, edition, codes, adopt=adopt), Outcomes(home), tracking)
 
     def of(self, role: str) -> list[TrialResult]:
         """The trials of a role: trial, confirmation, rival, rival_confirmation, tuning, parent."""

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from search_spaces.study import Ablation
 from search_spaces.words import plural
+from service.analysis.estimates.power import paired_spread, power_sentence
 from service.analysis.estimates.tuning import tuning_sentence
 from service.analysis.format import between, fixed, metric_words, p_text, signed, spread
 from service.analysis.headline import point_name
-from service.analysis.power import paired_spread, power_sentence
 from service.analysis.statistics import FEWEST, Scores
 from service.reporting.costs import cost_columns, cost_note
 from service.reporting.table import Column, Table

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from service.analysis.estimates.power import seeds_sentence
 from service.analysis.headline import headline
-from service.analysis.power import seeds_sentence
 from service.analysis.trial_summary import summarize
 from service.planning.estimate import WorkEstimate, runs_in_words
 from service.storage.check import Check

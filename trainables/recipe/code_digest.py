@@ -72,7 +72,7 @@ class CodeDigests:
         self._fingerprint = cache(self._fingerprint_of)
         self._imports = cache(self._imports_of)
         self._reached = cache(self._reached_from)
-        self._alike: dict[str, CodeDigest] = {}
+        self._code = cache(self._code_of)
 
     def __call__(self, recipe: Recipe) -> CodeDigest:
         """The code that would compute a recipe's numbers, its parents' included. Seeds of one recipe ask once."""
@@ -86,16 +86,24 @@ class CodeDigests:
         for node in _with_parents(recipe):
             for name, source in _sources(node):
                 own.setdefault(name, []).append(fingerprint(source))
-        files = {f"trainables/{name}": self._fingerprint(name) for name in self.files(recipe)}
-        code = CodeDigest(files=files | {name: _one(found) for name, found in sorted(own.items())})
-        return self._alike.setdefault(code.digest, code)
+        return self._code(self._begins(recipe), tuple((name, _one(found)) for name, found in sorted(own.items())))
+
+    def _code_of(self, begins: frozenset[str], own: tuple[tuple[str, str], ...]) -> CodeDigest:
+        """The code of all recipes that begin in the same files, and have the same files of their own."""
+        return CodeDigest(
+            files={f"trainables/{name}": self._fingerprint(name) for name in self._reached(begins)} | dict(own)
+        )
 
     def files(self, recipe: Recipe) -> list[str]:
         """The files of `trainables/` that compute a recipe's numbers, relative to `trainables/`."""
-        todo: set[str] = set()
+        return self._reached(self._begins(recipe))
+
+    def _begins(self, recipe: Recipe) -> frozenset[str]:
+        """The files where the computation of a recipe's numbers begins, its parents' included."""
+        found: set[str] = set()
         for node in _with_parents(recipe):
-            todo |= {*_roots(node)} | {file for name, text in _sources(node) for file in self._own(name, text)}
-        return self._reached(frozenset(todo))
+            found |= {*_roots(node)} | {file for name, text in _sources(node) for file in self._own(name, text)}
+        return frozenset(found)
 
     def _reached_from(self, roots: frozenset[str]) -> list[str]:
         """Some files and all that they import, without those of `NEVER`."""

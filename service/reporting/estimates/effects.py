@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from search_spaces.study import Ablation
 from service.analysis.estimates.bootstrap import FEWEST_BOOTSTRAP, bootstrap_interval
 from service.analysis.estimates.effect import effect_size
+from service.analysis.estimates.power import MANY, POWER, seeds_needed
 from service.analysis.format import between, fixed, metric_words, signed, two
-from service.analysis.power import MANY, POWER, seeds_needed
 from service.analysis.statistics import ALPHA, Estimate, Scores
 from service.reporting.results_table import row_name
 from service.reporting.table import Column, Table

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from service.analysis.power import GUESS, paired_spread, power_sentence, seeds_needed, smallest_difference
+from service.analysis.estimates.power import GUESS, paired_spread, power_sentence, seeds_needed, smallest_difference
 from service.analysis.statistics import Scores, difference
 
 
