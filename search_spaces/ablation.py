@@ -30,6 +30,8 @@ class Ablation(Spec):
     `arms` are given, or made of `axes`: an arm for each combination, named by its values in the order of the axes.
     `baseline`: an arm; with axes, a value of one axis. `without`: combinations to leave out; an arm is left out where
     it has all values of an entry, which need not name every axis. `tune`: each arm is tuned first, by the same search.
+    `tasks`: of two axes, the one whose values are different tasks. The values of the other axis are ranked on each
+    task, and no arm is best, as scores of different tasks say nothing about each other.
     """
 
     kind: Literal["ablation"] = Field(default="ablation", init=False)
@@ -40,6 +42,7 @@ class Ablation(Spec):
         default=(), strict=False, kw_only=True, description="a list of {axis: value}"
     )
     tune: Tuning | None = Field(default=None, kw_only=True)
+    tasks: str = Field(default="", kw_only=True, description="the name of the axis whose values are different tasks")
 
     @model_validator(mode="before")
     @classmethod
@@ -53,6 +56,7 @@ class Ablation(Spec):
     def _is_whole(self) -> Ablation:
         require(bool(self.arms), "arms", "given, or made of axes, one arm or more", "none")
         if not self.axes:
+            require(not self.tasks, "tasks", "left out where there are no axes", self.tasks)
             require(not self.without, "without", "left out where there are no axes", list(self.without))
             require(self.baseline in self.arms, "baseline", f"one of the arms {', '.join(self.arms)}", self.baseline)
             return self
@@ -61,6 +65,7 @@ class Ablation(Spec):
         same = self.arms == _arms(self.axes, self.without)
         require(same, "arms", "left out beside axes, which make them", ", ".join(self.arms))
         self._check_without()
+        self._check_tasks()
         with_it = [axis for axis, values in self.axes.items() if self.baseline in values]
         every = ", ".join(value for values in self.axes.values() for value in values)
         got = f"{self.baseline} of {listed(with_it)}" if with_it else self.baseline
@@ -74,6 +79,12 @@ class Ablation(Spec):
         for entry in self.without:
             known = any(entry.items() <= names.items() for names in whole)
             require(known, "without", f"of values of the axes {', '.join(self.axes)}", entry)
+
+    def _check_tasks(self) -> None:
+        if self.tasks:
+            others = [axis for axis, values in self.axes.items() if self.baseline not in values]
+            one = len(self.axes) == 2 and [self.tasks] == others
+            require(one, "tasks", f"one of two axes, that without {self.baseline} ({listed(others)})", self.tasks)
 
     def tuned_by(self, tune: Tuning) -> Ablation:
         """The same arms, tuned in another way."""

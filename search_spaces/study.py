@@ -112,7 +112,7 @@ class Study(Spec):
 
     @model_validator(mode="after")
     def _builds(self) -> Study:
-        metric = f"val/{self.base.data.metric}"
+        metric = f"val/{self.base.data.reported}"
         require(self.score.metric == metric, "score.metric", f"{metric!r} for {self.base.data.kind}", self.score.metric)
         require("weights" in self.keep or not self.probes, "keep", "weights where probes are named", [*self.keep])
         for name in self.budgets:
@@ -147,10 +147,10 @@ class Study(Spec):
     def _require_same_score(self, recipe: Recipe) -> None:
         """Refuses a recipe whose score cannot be compared with the base's."""
         data, base = recipe.data, self.base.data
-        if (data.metric, data.chance) != (base.metric, base.chance):
+        if (data.reported, data.chance) != (base.reported, base.chance):
             raise SpecError(
-                f"data must have the metric and the chance of the base ({base.metric}, {base.chance:g}), as scores "
-                f"are compared, got {data.metric}, {data.chance:g}"
+                f"data must have the metric and the chance of the base ({base.reported}, {base.chance:g}), as scores "
+                f"are compared, got {data.reported}, {data.chance:g}; with data.skill true all tasks have the same"
             )
 
     def _points(self) -> list[tuple[str, dict[str, Any]]]:

@@ -44,7 +44,7 @@ class Trial(Spec):
     @cached_property
     def score(self) -> Score:
         """The score of its runs: the study's own; for a parent that of its own data."""
-        return Score(f"val/{self.recipe.data.metric}")
+        return Score(f"val/{self.recipe.data.reported}")
 
     def seeds(self, count: int) -> range:
         """The seeds of this trial's runs."""

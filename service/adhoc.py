@@ -66,5 +66,5 @@ def _adhoc(base: dict[str, Any], plan: Search | Ablation, name: str, seeds: int,
         said.pop("trials", None)
         name = f"{name}-{digest([recipe.identity(), said], 8)}"
     words = "Which values are best?" if isinstance(plan, Search) else "Which arm is best?"
-    score = Score(f"val/{recipe.data.metric}")
+    score = Score(f"val/{recipe.data.reported}")
     return Study(name=name, question=words, base=recipe, plan=plan, seeds=seeds, score=score)

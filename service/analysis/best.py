@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from search_spaces.study import Trial
+from search_spaces.study import Ablation, Trial
 from service.analysis.statistics import Scores
 from service.analysis.trial_scores import validation_scores
 from service.storage.history import History
@@ -46,7 +46,10 @@ class Best:
 
 
 def find_best(history: History) -> Best:
-    """The best trials of a study so far."""
+    """The best trials of a study so far; none where the arms learn different tasks, whose scores are not compared."""
+    plan = history.edition.study.plan
+    if isinstance(plan, Ablation) and plan.tasks:
+        return Best()
     for confirmed, trials in ((True, _confirmed(history)), (False, history.of("trial"))):
         complete = list(_complete(history, trials))
         if complete:

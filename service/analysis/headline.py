@@ -26,6 +26,10 @@ MOST = 3
 def headline(result: StudyResult) -> str:
     """What was found, how sure it is, and what is still missing."""
     missing = _missing(result)
+    plan = result.edition.study.plan
+    if isinstance(plan, Ablation) and plan.tasks:
+        found = _over_tasks(result) + _diverged(result)
+        return f"{found} Not finished: {missing}." if missing else found
     if not result.ranking.highest:
         return f"No answer yet: {missing or 'no trial has all its seeds'}."
     if not result.winners:
@@ -36,6 +40,14 @@ def headline(result: StudyResult) -> str:
         found = _arm(result) if isinstance(result.edition.study.plan, Ablation) else _point(result)
     found += _diverged(result)
     return f"{found} Not finished: {missing}." if missing else found
+
+
+def _over_tasks(result: StudyResult) -> str:
+    from service.analysis.estimates.league import league, league_sentence  # here, for scipy takes a while to import
+
+    found = league(result)
+    assert found is not None
+    return league_sentence(found)
 
 
 def _diverged(result: StudyResult) -> str:

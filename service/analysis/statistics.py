@@ -32,7 +32,7 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True)
 class Scale:
-    """What a score can be: its chance, its ends, and the smallest step that its images can show (1 / images)."""
+    """What a score can be: its chance, its ends, and the smallest step that its images can show (one more is right)."""
 
     chance: float = 0.0
     low: float = -math.inf
@@ -46,8 +46,12 @@ class Scale:
         Source: the normal approximation of the binomial distribution. Differs: 0 for scores without steps (R²), which
         a model that has learnt nothing does not exceed.
         """
+        if not self.step:
+            return 0.0
         z = 1.6448536269514722  # the 95 % quantile of the normal distribution
-        return z * math.sqrt(self.chance * (1 - self.chance) * self.step) if self.step else 0.0
+        width = self.high - self.low  # 1 for accuracy
+        hit = (self.chance - self.low) / width
+        return z * width * math.sqrt(hit * (1 - hit) * self.step / width)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from trainables.data import Data
 def score_scale(data: Data, images: int) -> Scale:
     """What a score on some images can be: accuracy comes in steps of one image, R² has no lower end."""
     if data.metric == "accuracy":
-        return Scale(data.chance, 0.0, 1.0, 1 / images)
+        low = data.score(0.0)
+        return Scale(data.chance, low, 1.0, (1 - low) / images)
     return Scale(data.chance, high=1.0)
 
 

@@ -13,6 +13,9 @@ from service.storage.history import History, ancestors
 from service.storage.tuned import tuning_of
 from trainables.recipe import Run, Use
 
+MOST = 12
+"""How many arms that are still to be tuned have a row of their own."""
+
 RunWork = Literal["done", "reused", "missing"]
 
 
@@ -47,10 +50,15 @@ def work_rows(history: History, work: Mapping[str, RunWork], unproposed: int) ->
 def _tuning_rows(history: History) -> list[WorkRow]:
     """What tuning proposes, and the arms whose values it chooses."""
     tune, arms, ahead = tuning_of(history.edition), history.tuning.untuned_arms(), [*unplanned(history)]
-    rows = [WorkRow("", f"{name}, as tuned", missing=history.seeds) for name in arms]
+    if len(arms) > MOST:
+        rows = [WorkRow("", f"{len(arms)} arms, as tuned", missing=len(arms) * history.seeds)]
+    else:
+        rows = [WorkRow("", f"{name}, as tuned", missing=history.seeds) for name in arms]
     if not ahead or tune is None:
         return rows
-    words = f"tuning of {listed(list(dict.fromkeys(one.arm for one in ahead)))}, {plural(tune.trials, 'trial')} each"
+    tuned = list(dict.fromkeys(one.arm for one in ahead))
+    names = f"{len(tuned)} arms" if len(tuned) > MOST else listed(tuned)
+    words = f"tuning of {names}, {plural(tune.trials, 'trial')} each"
     return [WorkRow("t", words, missing=len(ahead) * tune.seeds), *rows]
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import matplotlib as mpl
 
 from service.reporting.figures.cost import cost
+from service.reporting.figures.critical_difference import critical_difference
 from service.reporting.figures.curves import learning_curves
 from service.reporting.figures.data_sizes import data_sizes
 from service.reporting.figures.dots import dots
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
 
 KINDS = (
+    critical_difference,
     landscape,
     contour,
     optimization_history,

@@ -15,6 +15,7 @@ from service.reporting import recipe_tables, sections
 from service.reporting.all_figures import figures
 from service.reporting.estimates.effects import effects
 from service.reporting.estimates.efficiency import efficiency
+from service.reporting.estimates.league import league_tables
 from service.reporting.figures.plot import Drawn
 from service.reporting.probes.figures import probe_figures
 from service.reporting.probes.tables import probe_tables
@@ -89,7 +90,7 @@ def page(result: StudyResult, links: Mapping[str, str]) -> Page:
         headline=headline(result),
         expected=study.expected,
         verdicts=result.claims,
-        results=_known(measured(result), tuned(result), efficiency(result)),
+        results=_known(*league_tables(result), measured(result), tuned(result), efficiency(result)),
         figures=figures(result),
         more=_known(
             effects(result),

@@ -96,7 +96,7 @@ def _values(state: RunState, epoch: int, trial: Trial) -> dict[str, float]:
     tests = [test, *(at_image_size(test, side) for side in trial.recipe.test_sizes)]
     scores = [trial.score.metric, *(tests if epoch == last else ())]
     if trial.recipe.optimizer.ema_decay is not None:
-        metric = trial.recipe.data.metric
+        metric = trial.recipe.data.reported
         scores += [of_ema(f"val/{metric}"), *([of_ema(f"test/{metric}")] if epoch == last else ())]
     return dict.fromkeys(scores, chance)
 

@@ -77,8 +77,8 @@ class OwnData(OwnSpec, DatasetSpec):
         return self.spec.metric
 
     @property
-    def chance(self) -> float:
-        return self.spec.chance
+    def metric_chance(self) -> float:
+        return self.spec.metric_chance
 
     @property
     def size(self) -> tuple[int, int, int]:

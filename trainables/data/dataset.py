@@ -56,6 +56,9 @@ Normalize = Annotated[Auto | Unnormalized | AsTimm | MeanStd, Field(discriminato
 class DatasetSpec(Spec):
     """What every data set's spec declares. `normalize`: how pixels from 0 to 1 are normalized (`Recipe.normalize`).
 
+    `skill`: scores are reported as skill, the share of the way from chance to a perfect score, so that tasks with
+    different metrics can be compared: (accuracy - chance) / (1 - chance); R^2 is one already. Source: Murphy 1988,
+    Skill scores based on the mean square error and their relationships to the correlation coefficient.
     A data set in a user's own file derives from this class: its `kind` has the default "file.py:Class"; it declares
     `size`, `outputs`, `metric` and its counts, as fields, properties or class variables, and `max_value`, the value of
     white, where that is not 255. Its method `arrays(self)` returns the images and targets of "train", "validation" and
@@ -68,6 +71,7 @@ class DatasetSpec(Spec):
 
     kind: str
     normalize: Normalize = Field(default=Auto(), kw_only=True)
+    skill: bool = Field(default=False, kw_only=True, description="true (scores are skill, 0 at chance) or false")
 
     @model_validator(mode="after")
     def _a_number_for_each_channel(self) -> DatasetSpec:
@@ -95,13 +99,27 @@ class DatasetSpec(Spec):
 
     @property
     def metric(self) -> Metric:
-        """What is reported: accuracy for classes, R^2 for numbers."""
+        """What is measured: accuracy for classes, R^2 for numbers."""
         raise NotImplementedError
 
     @property
-    def chance(self) -> float:
+    def metric_chance(self) -> float:
         """The metric of a model that has learned nothing."""
         return 0.0 if self.metric == "r2" else 1 / self.outputs
+
+    @property
+    def reported(self) -> str:
+        """The name of the score that is reported: the metric's, or skill."""
+        return "skill" if self.skill else self.metric
+
+    @property
+    def chance(self) -> float:
+        """The reported score of a model that has learned nothing."""
+        return 0.0 if self.skill else self.metric_chance
+
+    def score(self, metric: float) -> float:
+        """The reported score of a value of the metric."""
+        return (metric - self.metric_chance) / (1 - self.metric_chance) if self.skill else metric
 
     @property
     def size(self) -> tuple[int, int, int]:

@@ -28,8 +28,8 @@ class Evaluation:
 
     @torch.inference_mode()
     def __call__(self, model: Host, split: Images, side: int | None = None) -> float:
-        """The metric on a split, or on its images resized to another side; NaN where an output is not finite."""
-        metric = self.recipe.data.metric
+        """The score on a split, or on its images resized to another side; NaN where an output is not finite."""
+        data = self.recipe.data
         model, resize = self.model_at(model, side)
         total = torch.zeros(split.targets.shape[1:] or 1, dtype=torch.float64, device=split.targets.device)
         mine = torch.arange(self.team.rank, len(split), self.team.world_size, device=split.targets.device)
@@ -37,8 +37,8 @@ class Evaluation:
         for images, targets in split.batches(parts, self.dtype):
             with self.autocast:
                 outputs = model(self.normalize(resize(images)))
-            total += metric_sums(metric, outputs, targets)
-        return compute_metric(metric, self.team.all_reduce(total), split.targets)
+            total += metric_sums(data.metric, outputs, targets)
+        return data.score(compute_metric(data.metric, self.team.all_reduce(total), split.targets))
 
     def model_at(self, model: Host, side: int | None) -> tuple[Host, Callable[[Tensor], Tensor]]:
         """The model for images of another side (None: as they are) in evaluation mode, and how images get that side.

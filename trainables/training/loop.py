@@ -130,7 +130,7 @@ class Training:
         recipe = run.recipe
         reset_peak(torch.device(device))
         self.run, self.spec, self.team, self.device = run, recipe.optimizer, team, torch.device(device)
-        self.metric, self.energy = recipe.data.metric, EnergyMeter(self.device, team.world_size)
+        self.reported, self.energy = recipe.data.reported, EnergyMeter(self.device, team.world_size)
         self.dtype = torch.float64 if self.spec.precision == "float64" else torch.float32
         half = self.spec.precision == "bfloat16"
         self.autocast = torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=half)
@@ -189,7 +189,7 @@ class Training:
         """What `learn` returned for an epoch, with the validation metric; for the last epoch the test metrics too."""
         begun, before = time.perf_counter(), dict(learned)
         self.energy.begin(before.pop(EPOCH_J, None))
-        validation, test = f"val/{self.metric}", f"test/{self.metric}"
+        validation, test = f"val/{self.reported}", f"test/{self.reported}"
         values = {**before, validation: self.evaluation(self.model, self.splits.validation)}
         for model in self._averages():
             values[of_ema(validation)] = self.evaluation(model, self.splits.validation)

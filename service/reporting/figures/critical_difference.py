@@ -1,0 +1,95 @@
+"""The critical-difference diagram: methods on a line of mean ranks, bars over those that are not told apart."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from service.analysis.estimates.league import League, league
+from service.analysis.format import p_text
+from service.analysis.statistics import ALPHA
+from service.reporting.figures.plot import Plot, sentences
+from service.reporting.figures.style import FAINT, INK, MUTED, SERIES, Sheet
+
+if TYPE_CHECKING:
+    from service.analysis.study_result import StudyResult
+
+STEP, BAR = 1.0, 0.38
+"""The height of a name's line, and of a bar of a group."""
+LINE_IN = 0.2
+"""Units: inches a name's line."""
+
+
+def critical_difference(result: StudyResult) -> Plot | None:
+    """The diagram; None for a study without tasks, or with too few that have all their runs."""
+    found = league(result)
+    if found is None or found.ranking is None:
+        return None
+    return Plot("critical_difference", _caption(found), lambda sheet: _draw(found, sheet))
+
+
+def _draw(found: League, sheet: Sheet) -> Figure:
+    assert found.ranking is not None
+    means, groups = found.ranking.means, found.groups
+    lines = math.ceil(len(means) / 2)
+    depth = BAR * (len(groups) + 1) + STEP * lines
+    fig = sheet.figure(LINE_IN * (depth / STEP + 3.2))
+    axes = fig.add_subplot()
+    axes.patch.set_alpha(0)
+    axes.set_axis_off()
+    most = len(means)
+    side = 0.42 * (most - 1) * (1.6 if sheet.narrow else 1.0)  # the room of the names at each side
+    axes.set(xlim=(1 - side, most + side), ylim=(-depth - 0.4, 2.6))
+    _scale(axes, most)
+    apart = found.ranking.critical_difference()
+    if found.ranking.friedman.p < ALPHA:
+        axes.plot([1, 1 + apart], [1.9, 1.9], color=MUTED, linewidth=1.2, marker="|", markersize=5)
+        axes.annotate(f"critical difference {apart:.2f}", (1 + apart / 2, 1.9), xytext=(0, 3), ha="center",
+                      va="bottom", textcoords="offset points", color=MUTED, fontsize=7.5)  # fmt: skip
+    for place, group in enumerate(groups):
+        y = -BAR * (place + 1)
+        axes.plot([means[group[0]] - 0.06, means[group[-1]] + 0.06], [y, y], color=INK, linewidth=2.4,
+                  solid_capstyle="round")  # fmt: skip
+    for place, (name, mean) in enumerate(means.items()):
+        left = place < lines
+        row = place if left else most - 1 - place
+        y = -BAR * (len(groups) + 1) - STEP * row
+        _method(axes, f"{name} {mean:.2f}", mean, y, (1 if left else most, left), strong=name == found.control)
+    return fig
+
+
+def _scale(axes: Axes, most: int) -> None:
+    """The line of ranks, 1 at the left."""
+    axes.plot([1, most], [0, 0], color=MUTED, linewidth=1)
+    for rank in range(1, most + 1):
+        axes.plot([rank, rank], [0, 0.22], color=MUTED, linewidth=1)
+        axes.annotate(f"{rank}", (rank, 0.22), xytext=(0, 2), textcoords="offset points", ha="center", va="bottom",
+                      color=MUTED, fontsize=7.5)  # fmt: skip
+
+
+def _method(axes: Axes, text: str, mean: float, y: float, end: tuple[int, bool], *, strong: bool) -> None:
+    """A line from a mean rank down and out to the name. `end`: where it ends, and whether that is the left side."""
+    at, left = end
+    color = SERIES[0] if strong else FAINT
+    outer = min(at, mean) - 0.1 if left else max(at, mean) + 0.1
+    axes.plot([mean, mean, outer], [0, y, y], color=color, linewidth=1, zorder=0.5)
+    axes.plot([mean], [0], marker="o", markersize=3.5, color=SERIES[0] if strong else INK)
+    axes.annotate(text, (outer, y), xytext=(-3 if left else 3, 0), textcoords="offset points",
+                  ha="right" if left else "left", va="center", color=SERIES[0] if strong else INK)  # fmt: skip
+
+
+def _caption(found: League) -> str:
+    assert found.ranking is not None
+    friedman = found.ranking.friedman
+    different = friedman.p < ALPHA
+    return sentences((
+        f"The mean rank of each method over {found.ranking.tasks} tasks; 1, at the left, is the best.",
+        f"Friedman's test of whether all are alike: p {p_text(friedman.p)}.",
+        "A bar joins methods whose mean ranks are nearer than the critical difference of Nemenyi's test, so that they "
+        "are not told apart." if different and found.groups else "",
+        "The bar joins all of them, for Friedman's test does not tell any apart." if not different else "",
+        f"In color: {found.control}, with which the others are compared.",
+    ))  # fmt: skip
