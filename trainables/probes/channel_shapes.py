@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from trainables.encodings.encoding import Grid
-from trainables.probes.inputs import Array, codes_on
+from trainables.probes.inputs import Array, codes_on, float64
 from trainables.probes.subject import Subject, no_code
 from trainables.recipe.findings import Findings
 
@@ -172,7 +172,9 @@ def probe(subject: Subject) -> Findings:
     found = channel_shapes(subject.codes, subject.grid)
     values = {kind: float(np.mean(found.kinds == kind)) for kind in SHAPES}
     values |= {f"unexplained_{form.replace('+', '_')}": float(left.mean()) for form, left in found.unexplained.items()}
+    maps = float64(subject.codes).reshape(subject.grid.rows, subject.grid.columns, -1)
     arrays = {"kinds": found.kinds, "unexplained": np.stack([*found.unexplained.values()])}
+    arrays["maps"] = maps.astype(np.float32)
     return Findings(
         values, arrays | {name: getattr(found, name) for name in ("sigma", "wavelength", "phase", "weight")}
     )
