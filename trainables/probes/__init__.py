@@ -8,17 +8,17 @@ from trainables.encodings.encoding import Grid
 from trainables.probes.attention import BlockAttention, attention_of
 from trainables.probes.attention_distance import attention_distance
 from trainables.probes.channel_shapes import ChannelShapes, channel_shapes
-from trainables.probes.codes import codes_of
 from trainables.probes.direction import direction
 from trainables.probes.distance import distance
 from trainables.probes.image_classes import ImageClasses, image_classes
 from trainables.probes.inputs import ProbeError
 from trainables.probes.logit_terms import TERMS, BlockTerms, logit_terms
+from trainables.probes.projections import edge_share, projections
 from trainables.probes.similarity import similarity
-from trainables.probes.subject import Subject
+from trainables.probes.subject import Subject, codes_of
 
 __all__ = [
     "TERMS", "BlockAttention", "BlockTerms", "ChannelShapes", "Grid", "ImageClasses", "ProbeError", "Subject",
-    "attention_distance", "attention_of", "channel_shapes", "codes_of", "direction", "distance", "image_classes",
-    "logit_terms", "similarity",
+    "attention_distance", "attention_of", "channel_shapes", "codes_of", "direction", "distance", "edge_share",
+    "image_classes", "logit_terms", "projections", "similarity",
 ]  # fmt: skip

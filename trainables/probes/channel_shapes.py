@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from trainables.encodings.encoding import Grid
-from trainables.probes.inputs import Array, codes_on
+from trainables.probes.inputs import Array, codes_on, float64
 from trainables.probes.subject import Subject, no_code
 from trainables.recipe.findings import Findings
 
@@ -21,8 +21,8 @@ EXPLAINED = 0.5
 """A channel has a pattern where waves or edges explain at least this share of its variance."""
 ONE_WAY = 0.8
 """A pattern is striped where at least this share of the fitted waves' variance is along one side."""
-SIGMAS, WAVELENGTHS = (0.05, 20.0), (0.05, 16.0)
-"""Where widths and wavelengths of waves are looked for. Units: half a side of the grid."""
+SIGMAS, LONGEST = (0.05, 20.0), 16.0
+"""Where widths of waves are looked for, and the longest wavelength. Units: half a side of the grid."""
 MOST_TRIES = 25
 """How often a fit is refined at most: a channel that no wave describes has no best one."""
 STEPS = (14, 28)
@@ -114,6 +114,14 @@ def _side(means: Array, form: Form) -> _Side:
     return _Side(errors, sizes, waves)
 
 
+def _shortest(at: Array) -> float:
+    """A little over two patches: a shorter wave has the same values at every patch as a longer one.
+
+    At two patches exactly, one of the two weights could be any number.
+    """
+    return 2.01 * float(at[1] - at[0])
+
+
 def _design(at: Array, fixed: list[Array], sigma: float, wavelength: float) -> Array:
     """The columns that a wave of this width and wavelength has a linear weight for. Shapes: (L, 2 + fixed)."""
     envelope, angle = np.exp(-(at**2) / (2 * sigma**2)), 2 * np.pi * at / wavelength
@@ -127,7 +135,8 @@ def _fitted(design: Array, values: Array) -> Array:
 
 def _starts(at: Array, fixed: list[Array], means: Array) -> Array:
     """The best width and wavelength of each channel among those tried. Shapes: (D, 2)."""
-    tried = [(s, w) for s in np.geomspace(0.1, 4, STEPS[0]) for w in np.geomspace(0.25, 8, STEPS[1])]
+    wavelengths = np.geomspace(1.001 * _shortest(at), 8, STEPS[1])
+    tried = [(s, w) for s in np.geomspace(0.1, 4, STEPS[0]) for w in wavelengths]
     errors = np.stack([((means - _fitted(_design(at, fixed, *pair), means)) ** 2).sum(axis=0) for pair in tried])
     best: Array = np.array(tried)[errors.argmin(axis=0)]
     return best
@@ -138,7 +147,7 @@ def _refined(at: Array, fixed: list[Array], means: Array, start: Array) -> tuple
     scale = float(np.abs(means).max())
     if scale == 0:
         return 0.0, 0.0, np.array([*start, 0.0, 0.0])
-    low, high = np.log(np.array([SIGMAS, WAVELENGTHS])).T
+    low, high = np.log(np.array([SIGMAS, (_shortest(at), LONGEST)])).T
 
     def wrong(logs: Array) -> Array:
         return means / scale - _fitted(_design(at, fixed, *np.exp(logs)), means / scale)
@@ -163,7 +172,9 @@ def probe(subject: Subject) -> Findings:
     found = channel_shapes(subject.codes, subject.grid)
     values = {kind: float(np.mean(found.kinds == kind)) for kind in SHAPES}
     values |= {f"unexplained_{form.replace('+', '_')}": float(left.mean()) for form, left in found.unexplained.items()}
+    maps = float64(subject.codes).reshape(subject.grid.rows, subject.grid.columns, -1)
     arrays = {"kinds": found.kinds, "unexplained": np.stack([*found.unexplained.values()])}
+    arrays["maps"] = maps.astype(np.float32)
     return Findings(
         values, arrays | {name: getattr(found, name) for name in ("sigma", "wavelength", "phase", "weight")}
     )

@@ -6,11 +6,23 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from trainables.backbones.backbone_torch import Host
+from trainables.data.splits_torch import Images, Reading, load
 from trainables.probes.inputs import ProbeError, float64
+from trainables.probes.subject import Subject
+from trainables.recipe import Fresh
+from trainables.recipe.findings import Findings
+from trainables.recipe.model_torch import build_model
+from trainables.training.normalize import normalizer
 
 Mask = NDArray[np.bool_]
+MOST_IMAGES = 1000
+"""How many test images are classified at most; they are spread evenly over the set, which may be sorted by class."""
+BATCH = 50
 
 
 @dataclass(frozen=True)
@@ -51,3 +63,51 @@ def image_classes(with_position: Any, without_position: Any, targets: Any) -> Im
 def _classes(outputs: Any) -> NDArray[Any]:
     found = float64(outputs)
     return found.argmax(axis=1) if found.ndim == 2 else found
+
+
+def probe(subject: Subject) -> Findings:
+    """The share of the test images in each class, by the model with its encoding and by its frozen backbone alone.
+
+    `changed`: the share of those that position makes right or wrong. `classes`: the number of each image's class, in
+    the order of `ImageClasses`; `images`: which test images they are of.
+    """
+    recipe, encoding = subject.recipe, subject.recipe.encoding
+    if encoding.is_noop:
+        return Findings(note="none has no position to leave out")
+    if recipe.trainable != "position" or recipe.data.metric != "accuracy":
+        return Findings(note="images have classes where position alone learns, so that both models share one backbone")
+    try:
+        bare = without_encoding(subject)
+    except ProbeError as error:
+        return Findings(note=str(error))
+    test = load(recipe.data, Reading(subject.data)).test
+    numbers = torch.arange(min(len(test), MOST_IMAGES)) * len(test) // min(len(test), MOST_IMAGES)
+    with_position, without = (_answers(subject, model, test, numbers) for model in (subject.model, bare))
+    found = image_classes(with_position, without, test.targets[numbers])
+    masks = vars(found)
+    values = {name: float(mask.mean()) for name, mask in masks.items()}
+    values["changed"] = values["mislead"] + values["correct"]
+    classes = np.stack([*masks.values()]).argmax(axis=0).astype(np.uint8)
+    return Findings(values, {"classes": classes, "images": numbers.numpy()})
+
+
+def without_encoding(subject: Subject) -> Host:
+    """The same model with no encoding. Raises: ProbeError where position takes channels of the backbone."""
+    bare = subject.recipe.put({"encoding.kind": "none", "trainable": "all", "init": Fresh()})
+    model = build_model(bare).double().eval()
+    mine = model.state_dict()
+    weights = {name: value for name, value in subject.model.state_dict().items() if not name.startswith("encoding.")}
+    if {name: value.shape for name, value in mine.items()} != {name: value.shape for name, value in weights.items()}:
+        raise ProbeError(
+            f"position must leave the backbone's channels as they are, got {subject.recipe.encoding.label}"
+        )
+    model.load_state_dict(weights)
+    return model
+
+
+@torch.no_grad()
+def _answers(subject: Subject, model: Host, test: Images, numbers: Tensor) -> Tensor:
+    """The outputs for some test images. Shapes: to (images, outputs)."""
+    normalize = normalizer(subject.recipe, torch.device("cpu"), torch.float64)
+    batches = test.batches(torch.split(numbers, BATCH), torch.float64)
+    return torch.cat([model(normalize(pixels)) for pixels, _ in batches])

@@ -15,9 +15,8 @@ from trainables.backbones.vit_torch import PositionedViT
 from trainables.encodings.encoding_torch import Code, PositionEncoding, Tokens
 from trainables.encodings.injection_torch import OwnCodes
 from trainables.probes.attention import BlockRecord, evaluated, parts_of_images, recorded
-from trainables.probes.codes import parts_of
 from trainables.probes.inputs import ProbeError, float64
-from trainables.probes.subject import Subject
+from trainables.probes.subject import Subject, parts_of
 from trainables.recipe.findings import Findings
 
 TERMS = ("content_content", "position_content", "content_position", "position_position")

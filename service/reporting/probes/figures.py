@@ -1,4 +1,4 @@
-"""The figures of what the encodings know: similarity maps, and the attention distance by block."""
+"""The figures of what the encodings know: similarity maps, the attention distance by block, pictures of channels."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from service.reporting.figures.palette import Look, Palette
 from service.reporting.figures.plot import Drawn, Plot, drawn, sentences
 from service.reporting.figures.style import INK, MUTED, PAPER, STYLE, Sheet
 from service.reporting.probes.found import arrays, found
+from service.reporting.probes.pictures import projected, shapes
 from trainables.recipe.findings import When
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ PLACES: tuple[tuple[When, str], ...] = (
 def probe_figures(result: StudyResult) -> list[Drawn]:
     """Every figure for which the probes are kept."""
     with mpl.rc_context(STYLE):
-        return [drawn(plot) for kind in (similarity_maps, attention_distances) if (plot := kind(result)) is not None]
+        return [drawn(plot) for kind in KINDS if (plot := kind(result)) is not None]
 
 
 def similarity_maps(result: StudyResult) -> Plot | None:
@@ -58,13 +59,13 @@ def _draw_maps(rows: list[tuple[str, list[Any]]], sheet: Sheet) -> Figure:
     size = 0.75 if sheet.narrow else 1.15
     fig = sheet.figure((size + 0.42) * len(rows) + 0.3)
     panels = fig.subplots(len(rows), len(PLACES), squeeze=False)
-    for (label, maps), line in zip(rows, panels, strict=True):
+    for number, ((label, maps), line) in enumerate(zip(rows, panels, strict=True)):
         for (when, place), one, axes in zip(PLACES, maps, line, strict=True):
             axes.set_axis_off()
             if one is not None:
                 _draw_map(axes, one, place)
-            if line is panels[0] or axes is line[0]:
-                words = [label] * (axes is line[0]) + [f"{when}: {place}"] * (line is panels[0])
+            if number == 0 or axes is line[0]:
+                words = [label] * (axes is line[0]) + [f"{when}: {place}"] * (number == 0)
                 axes.set_title("\n".join(words), fontsize=7.5 if sheet.narrow else 8.5, color=INK, loc="left")
     return fig
 
@@ -128,3 +129,7 @@ def _draw_distances(rows: list[tuple[str, Look, dict[When, Any], Any]], sheet: S
         if place % columns == 0:
             axes.set_ylabel("patches")
     return fig
+
+
+KINDS = (similarity_maps, attention_distances, shapes, projected)
+"""All figures, in the order of a report."""

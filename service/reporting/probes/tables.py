@@ -50,6 +50,17 @@ WORDS = {
         "The share of channels of each shape, and the share of variance that fits of Gabor waves, edge markers and "
         "both leave unexplained.",
     ),
+    "projections": (
+        "Do the image's edges go to the values?",
+        "The share of a code's variance that markers of the four edges explain: of the code itself (p), and of what "
+        "the first block makes of it for queries, keys and values. v_above_qk is v minus the mean of q and k.",
+    ),
+    "image_classes": (
+        "To which images does position matter?",
+        "The share of the test images that are right with and without position (ignored), only without it (mislead), "
+        "only with it (correct), and in neither case (useless); changed is mislead and correct. Both models share one "
+        "frozen backbone.",
+    ),
 }
 """By probe: the title of its table, and what its numbers are."""
 

@@ -109,3 +109,36 @@ def test_a_side_of_one_patch_has_no_waves() -> None:
     assert np.isfinite(found.unexplained["gabor"]).all()
     assert [*found.kinds] == ["striped"]
     assert found.weight[0, 1] == 0
+
+
+@pytest.mark.parametrize("grid", [Grid(9, 14), Grid(14, 14)], ids=str)
+def test_the_fit_recovers_the_parameters_of_generated_channels(grid) -> None:
+    """Where one wave along each side fits exactly, it is the wave that the channel was made of.
+
+    A longer wave shows too little on the grid to be told from others. A wave of two patches, 0.5 on 9 rows, has the
+    same values at every patch for many pairs of phase and weight; a shorter one has those of a longer one.
+    """
+    stream = np.random.default_rng(3)
+    count = 12
+    known = {
+        "sigma": stream.uniform(0.3, 0.8, (count, 2)),
+        "wavelength": stream.uniform(0.7, 1.2, (count, 2)),
+        "phase": stream.uniform(-3, 3, (count, 2)),
+        "weight": stream.uniform(0.5, 2, (count, 2)),
+    }
+    row, column = np.divmod(np.arange(grid.patches), grid.columns)
+    lines = (2 * column / (grid.columns - 1) - 1, 2 * row / (grid.rows - 1) - 1)
+    channels = [
+        sum(
+            known["weight"][d, side] * wave(lines[side], *(known[name][d, side] for name in NAMES[:3]))
+            for side in (0, 1)
+        )
+        + stream.normal()
+        for d in range(count)
+    ]
+    found = probes.channel_shapes(np.stack(channels, axis=1), grid)
+    assert found.unexplained["gabor"].max() < 1e-8
+    for name in ("sigma", "wavelength", "weight"):
+        np.testing.assert_allclose(getattr(found, name), known[name], rtol=0.02)
+    turned = np.angle(np.exp(1j * (found.phase - known["phase"])))
+    np.testing.assert_allclose(turned, 0, atol=0.02)

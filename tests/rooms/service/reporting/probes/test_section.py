@@ -13,6 +13,7 @@ from service.reporting.figures.plot import drawn
 from service.reporting.figures.style import NARROW, STYLE, WIDE
 from service.reporting.page import page
 from service.reporting.probes.figures import attention_distances, probe_figures, similarity_maps
+from service.reporting.probes.pictures import PROJECTED, SHAPES, projected, shapes
 from service.reporting.probes.tables import WORDS, probe_tables
 from service.results import Result
 from service.storage.home import Home
@@ -53,7 +54,9 @@ def test_the_page_has_the_section_and_its_files(result) -> None:
     assert '<section id="known">' in html
     assert "## What the encodings know" in markdown
     shown = page(result, {})
-    assert [figure.name for figure in shown.known_figures] == ["similarity_maps", "attention_distance"]
+    assert [figure.name for figure in shown.known_figures] == [
+        "similarity_maps", "attention_distance", "channel_shapes", "projections",
+    ]  # fmt: skip
     for figure in shown.known_figures:
         assert shown.number(figure.name) in markdown
         for ending in ("svg", "pdf"):
@@ -84,6 +87,8 @@ def test_maps_are_those_of_the_first_seed_and_distances_those_of_the_heads(resul
         fig = similarity_maps(result).draw(sheet)
         names = [row.name for row in result.of("trial") if row.name != "irpe"]
         assert len(fig.axes) == 4 * len(names)
+        heads = [axes.get_title(loc="left").splitlines()[-1] for axes in fig.axes[:4]]
+        assert heads == ["before: middle", "after: corner", "after: edge", "after: middle"]
         last = fig.axes[3].images[0].get_array()
         kept = next(row for row in result.of("trial") if row.name == "learnable").probe("similarity", 0)
         np.testing.assert_allclose(last, kept.after.arrays["maps"][2 * 4 + 2], rtol=1e-6)
@@ -96,8 +101,26 @@ def test_maps_are_those_of_the_first_seed_and_distances_those_of_the_heads(resul
         np.testing.assert_allclose([line.get_ydata() for line in small], heads)
 
 
+@pytest.mark.parametrize("sheet", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_pictures_are_channels_of_the_first_seed(result, sheet) -> None:
+    trial = next(row for row in result.of("trial") if row.name == "learnable")
+    with mpl.rc_context(STYLE):
+        made, fig = trial.probe("channel_shapes", 0).after.arrays, shapes(result).draw(sheet)
+        for kind, axes in zip(SHAPES, fig.axes, strict=False):
+            some = np.flatnonzero(made["kinds"] == kind)
+            assert len(axes.images) == (len(some) > 0)
+            if len(some):
+                best = max(some, key=lambda channel: made["maps"][:, :, channel].var(dtype=float))
+                np.testing.assert_allclose(axes.images[0].get_array(), made["maps"][:, :, best])
+        assert [axes.get_title(loc="left").splitlines()[-1] for axes in fig.axes[:4]] == [*SHAPES]
+        made, fig = trial.probe("projections", 0).after.arrays, projected(result).draw(sheet)
+        channel = max(range(16), key=lambda one: made["shares"][3][one])
+        for number, axes in enumerate(fig.axes[: len(PROJECTED)]):
+            np.testing.assert_allclose(axes.images[0].get_array(), made["maps"][number, :, :, channel])
+
+
 def test_equal_figures_are_equal_files(result) -> None:
     with mpl.rc_context(STYLE):
-        for plot in (similarity_maps(result), attention_distances(result)):
+        for plot in (similarity_maps(result), attention_distances(result), shapes(result), projected(result)):
             assert drawn(plot) == drawn(plot)
             assert "\n" not in plot.caption

@@ -1,0 +1,60 @@
+"""To how many images does position matter, on one frozen backbone?
+
+Source: Gabor paper 4.1, table 2. Cost: smoke 1 minute, cpu 8 on 2 cores (estimates).
+Expected: most images are classified alike with and without position (Ignored or Useless); more become right by it
+(Correct) than wrong (Mislead). The paper gives no counts. Not run yet at cpu.
+"""
+
+from search_spaces.claim import Better, ProbeBetween
+from search_spaces.studies._gabor import (
+    BASE,
+    E_IN_V,
+    G_E,
+    GAPS,
+    LE,
+    PAPER,
+    PAPER_BUDGET,
+    SMOKE_BUDGET,
+    WITHOUT,
+    both,
+    placed,
+)
+from search_spaces.study import Ablation, Budget, Score, Study
+
+GENERATED = "G+E in q, k; E in v"
+FEW = "4.1: without position a model captures the features of most images"
+
+study = Study(
+    name="image-classes",
+    question="To how many images does position matter, on one frozen backbone?",
+    family="gabor",
+    paper=f"{PAPER}, 4.1, table 2",
+    cost="smoke 1 minute, cpu 8 on 2 cores (estimates)",
+    expected="most images are Ignored or Useless, and more are Correct than Mislead; no number published",
+    base=BASE,
+    plan=Ablation(
+        arms={
+            "none": WITHOUT,
+            "APE": {"encoding": LE},
+            "G+E": {"encoding": G_E},
+            GENERATED: both(placed(G_E, "query", "key"), E_IN_V),
+        },
+        baseline="none",
+    ),
+    score=Score("val/accuracy"),
+    budgets={"smoke": SMOKE_BUDGET, "cpu": Budget(seeds=5), "paper": PAPER_BUDGET},
+    probes=("image_classes",),
+    claims=(
+        Better("APE", "none", 0.0, "4.1: a table on the frozen model improves accuracy"),
+        ProbeBetween("APE", "image_classes", "changed", None, 0.5, when="after", source=FEW),
+        ProbeBetween(GENERATED, "image_classes", "changed", None, 0.5, when="after", source=FEW),
+    ),
+    gaps=(
+        *GAPS,
+        "table 2 names the four classes and gives no counts: no number published. Its text calls them Misdirected and "
+        "Correct, and 4.1 says of Useless that position does not affect the result; by the table these images are "
+        "wrong with and without it",
+        "the paper's four classes serve to choose pictures (figure 8), which are not shown here",
+        "the probe looks at 1,000 test images at most",
+    ),
+)
