@@ -16,7 +16,9 @@ from trainables.spec import in_order
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-ProbeName = Literal["direction", "distance", "similarity", "attention_distance", "logit_terms", "channel_shapes"]
+ProbeName = Literal[
+    "direction", "distance", "similarity", "attention_distance", "attention_maps", "logit_terms", "channel_shapes"
+]  # fmt: skip
 PROBES: tuple[ProbeName, ...] = get_args(ProbeName)
 """The probes of one trained model, each computed by the file of `trainables/probes/` with its name."""
 
