@@ -7,6 +7,7 @@ them, and every arm is compared with the arm that has this value and the same va
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
 from itertools import product
 from typing import Annotated, Any, Literal
 
@@ -62,7 +63,7 @@ class Ablation(Spec):
             return self
         for name in (*self.axes, *(value for values in self.axes.values() for value in values)):
             require(bool(name.strip()) and "," not in name, "axes", "named in words without commas", name)
-        same = self.arms == _arms(self.axes, self.without)
+        same = _paths(self.arms) == _paths(_arms(self.axes, self.without))
         require(same, "arms", "left out beside axes, which make them", ", ".join(self.arms))
         self._check_without()
         self._check_tasks()
@@ -89,6 +90,18 @@ class Ablation(Spec):
     def tuned_by(self, tune: Tuning) -> Ablation:
         """The same arms, tuned in another way."""
         return Ablation(**{**dict(self), "tune": tune})
+
+    @property
+    def parts(self) -> list[str]:
+        """What a budget may give other values: the arms; with axes, the values of all axes. By name."""
+        return [name for named in self.axes.values() for name in named] if self.axes else [*self.arms]
+
+    def resized(self, values: Mapping[str, Values]) -> Ablation:
+        """The same arms, some with other values instead of their own. `values`: by the name of a part."""
+        if not self.axes:
+            return Ablation(**{**dict(self), "arms": {**self.arms, **values}})
+        axes = {axis: {name: values.get(name, own) for name, own in named.items()} for axis, named in self.axes.items()}
+        return Ablation(**{**dict(self), "axes": axes, "arms": {}})
 
     @property
     def baseline_axis(self) -> str:
@@ -193,4 +206,9 @@ def _values(axes: Mapping[str, Mapping[str, Mapping[str, Any]]], chosen: Combina
         for path in axes[axis][name]:
             before = setters.setdefault(path.removesuffix(".kind"), axis)
             require(before == axis, "axes", f"such that one axis sets {path}", f"{before} and {axis}")
-        yield from axes[axis][name].items()
+        yield from deepcopy(axes[axis][name]).items()  # a recipe fills the nodes that it is given
+
+
+def _paths(arms: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
+    """What each arm sets, in order; values are left out, as nodes that recipes have filled are longer."""
+    return [(name, [*values]) for name, values in arms.items()]

@@ -175,6 +175,18 @@ class Ranked(ClaimOfSeveral, ClaimAtSize):
         return f"each of {self.listed} is better than the next{margin}{self.where}"
 
 
+def _check_ends(low: float | None, high: float | None) -> None:
+    ends = [end for end in (low, high) if end is not None]
+    require(len(ends) > 0, "low", "a number where high is none", None)
+    require(len(ends) < 2 or ends[0] < ends[1], "low", f"less than high ({high})", low)
+
+
+def _ends(low: float | None, high: float | None) -> str:
+    if low is not None and high is not None:
+        return f"from {low:g} to {high:g}"
+    return f"at least {low:g}" if low is not None else f"at most {high:g}"
+
+
 class ProbeBetween(ClaimOfProbe, ClaimOfOne):
     """The mean of a probe's value over the seeds of `who` lies from `low` to `high`, one of which may be left open."""
 
@@ -185,17 +197,35 @@ class ProbeBetween(ClaimOfProbe, ClaimOfOne):
 
     @model_validator(mode="after")
     def _an_interval(self) -> ProbeBetween:
-        ends = [end for end in (self.low, self.high) if end is not None]
-        require(len(ends) > 0, "low", "a number where high is none", None)
-        require(len(ends) < 2 or ends[0] < ends[1], "low", f"less than high ({self.high})", self.low)
+        _check_ends(self.low, self.high)
         return self
 
     def __str__(self) -> str:
-        if self.low is not None and self.high is not None:
-            ends = f"from {self.low:g} to {self.high:g}"
-        else:
-            ends = f"at least {self.low:g}" if self.low is not None else f"at most {self.high:g}"
-        return f"{quoted(self.who)}: {self.measure} is {ends}"
+        return f"{quoted(self.who)}: {self.measure} is {_ends(self.low, self.high)}"
+
+
+class ProbeAlike(ClaimOfProbe, ClaimOfTwo):
+    """The maps that a probe finds in `who` and in `than` correlate by `low` to `high`, one of which may be left open.
+
+    `value` names the maps: an array of the probe with a picture of the grid for each position (and block). The
+    correlation is Pearson's, over all pairs of two different positions, of the two models of a seed; the mean over
+    seeds is judged. Tables drawn at random have about 0.
+    """
+
+    kind: Literal["probe_alike"] = Field(default="probe_alike", init=False)
+    low: float | None
+    high: float | None
+    source: str = ""
+
+    @model_validator(mode="after")
+    def _an_interval(self) -> ProbeAlike:
+        _check_ends(self.low, self.high)
+        require(self.who != self.than, "than", "another trial than who", self.than)
+        return self
+
+    def __str__(self) -> str:
+        both = f"{quoted(self.who)} and {quoted(self.than)}"
+        return f"{both}: the correlation of their {self.measure} is {_ends(self.low, self.high)}"
 
 
 class ProbeRising(ClaimOfProbe, ClaimOfSeveral):
@@ -211,6 +241,6 @@ class ProbeRising(ClaimOfProbe, ClaimOfSeveral):
 
 
 Claim = Annotated[
-    AtLeast | AtChance | Better | NoWorse | Equivalent | Rising | Ranked | ProbeBetween | ProbeRising,
+    AtLeast | AtChance | Better | NoWorse | Equivalent | Rising | Ranked | ProbeBetween | ProbeAlike | ProbeRising,
     Field(discriminator="kind"),
 ]

@@ -72,6 +72,8 @@ class Budget(Spec):
     """How large: values put on the base recipe, and counts."""
 
     values: Values = Field(default_factory=dict)
+    arms: dict[str, Values] = Field(default_factory=dict, kw_only=True, description="{arm: {path: value}}")
+    """Of an ablation: what some arms, or values of axes, are at this size instead, such as a backbone of full size."""
     trials: int | None = Field(default=None, gt=0, description="a positive number of trials")
     """Of a search, or of each arm's tuning."""
     seeds: int | None = Field(default=None, gt=0, description="a positive number of seeds")
@@ -115,8 +117,11 @@ class Study(Spec):
         metric = f"val/{self.base.data.reported}"
         require(self.score.metric == metric, "score.metric", f"{metric!r} for {self.base.data.kind}", self.score.metric)
         require("weights" in self.keep or not self.probes, "keep", "weights where probes are named", [*self.keep])
-        for name in self.budgets:
+        for name, size in self.budgets.items():
             require(re.fullmatch(NAME, name) is not None, f"budgets.{name}", f"named by {WORDS}", name)
+            known = self.plan.parts if isinstance(self.plan, Ablation) else []
+            must = f"values of {', '.join(known) or 'no arm: a search has none'}"
+            require(not {*size.arms} - {*known}, f"budgets.{name}.arms", must, [*size.arms])
         for name, point in self._points():
             try:
                 self._require_same_score(self.recipe(point))
@@ -224,7 +229,7 @@ class Study(Spec):
         gaps = (*self.gaps, size.gap) if size.gap else self.gaps
         seeds, trials = size.seeds if seeds is None else seeds, size.trials if trials is None else trials
         study = self if size.rival else self._alone()
-        resolved = study._with(size.values, own).counted(seeds=seeds, trials=trials, stop=size.stop, gaps=gaps)
+        resolved = study._with(size, own).counted(seeds=seeds, trials=trials, stop=size.stop, gaps=gaps)
         return Edition(budget=budget, study=resolved)
 
     def counted(
@@ -251,10 +256,11 @@ class Study(Spec):
         claims = tuple(claim for claim in self.claims if "random" not in claim.names)
         return Study(**{**dict(self), "plan": plan, "claims": claims})
 
-    def _with(self, values: dict[str, Any], own: dict[str, Any]) -> Study:
-        base = self.base.put(values).put(own)
+    def _with(self, size: Budget, own: dict[str, Any]) -> Study:
+        base = self.base.put(size.values).put(own)
         plan = self.plan
         if isinstance(plan, Ablation):
+            plan = plan.resized(size.arms) if size.arms else plan
             for path in own:
                 if all(_overrides(arm, path) for arm in plan.arms.values()):
                     raise SpecError(f"{path} is set by every arm of {self.name}; give another path")

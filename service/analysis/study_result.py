@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Self
 
-from search_spaces.claim import Claim, ClaimOfProbe
+from search_spaces.claim import Claim, ClaimOfProbe, ProbeAlike
 from search_spaces.study import Ablation, Edition, Published, Search
 from service.analysis.best import Best, best_rivals, find_best
 from service.analysis.claims.agreement import Agreement, agreements
@@ -17,7 +17,7 @@ from service.analysis.differences import Difference, compare_pairs
 from service.analysis.estimates.data_efficiency import Curve, by_size, curves
 from service.analysis.estimates.stopping import Rung, judge_rungs
 from service.analysis.format import Lines
-from service.analysis.probes.scores import probe_scores
+from service.analysis.probes.scores import alike, probe_scores
 from service.analysis.statistics import Scores
 from service.analysis.trial_result import TrialResult, collect
 from service.storage.editions import stored
@@ -133,9 +133,20 @@ class StudyResult:
 
     def scores_of(self, claim: Claim) -> Mapping[str, Scores]:
         """The scores that a claim is judged on: of the test set, or of its probe; empty where there is none yet."""
+        if isinstance(claim, ProbeAlike):
+            return self._alike(claim)
         if isinstance(claim, ClaimOfProbe):
             return self.probe_scores(claim.probe, claim.value, claim.when)
         return self.scores_at(claim.image_size)
+
+    def _alike(self, claim: ProbeAlike) -> dict[str, Scores]:
+        """How alike the maps of a claim's trials are, by seed, under the name of either; nothing without both."""
+        rows = [self.named[name] for name in claim.names if name in self.named]
+        if len(rows) < 2:
+            return {}
+        one, other = rows
+        found = alike(one.probes, other.probes, claim, max(row.answer.asked for row in rows))
+        return dict.fromkeys(claim.names, found)
 
     @cached_property
     def departure(self) -> Departure | None:

@@ -27,7 +27,10 @@ SYMBOLS = {"SUPPORTED": "✓", "REFUTED": "✕", "INCONCLUSIVE": "?", "NOT JUDGE
 """A sign beside each verdict, so that readers need no colors to distinguish them."""
 FEW = 12
 """A folded table with so few rows is open at first."""
-FIGURES = "landscape|contour|history|data_sizes|trials|differences|sides|cost|curves|similarity_maps|attention_distance"
+FIGURES = (
+    "landscape|contour|history|data_sizes|trials|differences|sides|cost|curves|similarity_maps|attention_distance|"
+    "attention_maps"
+)
 OURS = re.compile(rf"({FIGURES})\.(svg|pdf)|table-\w+\.(csv|tex)")
 """The names of figures and tables; those that a page has no more are removed."""
 

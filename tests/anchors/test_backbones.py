@@ -246,6 +246,24 @@ def test_twins_peg_is_ours_after_the_first_block():
     assert torch.equal(mine(images("twins")), theirs(images("twins")))
 
 
+def test_pvt_has_its_class_token_in_the_last_stage_alone():
+    """The class token stands before the last patches, with a row of the table, and is what the head reads."""
+    model = spread(ours("twins", Learnable(), changed("twins", peg=False, pool="token")))
+    x = images("twins")
+    for stage, (embed, blocks, encoding) in enumerate(
+        zip(model.patch_embeds, model.blocks, model.encoding, strict=True)
+    ):
+        x, side = embed(x)
+        last = stage == len(model.blocks) - 1
+        x = torch.cat([model.cls_token.expand(3, -1, -1), x], dim=1) if last else x
+        x = x + encoding.learnable.table
+        for block in blocks:
+            x = block(x, side)
+        x = x if last else x.mT.reshape(3, -1, *side)
+    assert torch.equal(model(images("twins")), model.head(model.norm(x)[:, 0]))
+    assert model.has_place("cls_token"), "no weight decay"
+
+
 def test_swin_without_its_tables_is_swin_with_zeros():
     theirs = spread(ours("swin", NoEncoding()))
     mine = ours("swin", NoEncoding(), changed("swin", relative_bias=False))

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from trainables.backbones.backbone import Size
 from trainables.backbones.backbone_torch import Host, positions, residual
-from trainables.backbones.initial_torch import pyramid_init
+from trainables.backbones.initial_torch import pyramid_init, trunc_normal
 from trainables.backbones.twins import Twins
 from trainables.encodings import EncodingSpec
 from trainables.encodings.encoding_torch import Grid, Tokens, full_precision
@@ -39,23 +39,35 @@ class PositionedTwins(Host, timm_twins.Twins):  # type: ignore[misc]
         )
         if not model.peg:
             self.pos_block = nn.ModuleList()
+        if model.pool == "token":
+            self.cls_token = nn.Parameter(torch.zeros(1, 1, model.embed_dims[-1]))
+        self.prefixes = [shape.prefix for shape in model.shapes(size)]
         self.encoding = found
 
     def features(self, images: Tensor) -> Tokens:
-        """The patches of the last stage after the norm. Shapes: to (B, P, D)."""
+        """The tokens of the last stage after the norm. Shapes: to (B, N, D)."""
         x = images
         for stage, (embed, blocks) in enumerate(zip(self.patch_embeds, self.blocks, strict=True)):
             tokens, side = embed(x)
-            t = Tokens(residual(tokens), Grid(*side))
+            if self.prefixes[stage]:
+                tokens = torch.cat([self.cls_token.expand(len(tokens), -1, -1), tokens], dim=1)
+            t = Tokens(residual(tokens), Grid(side[0], side[1], self.prefixes[stage]))
             for number, block in enumerate(blocks):
                 t = self.encoding[stage].tokens(t, number)
                 t = replace(t, x=block(residual(t.x), side))
                 if number == 0 and self.pos_block:
                     with full_precision(t.x):  # it adds the tokens in its own precision
                         t = replace(t, x=self.pos_block[stage](t.x, side))
-            x = t.x.reshape(len(t.x), *side, -1).permute(0, 3, 1, 2).contiguous()
+            x = t.x[:, t.grid.prefix :].reshape(len(t.x), *side, -1).permute(0, 3, 1, 2).contiguous()
         return replace(t, x=self.norm(t.x))
 
+    def answers(self, t: Tokens) -> tuple[Tensor, ...]:
+        """The output of the class token where there is one, else of the mean of all patches."""
+        return super().answers(replace(t, x=t.x[:, : t.grid.prefix or None]))
+
     def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
-        """Initializes the backbone's parameters as timm does."""
-        pyramid_init(self, name, value, stream)
+        """Initializes the backbone's parameters as timm does, and the class token as PVT does."""
+        if name == "cls_token":
+            trunc_normal(value, stream)
+        else:
+            pyramid_init(self, name, value, stream)

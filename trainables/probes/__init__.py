@@ -7,6 +7,7 @@
 from trainables.encodings.encoding import Grid
 from trainables.probes.attention import BlockAttention, attention_of
 from trainables.probes.attention_distance import attention_distance
+from trainables.probes.attention_maps import area, between_patches, heat
 from trainables.probes.channel_shapes import ChannelShapes, channel_shapes
 from trainables.probes.direction import direction
 from trainables.probes.distance import distance
@@ -19,6 +20,6 @@ from trainables.probes.subject import Subject, codes_of
 
 __all__ = [
     "TERMS", "BlockAttention", "BlockTerms", "ChannelShapes", "Grid", "ImageClasses", "ProbeError", "Subject",
-    "attention_distance", "attention_of", "channel_shapes", "codes_of", "direction", "distance", "edge_share",
-    "image_classes", "logit_terms", "projections", "similarity",
+    "area", "attention_distance", "attention_of", "between_patches", "channel_shapes", "codes_of", "direction",
+    "distance", "edge_share", "heat", "image_classes", "logit_terms", "projections", "similarity",
 ]  # fmt: skip

@@ -19,7 +19,7 @@ def attention_distance(weights: Any, grid: Grid) -> Array:
     A query that gives patches no weight at all is left out of the mean; a head in which none gives any is NaN.
     Shapes: weights (..., N, N), queries before keys, N with the grid's prefix tokens, to (...): one number a head.
     Units: patches. Raises: ProbeError for weights of another number of tokens.
-    Source: Dosovitskiy et al. 2021, fig. 7; concat paper fig. 7. Differs: the class token is dropped.
+    Source: Dosovitskiy et al. 2021, fig. 7; concat paper fig. 2. Differs: the class token is dropped.
     """
     found = float64(weights)
     if found.ndim < 2 or found.shape[-2:] != (grid.tokens, grid.tokens):
@@ -38,7 +38,10 @@ def attention_distance(weights: Any, grid: Grid) -> Array:
 
 
 def probe(subject: Subject) -> Findings:
-    """The mean over images of each block's heads; `uniform` is what attention to all patches alike would have."""
+    """The mean over images of each block's heads; `uniform` is what attention to all patches alike would have.
+
+    `last`: the mean over the last third of the blocks, one at least, so that models of any depth are compared.
+    """
     try:
         sums: list[Array] = []
         grids: list[Grid] = []
@@ -51,6 +54,7 @@ def probe(subject: Subject) -> Findings:
         return Findings(note=str(error))
     by_head = np.stack(sums) / len(subject.images)
     uniform = np.array([attention_distance(np.ones((grid.tokens, grid.tokens)), grid) for grid in grids])
-    values = {"mean": float(by_head.mean()), "uniform": float(uniform.mean())}
+    last = by_head[-max(1, len(by_head) // 3) :]
+    values = {"mean": float(by_head.mean()), "last": float(last.mean()), "uniform": float(uniform.mean())}
     values |= {f"block_{number}": float(heads.mean()) for number, heads in enumerate(by_head)}
     return Findings(values, {"by_head": by_head, "uniform": uniform})

@@ -12,10 +12,10 @@ from torch.nn.functional import linear, pad
 
 from trainables.backbones.backbone_torch import Host
 from trainables.backbones.vit_torch import PositionedViT
-from trainables.encodings.encoding_torch import Code, PositionEncoding, Tokens
+from trainables.encodings.encoding_torch import Code, PositionEncoding
 from trainables.encodings.injection_torch import OwnCodes
 from trainables.probes.attention import BlockRecord, evaluated, parts_of_images, recorded
-from trainables.probes.inputs import ProbeError, float64
+from trainables.probes.inputs import Array, ProbeError, float64
 from trainables.probes.subject import Subject, parts_of
 from trainables.recipe.findings import Findings
 
@@ -30,16 +30,18 @@ class BlockTerms(NamedTuple):
     terms: Tensor
 
 
-def logit_terms(model: Host, images: Tensor) -> list[BlockTerms]:
+def logit_terms(model: Host, images: Tensor, carried: bool = False) -> list[BlockTerms]:
     """The terms of the scaled logits, which add up to them; for normalized images as the model sees them.
 
     Codes that are added to the tokens, or stand beside them, are split in the first block alone: later blocks mix them
-    with the content. The layer norm divides content and position by the deviation of their sum; its bias, and that of
-    the projection, belong to the content. Codes in queries and keys are split in every block that has them; what an
-    earlier block has added to the tokens there is content.
+    with the content. With `carried` they are split in every block as if they were still there unchanged, which is how
+    the concat paper sees the residual stream (p_{d+1} = p); all else in a token counts as content. The layer norm
+    divides content and position by the deviation of their sum; its bias, and that of the projection, belong to the
+    content. Codes in queries and keys are split in every block that has them; what an earlier block has added to the
+    tokens there is content.
     Shapes: images (B, channels, rows, columns). Raises: ProbeError for an encoding, or a backbone, for which no such
     split is exact.
-    Source: concat paper eq. 8; Gabor paper eq. 11. Differs: the papers leave out the layer norm.
+    Source: concat paper eqs. 8 and 9; Gabor paper eq. 11. Differs: the papers leave out the layer norm.
     """
     if not isinstance(model, PositionedViT):
         raise ProbeError(f"logits are split in vit, got {type(model).__name__.removeprefix('Positioned')}")
@@ -53,7 +55,9 @@ def logit_terms(model: Host, images: Tensor) -> list[BlockTerms]:
     with evaluated(model):
         early = [number for number, block in enumerate(blocks) if block.tokens is not block.content]
         coded = early[:1] or [number for number, block in enumerate(blocks) if _changed(block)]
-        return [BlockTerms(number, _terms(model, blocks[number], number)) for number in coded]
+        position = _position(blocks[early[0]]) if early else None
+        coded = [*range(early[0], len(blocks))] if carried and early else coded
+        return [BlockTerms(number, _terms(model, blocks[number], number, position)) for number in coded]
 
 
 def _splits(part: PositionEncoding) -> bool:
@@ -67,10 +71,13 @@ def _changed(block: BlockRecord) -> bool:
     return after.q is not before.q or after.k is not before.k
 
 
-def _terms(model: PositionedViT, block: BlockRecord, number: int) -> Tensor:
-    """The terms of a block. Queries and keys are affine in what the encoding sees, so position is what is left."""
+def _terms(model: PositionedViT, block: BlockRecord, number: int, position: Tensor | None) -> Tensor:
+    """The terms of a block. Queries and keys are affine in what the encoding sees, so position is what is left.
+
+    `position`: the codes in the tokens, None where there are none.
+    """
     h, full = block.projected[0], block.heads[0]
-    q, k = _projected_positions(model, block, number)
+    q, k = (0, 0) if position is None else _projected_positions(model, block, number, position)
     content = model.encoding.heads(replace(h, q=h.q - q, k=h.k - k), number)
     nothing = model.encoding.heads(replace(h, q=torch.zeros_like(h.q), k=torch.zeros_like(h.k)), number)
     of_q, of_k = content.q - nothing.q, content.k - nothing.k
@@ -79,12 +86,11 @@ def _terms(model: PositionedViT, block: BlockRecord, number: int) -> Tensor:
     return torch.stack([(q_side * scale) @ k_side.mT for k_side in sides_k for q_side in sides_q])
 
 
-def _projected_positions(model: PositionedViT, block: BlockRecord, number: int) -> tuple[Any, Any]:
+def _projected_positions(
+    model: PositionedViT, block: BlockRecord, number: int, position: Tensor
+) -> tuple[Tensor, Tensor]:
     """The part of queries and keys, before the encoding changes them, that comes from codes in the tokens."""
-    if block.tokens is block.content:
-        return 0, 0
     layer, attention = model.blocks[number].norm1, model.blocks[number].attn
-    position = _position(block.content, block.tokens)
     deviation = (block.tokens.x.var(dim=2, keepdim=True, correction=0) + layer.eps).sqrt()
     normed = (position - position.mean(dim=2, keepdim=True)) / deviation * layer.weight
     reserved, heads, width = attention.reserved, attention.num_heads, attention.head_dim
@@ -95,33 +101,50 @@ def _projected_positions(model: PositionedViT, block: BlockRecord, number: int) 
     return q, k
 
 
-def _position(content: Tokens, tokens: Tokens) -> Tensor:
-    """What the codes are in the tokens: all that the content, with zeros beside it, is not."""
-    missing = tokens.x.shape[2] - content.x.shape[2]
-    return tokens.x - pad(content.x, (0, missing))
+def _position(block: BlockRecord) -> Tensor:
+    """What the codes are in the tokens of their first block: all that the content, with zeros beside it, is not."""
+    missing = block.tokens.x.shape[2] - block.content.x.shape[2]
+    return block.tokens.x - pad(block.content.x, (0, missing))
+
+
+def _spread(terms: list[BlockTerms], images: int) -> Array:
+    """The deviation over the keys of each term, and of the three with position together, in logits.
+
+    Means over queries and images, as a sum of parts of them. Shapes: to (blocks, 5, H).
+    """
+    with_sum = (torch.cat([block.terms, block.terms[1:].sum(dim=0, keepdim=True)]) for block in terms)
+    return float64(torch.stack([one.std(dim=4, correction=0).mean(dim=3).sum(dim=1) for one in with_sum])) / images
 
 
 def probe(subject: Subject) -> Findings:
     """How much each term moves the logits: its deviation over the keys, as a share of the sum of all four.
 
     A number that is the same for all keys of a query changes no attention weight, so it is left out.
-    `spread`: the deviations, by block and head; `blocks`: the numbers of the blocks; `mean`: the terms of the first of
-    them, over images and heads.
+    `position`: the deviation of the three terms with position together, in logits. `last_by_first`: that of the last
+    block as a multiple of the first one's, with codes of the tokens `carried` through all blocks.
+    `spread`: the deviations of the terms, by block and head; `blocks`: the numbers of the blocks; `by_depth`: as
+    `spread`, with the codes carried; `mean`: the terms of the first block, over images and heads.
     """
     spread: Any = 0.0
+    by_depth: Any = 0.0
     mean: Any = 0.0
     blocks: list[int] = []
+    count = len(subject.images)
     try:
         for images in parts_of_images(subject.recipe, subject.images):
             found = logit_terms(subject.model, images)
             if not found:
                 return Findings(note="no block of the model has queries or keys with a code of the position")
             blocks = [block.block for block in found]
-            moved = [block.terms.std(dim=4, correction=0).mean(dim=3).sum(dim=1) for block in found]
-            spread = spread + float64(torch.stack(moved)) / len(subject.images)
-            mean = mean + float64(found[0].terms.mean(dim=2).sum(dim=1)) / len(subject.images)
+            spread = spread + _spread(found, count)
+            by_depth = by_depth + _spread(logit_terms(subject.model, images, carried=True), count)
+            mean = mean + float64(found[0].terms.mean(dim=2).sum(dim=1)) / count
     except ProbeError as error:
         return Findings(note=str(error))
-    by_term = spread.mean(axis=(0, 2))
-    values = dict(zip(TERMS, map(float, by_term / by_term.sum()), strict=True))
-    return Findings(values, {"spread": spread, "blocks": np.array(blocks), "mean": mean.astype(np.float32)})
+    by_term, along = spread.mean(axis=(0, 2)), by_depth[:, 4].mean(axis=1)
+    values = dict(zip(TERMS, map(float, by_term[:4] / by_term[:4].sum()), strict=True)) | {
+        "position": float(by_term[4])
+    }
+    values |= {"last_by_first": float(along[-1] / along[0])} if len(along) > 1 and along[0] > 0 else {}
+    arrays = {"spread": spread[:, :4], "by_depth": by_depth[:, :4], "blocks": np.array(blocks)}
+    return Findings(values, {**arrays, "mean": mean.astype(np.float32)})

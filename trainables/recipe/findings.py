@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ProbeName = Literal[
-    "direction", "distance", "similarity", "attention_distance", "logit_terms", "channel_shapes", "projections",
-    "image_classes",
+    "direction", "distance", "similarity", "attention_distance", "attention_maps", "logit_terms", "channel_shapes",
+    "projections", "image_classes",
 ]  # fmt: skip
 PROBES: tuple[ProbeName, ...] = get_args(ProbeName)
 """The probes of one trained model, each computed by the file of `trainables/probes/` with its name."""

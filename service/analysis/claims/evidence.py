@@ -15,6 +15,7 @@ from search_spaces.claim import (
     ClaimOfProbe,
     Equivalent,
     NoWorse,
+    ProbeAlike,
     ProbeBetween,
     ProbeRising,
     Ranked,
@@ -53,7 +54,7 @@ class Evidence:
         return f"{self.about} ({interval}, {self.seeds})"
 
 
-NEEDS_SCORES = (AtChance, NoWorse, Equivalent, ProbeBetween)
+NEEDS_SCORES = (AtChance, NoWorse, Equivalent, ProbeBetween, ProbeAlike)
 """Claims on which a diverged seed decides nothing: at chance it may look like another trial, or like a low value."""
 
 
@@ -92,7 +93,7 @@ def gather(claim: Claim, scores: Mapping[str, Scores]) -> Evidence:
         case AtChance(margin=margin):
             chance = trials[0].scale.chance
             return _of_mean(claim, trials[0], _around(chance, margin, f"chance, {number(chance)}"))
-        case ProbeBetween(low=low, high=high):
+        case ProbeBetween(low=low, high=high) | ProbeAlike(low=low, high=high):
             return _of_mean(claim, trials[0], _between(low, high))
         case Better(margin=margin):
             return _of_gap(claim, trials, Region(low=margin))
@@ -115,7 +116,7 @@ def _between(low: float | None, high: float | None) -> Region:
     return Region(*ends, name=f"{number(ends[0])} to {number(ends[1])}")
 
 
-def _of_mean(claim: AtLeast | AtChance | ProbeBetween, who: Scores, region: Region) -> Evidence:
+def _of_mean(claim: AtLeast | AtChance | ProbeBetween | ProbeAlike, who: Scores, region: Region) -> Evidence:
     assert who.estimate is not None
     about = _mean_words(claim, claim.who, who)
     return _tested(claim, who.estimate, region, about, seeds_words(who))
@@ -167,6 +168,8 @@ def _listed(names: tuple[str, ...]) -> str:
 
 
 def _mean_words(claim: Claim, name: str, scores: Scores) -> str:
+    if isinstance(claim, ProbeAlike):  # both names have the correlations of the pair
+        return f"the maps of {_listed(claim.names)} correlate by {fixed(scores.mean or 0.0)}"
     what = "" if isinstance(claim, ClaimOfProbe) else "test score "
     return f"{quoted(name)} has {what}{fixed(scores.mean or 0.0)}"
 

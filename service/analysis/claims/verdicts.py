@@ -99,7 +99,7 @@ def _undecided(claim: Claim, scores: Mapping[str, Scores], why: str) -> Verdict:
 
 def _not_judged(claim: Claim, scores: Mapping[str, Scores], departure: Departure) -> Verdict:
     known = [(name, scores[name]) for name in claim.names if name in scores and scores[name].values]
-    measured = "; ".join(score_words(claim, name, found) for name, found in known)
+    measured = "; ".join(dict.fromkeys(score_words(claim, name, found) for name, found in known))
     why = departure.sentence + (f" Here {measured}." if measured else "")
     n = min((found.n for _, found in known), default=0) if len(known) == len(claim.names) else 0
     return Verdict(claim, "NOT JUDGED", why, n, where=departure.where)

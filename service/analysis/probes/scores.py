@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
+from search_spaces.claim import ProbeAlike
 from service.analysis.probes.run_probes import RunProbes
 from service.analysis.statistics import Scale, Scores
 from service.storage.probe_files import TIMES
 from trainables.recipe.findings import When
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 SCALES = {"direction": Scale(0.5, 0.0, 1.0), "distance": Scale(0.0, high=1.0)}
 """What the numbers of a probe can be: accuracies of two classes, and R²; others have no ends."""
@@ -23,6 +28,32 @@ def probe_scores(probes: Mapping[int, RunProbes], asked: int, probe: str, value:
     values = {seed: one.at(when).values for seed, one in found.items() if one is not None}
     known = {seed: some[value] for seed, some in sorted(values.items()) if math.isfinite(some.get(value, math.nan))}
     return Scores(known, asked, SCALES.get(probe, Scale()))
+
+
+def alike(one: Mapping[int, RunProbes], other: Mapping[int, RunProbes], claim: ProbeAlike, asked: int) -> Scores:
+    """How alike the maps are that a probe found in two trials: a correlation for each seed that both have."""
+    pairs = {seed: (one[seed].kept(claim.probe), other[seed].kept(claim.probe)) for seed in one if seed in other}
+    known: dict[int, float] = {}
+    for seed, (mine, theirs) in sorted(pairs.items()):
+        maps = [found.at(claim.when).arrays.get(claim.value) for found in (mine, theirs) if found is not None]
+        if len(maps) == 2 and maps[0] is not None and maps[1] is not None and maps[0].shape == maps[1].shape:
+            known[seed] = correlation(maps[0], maps[1])
+    return Scores({seed: value for seed, value in known.items() if math.isfinite(value)}, asked, Scale(0.0, -1.0, 1.0))
+
+
+def correlation(one: NDArray[Any], other: NDArray[Any]) -> float:
+    """Pearson's correlation of two arrays of maps over pairs of two different positions; NaN where one is constant.
+
+    Shapes: (..., P, R, C) each, a picture of the grid for each of its P positions.
+    """
+    import numpy as np
+
+    patches = one.shape[-1] * one.shape[-2]
+    apart = ~np.eye(patches, dtype=bool)
+    x, y = (maps.reshape(-1, patches, patches)[:, apart].ravel().astype(float) for maps in (one, other))
+    x, y = x - x.mean(), y - y.mean()
+    both = math.sqrt(float(x @ x) * float(y @ y))
+    return float(x @ y) / both if both > 0 else math.nan
 
 
 def probe_values(probes: RunProbes | None, names: Iterable[str]) -> dict[str, float]:

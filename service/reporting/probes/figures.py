@@ -1,4 +1,4 @@
-"""The figures of what the encodings know: similarity maps, the attention distance by block, pictures of channels."""
+"""Figures of what the encodings know: similarity maps, attention distance by block, heat maps, channels."""
 
 from __future__ import annotations
 
@@ -131,5 +131,40 @@ def _draw_distances(rows: list[tuple[str, Look, dict[When, Any], Any]], sheet: S
     return fig
 
 
-KINDS = (similarity_maps, attention_distances, shapes, projected)
+def heat_maps(result: StudyResult) -> Plot | None:
+    """A row a trial, of its first seed: what it looks at in a few images, which stand above; None without maps."""
+    rows: list[tuple[str, Any]] = []
+    pictures: Any = None
+    for row, kept in found(result, "attention_maps"):
+        first = arrays(kept, "after", "heat")[:1]
+        if first:
+            pictures = first[0].arrays["images"] if pictures is None else pictures
+            rows.append((name(result, row), first[0].arrays["heat"]))
+    if not rows:
+        return None
+    caption = sentences((
+        "Above, the first validation images; below, by trial, how much the last block attends to each patch, for the "
+        "first seed after training.",
+        "Bright is much; each map has its own scale.",
+    ))  # fmt: skip
+    return Plot("attention_maps", caption, lambda sheet: _draw_heat(pictures, rows, sheet))
+
+
+def _draw_heat(pictures: Any, rows: list[tuple[str, Any]], sheet: Sheet) -> Figure:
+    size = 0.75 if sheet.narrow else 1.15
+    fig = sheet.figure((size + 0.3) * (len(rows) + 1) + 0.3)
+    panels = fig.subplots(len(rows) + 1, len(pictures), squeeze=False)
+    gray = pictures.shape[3] == 1
+    for axes, one in zip(panels[0], pictures, strict=True):
+        axes.imshow(one[:, :, 0] if gray else one[:, :, :3], cmap="gray" if gray else None, interpolation="nearest")
+    for (label, maps), line in zip(rows, panels[1:], strict=True):
+        line[0].set_title(label, fontsize=7.5 if sheet.narrow else 8.5, color=INK, loc="left")
+        for axes, one in zip(line, maps, strict=True):
+            axes.imshow(np.array(one, dtype=float), cmap="cividis", interpolation="nearest")
+    for axes in panels.ravel():
+        axes.set_axis_off()
+    return fig
+
+
+KINDS = (similarity_maps, attention_distances, heat_maps, shapes, projected)
 """All figures, in the order of a report."""

@@ -38,12 +38,20 @@ WORDS = {
     "attention_distance": (
         "How far do patches look?",
         "The mean distance of what a patch attends to, in patches, over heads and the first validation images, without "
-        "prefix tokens. uniform is that of attention to all patches alike.",
+        "prefix tokens; last is that of the last third of the blocks, uniform that of attention to all patches alike.",
+    ),
+    "attention_maps": (
+        "How much of an image does the model look at?",
+        "The share of the patches that the heat maps of the last block cover (area), over the first validation images: "
+        "1 where all patches have the same heat.",
     ),
     "logit_terms": (
         "Which term moves the logits?",
         "The deviation of each term over the keys, as a share of the sum of all four; the query's side is named first. "
-        "Codes of the tokens are split in the first block, codes of queries and keys in every block that has them.",
+        "Codes of the tokens are split in the first block, codes of queries and keys in every block that has them. "
+        "position is the deviation of the three terms with position together, in logits; last_by_first is that of the "
+        "last block as a multiple of the first one's, where codes of the tokens count as carried through all blocks "
+        "unchanged.",
     ),
     "channel_shapes": (
         "What do the channels of a code look like?",

@@ -47,6 +47,17 @@ def test_an_arm_is_compared_within_the_other_axes() -> None:
     assert other.grouped() == list(other.arms)
 
 
+def test_a_node_that_an_axis_gives_whole_stays_the_same_in_all_arms() -> None:
+    whole = {"kind": "vit", "depth": 3}
+    axes = {"model": {"small": {}, "deep": {"model": whole}}, "pool": {"avg": {"model.pool": "avg"}, "token": {}}}
+    for _ in range(2):
+        plan = study(Ablation(axes=axes, baseline="small")).at().study.plan
+        assert {name: Recipe().put(values).model.pool for name, values in plan.arms.items()} == {
+            "small, avg": "avg", "small, token": "token", "deep, avg": "avg", "deep, token": "token",
+        }  # fmt: skip
+    assert whole == {"kind": "vit", "depth": 3}
+
+
 def test_arms_given_one_by_one_are_all_compared_with_the_baseline() -> None:
     plan = Ablation({"b": {}, "a, with a comma": {"optimizer.lr": 0.1}}, "b")
     assert [plan.compared_with(arm) for arm in plan.arms] == [None, "b"]

@@ -10,6 +10,7 @@ from search_spaces.claim import (
     Claim,
     Equivalent,
     NoWorse,
+    ProbeAlike,
     ProbeBetween,
     ProbeRising,
     Ranked,
@@ -55,6 +56,14 @@ from trainables.spec import SpecError
             ProbeRising(("a", "b", "c"), "distance", "r2", 0.01, when="after"),
             "the distance probe (r2) after training rises along “a”, “b” and “c” by more than 0.01 a step",
         ),
+        (
+            ProbeAlike("a", "b", "similarity", "maps", 0.8, None, when="after"),
+            "“a” and “b”: the correlation of their similarity probe (maps) after training is at least 0.8",
+        ),
+        (
+            ProbeAlike("a", "b", "similarity", "maps", -0.2, 0.2),
+            "“a” and “b”: the correlation of their similarity probe (maps) before training is from -0.2 to 0.2",
+        ),
         (AtChance("none", image_size=48), "“none” stays at chance, within 0.03 at 48 px"),
     ],
 )
@@ -76,6 +85,8 @@ def test_an_equivalence_needs_a_margin() -> None:
         (lambda: Ranked(("a",)), r"who must be a list of two names or more, got \('a',\)"),
         (lambda: Rising(("a", "b", "a")), r"who must be without doubles, got \['a', 'b', 'a'\]"),
         (lambda: Rising(("a", "b"), -0.1), "margin must be a margin of 0 or more, got -0.1"),
+        (lambda: ProbeAlike("a", "a", "d", "maps", 0.8, None), "than must be another trial than who, got 'a'"),
+        (lambda: ProbeAlike("a", "b", "d", "maps", None, None), "low must be a number where high is none, got None"),
         (lambda: ProbeRising(("a", "a"), "d", "r2"), r"who must be without doubles, got \['a', 'a'\]"),
         (lambda: ProbeRising(("a",), "d", "r2"), r"who must be a list of two names or more, got \('a',\)"),
         (lambda: ProbeBetween("a", "d", "r2", None, None), "low must be a number where high is none, got None"),

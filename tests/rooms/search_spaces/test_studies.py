@@ -34,6 +34,12 @@ ON_IMAGES = (
     "realistic",
     "attention-parts",
     "edge-in-value",
+    "concat-vs-add",
+    "concat-places",
+    "concat-similarity",
+    "attention-distance",
+    "logit-terms",
+    "cpvt-backbones",
 )
 
 
@@ -130,6 +136,40 @@ def test_the_paper_budgets_of_cpvt_are_deit_tiny_as_table_9_and_10_have_it(name:
     assert (base.data.size, base.shapes[0].rows, base.model.pool) == ((3, 224, 224), 14, "token")
     assert (base.optimizer.epochs, base.optimizer.batch_size, base.augment.kind) == (300, 1024, "deit")
     assert study.budgets["paper"].gap, "its images are not ImageNet's"
+
+
+@pytest.mark.parametrize("name", ["concat-vs-add", "attention-distance", "concat-similarity", "logit-terms"])
+def test_the_paper_budgets_of_the_concat_paper_train_its_models_as_deit(name: str) -> None:
+    study = library.find(name)
+    sizes = {"vit": (384, 12), "cait": (192, 36), "convit": (432, 12), "tnt": (384, 12)}
+    for arm in study.at("paper").arms():
+        model, optimizer = arm.recipe.model, arm.recipe.optimizer
+        if model.kind in sizes:
+            assert (model.embed_dim, model.depth) == sizes[model.kind]
+        assert optimizer.lr * optimizer.batch_size / optimizer.lr_base_size == pytest.approx(1e-3)
+        assert (optimizer.epochs, optimizer.batch_size, optimizer.min_lr) == (300, 1024, 1e-5)
+        assert (arm.recipe.data.size, arm.recipe.augment.kind) == ((3, 224, 224), "deit")
+    assert study.budgets["paper"].gap, "its images are not ImageNet's"
+
+
+@pytest.mark.parametrize("budget", ["smoke", "cpu", "paper"])
+def test_a_model_is_fine_tuned_from_the_same_model_on_other_data(budget: str) -> None:
+    for arm in library.find("concat-transfer").at(budget).arms():
+        parent = arm.recipe.parent
+        assert (parent is None) == arm.name.startswith("from scratch")
+        if parent is not None:
+            assert (parent.model, parent.encoding) == (arm.recipe.model, arm.recipe.encoding)
+            assert parent.data.outputs != arm.recipe.data.outputs
+            assert parent.data.image_counts.train > arm.recipe.data.image_counts.train or budget == "paper"
+
+
+@pytest.mark.parametrize(("budget", "depth"), [("paper", (2, 2, 2, 2)), ("paper-small", (3, 4, 6, 3)),
+                                               ("paper-medium", (3, 4, 18, 3))])  # fmt: skip
+def test_pvt_has_the_published_depths_and_both_read_outs(budget: str, depth: tuple[int, ...]) -> None:
+    arms = {arm.name: arm.recipe.model for arm in library.find("cpvt-backbones").at(budget).arms()}
+    assert {arms[f"pvt, peg, {read_out}"].depths for read_out in ("GAP", "class token")} == {depth}
+    assert (arms["pvt, peg, GAP"].pool, arms["pvt, peg, class token"].pool) == ("avg", "token")
+    assert arms["swin, peg, GAP"].embed_dim == 96
 
 
 def test_a_peg_fixed_as_learned_starts_from_the_run_of_the_learned_arm() -> None:

@@ -55,6 +55,31 @@ def test_a_study_equals_its_own_json_at_every_budget() -> None:
         assert Edition.read(edition.plain()).definition == edition.definition
 
 
+def test_a_budget_gives_arms_and_values_of_axes_another_size() -> None:
+    large = {"far": {"encoding.kind": "fourier", "encoding.gamma": 30.0, "encoding.hidden": 64}}
+    study = arms(budgets={"paper": Budget({"data.image_size": 64}, arms=large), "cpu": Budget()})
+    assert Study.read(json.loads(json.dumps(study.plain()))) == study
+    small, paper = ({arm.name: arm.recipe for arm in study.at(name).arms()} for name in ("cpu", "paper"))
+    assert (small["far"].encoding.gamma, small["far"].optimizer.lr) == (9.0, 0.01)
+    assert (paper["far"].encoding.gamma, paper["far"].optimizer.lr) == (30.0, 0.001), "instead of its own values"
+    assert paper["near"] == small["near"].put({"data.image_size": 64})
+    assert study.at("paper").definition != study.at("cpu").definition
+    axes = {"model": {"one": {}, "two": {"model.depth": 2}}, "pool": {"token": {}, "avg": {"model.pool": "avg"}}}
+    crossed = arms(
+        plan=Ablation(axes=axes, baseline="token", without=[{"model": "one", "pool": "avg"}]),
+        budgets={"paper": Budget(arms={"two": {"model.depth": 12}})},
+    )
+    depths = {arm.name: arm.recipe.model.depth for arm in crossed.at("paper").arms()}
+    assert depths == {"one, token": 1, "two, token": 12, "two, avg": 12}
+
+
+def test_a_budget_sizes_arms_that_there_are() -> None:
+    with pytest.raises(SpecError, match=r"budgets.paper.arms must be values of none, near, far, got \['tall'\]"):
+        arms(budgets={"paper": Budget(arms={"tall": {}})})
+    with pytest.raises(SpecError, match=r"budgets.paper.arms must be values of no arm: a search has none, got"):
+        search(budgets={"paper": Budget(arms={"near": {}})})
+
+
 def test_a_budget_sets_values_counts_and_stopping() -> None:
     edition = search().at("smoke")
     assert edition.id == "reach@smoke"

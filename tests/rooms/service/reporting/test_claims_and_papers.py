@@ -2,10 +2,11 @@
 
 import re
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from search_spaces.claim import Better, ClaimOfProbe, NoWorse, ProbeBetween, ProbeRising, Ranked, Rising
+from search_spaces.claim import Better, ClaimOfProbe, NoWorse, ProbeAlike, ProbeBetween, ProbeRising, Ranked, Rising
 from search_spaces.library import find, names
 from search_spaces.study import Ablation, Budget, Edition, Published, Study
 from service.analysis.claims.question import departure
@@ -94,6 +95,7 @@ def test_a_whole_budget_judges(tmp_path):
         (Ranked(("pvt", "pvt, peg")), "SUPPORTED"),
         (ProbeBetween("pvt", "direction", "accuracy", 0.9, None), "INCONCLUSIVE"),
         (ProbeRising(("pvt", "pvt, peg"), "direction", "left", source="5.1"), "INCONCLUSIVE"),
+        (ProbeAlike("pvt", "pvt, peg", "similarity", "maps", 0.9, None, "figure 6"), "INCONCLUSIVE"),
     ],
     ids=str,
 )
@@ -127,6 +129,32 @@ def test_a_rise_of_a_probe_is_judged_on_its_own_moment(tmp_path, when, margin, w
     assert "the slope along “pvt” and “pvt, peg” is" in verdict.why
     done = CliRunner().invoke(app, ["report", edition.id, "--check", "--home", str(tmp_path)])
     assert (done.exit_code, f"{word}: {claim}. " in done.output) == (int(word == "REFUTED"), True)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "word"), [(0.7, None, "SUPPORTED"), (None, 0.7, "REFUTED"), (-0.2, 0.2, "REFUTED")]
+)
+def test_maps_of_two_arms_are_alike_by_their_correlation_at_each_seed(tmp_path, low, high, word):
+    """The diagonal, which is 1 in every map, is left out. Maps of one seed have nothing to do with those of another."""
+    claim = ProbeAlike("pvt", "pvt, peg", "similarity", "maps", low, high, when="after")
+    edition = study(claims=(claim,), probes=("similarity",)).at("full")
+    apart = ~np.eye(6, dtype=bool)
+    maps: dict[tuple[int, int], np.ndarray] = {}
+    for number, row in enumerate(run(tmp_path, edition).of("trial")):
+        for seed, one in row.probes.items():
+            stream = np.random.default_rng([seed, 7])
+            common, noise = stream.normal(size=(6, 6)), np.random.default_rng([seed, number]).normal(size=(6, 6))
+            maps[number, seed] = np.where(apart, common + 0.3 * noise, 1.0)
+            found = Findings({}, {"maps": maps[number, seed].reshape(6, 2, 3)})
+            path, code = one.path("similarity"), one.codes.of_probe("similarity").digest
+            probe_files.write(path, Probed(Findings(), found), code)
+    result = Result.open(Home(tmp_path), edition.id)
+    (verdict,) = result.claims
+    expected = [np.corrcoef(maps[0, seed][apart], maps[1, seed][apart])[0, 1] for seed in range(3)]
+    assert (verdict.word, verdict.n) == (word, 3)
+    assert verdict.measured == pytest.approx(np.mean(expected), abs=1e-9)
+    assert "the maps of “pvt” and “pvt, peg” correlate by" in verdict.why
+    assert result.scores_of(claim.put({"when": "before"}))["pvt"].n == 0, "nothing was kept before training"
 
 
 def test_a_claim_names_arms_that_there_are():

@@ -43,7 +43,7 @@ OTHERS = {
     "pvt_v2": {"depths": [1, 2, 1], "embed_dims": [8, 12, 24], "num_heads": [1, 2, 3], "sr_ratios": [4, 2, 1],
                "mlp_ratios": [2.5, 3, 1]},
     "twins": {"depths": [2, 1, 1], "embed_dims": [8, 12, 24], "num_heads": [1, 2, 3], "sr_ratios": [4, 2, 1],
-              "mlp_ratios": [2.5, 3, 1], "peg": False},
+              "mlp_ratios": [2.5, 3, 1], "peg": False, "pool": "token"},
     "swin": {"depths": [2, 1, 1], "embed_dim": 12, "num_heads": [1, 2, 3], "window_size": 2, "relative_bias": False},
 }  # fmt: skip
 KINDS = [*OTHERS]
@@ -97,6 +97,17 @@ def test_presets_have_timms_size(name):
     learnt = sum(Learnable().parameters(shape) for shape in spec.shapes((3, 224, 224))) if table else 0
     ours = spec.parameters((3, 224, 224), 1000, ReservedChannels()) + learnt
     assert ours == sum(theirs.values()) - second_head
+
+
+@pytest.mark.parametrize(
+    ("spec", "millions"), [(twins.PVT_TINY, 13.2), (twins.PVT_SMALL, 24.5), (twins.PVT_MEDIUM, 44.2)]
+)
+def test_pvt_has_the_published_size(spec, millions):
+    """With its tables, of which the last has a row for the class token. Source: PVT table 1; concat paper table 1."""
+    size = (3, 224, 224)
+    learnt = sum(Learnable().parameters(shape) for shape in spec.shapes(size))
+    assert spec.shapes(size)[-1].tokens == 50
+    assert (spec.parameters(size, 1000, ReservedChannels()) + learnt) / 1e6 == pytest.approx(millions, abs=0.05)
 
 
 def test_concatenation_saves_what_the_paper_says():
@@ -188,6 +199,8 @@ def test_a_refusal_is_one_sentence():
      r"model\.num_heads must be divisors of the stages' channels \(32, 64\), got \[1, 3\]"),
     ("twins", {"patch_size": 32}, r"model\.depths must be such that images of \(32, 32\) pixels can be cut and halved "
                             r"\(sides: multiples of 64\), got \[2, 2\]"),
+    ("twins", {"pool": "token"}, r"model\.pool must be avg where peg is true, or where the last of sr_ratios is not 1"),
+    ("twins", {"peg": False, "pool": "token", "sr_ratios": [2, 2]}, r"model\.pool must be avg where peg is true, or"),
     ("twins", {"sr_ratios": [3, 1]}, r"model\.sr_ratios must be divisors of the stages' sides, here \(8, 8\), got"),
     ("swin", {"window_size": 3},
      r"model\.window_size must be a divisor of the stages' sides, or larger, here \(8, 8\), got 3"),

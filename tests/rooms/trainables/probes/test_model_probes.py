@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from copy import deepcopy
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -12,11 +13,16 @@ import torch
 from trainables import probes
 from trainables.backbones.vit_torch import PositionedViT
 from trainables.probes import TERMS, Grid, ProbeError
-from trainables.probes.subject import trained
+from trainables.probes.subject import Subject, trained
 from trainables.recipe import Recipe, Run
 from trainables.recipe.model_torch import build_model
 from trainables.training.checkpoint import write
 from trainables.training.init import init_weights
+
+attention_distance, attention_maps, logit_terms = (
+    import_module(f"trainables.probes.{name}") for name in ("attention_distance", "attention_maps", "logit_terms")
+)
+"""The files, for the package offers a function of some of these names."""
 
 SMALL = {"data.image_size": 24, "model.patch_size": 8, "model.embed_dim": 16, "model.num_heads": 2, "model.depth": 2}
 
@@ -244,6 +250,93 @@ def test_the_four_terms_add_up_to_the_logits(name, pool) -> None:
         single = probes.logit_terms(deepcopy(made).float(), images.float())
         near = next(other for other in single if other.block == one.block)
         torch.testing.assert_close(near.terms.sum(dim=0).double(), one.terms.sum(dim=0), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["add", "concat"])
+def test_carried_codes_are_split_in_every_block_and_add_up(kind) -> None:
+    found = recipe(encoding={"kind": "learnable", "injection": {"kind": kind}})
+    made, images = model(found), pictures(found, 2)
+    (first,), carried = probes.logit_terms(made, images), probes.logit_terms(made, images, carried=True)
+    assert [one.block for one in carried] == [0, 1]
+    torch.testing.assert_close(carried[0].terms, first.terms, rtol=0, atol=0)
+    for one, true in zip(carried, logits(made, images), strict=True):
+        torch.testing.assert_close(centered(one.terms.sum(dim=0)), centered(true), rtol=0, atol=1e-10)
+    own = probes.logit_terms(model(recipe(encoding__kind="learnable", encoding__injection=HEADS)), images, carried=True)
+    assert [one.block for one in own] == [0, 1], "codes of queries and keys are split as without it"
+
+
+def test_a_code_that_later_blocks_cannot_see_has_no_carried_terms() -> None:
+    """The second block's queries and keys read the first 8 channels alone, where a concatenated code is not."""
+    found = recipe(encoding={"kind": "learnable", "injection": {"kind": "concat"}})
+    made, images = model(found), pictures(found, 2)
+    with torch.no_grad():
+        made.blocks[1].attn.qkv.weight[:, 8:] = 0
+        made.blocks[1].norm1.weight.fill_(1)
+        table = made.get_parameter("encoding.learnable.table")
+        table -= table.mean(dim=1, keepdim=True)  # else the norm would carry its mean into all channels
+    terms = probes.logit_terms(made, images, carried=True)[1].terms
+    assert terms[0].abs().max() > 0.1
+    torch.testing.assert_close(terms[1:], torch.zeros_like(terms[1:]), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["add", "concat"])
+def test_the_numbers_of_logit_terms_are_those_of_its_terms(kind) -> None:
+    found = recipe(encoding={"kind": "learnable", "injection": {"kind": kind}})
+    subject = Subject(found, model(found))
+    first, last = probes.logit_terms(subject.model, subject.images, carried=True)
+    values = logit_terms.probe(subject).values
+    shares = [float(term.std(dim=-1, correction=0).mean()) for term in first.terms]
+    assert [values[name] for name in TERMS] == pytest.approx([share / sum(shares) for share in shares])
+    early, late = (float(one.terms[1:].sum(dim=0).std(dim=-1, correction=0).mean()) for one in (first, last))
+    assert values["position"] == pytest.approx(early)
+    assert values["last_by_first"] == pytest.approx(late / early)
+
+
+def test_the_last_blocks_are_a_third_of_all_and_one_at_least() -> None:
+    for depth, last in ((1, 1), (2, 1), (5, 1), (6, 2)):
+        found = recipe(model__depth=depth, encoding__kind="learnable")
+        values = attention_distance.probe(Subject(found, model(found))).values
+        blocks = [values[f"block_{number}"] for number in range(depth)]
+        assert values["last"] == pytest.approx(np.mean(blocks[-last:]))
+
+
+@pytest.mark.parametrize("pool", ["token", "avg"])
+def test_attention_maps_equal_a_loop(pool) -> None:
+    found = recipe(encoding__kind="learnable", model__pool=pool)
+    subject = Subject(found, model(found))
+    findings = attention_maps.probe(subject)
+    prefix = int(pool == "token")
+    blocks = [block.weights.numpy() for block in probes.attention_of(subject.model, subject.images)]
+    maps, heat = findings.arrays["maps"], findings.arrays["heat"]
+    assert (maps.shape, heat.shape, findings.arrays["images"].shape) == ((2, 9, 3, 3), (4, 3, 3), (4, 24, 24, 3))
+    for place, weights in enumerate(blocks):
+        for query in range(9):
+            rows = weights[:, :, prefix + query, prefix:]
+            mean = np.mean([row / row.sum() for image in rows for row in image], axis=0)
+            np.testing.assert_allclose(maps[place, query].ravel(), mean, rtol=1e-5)
+    areas = []
+    for image, weights in enumerate(blocks[-1]):
+        queries = weights[:, :1, 1:] if pool == "token" else weights
+        hot = queries.mean(axis=(0, 1))
+        hot = hot / hot.sum()
+        areas.append(np.exp(-(hot * np.log(hot)).sum()) / 9)
+        if image < 4:
+            np.testing.assert_allclose(heat[image].ravel(), hot, rtol=1e-5)
+    assert findings.values["area"] == pytest.approx(np.mean(areas))
+
+
+def test_an_area_is_the_share_of_equally_hot_patches() -> None:
+    one, half, all_alike = np.zeros((3, 2, 2)), np.zeros((1, 2, 2)), np.full((1, 2, 2), 0.25)
+    one[:, 0, 1], half[0, 0] = 1, 0.5
+    assert probes.area(one) == pytest.approx([0.25] * 3)
+    assert (probes.area(half)[0], probes.area(all_alike)[0]) == (pytest.approx(0.5), pytest.approx(1))
+
+
+def test_attention_maps_of_a_model_without_one_grid_say_why() -> None:
+    shrinking = recipe(encoding={"kind": "peg", "padding": "valid", "places": [0]})
+    assert attention_maps.probe(Subject(shrinking, model(shrinking))).note.startswith("the blocks of the model have")
+    swin = Recipe().put({"data.image_size": 32, "model.kind": "swin", "encoding.kind": "peg"})
+    assert "got Swin" in attention_maps.probe(Subject(swin, build_model(swin).double())).note
 
 
 def test_terms_of_added_codes_equal_a_loop() -> None:

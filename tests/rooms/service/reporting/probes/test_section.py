@@ -12,7 +12,7 @@ from service.analysis.probes.computing import compute_probes
 from service.reporting.figures.plot import drawn
 from service.reporting.figures.style import NARROW, STYLE, WIDE
 from service.reporting.page import page
-from service.reporting.probes.figures import attention_distances, probe_figures, similarity_maps
+from service.reporting.probes.figures import attention_distances, heat_maps, probe_figures, similarity_maps
 from service.reporting.probes.pictures import PROJECTED, SHAPES, projected, shapes
 from service.reporting.probes.tables import WORDS, probe_tables
 from service.results import Result
@@ -55,7 +55,7 @@ def test_the_page_has_the_section_and_its_files(result) -> None:
     assert "## What the encodings know" in markdown
     shown = page(result, {})
     assert [figure.name for figure in shown.known_figures] == [
-        "similarity_maps", "attention_distance", "channel_shapes", "projections",
+        "similarity_maps", "attention_distance", "attention_maps", "channel_shapes", "projections",
     ]  # fmt: skip
     for figure in shown.known_figures:
         assert shown.number(figure.name) in markdown
@@ -119,8 +119,24 @@ def test_pictures_are_channels_of_the_first_seed(result, sheet) -> None:
             np.testing.assert_allclose(axes.images[0].get_array(), made["maps"][number, :, :, channel])
 
 
+@pytest.mark.parametrize("sheet", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_heat_maps_stand_below_their_images(result, sheet) -> None:
+    with mpl.rc_context(STYLE):
+        fig = heat_maps(result).draw(sheet)
+    trials = result.of("trial")
+    kept = [row.probe("attention_maps", 0).after.arrays for row in trials]
+    assert len(fig.axes) == 4 * (1 + len(trials))
+    assert fig.axes[0].images[0].get_array().shape == (16, 16, 3)
+    for place, (row, arrays) in enumerate(zip(trials, kept, strict=True)):
+        axes = fig.axes[4 * (1 + place) + 1]
+        np.testing.assert_allclose(axes.images[0].get_array(), arrays["heat"][1], rtol=1e-6)
+        assert fig.axes[4 * (1 + place)].get_title(loc="left").startswith(row.name)
+        np.testing.assert_array_equal(arrays["images"], kept[0]["images"], "all trials see the same images")
+
+
 def test_equal_figures_are_equal_files(result) -> None:
     with mpl.rc_context(STYLE):
-        for plot in (similarity_maps(result), attention_distances(result), shapes(result), projected(result)):
+        plots = (similarity_maps(result), attention_distances(result), heat_maps(result))
+        for plot in (*plots, shapes(result), projected(result)):
             assert drawn(plot) == drawn(plot)
             assert "\n" not in plot.caption

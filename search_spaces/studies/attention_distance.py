@@ -1,0 +1,61 @@
+"""Does a table beside the content make the last blocks look less far?
+
+Source: the concat paper 4.1, figure 2; no number published. Cost: smoke 1 minute, cpu 12, images 50 on 2 cores
+(estimates).
+Expected: not clear. The paper sees less distance in the last blocks, most of all in DeiT-S after 300 epochs of
+ImageNet; short training of four blocks may show nothing, and ConViT's last blocks alone are free of its own locality.
+Not run yet at cpu and images.
+"""
+
+from typing import Any
+
+from search_spaces.claim import ProbeRising
+from search_spaces.studies._concat import DEEP, PAPER, PAPER_GAP, SMALL_GAP, SMALL_SIZES, TABLE, WHOLE
+from search_spaces.studies._images import IMAGES
+from search_spaces.studies._smoke import ARMS_GAP, SMALL
+from search_spaces.study import Ablation, Budget, Score, Study
+
+BACKBONES: dict[str, dict[str, Any]] = {
+    "vit": {},
+    "cait": {"model.kind": "cait", "model.depth": 4},
+    "convit": {"model.kind": "convit", "model.depth": 4, "model.local_up_to_layer": 2},
+}
+"""The backbones whose attention the probe can see, four blocks deep."""
+
+study = Study(
+    name="attention-distance",
+    question="Does a table beside the content make the last blocks look less far?",
+    family="concat",
+    paper=f"{PAPER}, 4.1 and figure 2",
+    cost="smoke 1 minute, cpu 12, images 50 on 2 cores (estimates)",
+    expected="not clear: the paper sees less distance after 300 epochs of ImageNet; no number published",
+    base=DEEP,
+    plan=Ablation(axes={"backbone": BACKBONES, "table": TABLE}, baseline="added"),
+    score=Score("val/accuracy"),
+    budgets={
+        "smoke": Budget(SMALL, seeds=2, gap=ARMS_GAP),
+        "cpu": Budget(seeds=5),
+        "images": Budget({**IMAGES, "optimizer.epochs": 15}),
+        "paper": Budget(WHOLE, arms={name: SMALL_SIZES[name] for name in BACKBONES}, seeds=1, gap=PAPER_GAP),
+    },
+    probes=("attention_distance",),
+    claims=tuple(
+        ProbeRising(
+            (f"{name}, concatenated", f"{name}, added"),
+            "attention_distance",
+            "last",
+            when="after",
+            source="4.1: figure 2, “the concatenation method can reduce the attention distance in the last few layers”",
+        )
+        for name in BACKBONES
+    ),
+    gaps=(
+        "12 to 36 blocks on ImageNet there; 4 blocks on red-green images, or on 5,000 images of CIFAR-10, here",
+        "the last few layers are the last third of the blocks here: one of four, the last 4 of DeiT's 12",
+        "the class token is dropped and rows are renormalized, which the paper does not say; distances are in patches",
+        "the probe sees vit, cait (before its heads are mixed) and convit; the paper's text does not list figure 2's "
+        "models but DeiT-S",
+        "over the first 32 validation images; the paper does not say over which",
+        SMALL_GAP,
+    ),
+)

@@ -1,0 +1,81 @@
+"""At which place does position beside the content differ from position added to it?
+
+Source: the concat paper 4.3 (tokens, query, key, value one by one), figures 3, 4 and 5; no number published.
+Cost: smoke 1 minute, cpu 8, images 35 on 2 cores (estimates).
+Expected: attention maps of both methods are alike where position enters the tokens or the values, and differ where it
+enters the queries or the keys, as figure 5 shows. On red-green images position in the values alone is enough, in the
+queries alone it is little. Not run yet at cpu and images.
+"""
+
+from typing import Any
+
+from search_spaces.claim import ProbeAlike, ProbeRising
+from search_spaces.studies._concat import DEEP, PAPER, TABLE, TRAINING
+from search_spaces.studies._images import IMAGES
+from search_spaces.studies._smoke import ARMS_GAP, SMALL
+from search_spaces.study import Ablation, Budget, Score, Study
+from trainables.backbones.vit import DEIT_SMALL
+
+PLACES: dict[str, dict[str, Any]] = {
+    place: {"encoding.injection.places": [place]} for place in ("common", "query", "key", "value")
+}
+"""The four places; `common` are the tokens before the first block."""
+
+MAPS, AREA = ("attention_maps", "maps"), ("attention_maps", "area")
+ALIKE = "4.3: figure 5, for patch embedding and value “the curve is approximately similar”"
+DIFFERENT = "4.3: figure 5, “the similarity curve varies” for query and key"
+LARGER = "4.3: figure 4, with concatenation in the common position “the attention area … became larger”"
+
+FLOWERS: dict[str, Any] = {
+    "data": {"kind": "flowers102", "image_size": 224},
+    "model": {**DEIT_SMALL.plain(), "drop_path": 0.1},
+    **TRAINING,
+    "optimizer.batch_size": 128,
+}
+"""300 epochs on Flowers-102 from scratch, in 12 blocks."""
+
+study = Study(
+    name="concat-places",
+    question="At which place does position beside the content differ from position added to it?",
+    family="concat",
+    paper=f"{PAPER}, 4.3, figures 3 to 5",
+    cost="smoke 1 minute, cpu 8, images 35 on 2 cores (estimates)",
+    expected="attention maps of both methods are alike for tokens and values, and differ for queries and keys; no "
+    "number published",
+    base=DEEP.put({"model.depth": 3}),
+    plan=Ablation(axes={"table": TABLE, "place": PLACES}, baseline="added"),
+    score=Score("val/accuracy"),
+    budgets={
+        "smoke": Budget(SMALL, seeds=2, gap=ARMS_GAP),
+        "cpu": Budget(),
+        "images": Budget({**IMAGES, "model.depth": 3, "optimizer.epochs": 15}),
+        "paper": Budget(FLOWERS, seeds=3),
+    },
+    probes=("attention_maps", "attention_distance"),
+    claims=(
+        *(
+            ProbeAlike(f"concatenated, {place}", f"added, {place}", *MAPS, 0.8, None, ALIKE, when="after")
+            for place in ("common", "value")
+        ),
+        *(
+            ProbeAlike(f"concatenated, {place}", f"added, {place}", *MAPS, None, 0.8, DIFFERENT, when="after")
+            for place in ("query", "key")
+        ),
+        ProbeRising(("added, common", "concatenated, common"), *AREA, source=LARGER, when="after"),
+    ),
+    gaps=(
+        "Flowers-102 and 12 blocks there (budget paper); red-green images, or 5,000 images of CIFAR-10, and 3 "
+        "blocks here",
+        "the official split of Flowers-102 has 1,020 images to train; the paper trains on 2,040, with those of "
+        "validation",
+        "the paper gives neither width nor batch of 4.3: those of DeiT-S and 128 images at paper",
+        "it does not say how a code is joined to queries, keys and values: here head by head, after projection, one "
+        "table for all blocks; nor whether heads or channels are halved: here channels",
+        "figures 3 and 4 are heat maps of photographs whose making is not described: here what the class token attends "
+        "to in the last block; the report draws them for the first four validation images",
+        "figure 5's similarity is not defined: here the correlation of the mean attention between patches, block by "
+        "block; the bound of 0.8 between alike and different is ours",
+        "the area is that of all that is attended to, since no image says which object is salient",
+        "4.3 calls value + position better than query or key by its pictures alone, so no claim is made of scores",
+    ),
+)

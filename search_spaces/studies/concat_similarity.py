@@ -1,0 +1,62 @@
+"""Does a table beside the content learn the same neighborhoods as one that is added?
+
+Source: the concat paper 5.1, figures 6 and 10 (similarity of both methods' tables: DeiT-S 0.93, CaiT-XXS36 0.96).
+Cost: smoke 1 minute, cpu 6, images 25 on 2 cores (estimates).
+Expected: the maps of both tables correlate, less than in the paper, whose tables have 300 epochs to grow; before
+training they do not. Fixed sines resemble far positions more. Not run yet at cpu and images.
+"""
+
+from typing import Any
+
+from search_spaces.claim import ProbeAlike, ProbeRising
+from search_spaces.studies._concat import DEEP, PAPER, PAPER_GAP, PYRAMID_GAP, SMALL_SIZES, TABLE, WHOLE
+from search_spaces.studies._images import IMAGES
+from search_spaces.studies._smoke import ARMS_GAP, SMALL
+from search_spaces.study import Ablation, Budget, Score, Study
+
+BACKBONES: dict[str, dict[str, Any]] = {"vit": {}, "cait": {"model.kind": "cait"}}
+CODES = {**TABLE, "sines": {"encoding": {"kind": "sinusoidal"}}}
+MAPS, FAR = ("similarity", "maps"), ("similarity", "others")
+NARROWER = "5.1: figure 6, with concatenation “the color area resembling the highlighted spot … is smaller”"
+SINES = "5.1: figure 6, sines fail “to present a distinct difference” between positions"
+DRAWN = "ours: tables drawn at random are not alike, so what is alike was learned"
+
+study = Study(
+    name="concat-similarity",
+    question="Does a table beside the content learn the same neighborhoods as one that is added?",
+    family="concat",
+    paper=f"{PAPER}, 5.1 and figures 6 and 10",
+    cost="smoke 1 minute, cpu 6, images 25 on 2 cores (estimates)",
+    expected="the maps of both tables correlate after training, not before; no number published for scores",
+    base=DEEP.put({"model.depth": 2}),
+    plan=Ablation(
+        axes={"backbone": BACKBONES, "code": CODES},
+        without=({"backbone": "cait", "code": "sines"},),
+        baseline="added",
+    ),
+    score=Score("val/accuracy"),
+    budgets={
+        "smoke": Budget(SMALL, seeds=2, gap=ARMS_GAP),
+        "cpu": Budget(seeds=5),
+        "images": Budget({**IMAGES, "model.depth": 2}),
+        "paper": Budget(WHOLE, arms={name: SMALL_SIZES[name] for name in BACKBONES}, seeds=1, gap=PAPER_GAP),
+    },
+    probes=("similarity",),
+    claims=(
+        ProbeAlike("vit, concatenated", "vit, added", *MAPS, 0.8, None, "figure 6: 0.93", when="after"),
+        ProbeAlike("cait, concatenated", "cait, added", *MAPS, 0.8, None, "figure 6: 0.96", when="after"),
+        ProbeAlike("vit, concatenated", "vit, added", *MAPS, None, 0.2, DRAWN, when="before"),
+        ProbeRising(("vit, concatenated", "vit, added"), *FAR, source=NARROWER, when="after"),
+        ProbeRising(("cait, concatenated", "cait, added"), *FAR, source=NARROWER, when="after"),
+        ProbeRising(("vit, added", "vit, sines"), *FAR, source=SINES, when="after"),
+    ),
+    gaps=(
+        "300 epochs of ImageNet and tables of 14 x 14 there; red-green images or 5,000 images of CIFAR-10, two blocks "
+        "and tables of 8 x 8 here",
+        "figure 6's similarity of two tables is not defined: here the correlation of their similarity maps over all "
+        "pairs of different positions, as the tables differ in width; that 0.8 is alike is ours",
+        f"LocalViT-PVT has 0.89 and PVT-S 0.82 there; {PYRAMID_GAP}",
+        "how small the colored area is is the mean similarity of positions that are no neighbors (others)",
+        "no number published for accuracy; figure 10's maps of 14 x 14 patches are those of the budget paper",
+    ),
+)

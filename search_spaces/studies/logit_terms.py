@@ -1,0 +1,81 @@
+"""Do the terms of the logits with position weigh more where the table stands beside the content?
+
+Source: the concat paper 3.1 (eqs. 7 and 8), 5.2, figures 7, 8, 9 and 11; no number published.
+Cost: smoke 1 minute, cpu 4, images 25 on 2 cores (estimates).
+Expected: with a table of its own, position has its own weights of queries and keys, so its three terms should be a
+larger share, and the deviation of all three, in logits, smaller, as the paper reads from its pictures. What the terms
+do in short training is not clear. Not run yet at cpu and images.
+"""
+
+from search_spaces.claim import ProbeBetween, ProbeRising
+from search_spaces.studies._concat import DEEP, PAPER, PAPER_GAP, TABLE, WHOLE
+from search_spaces.studies._images import IMAGES
+from search_spaces.studies._smoke import ARMS_GAP, SMALL
+from search_spaces.study import Ablation, Budget, Score, Study
+
+ITEMS = ("position_content", "content_position", "position_position")
+"""The three positional items of eq. 8, the query's side first."""
+
+study = Study(
+    name="logit-terms",
+    question="Do the terms of the logits with position weigh more where the table stands beside the content?",
+    family="concat",
+    paper=f"{PAPER}, 5.2 and figures 7, 8, 9 and 11",
+    cost="smoke 1 minute, cpu 4, images 25 on 2 cores (estimates)",
+    expected="a larger share of the three terms, of smaller deviation; no number published",
+    base=DEEP,
+    plan=Ablation(arms=TABLE, baseline="added"),
+    score=Score("val/accuracy"),
+    seeds=5,
+    budgets={
+        "smoke": Budget(SMALL, seeds=2, gap=ARMS_GAP),
+        "cpu": Budget(),
+        "images": Budget(IMAGES),
+        "paper": Budget(WHOLE, seeds=1, gap=PAPER_GAP),
+    },
+    probes=("logit_terms",),
+    claims=(
+        *(
+            ProbeRising(
+                ("added", "concatenated"),
+                "logit_terms",
+                item,
+                when="after",
+                source="5.2: figure 7, “the concatenation method enhances the learning of three positional items”",
+            )
+            for item in ITEMS
+        ),
+        ProbeRising(
+            ("concatenated", "added"),
+            "logit_terms",
+            "position",
+            when="after",
+            source="5.2: figure 9, the scale range of added positions is “much broader”",
+        ),
+        *(
+            ProbeBetween(
+                arm,
+                "logit_terms",
+                "last_by_first",
+                None,
+                1.0,
+                when="after",
+                source="figure 11: the three items “gradually converge from the first to the last layer”",
+            )
+            for arm in TABLE
+        ),
+    ),
+    gaps=(
+        "DeiT-S, CaiT-XXS36 and pyramids on ImageNet there; a ViT of 4 blocks on red-green images, or on 5,000 images "
+        "of CIFAR-10, here: the probe splits the logits of a ViT alone",
+        "eq. 7 has the query twice, and eq. 8 its matrices side by side; the second factor is the key's, and rows are "
+        "stacked",
+        "the paper leaves out the layer norm before attention; the probe divides both sides by its deviation",
+        "after the first block content holds position, too; figure 11 takes the table as carried unchanged (eq. 9), "
+        "and so does last_by_first; the shares and position are of the first block, where the split is exact",
+        "what figures 7 and 8 call horizontal, vertical and angle is read from pictures and not defined: no claim; the "
+        "terms' means over images are kept with each run (trial.probe, mean)",
+        "“larger” is a share of the four deviations over keys; the scale range of figure 9 is a deviation here",
+        "32 images here, 500 there",
+    ),
+)

@@ -1,0 +1,90 @@
+"""Attention maps: where the patches of a model look, on average over images, and what it looks at in a few of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import adaptive_avg_pool2d
+
+from trainables.encodings.encoding import Grid
+from trainables.probes.attention import BlockAttention, attention_of, parts_of_images
+from trainables.probes.inputs import Array, ProbeError, float64
+from trainables.probes.subject import Subject
+from trainables.recipe.findings import Findings
+
+SHOWN = 4
+"""How many images have a heat map."""
+SIDE = 64
+"""The largest side of an image that is kept beside its heat map. Units: pixels."""
+
+
+def between_patches(weights: Any, grid: Grid) -> Array:
+    """The weights without prefix tokens, each row renormalized. Shapes: (..., N, N) to (..., P, P)."""
+    found = float64(weights)[..., grid.prefix :, grid.prefix :]
+    total = found.sum(axis=-1, keepdims=True)
+    result: Array = found / np.where(total > 0, total, 1)
+    return result
+
+
+def heat(weights: Any, grid: Grid) -> Array:
+    """How much each patch is attended to: by the prefix tokens where there are some, else by all patches.
+
+    The mean over heads, scaled so that all patches of an image add up to 1.
+    Shapes: (B, H, N, N) to (B, R, C). Source: concat paper figs. 3 and 4. Differs: the paper does not say how its maps
+    were made.
+    """
+    queries = float64(weights).mean(axis=1)[:, : grid.prefix or None, grid.prefix :]
+    found = queries.mean(axis=1)
+    result: Array = (found / found.sum(axis=1, keepdims=True)).reshape(len(found), grid.rows, grid.columns)
+    return result
+
+
+def area(maps: Any) -> Array:
+    """The share of the patches that a heat map covers: 1 where all have the same heat, 1 / P where one has all of it.
+
+    Shapes: (B, R, C) to (B,). Source: the exponential of the map's entropy, as a share of the number of patches.
+    Differs: ours; the concat paper says only that an attention area is larger.
+    """
+    found = float64(maps).reshape(len(maps), -1)
+    entropy = -(found * np.log(np.where(found > 0, found, 1))).sum(axis=1)
+    result: Array = np.exp(entropy) / found.shape[1]
+    return result
+
+
+def probe(subject: Subject) -> Findings:
+    """`maps`: what each patch attends to, by block, the mean over images and heads; `heat`: maps of the first images
+    in the last block, and `images`: these images, as the model sees them. `area`: of the heat maps, over all images.
+    """
+    sums: Any = 0.0
+    heats: list[Array] = []
+    try:
+        for images in parts_of_images(subject.recipe, subject.images):
+            blocks = attention_of(subject.model, images)
+            grid = blocks[-1].grid
+            if any((block.grid.rows, block.grid.columns) != (grid.rows, grid.columns) for block in blocks):
+                return Findings(note="the blocks of the model have grids of different sizes")
+            sums = sums + np.stack([_summed(block) for block in blocks]) / len(subject.images)
+            heats.append(heat(blocks[-1].weights, grid))
+    except ProbeError as error:
+        return Findings(note=str(error))
+    every = np.concatenate(heats)
+    maps = sums.reshape(*sums.shape[:2], *every.shape[1:]).astype(np.float32)
+    shown = {"heat": every[:SHOWN].astype(np.float32), "images": _small(subject.images[:SHOWN])}
+    return Findings({"area": float(area(every).mean())}, {"maps": maps, **shown})
+
+
+def _summed(block: BlockAttention) -> Array:
+    """The sum over images of the means over heads. Shapes: to (P, P)."""
+    result: Array = between_patches(block.weights, block.grid).mean(axis=1).sum(axis=0)
+    return result
+
+
+def _small(images: Tensor) -> Any:
+    """Images of at most SIDE pixels a side, from 0 to 255, channels last. Shapes: to (B, rows, columns, channels)."""
+    rows, columns = (min(side, SIDE) for side in images.shape[2:])
+    found = adaptive_avg_pool2d(images, (rows, columns)).permute(0, 2, 3, 1)
+    low, high = found.amin(), found.amax()
+    return ((found - low) / (high - low).clamp(min=1e-12) * 255).round().to(torch.uint8).cpu().numpy()
