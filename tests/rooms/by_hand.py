@@ -46,7 +46,7 @@ class ByHand:
             share = 1 - math.exp(-5 * epoch / EPOCHS) * (epoch < EPOCHS)
             wobble = noise.gauss(0, 0.01) * (epoch < EPOCHS)
             value = min(1.0, round(chance + (final - chance) * share + wobble, 3))
-            values = {"train/loss": 1 - value, "val/accuracy": value, "time/epoch_s": 1.5}
+            values = {"train/loss": 1 - value, trial.score.metric: value, "time/epoch_s": 1.5}
             said.append(Measurement(epoch=epoch, values=values))
         return said
 
@@ -62,7 +62,7 @@ class ByHand:
         self, trial: Trial, seed: int, final: float, test: float, *, reused: bool = False, tests=None, **odd
     ) -> None:
         curve = self.curve(trial, seed, final)
-        measured = curve[-1].values | {"test/accuracy": test} | (tests or {})
+        measured = curve[-1].values | {trial.score.test: test} | (tests or {})
         curve[-1] = Measurement(epoch=EPOCHS, values=measured)
         known = self._tell(trial, seed, curve)
         self._answer(trial, seed, Completed(curve=tuple(curve)), odd)

@@ -58,7 +58,8 @@ class DatasetSpec(Spec):
 
     `skill`: scores are reported as skill, the share of the way from chance to a perfect score, so that tasks with
     different metrics can be compared: (accuracy - chance) / (1 - chance); R^2 is one already. Source: Murphy 1988,
-    Skill scores based on the mean square error and their relationships to the correlation coefficient. Differs: nothing.
+    Skill scores based on the mean square error and their relationships to the correlation coefficient. Differs:
+    nothing.
     A data set in a user's own file derives from this class: its `kind` has the default "file.py:Class"; it declares
     `size`, `outputs`, `metric` and its counts, as fields, properties or class variables, and `max_value`, the value of
     white, where that is not 255. Its method `arrays(self)` returns the images and targets of "train", "validation" and

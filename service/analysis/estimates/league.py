@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from search_spaces.study import Ablation
 from search_spaces.words import listed, quoted
 from service.analysis.estimates.ranks import FEWEST_METHODS, FEWEST_TASKS, Ranking, rank
-from service.analysis.format import number, p_text
+from service.analysis.format import p_text
 from service.analysis.statistics import ALPHA
 
 if TYPE_CHECKING:
@@ -89,9 +89,7 @@ def league_sentence(found: League) -> str:
     ranking = found.ranking
     first, rest = found.order[0], found.alike
     test = f"Friedman's test p {p_text(ranking.friedman.p)}"
-    said = (
-        f"Over {ranking.tasks} tasks, {quoted(first)} has the best mean rank, {number(ranking.means[first])} ({test})"
-    )
+    said = f"Over {ranking.tasks} tasks, {quoted(first)} has the best mean rank, {ranking.means[first]:.2f} ({test})"
     if ranking.friedman.p >= ALPHA:
         return f"{said}: no two of the {len(found.methods)} are told apart."
     if not rest:

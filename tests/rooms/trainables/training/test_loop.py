@@ -37,6 +37,14 @@ def test_every_task_trains(tmp_path, task, name):
     assert {f"val/{name}", f"test/{name}"} <= set(last.values)
 
 
+def test_skill_is_reported_in_place_of_the_metric(tmp_path):
+    """The runs are the same but for what the score is called; of two classes it is 2 * accuracy - 1."""
+    plain, skill = (list(train(small(data__skill=one), folder(tmp_path, str(one))))[-1].values for one in (False, True))
+    assert "val/accuracy" not in skill
+    for split in ("val", "test"):
+        assert skill[f"{split}/skill"] == pytest.approx(2 * plain[f"{split}/accuracy"] - 1)
+
+
 def test_digits_are_learnt(tmp_path):
     recipe = Recipe(
         data=Digits(),

@@ -1,0 +1,110 @@
+"""The league of an ablation over tasks: the worked example of Demsar 2006, written as a study, and what is missing."""
+
+import matplotlib as mpl
+import pytest
+
+from search_spaces.ablation import Ablation
+from search_spaces.study import Score, Study
+from service.analysis.estimates.league import league
+from service.analysis.headline import headline
+from service.reporting.estimates.league import league_tables
+from service.reporting.figures.critical_difference import critical_difference
+from service.reporting.figures.plot import drawn
+from service.reporting.figures.style import NARROW, STYLE, WIDE
+from service.results import Result
+from service.storage.home import Home
+from service.storage.journal import Counts
+from tests.rooms.by_hand import ByHand, base
+from tests.rooms.service.analysis.demsar import NAMES, TABLE_6
+from trainables.spec import SpecError
+
+KINDS = ("none", "learnable", "sinusoidal", "learnable_sinusoidal")
+AXES = {
+    "method": {name: {"encoding.kind": kind} for name, kind in zip(NAMES, KINDS, strict=True)},
+    "task": {task: {"data.data_seed": number} for number, task in enumerate(TABLE_6)},
+}
+
+
+def played(root, *, without: tuple[str, str] | None = None) -> Result:
+    """The example as a study of one seed; `without`: a method and a task whose run has no answer."""
+    plan = Ablation(axes=AXES, baseline="C4.5", tasks="task")
+    recipe = base().put({"data.skill": True})
+    study = Study(name="demsar", question="Which tree?", base=recipe, plan=plan, score=Score("val/skill"), seeds=1)
+    edition = study.at()
+    hand = ByHand(root, edition)
+    with hand.journal:
+        hand.journal.write(Counts(seeds=1))
+        for number, (name, values) in enumerate(plan.arms.items()):
+            trial, names = hand.plan("trial", number, values, name), plan.combination(name)
+            score = dict(zip(NAMES, TABLE_6[names["task"]], strict=True))[names["method"]]
+            if (names["method"], names["task"]) != without:
+                hand.complete(trial, 0, score, score)
+    return Result.open(Home(root), edition.id)
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory) -> Result:
+    return played(tmp_path_factory.mktemp("demsar"))
+
+
+def test_the_table_has_the_ranks_of_demsar(result) -> None:
+    table, properties = league_tables(result)
+    cells = {column.head: list(column.cells) for column in table.columns}
+    assert cells["method"] == ["C4.5+m+cf", "C4.5+m", "C4.5+cf", "C4.5 (control)"]
+    assert cells["mean rank"] == ["1.96", "2.00", "2.89", "3.14"]
+    assert cells["p (Holm)"] == ["0.047", "0.047", "0.61", ""]
+    assert cells["adult (sample)"] == ["1", "3", "2", "4"]
+    assert cells["mushroom"] == ["2.5"] * 4
+    assert "chi² = 9.28, F = 3.69, p = 0.020" in table.note
+    assert "critical difference at 0.05: 1.25 ranks" in table.note
+    rows = {row[0]: row[1:] for row in properties.rows}
+    assert rows["adult (sample)"] == ("0.7980", "0.7680", "0.7710", "0.7630"), "in the order of the league"
+    assert rows["time of a run (s)"] == ("12.0",) * 4
+
+
+def test_the_answer_names_the_first_and_those_not_told_apart(result) -> None:
+    assert headline(result) == (
+        "Over 14 tasks, “C4.5+m+cf” has the best mean rank, 1.96 (Friedman's test p = 0.020); Nemenyi's test does "
+        "not tell it apart from “C4.5+m”, “C4.5+cf” and “C4.5”."
+    )
+    assert result.best is None, "scores of different tasks say nothing about each other"
+
+
+@pytest.mark.parametrize("sheet", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_the_diagram_has_a_dot_at_each_mean_rank_and_a_bar_over_each_group(result, sheet) -> None:
+    plot = critical_difference(result)
+    with mpl.rc_context(STYLE):
+        (axes,) = plot.draw(sheet).axes
+    ranking = league(result).ranking
+    dots = [line.get_xdata()[0] for line in axes.lines if line.get_marker() == "o"]
+    assert sorted(dots) == pytest.approx(sorted(ranking.means.values()))
+    bars = [line.get_xdata() for line in axes.lines if line.get_linewidth() == 2.4]
+    assert len(bars) == len(ranking.groups()) == 1
+    assert bars[0][0] < min(dots) < max(dots) < bars[0][1]
+    (ruler,) = [line.get_xdata() for line in axes.lines if line.get_marker() == "|"]
+    assert ruler[1] - ruler[0] == pytest.approx(1.25, abs=0.005)
+    assert {f"{name} {mean:.2f}" for name, mean in ranking.means.items()} <= {text.get_text() for text in axes.texts}
+
+
+def test_the_diagram_is_a_figure_of_the_report(result) -> None:
+    with mpl.rc_context(STYLE):
+        assert drawn(critical_difference(result)).pdf
+    assert "critical_difference" in result.report().read_text()
+
+
+def test_a_task_that_a_method_lacks_is_not_ranked(tmp_path) -> None:
+    found = league(played(tmp_path, without=("C4.5+m", "adult (sample)")))
+    assert found.left_out == ["adult (sample)"]
+    assert found.ranking.tasks == 13
+
+
+def test_no_arm_is_called_best_while_runs_are_missing(tmp_path) -> None:
+    found = headline(played(tmp_path, without=("C4.5+m", "wine")))
+    assert found.startswith("Over 13 tasks")
+    assert "Not finished: 1 trial under way" in found
+
+
+@pytest.mark.parametrize("tasks", ["method", "tasks"])
+def test_tasks_are_the_other_of_two_axes(tasks) -> None:
+    with pytest.raises(SpecError, match=r"^tasks must be one of two axes, that without C4\.5 \(task\), got "):
+        Ablation(axes=AXES, baseline="C4.5", tasks=tasks)

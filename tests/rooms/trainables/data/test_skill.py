@@ -1,0 +1,33 @@
+"""Skill: the share of the way from chance to a perfect score, so that tasks with different metrics can be compared."""
+
+import pytest
+
+from service.analysis.trial_scores import score_scale
+from trainables.data import Digits, RedGreen
+
+
+@pytest.mark.parametrize(
+    ("data", "metric", "skill"),
+    [
+        (RedGreen(task="direction", skill=True), 0.5, 0.0),
+        (RedGreen(task="direction", skill=True), 0.75, 0.5),
+        (RedGreen(task="direction4", skill=True), 0.25, 0.0),
+        (RedGreen(task="direction4", skill=True), 1.0, 1.0),
+        (RedGreen(task="distance", skill=True), 0.8, 0.8),
+        (Digits(skill=True), 0.0, -1 / 9),
+        (Digits(), 0.3, 0.3),
+    ],
+)
+def test_it_is_zero_at_chance_and_one_where_all_is_right(data, metric, skill) -> None:
+    assert data.score(metric) == pytest.approx(skill)
+    assert data.score(data.metric_chance) == pytest.approx(data.chance)
+    assert data.score(1.0) == 1.0
+
+
+def test_what_a_guess_may_reach_is_the_same_in_both_units() -> None:
+    """On 100 images a model that guesses reaches 0.5 + 1.645 * sqrt(0.25 / 100) in 5 % of cases, a skill of 0.1645."""
+    plain, skill = (score_scale(RedGreen(task="direction", skill=one), 100) for one in (False, True))
+    assert plain.luck == pytest.approx(1.6449 * 0.05, abs=1e-4)
+    assert skill.luck == pytest.approx(2 * plain.luck)
+    assert (skill.chance, skill.low, skill.high) == (0.0, -1.0, 1.0)
+    assert skill.step == pytest.approx(0.02)
