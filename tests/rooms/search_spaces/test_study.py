@@ -259,7 +259,8 @@ def test_where_a_file_of_weights_lies_is_no_part_of_the_definition() -> None:
     [({"data.task": "distance"}, "r2, 0"), ({"data.task": "direction4"}, "accuracy, 0.25")],
 )
 def test_arms_whose_scores_cannot_be_compared_are_refused(values: dict, score: str) -> None:
-    said = rf"^arm 'far': data must have the metric and the chance of the base \(accuracy, 0\.5\).*got {score}; with data.skill true all tasks have the same$"
+    base = r"^arm 'far': data must have the metric and the chance of the base \(accuracy, 0\.5\)"
+    said = rf"{base}.*got {score}; with data\.skill true all tasks have the same$"
     with pytest.raises(SpecError, match=said):
         Study(name="mixed", question="?", base=Recipe(), plan=Ablation({"near": {}, "far": values}, "near"))
 
