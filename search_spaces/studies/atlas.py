@@ -48,10 +48,11 @@ TASKS: dict[str, dict[str, Any]] = {
     "absolute place": _red_green("absolute"),
     "quadrant": _red_green("direction4"),
     "new colors": _red_green("color_shift"),
-    "few images": {**_red_green("direction", train_size=FEW), "optimizer.epochs": 40},
+    "few images": {**_red_green("direction", train_size=FEW), "optimizer.batch_size": 12},
     "digits": {"data.kind": "digits", "data.skill": True, "model.patch_size": 1, "test_sizes": [12]},
 }
-"""What is asked of an encoding; the digits have a patch a pixel, which makes the same grid of 8 x 8."""
+"""What is asked of an encoding. The digits have a patch a pixel, which makes the same grid of 8 x 8. Few images come in
+small batches, so that there are as many steps as with many."""
 
 study = Study(
     name="atlas",
