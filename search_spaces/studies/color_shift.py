@@ -17,7 +17,7 @@ study = Study(
     name="color-shift",
     question="Which encodings still tell the upper half from the lower when the colors of the test images are new?",
     family="thesis",
-    paper=f"{PAPER}, 4.3",
+    paper=f"{PAPER}, 4.3, table 4 and figure 5",
     cost="smoke 1 minute, cpu 28 on 2 cores",
     expected="at cpu all codes keep 0.98 or more, fixed sines too (0.9994), which do not fall as the thesis says",
     base=Recipe(data=RedGreen(task="color_shift", data_seed=1)),

@@ -21,7 +21,7 @@ from service.storage.journal import read
 from service.tracking.notes import NO_CONCLUSION
 from service.tracking.store import Store
 from service.tracking.sync import SyncState
-from tests.e2e.lab_mlflow import USER, served
+from tests.deploy.mlflow_served import USER, mlflow_served
 from tests.e2e.postgres import postgres
 from tests.rooms.toy import Toy, driving
 from trainables.recipe import Recipe
@@ -100,7 +100,7 @@ def test_what_a_row_takes_at_a_server_with_postgresql(tmp_path, monkeypatch):
         state = SyncState(History(edition, lambda recipe: driver.codes(recipe).digest))
         driver.listeners.append(state.add)
         Toy(driver, random.Random(0), max_concurrent=4).drive()
-    with postgres() as database, served(database, tmp_path) as tracking:
+    with postgres() as database, mlflow_served(database, tmp_path) as tracking:
         store = Store(tracking, home.named(), edition.id, edition.study.family)
         store.make(None)
         begun = time.monotonic()

@@ -1,0 +1,110 @@
+"""What becomes of every table and figure of the five papers: the studies that ask its question, or why none does.
+
+A table that is asked in part has both. Pictures that explain and show no result are listed, too, so that none is
+forgotten. The iRPE note has no tables and no figures: its pictures are lost.
+"""
+
+from typing import NamedTuple
+
+
+class Item(NamedTuple):
+    """A table or a figure: the studies or matrices that ask its question, and what of it is not asked, and why."""
+
+    studies: tuple[str, ...] = ()
+    gap: str = ""
+
+
+def _in(*studies: str, gap: str = "") -> Item:
+    return Item(studies, gap)
+
+
+def _explains(what: str) -> Item:
+    return Item(gap=f"explains, and shows no result: {what}")
+
+
+THESIS = {
+    "table 1": _in("direction", "distance"),
+    "table 2": _in("direction-probe", "distance-probe"),
+    "table 3": _in("absolute"),
+    "table 4": _in("color-shift"),
+    "table 5": _in("properties"),
+    "table 6": _explains("how many images the real data sets have"),
+    "table 7": _in("realistic", "drloc", "learnable-sinusoidal", "fourier-pretraining"),
+    "table 8": _in("direction-probe"),
+    "table 9": _in("distance-probe"),
+    "figure 1": _explains("three kinds of location in images"),
+    "figure 2": _explains("images of the direction task"),
+    "figure 3": _in("data-efficiency"),
+    "figure 4": _explains("images of the task with other colors"),
+    "figure 5": _in("color-shift"),
+    "figure 6": _in("realistic", "realistic-efficiency", "learnable-sinusoidal", "fourier-pretraining"),
+    "figures 2.1 to 5.4": _explains("the drawings and sample images of its second part"),
+}
+CPVT = {
+    "table 1": _in("resolution", "cpvt-encodings"),
+    "table 2": _in("resolution"),
+    "table 3": _in("gap"),
+    "table 4": _in(
+        "gap", "distillation", gap="ImageNet ReaL and throughput: neither its labels nor its machine is here"
+    ),
+    "table 5": _in("peg-frozen", "peg-kernel"),
+    "table 6": _in("peg-placement", "peg-kernel"),
+    "table 7": _in("cpvt-encodings"),
+    "table 8": _in("cpvt-encodings"),
+    "table 9": _explains("the sizes of the models"),
+    "table 10": _explains("the training, which is the preset deit"),
+    "table 11": _in("peg-padding"),
+    "table 12": _in("peg-count"),
+    "table 13": _in("cpvt-backbones", gap="ADE20K and COCO: we have no segmentation and no detection"),
+    "table 14": _in("peg-forms"),
+    "table 15": _in("cpvt-backbones", gap="models of other papers, which it copies from them"),
+    "table 16": Item(
+        gap="the projections of CvT are no position encoding that we have; so are the lambda layers of D.2"
+    ),
+    "figure 1": _explains("where the encodings stand in a ViT"),
+    "figure 2": _explains("a PEG"),
+    "figure 3": Item(gap="a picture of table 4: accuracy over the size of the model"),
+    "figure 4": _in("cpvt-backbones"),
+    "figure 5": Item(gap="attention of one image in DeiT without position: the probe attention_maps draws such maps"),
+    "figure 6": Item(gap="attention of one image in blocks 2 and 3: the probe attention_maps draws the last block"),
+}
+GABOR = {
+    "table 1": _in("gabor-fit"),
+    "table 2": _in("image-classes"),
+    "table 3": _in("attention-parts"),
+    "table 4": _in("edge-in-value"),
+    "table 5": _in("gabor-depth"),
+    "figure 1": _in("gabor-fit"),
+    "figure 2": _explains("ViT and DeiT"),
+    "figure 3": _explains("Gabor filters"),
+    "figure 4": _in("gabor-fit"),
+    "figure 5": _explains("the coordinates of patches"),
+    "figure 6": _explains("how its code is made"),
+    "figure 7": _in("gabor-fit"),
+    "figure 8": _explains("which way position takes through attention"),
+    "figure 9": _in("edge-in-value"),
+    "figure 10": Item(gap="channels after each of twelve blocks: no probe follows a channel through the blocks"),
+    "figure 11": _in("gabor-channels"),
+}
+CONCAT = {
+    "table 1": _in(
+        "concat-vs-add", "concat-split", gap="LocalViT and PVT v1 with a table beside the content: timm has neither"
+    ),
+    "table 2": _explains("how many images the small data sets have"),
+    "table 3": _in("concat-transfer", gap="Stanford Cars is no data set that we have"),
+    "figure 1": _explains("addition and concatenation"),
+    "figure 2": _in("attention-distance"),
+    "figure 3": _in("concat-places"),
+    "figure 4": _in("concat-places"),
+    "figure 5": _in("concat-places"),
+    "figure 6": _in("concat-similarity"),
+    "figure 7": _in("logit-terms"),
+    "figure 8": _in("logit-terms"),
+    "figure 9": _in("logit-terms"),
+    "figure 10": _in("concat-similarity"),
+    "figure 11": _in("logit-terms"),
+}
+IRPE: dict[str, Item] = {}
+
+PAPERS = {"thesis": THESIS, "cpvt": CPVT, "gabor": GABOR, "concat": CONCAT, "irpe": IRPE}
+"""By paper, then by the number that is printed there."""
