@@ -7,7 +7,6 @@ them, and every arm is compared with the arm that has this value and the same va
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from copy import deepcopy
 from itertools import product
 from typing import Annotated, Any, Literal
 
@@ -63,7 +62,7 @@ class Ablation(Spec):
             return self
         for name in (*self.axes, *(value for values in self.axes.values() for value in values)):
             require(bool(name.strip()) and "," not in name, "axes", "named in words without commas", name)
-        same = _paths(self.arms) == _paths(_arms(self.axes, self.without))
+        same = self.arms == _arms(self.axes, self.without)
         require(same, "arms", "left out beside axes, which make them", ", ".join(self.arms))
         self._check_without()
         self._check_tasks()
@@ -206,9 +205,4 @@ def _values(axes: Mapping[str, Mapping[str, Mapping[str, Any]]], chosen: Combina
         for path in axes[axis][name]:
             before = setters.setdefault(path.removesuffix(".kind"), axis)
             require(before == axis, "axes", f"such that one axis sets {path}", f"{before} and {axis}")
-        yield from deepcopy(axes[axis][name]).items()  # a recipe fills the nodes that it is given
-
-
-def _paths(arms: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
-    """What each arm sets, in order; values are left out, as nodes that recipes have filled are longer."""
-    return [(name, [*values]) for name, values in arms.items()]
+        yield from axes[axis][name].items()

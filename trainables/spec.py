@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Self, dataclass_transform
 
@@ -108,7 +109,7 @@ class Spec(BaseModel, metaclass=_SpecMeta):
         for path in sorted(values, key=lambda path: (path.count("."), path.rpartition(".")[2] != "kind")):
             value = values[path]
             require_plain(path, value)
-            _set(tree, path, value.plain() if isinstance(value, Spec) else value)
+            _set(tree, path, value.plain() if isinstance(value, Spec) else deepcopy(value))  # nodes get their defaults
             if path.rpartition(".")[2] == "kind":
                 _begin(type(self), tree, path.split(".")[:-1])
             elif isinstance(value, Mapping):

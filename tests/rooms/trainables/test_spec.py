@@ -76,6 +76,14 @@ def test_a_spec_error_is_no_value_error() -> None:
     assert not issubclass(SpecError, ValueError)
 
 
+def test_values_that_are_put_stay_as_they_were() -> None:
+    """A node gets its defaults and what is put inside it; the value that was given is the caller's own."""
+    node = {"kind": "leaf"}
+    tree = Tree().put({"node": node, "node.size": 3.0})
+    assert tree.node == Leaf(size=3.0)
+    assert node == {"kind": "leaf"}
+
+
 def test_putting_a_kind_starts_the_node_from_its_defaults() -> None:
     tree = Tree(node=Leaf(size=7.0))
     assert tree.put({"node.kind": "leaf"}).node == Leaf()
