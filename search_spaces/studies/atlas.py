@@ -80,11 +80,18 @@ study = Study(
         "smoke": Budget({**SMALL, "optimizer.epochs": 1}, trials=2, seeds=2, gap=ARMS_GAP),
         "cpu": Budget(seeds=5),
     },
-    claims=tuple(
-        Better(f"{name}, {task}", f"none, {task}", 0.0, "ours: who knows places does better than who knows none")
-        for task in ("direction", "distance", "absolute place")
-        for name in ENCODINGS
-        if name != "none"
+    claims=(
+        *(
+            Better(f"learnable, {task}", f"none, {task}", 0.0, "ours: a table does better than no position")
+            for task in ("direction", "distance", "absolute place", "quadrant", "few images", "digits")
+        ),
+        *(
+            Better(f"{name}, absolute place", "learnable, absolute place", 0.0, source, image_size=LARGER)
+            for name, source in (
+                ("sinusoidal", "ours: a table loses more than what is computed from coordinates on a larger grid"),
+                ("peg", "CPVT 4.2: on a larger grid a PEG does better than a table that is interpolated"),
+            )
+        ),
     ),
     gaps=(
         "two small blocks whose patches are averaged: with one block and a class token, whoever changes only attention "

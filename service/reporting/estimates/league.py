@@ -35,7 +35,7 @@ def _league(found: League) -> list[Table]:
         Column("p (Holm)", [_p(against[name].p) if name in against else "" for name in names], "against the control"),
         *(Column(task, [f"{ranks[name]:g}" for name in names], "rank") for task, ranks in ranking.by_task.items()),
     ]
-    first = {names[0], *found.alike}
+    first = {names[0], *found.alike} if ranking.friedman.p < ALPHA else set()
     strong = frozenset(place for place, name in enumerate(names) if name in first)
     return [Table("league", f"The league over {ranking.tasks} tasks", columns, strong, _league_note(found))]
 
@@ -50,13 +50,14 @@ def _league_note(found: League) -> str:
     parts = [
         "Methods are ranked by their mean test scores on each task: 1 is the best, equal scores share their ranks.",
         f"Friedman's test: chi² = {friedman.chi2:.2f}, F = {friedman.f:.2f}, p {p_text(friedman.p)}.",
-        "Bold: not told apart from the first.",
         "p: of the difference of mean ranks to the control's, two-sided, adjusted by Holm.",
         "Each task is one observation, so only differences that most tasks share are found.",
     ]
     if friedman.p < ALPHA:
         apart = found.ranking.critical_difference()
-        parts.insert(2, f"Nemenyi's critical difference at {ALPHA:g}: {apart:.2f} ranks.")
+        parts.insert(
+            2, f"Nemenyi's critical difference at {ALPHA:g}: {apart:.2f} ranks; bold: not told apart from the first."
+        )
     if found.left_out:
         parts.append(f"Not ranked, as a method lacks a seed there: {', '.join(found.left_out)}.")
     return " ".join(parts)

@@ -41,9 +41,8 @@ def _draw(found: League, sheet: Sheet) -> Figure:
     axes.patch.set_alpha(0)
     axes.set_axis_off()
     most = len(means)
-    side = 0.42 * (most - 1) * (1.6 if sheet.narrow else 1.0)  # the room of the names at each side
-    axes.set(xlim=(1 - side, most + side), ylim=(-depth - 0.4, 2.6))
-    _scale(axes, most)
+    axes.set(xlim=(0.8, most + 0.2), ylim=(-depth - 0.4, 2.6))  # the layout makes room for the names at both sides
+    _scale(axes, most, 2 if sheet.narrow and most > 6 else 1)
     apart = found.ranking.critical_difference()
     if found.ranking.friedman.p < ALPHA:
         axes.plot([1, 1 + apart], [1.9, 1.9], color=MUTED, linewidth=1.2, marker="|", markersize=5)
@@ -57,28 +56,31 @@ def _draw(found: League, sheet: Sheet) -> Figure:
         left = place < lines
         row = place if left else most - 1 - place
         y = -BAR * (len(groups) + 1) - STEP * row
-        _method(axes, f"{name} {mean:.2f}", mean, y, (1 if left else most, left), strong=name == found.control)
+        _method(axes, f"{name} {mean:.2f}", mean, y, (1 if left else most, left), strong=name == found.control,
+                size=6.5 if sheet.narrow else 8.5)  # fmt: skip
     return fig
 
 
-def _scale(axes: Axes, most: int) -> None:
-    """The line of ranks, 1 at the left."""
+def _scale(axes: Axes, most: int, step: int) -> None:
+    """The line of ranks, 1 at the left; every `step`th has its number."""
     axes.plot([1, most], [0, 0], color=MUTED, linewidth=1)
     for rank in range(1, most + 1):
         axes.plot([rank, rank], [0, 0.22], color=MUTED, linewidth=1)
+        if (rank - 1) % step:
+            continue
         axes.annotate(f"{rank}", (rank, 0.22), xytext=(0, 2), textcoords="offset points", ha="center", va="bottom",
                       color=MUTED, fontsize=7.5)  # fmt: skip
 
 
-def _method(axes: Axes, text: str, mean: float, y: float, end: tuple[int, bool], *, strong: bool) -> None:
+def _method(axes: Axes, text: str, mean: float, y: float, end: tuple[int, bool], *, strong: bool, size: float) -> None:
     """A line from a mean rank down and out to the name. `end`: where it ends, and whether that is the left side."""
     at, left = end
-    color = SERIES[0] if strong else FAINT
+    ink = SERIES[0] if strong else INK
     outer = min(at, mean) - 0.1 if left else max(at, mean) + 0.1
-    axes.plot([mean, mean, outer], [0, y, y], color=color, linewidth=1, zorder=0.5)
-    axes.plot([mean], [0], marker="o", markersize=3.5, color=SERIES[0] if strong else INK)
+    axes.plot([mean, mean, outer], [0, y, y], color=ink if strong else FAINT, linewidth=1, zorder=0.5)
+    axes.plot([mean], [0], marker="o", markersize=3.5, color=ink)
     axes.annotate(text, (outer, y), xytext=(-3 if left else 3, 0), textcoords="offset points",
-                  ha="right" if left else "left", va="center", color=SERIES[0] if strong else INK)  # fmt: skip
+                  ha="right" if left else "left", va="center", color=ink, fontsize=size)  # fmt: skip
 
 
 def _caption(found: League) -> str:
