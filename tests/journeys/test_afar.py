@@ -183,13 +183,12 @@ def test_a_stop_that_another_command_asked_for_is_no_failure(cluster, laptop, at
 
 
 def driving(home: Path) -> list[int]:
-    """The processes whose environment names a home; they would end by themselves a minute after the head."""
+    """The processes whose environment names a home; a minute after the head they have ended by themselves."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             if f"LOCUS_HOME={home}\0".encode() in (folder / "environ").read_bytes():
                 found.append(int(folder.name))
-    assert found
     return found
 
 
