@@ -32,7 +32,7 @@ DIRECTION: dict[str, Any] = {"kind": "red_green", "task": "direction4", "image_s
 
 
 def parent(data: dict[str, Any], **values: Any) -> dict[str, Any]:
-    """Weights of the same model, table included, trained on other data; a head of other outputs begins anew."""
+    """`init`: all weights of the same model after training on other data. A head with other outputs is new."""
     return FromTrial(values={"data": data, **values}, part="all").plain()
 
 
