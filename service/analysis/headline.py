@@ -43,11 +43,10 @@ def headline(result: StudyResult) -> str:
 
 
 def _over_tasks(result: StudyResult) -> str:
-    from service.analysis.estimates.league import league, league_sentence  # here, for scipy takes a while to import
+    from service.analysis.estimates.league import league_sentence  # here, for scipy takes a while to import
 
-    found = league(result)
-    assert found is not None
-    return league_sentence(found)
+    assert result.league is not None
+    return league_sentence(result.league)
 
 
 def _diverged(result: StudyResult) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from search_spaces.claim import Claim, ClaimOfProbe, ProbeAlike
 from search_spaces.study import Ablation, Edition, Published, Search
@@ -27,6 +27,9 @@ from service.storage.outcomes import Outcomes
 from service.storage.tracking_uri import without_secrets
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.findings import When
+
+if TYPE_CHECKING:
+    from service.analysis.estimates.league import League
 
 
 class StudyResult:
@@ -175,6 +178,16 @@ class StudyResult:
     def agreements(self) -> dict[int, Agreement]:
         """Whether scores equal published numbers, by the place of these in the study, where it states a margin."""
         return agreements(self.edition.study.published, self.scores, self.comparable)
+
+    @cached_property
+    def league(self) -> League | None:
+        """The methods of an ablation over tasks, ranked; None for a study without tasks."""
+        plan = self.edition.study.plan
+        if not (isinstance(plan, Ablation) and plan.tasks):
+            return None
+        from service.analysis.estimates.league import league  # here, for scipy takes a while to import
+
+        return league(plan, self.of("trial"))
 
     @cached_property
     def importances(self) -> dict[str, float]:

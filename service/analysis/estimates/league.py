@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 from search_spaces.study import Ablation
@@ -13,7 +13,6 @@ from service.analysis.format import p_text
 from service.analysis.statistics import ALPHA
 
 if TYPE_CHECKING:
-    from service.analysis.study_result import StudyResult
     from service.analysis.trial_result import TrialResult
 
 MOST = 3
@@ -55,29 +54,23 @@ class League:
         return self.ranking.groups() if self.ranking else []
 
 
-def league(result: StudyResult) -> League | None:
-    """The league of a result; None for a study without tasks."""
-    plan = result.edition.study.plan
-    if not (isinstance(plan, Ablation) and plan.tasks):
-        return None
+def league(plan: Ablation, rows: Iterable[TrialResult]) -> League:
+    """The league of the arms of an ablation over tasks."""
     methods = tuple(plan.axes[plan.baseline_axis])
     arms: dict[str, dict[str, TrialResult]] = {task: {} for task in plan.axes[plan.tasks]}
-    for row in result.of("trial"):
+    for row in rows:
         names = plan.combination(row.name)
         arms[names[plan.tasks]][names[plan.baseline_axis]] = row
-    whole = {task: rows for task, rows in arms.items() if {*rows} == {*methods} and all(map(_has_all, rows.values()))}
+    whole = {
+        task: found for task, found in arms.items() if {*found} == {*methods} and all(map(_has_all, found.values()))
+    }
     enough = len(whole) >= FEWEST_TASKS and len(methods) >= FEWEST_METHODS
-    scores = {task: {name: _mean(rows[name]) for name in methods} for task, rows in whole.items()}
+    scores = {task: {name: found[name].test.mean or 0.0 for name in methods} for task, found in whole.items()}
     return League(plan.baseline, arms, methods, rank(scores) if enough else None)
 
 
 def _has_all(row: TrialResult) -> bool:
     return row.test.complete and row.test.n > 0
-
-
-def _mean(row: TrialResult) -> float:
-    values = row.test.values
-    return fmean(values.values())
 
 
 def league_sentence(found: League) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from service.analysis.estimates.league import League, league
+from service.analysis.estimates.league import League
 from service.analysis.format import fixed, metric_words, p_text
 from service.analysis.statistics import ALPHA
 from service.reporting.costs import mixed_machines, parameters, train_time_unit, training_s
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def league_tables(result: StudyResult) -> list[Table]:
     """The league and the properties; none for a study without tasks."""
-    found = league(result)
+    found = result.league
     return [] if found is None else [*_league(found), properties(result, found)]
 
 

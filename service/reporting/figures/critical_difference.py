@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from service.analysis.estimates.league import League, league
+from service.analysis.estimates.league import League
 from service.analysis.format import p_text
 from service.analysis.statistics import ALPHA
 from service.reporting.figures.plot import Plot, sentences
@@ -25,7 +25,7 @@ LINE_IN = 0.2
 
 def critical_difference(result: StudyResult) -> Plot | None:
     """The diagram; None for a study without tasks, or with too few that have all their runs."""
-    found = league(result)
+    found = result.league
     if found is None or found.ranking is None:
         return None
     return Plot("critical_difference", _caption(found), lambda sheet: _draw(found, sheet))

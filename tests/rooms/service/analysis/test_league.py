@@ -5,7 +5,6 @@ import pytest
 
 from search_spaces.ablation import Ablation
 from search_spaces.study import Score, Study
-from service.analysis.estimates.league import league
 from service.analysis.headline import headline
 from service.reporting.estimates.league import league_tables
 from service.reporting.figures.critical_difference import critical_difference
@@ -75,7 +74,7 @@ def test_the_diagram_has_a_dot_at_each_mean_rank_and_a_bar_over_each_group(resul
     plot = critical_difference(result)
     with mpl.rc_context(STYLE):
         (axes,) = plot.draw(sheet).axes
-    ranking = league(result).ranking
+    ranking = result.league.ranking
     dots = [line.get_xdata()[0] for line in axes.lines if line.get_marker() == "o"]
     assert sorted(dots) == pytest.approx(sorted(ranking.means.values()))
     bars = [line.get_xdata() for line in axes.lines if line.get_linewidth() == 2.4]
@@ -93,7 +92,7 @@ def test_the_diagram_is_a_figure_of_the_report(result) -> None:
 
 
 def test_a_task_that_a_method_lacks_is_not_ranked(tmp_path) -> None:
-    found = league(played(tmp_path, without=("C4.5+m", "adult (sample)")))
+    found = played(tmp_path, without=("C4.5+m", "adult (sample)")).league
     assert found.left_out == ["adult (sample)"]
     assert found.ranking.tasks == 13
 
