@@ -7,6 +7,7 @@ chance, and cannot show that two things are alike.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from search_spaces.words import plural
 from service.analysis.claims.evidence import Evidence, gather, lacking, score_words
 from service.analysis.claims.question import Departure
 from service.analysis.claims.region import Word
+from service.analysis.estimates.power import MANY, POWER, seeds_needed
 from service.analysis.format import between, p_text, percent
 from service.analysis.statistics import ALPHA, Adjusted, Interval, Scores, holm
 
@@ -28,7 +30,8 @@ class Verdict:
 
     `measured`: the mean, the paired difference or the slope, over `n` seeds; `interval`: the one that decided, at
     `confidence`; `margin`: how far `measured` lies inside the claim (negative: outside); `p`: of the test that decided,
-    adjusted for all claims of the study. `where`: where a claim is not judged ("at smoke").
+    adjusted for all claims of the study. `needed`: the seeds that would probably decide what these do not; None for
+    more than are counted. `where`: where a claim is not judged ("at smoke").
     """
 
     claim: Claim
@@ -40,6 +43,7 @@ class Verdict:
     confidence: float | None = None
     margin: float | None = None
     p: float | None = None
+    needed: int | None = None
     where: str = ""
 
     @property
@@ -87,9 +91,26 @@ def _decide(evidence: Evidence, supports: Adjusted, refutes: Adjusted, claims: i
     shown = f"{percent(confidence)} interval {between(interval)}"
     tests = f", Holm over {plural(claims, 'claim')}" if claims > 1 else ""
     why = f"{evidence.words(shown)}; {evidence.region.place(word)} (p {p_text(p)}{tests})."
+    needed = None
+    if word == "INCONCLUSIVE":
+        inside = evidence.margin > 0
+        needed = _seeds_needed(evidence, supports.level if inside else refutes.level / evidence.refuting_tests)
+        many = f"More than {MANY:,}" if needed is None else f"About {needed}"
+        why += f" {many} seeds would decide it, if what was measured is true (power {POWER:.0%})."
+    found = evidence.found
     return Verdict(
-        evidence.claim, word, why, evidence.found.n, evidence.found.mean, interval, confidence, evidence.margin, p
+        evidence.claim, word, why, found.n, found.mean, interval, confidence, evidence.margin, p, needed=needed
     )
+
+
+def _seeds_needed(evidence: Evidence, level: float) -> int | None:
+    """So many seeds put the interval on one side of the claim's nearest end, with the probability `POWER`.
+
+    `level`: of the one-sided test that would decide, adjusted for all claims.
+    """
+    found = evidence.found
+    assert found.error is not None, "an estimate that can be tested comes first"
+    return seeds_needed(evidence.region.nearest_end(found), found.error * math.sqrt(found.n), alpha=2 * level)
 
 
 def _undecided(claim: Claim, scores: Mapping[str, Scores], why: str) -> Verdict:

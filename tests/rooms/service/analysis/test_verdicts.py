@@ -102,6 +102,50 @@ def test_a_verdict_carries_its_numbers():
     )
 
 
+def by_trying(distance: float, std: float, level: float) -> int:
+    """The fewest seeds with which a one-sided t-test at a level has 80 % of power, one number after another."""
+    for seeds in range(3, 1001):
+        critical = stats.t.ppf(1 - level, seeds - 1)
+        if stats.nct.sf(critical, seeds - 1, distance * np.sqrt(seeds) / std) >= 0.8:
+            return seeds
+    raise AssertionError("more than 1,000")
+
+
+@pytest.mark.parametrize(
+    ("claim", "end"),
+    [
+        (Better("who", "than"), 0.0),
+        (NoWorse("who", "than", 0.005), -0.005),
+        (Equivalent("who", "than", 0.02), 0.02),
+        (Better("who", "than", 0.03), 0.03),
+    ],
+)
+def test_what_is_inconclusive_says_how_many_seeds_would_decide_it(claim, end):
+    who, than = scores(0.60, 0.63, 0.58, 0.62), scores(0.59, 0.60, 0.59, 0.60)
+    gaps = [0.01, 0.03, -0.01, 0.02]
+    found = verdict(claim, who=who, than=than)
+    assert found.word == "INCONCLUSIVE"
+    inside = found.margin > 0
+    level = 0.05 / (1 if inside or not isinstance(claim, Equivalent) else 2)
+    needed = by_trying(abs(np.mean(gaps) - end), np.std(gaps, ddof=1), level)
+    assert found.needed == needed > 4
+    assert f"About {needed} seeds would decide it" in found.why
+
+
+def test_the_seeds_needed_are_held_to_the_level_of_all_claims():
+    who, than = scores(0.60, 0.63, 0.58, 0.62), scores(0.59, 0.60, 0.59, 0.60)
+    alone, beside = (
+        judge([Better("who", "than")] * claims, lambda image_size: {"who": who, "than": than})[0] for claims in (1, 4)
+    )
+    assert beside.needed == by_trying(0.0125, np.std([0.01, 0.03, -0.01, 0.02], ddof=1), 0.05 / 4) > alone.needed
+
+
+def test_a_number_at_the_end_of_its_claim_needs_more_seeds_than_are_counted():
+    found = verdict(AtLeast("best", 1.0), best=scores(1.0, 1.0, 1.0))
+    assert (found.word, found.needed) == ("INCONCLUSIVE", None)
+    assert "More than 1,000 seeds would decide it" in found.why
+
+
 def test_seeds_that_split_in_two_are_said():
     why = verdict(AtLeast("pvt, peg", 0.9), **{"pvt, peg": scores(0.5, 0.98, 0.5)}).why
     assert "3 seeds split in two: 0.5000, 0.5000, 0.9800" in why
