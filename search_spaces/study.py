@@ -91,8 +91,9 @@ Plan = Annotated[Search | Ablation, Field(discriminator="kind")]
 class Study(Spec):
     """One question about position encodings, and everything needed to answer it.
 
-    `family` groups studies in MLflow (the paper's short name), `paper` is the source of the question, `cost` and
-    `expected` what to expect, `gaps` in what it differs from the paper's protocol.
+    `family` groups studies in MLflow (the paper's short name), `paper` is the source of the question, `expected` what
+    to expect, `gaps` in what it differs from the paper's protocol. `minutes`: what budgets took on 2 cores, measured;
+    `gpu_hours`: what `locus plan` predicts for those that are too large to be run here.
     """
 
     name: str = Field(pattern=rf"^{NAME}$", description=WORDS)
@@ -108,7 +109,8 @@ class Study(Spec):
     probes: ProbeNames = ()
     family: str = Field(default="sweeps", pattern=r"^[\w.-]+$", description="a short word")
     paper: str = ""
-    cost: str = ""
+    minutes: dict[str, float] = Field(default_factory=dict)
+    gpu_hours: dict[str, float] = Field(default_factory=dict)
     expected: str = ""
     gaps: tuple[str, ...] = Field(default=(), strict=False)
 
@@ -289,6 +291,11 @@ class Edition(Spec):
     def id(self) -> str:
         """NAME@BUDGET, with ~xxxx for the user's own values and .2 for a fresh start."""
         return f"{self.study.name}@{self.budget}{self.mark}"
+
+    @property
+    def minutes(self) -> float | None:
+        """What the budget took on 2 cores, where the study says it and the user changed no value."""
+        return None if self.mark else self.study.minutes.get(self.budget)
 
     @property
     def definition(self) -> dict[str, Any]:

@@ -39,6 +39,11 @@ def duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
 
 
+def rough_time(minutes: float) -> str:
+    """`1 min`, `28 min`, `2.2 h`: a time that another machine may need, too."""
+    return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"
+
+
 def value_words(value: Any, *, digits: int = 6, between: str = ", ") -> str:
     """A value of a recipe in words: a number in few digits, a list joined, a node by its kind and its values.
 

@@ -157,7 +157,7 @@ def plan(
     found = placement(options, lambda: run_memory(history, Outcomes(home)))
     check_study_workers(resolved, found)
     history.raise_counts(resolved)
-    return history, estimate_work(history, Outcomes(home), found, codes, adopt=adopt)
+    return history, estimate_work(history, Outcomes(home), found, codes, adopt=adopt).with_gpu_hours()
 
 
 def submit(

@@ -1,6 +1,6 @@
 """Which encodings tell the upper half of an image from the lower?
 
-Source: thesis 4.2, table 3. Cost: smoke 1 minute, cpu 28 on 2 cores.
+Source: thesis 4.2, table 3. Cost: smoke 1 min, cpu 28 min on 2 cores; paper 2.7 GPU-hours.
 Expected: every code of positions solves it under both read-outs; `none` is at chance. The thesis says that `relative`
 cannot: so it is with the class token, while with mean pooling the softmax at the borders tells it where it is.
 """
@@ -16,7 +16,8 @@ study = Study(
     question="Which encodings tell the upper half of an image from the lower?",
     family="thesis",
     paper=f"{PAPER}, 4.2",
-    cost="smoke 1 minute, cpu 28 on 2 cores",
+    minutes={"smoke": 1, "cpu": 28},
+    gpu_hours={"paper": 2.7},
     expected="every code of positions solves it under both read-outs, relative with mean pooling; none is at chance. "
     "Came out at cpu, 5 seeds: every code of absolute positions has 1.0000 on test under both read-outs, relative "
     "0.5000 / 1.0000 (token / mean: with mean pooling the claim is refuted), none 0.4992 / 0.5032",

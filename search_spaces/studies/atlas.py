@@ -2,7 +2,7 @@
 
 Source: ours; none of the five papers asks it. The tasks are those of the thesis and CPVT (a larger grid), and digits.
 The ranking is Demsar's (2006): Friedman's test, then Nemenyi's, and Holm's against DeiT's learned table. No number
-published. Cost: smoke 5 minutes, cpu 2 hours on 2 cores (estimates).
+published. Cost: smoke 5 min, cpu 2.0 h on 2 cores.
 Expected: every encoding is better than none; no encoding is best on all tasks, so few of them are told apart; what is
 computed from coordinates keeps its score on a larger grid where a table loses some.
 """
@@ -59,7 +59,7 @@ study = Study(
     question="Which position encoding is best over all that one may be asked to do?",
     family="atlas",
     paper="ours; Demsar 2006, Statistical Comparisons of Classifiers over Multiple Data Sets (JMLR 7), for the ranks",
-    cost="smoke 5 minutes, cpu 2 hours on 2 cores (estimates)",
+    minutes={"smoke": 5, "cpu": 120},
     expected="every encoding is better than none; none is best on all tasks; a table loses some on a larger grid; no "
     "number published",
     base=Recipe(

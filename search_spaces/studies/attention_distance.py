@@ -1,7 +1,7 @@
 """Does a table beside the content make the last blocks look less far?
 
-Source: the concat paper 4.1, figure 2; no number published. Cost: smoke 1 minute, cpu 12, images 50 on 2 cores
-(estimates).
+Source: the concat paper 4.1, figure 2; no number published. Cost: smoke 1 min, cpu 12 min, images 50 min on 2 cores;
+paper 26 GPU-hours.
 Expected: not clear. The paper sees less distance in the last blocks, most of all in DeiT-S after 300 epochs of
 ImageNet; short training of four blocks may show nothing, and ConViT's last blocks alone are free of its own locality.
 Not run yet at cpu and images.
@@ -27,7 +27,8 @@ study = Study(
     question="Does a table beside the content make the last blocks look less far?",
     family="concat",
     paper=f"{PAPER}, 4.1 and figure 2",
-    cost="smoke 1 minute, cpu 12, images 50 on 2 cores (estimates)",
+    minutes={"smoke": 1, "cpu": 12, "images": 50},
+    gpu_hours={"paper": 26},
     expected="not clear: the paper sees less distance after 300 epochs of ImageNet; no number published",
     base=DEEP,
     plan=Ablation(axes={"backbone": BACKBONES, "table": TABLE}, baseline="added"),

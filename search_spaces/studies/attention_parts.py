@@ -1,6 +1,6 @@
 """Which parts of the attention logits must hold position?
 
-Source: Gabor paper 4.3, table 3. Cost: smoke 1 minute, cpu 8, images 40 on 2 cores (estimates).
+Source: Gabor paper 4.3, table 3. Cost: smoke 1 min, cpu 8 min, images 40 min on 2 cores; paper 1.1 GPU-hours.
 Expected: every arm with position is above the frozen backbone without it; part 4 (position with position) alone is no
 worse than parts 2, 3 and 4 together, and above parts 2 and 3 (position with content). On ImageNet: without 68.10, APE
 70.02, part 4 70.83, parts 2 and 3 70.07, parts 2, 3 and 4 70.80. One seed, on another
@@ -38,7 +38,8 @@ study = Study(
     question="Which parts of the attention logits must hold position?",
     family="gabor",
     paper=f"{PAPER}, 4.3, table 3",
-    cost="smoke 1 minute, cpu 8, images 40 on 2 cores (estimates)",
+    minutes={"smoke": 1, "cpu": 8, "images": 40},
+    gpu_hours={"paper": 1.1},
     expected="position with position (part 4) is enough; position with content (2, 3) adds little",
     base=BASE,
     plan=Ablation(

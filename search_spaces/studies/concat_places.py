@@ -1,7 +1,7 @@
 """At which place does position beside the content differ from position added to it?
 
-Source: the concat paper 4.3 (tokens, query, key, value one by one), figures 3, 4 and 5; no number published.
-Cost: smoke 1 minute, cpu 8, images 35 on 2 cores (estimates).
+Source: the concat paper 4.3 (tokens, query, key, value one by one), figures 3, 4 and 5; no number published. Cost:
+smoke 1 min, cpu 8 min, images 35 min on 2 cores; paper 1.4 GPU-hours.
 Expected: attention maps of both methods are alike where position enters the tokens or the values, and differ where it
 enters the queries or the keys, as figure 5 shows. On red-green images position in the values alone is enough, in the
 queries alone it is little. Not run yet at cpu and images.
@@ -39,7 +39,8 @@ study = Study(
     question="At which place does position beside the content differ from position added to it?",
     family="concat",
     paper=f"{PAPER}, 4.3, figures 3 to 5",
-    cost="smoke 1 minute, cpu 8, images 35 on 2 cores (estimates)",
+    minutes={"smoke": 1, "cpu": 8, "images": 35},
+    gpu_hours={"paper": 1.4},
     expected="attention maps of both methods are alike for tokens and values, and differ for queries and keys; no "
     "number published",
     base=DEEP.put({"model.depth": 3}),

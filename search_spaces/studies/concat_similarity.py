@@ -1,7 +1,7 @@
 """Does a table beside the content learn the same neighborhoods as one that is added?
 
-Source: the concat paper 5.1, figures 6 and 10 (similarity of both methods' tables: DeiT-S 0.93, CaiT-XXS36 0.96).
-Cost: smoke 1 minute, cpu 6, images 25 on 2 cores (estimates).
+Source: the concat paper 5.1, figures 6 and 10 (similarity of both methods' tables: DeiT-S 0.93, CaiT-XXS36 0.96). Cost:
+smoke 1 min, cpu 6 min, images 25 min on 2 cores; paper 19 GPU-hours.
 Expected: the maps of both tables correlate, less than in the paper, whose tables have 300 epochs to grow; before
 training they do not. Fixed sines resemble far positions more. Not run yet at cpu and images.
 """
@@ -26,7 +26,8 @@ study = Study(
     question="Does a table beside the content learn the same neighborhoods as one that is added?",
     family="concat",
     paper=f"{PAPER}, 5.1 and figures 6 and 10",
-    cost="smoke 1 minute, cpu 6, images 25 on 2 cores (estimates)",
+    minutes={"smoke": 1, "cpu": 6, "images": 25},
+    gpu_hours={"paper": 19},
     expected="the maps of both tables correlate after training, not before; no number published for scores",
     base=DEEP.put({"model.depth": 2}),
     plan=Ablation(

@@ -1,8 +1,7 @@
 """How many channels should position have beside the content, and where?
 
 Source: the concat paper 3.1 and table 1 (split 1/2, before the first block), 4.3 (places); no number published for
-other splits and places.
-Cost: smoke 1 minute, cpu 10, images 32 on 2 cores.
+other splits and places. Cost: smoke 1 min, cpu 10 min, images 32 min on 2 cores.
 Expected: in so short a training accuracy rises with the split up to about 1/2 (before the first block 0.90 at 1/8, 0.97
 at 1/2); in one block that is read at its class token, position in the queries alone shows nothing, and every set of
 places with `common`, `key` or `value` in it works. On photographs (`images`, fresh seeds, test images) a half in query,
@@ -27,7 +26,7 @@ study = Study(
     family="concat",
     paper="Zhou et al. 2024, Rethinking Position Embedding Methods in the Transformer Architecture "
     "(doi:10.1007/s11063-024-11539-7), 3.1, 4.3 and table 1",
-    cost="smoke 1 minute, cpu 10, images 32 on 2 cores",
+    minutes={"smoke": 1, "cpu": 10, "images": 32},
     expected="accuracy rises with the split up to about 1/2; position in the queries alone shows nothing in one block; "
     "no number published for splits other than 1/2, nor for other places. Came out at cpu: 0.75 in the keys alone is "
     "best, in the search and among the random points (test 0.9933 +- 0.0012; the paper's 1/2 before the block 0.9763 "

@@ -1,6 +1,7 @@
 """Do models whose table stands beside the content transfer as well as those to which it is added?
 
-Source: the concat paper 4.2, tables 2 and 3. Cost: smoke 1 minute, cpu 15 (an estimate) on 2 cores.
+Source: the concat paper 4.2, tables 2 and 3. Cost: smoke 1 min, cpu 15 min on 2 cores; paper 76 GPU-hours,
+paper-cifar100 76 GPU-hours, paper-flowers102 49 GPU-hours, paper-pets 50 GPU-hours.
 Expected: alike, as in the paper (differences of -0.2 to 0.3 points on five sets), and both better than the same ViT
 from scratch. Not run yet at cpu. Here a parent learns which of four ways one square lies from the other, and its child
 learns from few images in which half both lie.
@@ -56,7 +57,8 @@ study = Study(
     question="Do models whose table stands beside the content transfer as well as those to which it is added?",
     family="concat",
     paper=f"{PAPER}, 4.2, tables 2 and 3",
-    cost="smoke 1 minute, cpu 15 (an estimate) on 2 cores",
+    minutes={"smoke": 1, "cpu": 15},
+    gpu_hours={"paper": 76, "paper-cifar100": 76, "paper-flowers102": 49, "paper-pets": 50},
     expected="alike after fine-tuning, and better than from scratch",
     base=Recipe(
         data=RedGreen(task="absolute", image_size=16, train_size=FEW, val_size=200),

@@ -1,6 +1,7 @@
 """Does a table beside the content serve a backbone as well as one added to it?
 
-Source: the concat paper 4.1, table 1. Cost: smoke 1 minute, cpu 8, images 50 (an estimate) on 2 cores.
+Source: the concat paper 4.1, table 1. Cost: smoke 1 min, cpu 8 min, images 50 min on 2 cores; paper 48 GPU-hours,
+paper-large 130 GPU-hours.
 Expected: alike; the paper's differences (-0.1 to 0.5 points of ImageNet) are far below what a few seeds can tell apart.
 On photographs (`images`) both are expected within 3 points in all five backbones. Not run yet at images.
 """
@@ -32,7 +33,8 @@ study = Study(
     question="Does a table beside the content serve a backbone as well as one added to it?",
     family="concat",
     paper=f"{PAPER}, 4.1 and table 1",
-    cost="smoke 1 minute, cpu 8, images 50 (an estimate) on 2 cores",
+    minutes={"smoke": 1, "cpu": 8, "images": 50},
+    gpu_hours={"paper": 48, "paper-large": 130},
     expected="alike; the paper's differences are far below what a few seeds can tell apart",
     base=Recipe(data=RedGreen(task="absolute", image_size=16, train_size=2000), encoding=Learnable(std=0.5)),
     plan=Ablation(axes={"backbone": BACKBONES, "table": TABLE}, baseline="added"),

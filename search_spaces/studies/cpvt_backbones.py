@@ -1,7 +1,7 @@
 """Does a PEG in each stage help pyramids and windows, with a class token and with averaged patches?
 
-Source: CPVT 4.6, table 13 (PVT), B.5 and figure 4 (Swin). Cost: smoke 1 minute, cpu 12, images 50 on 2 cores
-(estimates).
+Source: CPVT 4.6, table 13 (PVT), B.5 and figure 4 (Swin). Cost: smoke 1 min, cpu 12 min, images 50 min on 2 cores;
+paper 23 GPU-hours, paper-small 37 GPU-hours, paper-medium 59 GPU-hours.
 Expected: a PEG beats PVT's tables, with both read-outs, and helps Swin; PVT v2's convolutions leave it little to add.
 On red-green images all arms with a PEG or a table come near 1, so the read-outs can be told apart on photographs alone.
 Not run yet at cpu, in these arms, and at images.
@@ -50,7 +50,8 @@ study = Study(
     question="Does a PEG in each stage help pyramids and windows, with a class token and with averaged patches?",
     family="cpvt",
     paper=f"{PAPER}, 4.6, table 13 and B.5",
-    cost="smoke 1 minute, cpu 12, images 50 on 2 cores (estimates)",
+    minutes={"smoke": 1, "cpu": 12, "images": 50},
+    gpu_hours={"paper": 23, "paper-small": 37, "paper-medium": 59},
     expected="a PEG beats PVT's tables and helps Swin; PVT v2's convolutions leave it little to add",
     base=Recipe(data=RedGreen(task="absolute")),
     plan=Ablation(

@@ -1,6 +1,6 @@
 """How does a PEG compare with other encodings, and does it gain from them?
 
-Source: CPVT 3.1, table 1, and 5.3, tables 7 and 8. Cost: smoke 2 minutes, cpu 25 on 2 cores (estimates).
+Source: CPVT 3.1, table 1, and 5.3, tables 7 and 8. Cost: smoke 2 min, cpu 25 min on 2 cores; paper 11 GPU-hours.
 Expected: none is at chance, every other arm near 1, so most orders cannot be told. Relative positions reach 1, too,
 where patches are averaged, so they are not below the table, as they are in the paper. On ImageNet: none 68.2, table
 (LE) 72.2, sinusoidal 72.3, 2D RPE 70.5, LE and RPE 72.4, LE before six blocks 72.7, PEG 72.4, PEG and LE 72.9, four
@@ -27,7 +27,8 @@ study = Study(
     question="How does a PEG compare with other encodings, and does it gain from them?",
     family="cpvt",
     paper=f"{PAPER}, 3.1 and 5.3, tables 1, 7 and 8",
-    cost="smoke 2 minutes, cpu 25 on 2 cores (estimates)",
+    minutes={"smoke": 2, "cpu": 25},
+    gpu_hours={"paper": 11},
     expected="none is at chance, all others near 1; relative positions are not below the table where patches are "
     "averaged",
     base=BASE.put({"model.depth": 6}),

@@ -1,6 +1,6 @@
 """Which encodings tell left from right?
 
-Source: thesis 4.1, table 1, direction. Cost: smoke 1 minute, cpu 28 on 2 cores.
+Source: thesis 4.1, table 1, direction. Cost: smoke 1 min, cpu 28 min on 2 cores; paper 2.7 GPU-hours.
 Expected: every code of positions solves it under both read-outs, and `none` is at chance. `relative` solves it where
 patches are averaged, and is at chance with the class token, so its claim is refuted there: a gap says why.
 """
@@ -16,7 +16,8 @@ study = Study(
     question="Which encodings tell left from right?",
     family="thesis",
     paper=f"{PAPER}, 4.1",
-    cost="smoke 1 minute, cpu 28 on 2 cores",
+    minutes={"smoke": 1, "cpu": 28},
+    gpu_hours={"paper": 2.7},
     expected="every code of positions solves it under both read-outs; relative only where patches are averaged; "
     "none is at chance. Came out at cpu, 5 seeds, test (token / mean): sinusoidal 0.9950 / 0.9994, learnable "
     "sinusoidal 0.9938 / 0.9986, fourier 0.9984 / 0.9982, absolute 0.9894 / 0.9908 (whether 0.99 is reached stays "

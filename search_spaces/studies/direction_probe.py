@@ -1,7 +1,7 @@
 """Do codes of positions know left from right and above from below, before and after training?
 
-Source: thesis 4.1, table 2 (direction) and table 8. Cost: smoke 1 minute, cpu 12 on 2 cores; after `direction`, which
-has the same runs for four of the arms, less.
+Source: thesis 4.1, table 2 (direction) and table 8. Cost: smoke 1 min, cpu 12 min on 2 cores; paper 1.6 GPU-hours. Less
+after `direction`, which has the same runs for four of the arms.
 Expected: before training fixed sines 100 %, random codes about 50 % or below, Fourier features between, rising with
 gamma from 1 patch on; after training on left and right a table knows these, and above and below hardly.
 """
@@ -29,7 +29,8 @@ study = Study(
     question="Do codes of positions know left from right and above from below, before and after training?",
     family="thesis",
     paper=f"{PAPER}, 4.1, tables 2 and 8",
-    cost="smoke 1 minute, cpu 12 on 2 cores",
+    minutes={"smoke": 1, "cpu": 12},
+    gpu_hours={"paper": 1.6},
     expected="before training sines 100 %, random codes about 50 % or below, Fourier between and rising with gamma; "
     "after it a table knows left and right; no number published for folds that are known to keep positions apart. Came "
     "out at cpu, 5 seeds, left / above before training: sines 1.0000 / 1.0000, a random table 0.4828 / 0.4583, Fourier "

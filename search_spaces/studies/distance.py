@@ -1,6 +1,6 @@
 """Which encodings measure the offset between two squares?
 
-Source: thesis 4.1, table 1, distance. Cost: smoke 1 minute, cpu 28 on 2 cores.
+Source: thesis 4.1, table 1, distance. Cost: smoke 1 min, cpu 28 min on 2 cores; paper 2.7 GPU-hours.
 Expected: every code of positions reaches an R^2 near 1 under both read-outs, higher than the thesis' 0.84 to 0.96;
 `none` is at 0. `relative` does so where patches are averaged, and is at 0 with the class token.
 """
@@ -16,7 +16,8 @@ study = Study(
     question="Which encodings measure the offset between two squares?",
     family="thesis",
     paper=f"{PAPER}, 4.1",
-    cost="smoke 1 minute, cpu 28 on 2 cores",
+    minutes={"smoke": 1, "cpu": 28},
+    gpu_hours={"paper": 2.7},
     expected="every code of positions reaches an R^2 near 1 under both read-outs, relative only where patches are "
     "averaged; none is at 0. Came out at cpu, 5 seeds, test (token / mean): absolute 0.9987 / 0.9995, sinusoidal "
     "0.9981 / 0.9990, learnable sinusoidal 0.9970 / 0.9989, fourier 0.9997 / 0.9996, relative -0.0048 / 0.9995 (with "

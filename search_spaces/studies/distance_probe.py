@@ -1,7 +1,7 @@
 """Do codes of positions know offsets, before and after training?
 
-Source: thesis 4.1, table 2 (distance) and table 9. Cost: smoke 1 minute, cpu 12 on 2 cores; after `distance`, which has
-the same runs for four of the arms, less.
+Source: thesis 4.1, table 2 (distance) and table 9. Cost: smoke 1 min, cpu 12 min on 2 cores; paper 1.6 GPU-hours. Less
+after `distance`, which has the same runs for four of the arms.
 Expected: before training the R^2 of fixed sines is 1, of random codes 0 or below, of Fourier features between, rising
 with gamma from 1 patch on; after training that of a table is near 0.9.
 """
@@ -18,7 +18,8 @@ study = Study(
     question="Do codes of positions know offsets, before and after training?",
     family="thesis",
     paper=f"{PAPER}, 4.1, tables 2 and 9",
-    cost="smoke 1 minute, cpu 12 on 2 cores",
+    minutes={"smoke": 1, "cpu": 12},
+    gpu_hours={"paper": 1.6},
     expected="before training the R^2 of sines is 1, of random codes 0 or below, of Fourier between and rising with "
     "gamma; no number published for folds that are known to keep positions apart. Came out at cpu, 5 seeds, before "
     "training: sines 1.0000, a random table -10.8, Fourier with a gamma of 0.5, 1, 2.5 and 5 patches -0.95, 0.8954, "

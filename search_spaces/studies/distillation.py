@@ -1,6 +1,6 @@
 """Does a teacher help a ViT, and does it help conditional positions as much as absolute ones?
 
-Source: CPVT 4.5 (hard distillation as DeiT 3 has it). Cost: smoke 1 minute, cpu 3 on 2 cores.
+Source: CPVT 4.5 (hard distillation as DeiT 3 has it). Cost: smoke 1 min, cpu 3 min on 2 cores.
 Expected: little: on so small a set the teacher repeats the labels, or is wrong. On ImageNet the paper has
 72.2 -> 74.5 for DeiT-tiny and 73.4 -> 75.9 for CPVT-Ti.
 """
@@ -21,7 +21,7 @@ study = Study(
     question="Does a teacher help a ViT, and does it help conditional positions as much as absolute ones?",
     family="cpvt",
     paper="Chu et al. 2021, Conditional Positional Encodings for Vision Transformers (arXiv:2102.10882), 4.5",
-    cost="smoke 1 minute, cpu 3 on 2 cores",
+    minutes={"smoke": 1, "cpu": 3},
     expected="little: on so small a set the teacher repeats the labels, or is wrong",
     base=Recipe(
         data=Digits(),

@@ -1,6 +1,7 @@
 """Do values need the edges of the image?
 
-Source: Gabor paper 4.4, table 4 and figure 9. Cost: smoke 1 minute, cpu 10, images 50 on 2 cores (estimates).
+Source: Gabor paper 4.4, table 4 and figure 9. Cost: smoke 1 min, cpu 10 min, images 50 min on 2 cores; paper 1.5
+GPU-hours.
 Expected: edges in v are above the frozen backbone without position, and help a code in q and k; a whole code in v
 adds nothing to edges. On ImageNet: without 68.12, table before the blocks 70.02, E in v 68.95, LE in q and k 70.19,
 with E in v 70.71, G+E in q and k 70.29, G+E in q, k and v 70.75, with E in v 70.80. The grid of digits is small: 12 of
@@ -29,7 +30,8 @@ study = Study(
     question="Do values need the edges of the image?",
     family="gabor",
     paper=f"{PAPER}, 4.4, table 4 and figure 9",
-    cost="smoke 1 minute, cpu 10, images 50 on 2 cores (estimates)",
+    minutes={"smoke": 1, "cpu": 10, "images": 50},
+    gpu_hours={"paper": 1.5},
     expected="edges in v help alone and beside a code in q and k; a whole code in v adds nothing to edges",
     base=BASE,
     plan=Ablation(

@@ -1,6 +1,6 @@
 """How far should one wave of Fourier features reach?
 
-Source: thesis 3.3 and 5.1; no number published for gamma. Cost: smoke 1 minute, cpu 5 on 2 cores.
+Source: thesis 3.3 and 5.1; no number published for gamma. Cost: smoke 1 min, cpu 5 min on 2 cores.
 Expected: accuracy on `direction` peaks for gamma between 1 and 5 patches and falls to chance far beyond the grid.
 """
 
@@ -17,7 +17,7 @@ study = Study(
     question="Which gamma lets Fourier features tell left from right?",
     family="thesis",
     paper=f"{PAPER}, 3.3 and 5.1",
-    cost="smoke 1 minute, cpu 5 on 2 cores",
+    minutes={"smoke": 1, "cpu": 5},
     expected="accuracy peaks for gamma between 1 and 5 patches and falls to chance far beyond the grid; "
     "no number published for gamma. Came out at cpu: 3.68 best of 20 points (test 0.9953), alike 2.5 (0.9957) and the "
     "best random point, 2.9 (0.9967); beyond the grid it is luck, not chance: 40 gave 0.999, 0.633, 0.976 on three "

@@ -1,6 +1,6 @@
 """How many channels of position must be beside the content in queries and keys?
 
-Source: Gabor paper 5.2, figure 11. Cost: smoke 1 minute, cpu 10 on 2 cores (estimates).
+Source: Gabor paper 5.2, figure 11. Cost: smoke 1 min, cpu 10 min on 2 cores; paper 1.5 GPU-hours.
 Expected: the score rises up to 16 channels a head and hardly after that. The figure is a curve without numbers in our
 copy. Edges are in v at every point, as in the paper. Eight seeds can hardly tell neighbors apart. Not run yet at cpu.
 """
@@ -35,7 +35,8 @@ study = Study(
     question="How many channels of position must be beside the content in queries and keys?",
     family="gabor",
     paper=f"{PAPER}, 5.2, figure 11",
-    cost="smoke 1 minute, cpu 10 on 2 cores (estimates)",
+    minutes={"smoke": 1, "cpu": 10},
+    gpu_hours={"paper": 1.5},
     expected="the score rises up to 16 channels a head and hardly after that; no number published",
     base=BASE,
     plan=Ablation(

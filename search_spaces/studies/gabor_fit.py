@@ -1,6 +1,7 @@
 """Can Gabor waves and edge markers replace a learned table?
 
-Source: Gabor paper 3, table 1 and figures 1, 4 and 7. Cost: smoke 1 minute, cpu 12 on 2 cores (estimates).
+Source: Gabor paper 3, table 1 and figures 1, 4 and 7. Cost: smoke 1 min, cpu 12 min on 2 cores; paper 2.6 GPU-hours,
+paper-vit 2.6 GPU-hours.
 Expected: on a backbone that was trained with a table and then frozen, G+E nearly reaches the table, G is little below
 it, E is far below. On ImageNet, ViT-B: table 75.4, G+E 77.0, G 76.4, E 60.5; DeiT-B: 81.8, 81.6, 80.7, 72.0. One
 seed, on other images (data_seed 0): table 0.998, none 0.498, G+E 0.996, G 0.995, E 0.761; so G+E and G are too near 1
@@ -44,7 +45,8 @@ study = Study(
     question="Can Gabor waves and edge markers replace a learned table?",
     family="gabor",
     paper=f"{PAPER}, 3, table 1 and figures 1, 4 and 7",
-    cost="smoke 1 minute, cpu 12 on 2 cores (estimates)",
+    minutes={"smoke": 1, "cpu": 12},
+    gpu_hours={"paper": 2.6, "paper-vit": 2.6},
     expected="G+E nearly reaches the table, G is little below it, E is far below",
     base=Recipe(
         data=RedGreen(task="direction", data_seed=1),

@@ -1,6 +1,6 @@
 """To how many images does position matter, on one frozen backbone?
 
-Source: Gabor paper 4.1, table 2. Cost: smoke 1 minute, cpu 8 on 2 cores (estimates).
+Source: Gabor paper 4.1, table 2. Cost: smoke 1 min, cpu 8 min on 2 cores; paper 0.72 GPU-hours.
 Expected: most images are classified alike with and without position (Ignored or Useless); more become right by it
 (Correct) than wrong (Mislead). The paper gives no counts. Not run yet at cpu.
 """
@@ -29,7 +29,8 @@ study = Study(
     question="To how many images does position matter, on one frozen backbone?",
     family="gabor",
     paper=f"{PAPER}, 4.1, table 2",
-    cost="smoke 1 minute, cpu 8 on 2 cores (estimates)",
+    minutes={"smoke": 1, "cpu": 8},
+    gpu_hours={"paper": 0.72},
     expected="most images are Ignored or Useless, and more are Correct than Mislead; no number published",
     base=BASE,
     plan=Ablation(

@@ -1,7 +1,7 @@
 """Is the piecewise index of offsets better than clipping them?
 
-Source: the note on iRPE ("clip about equal to piecewise" for image classification); no number published.
-Cost: smoke 1 minute, cpu 4, images 28 on 2 cores.
+Source: the note on iRPE ("clip about equal to piecewise" for image classification); no number published. Cost: smoke 1
+min, cpu 4 min, images 28 min on 2 cores.
 Expected: alike within two points; an index that keeps every offset is no better. At `cpu` (5 seeds): clip 0.9988 on
 test images, piecewise 0.9988, every offset 0.9990, none 0.52; all claims are supported.
 """
@@ -15,7 +15,7 @@ study = Study(
     question="Is the piecewise index of offsets better than clipping them?",
     family="irpe",
     paper=PAPER,
-    cost="smoke 1 minute, cpu 4, images 28 on 2 cores",
+    minutes={"smoke": 1, "cpu": 4, "images": 28},
     expected="alike within two points; no number published",
     base=BASE,
     plan=Ablation(

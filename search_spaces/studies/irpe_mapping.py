@@ -1,7 +1,7 @@
 """Do directed mappings of offsets tell left from right, where undirected ones cannot?
 
-Source: the note on iRPE ("Directed > Undirected"); no number published. Cost: smoke 1 minute, cpu 8, images 41 on 2
-cores.
+Source: the note on iRPE ("Directed > Undirected"); no number published. Cost: smoke 1 min, cpu 8 min, images 41 min on
+2 cores.
 Expected: euclidean and quantization see the same in an image and its mirror image, so they score exactly 0.5 on the
 test set, whose images come in mirrored pairs; cross and product score above 0.99. Photographs were expected to make no
 difference, and do (`images`, 3 seeds, test images): none 0.4010, euclidean 0.4021, the quantizations 0.4018 and 0.3973,
@@ -18,7 +18,7 @@ study = Study(
     question="Do directed mappings of offsets tell left from right, where undirected ones cannot?",
     family="irpe",
     paper=PAPER,
-    cost="smoke 1 minute, cpu 8, images 41 on 2 cores",
+    minutes={"smoke": 1, "cpu": 8, "images": 41},
     expected="undirected mappings score exactly 0.5, directed ones above 0.99; no number published. "
     "Came out at cpu, 5 seeds: none, euclidean and both quantizations 0.5000 on every test set, cross and product "
     "1.0000; on 5,000 photographs, 3 seeds, directed ones 0.03 above the others, which are like none",

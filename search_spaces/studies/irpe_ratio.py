@@ -1,7 +1,7 @@
 """Which ratio should iRPE's piecewise index have, with alpha, beta and gamma tied as 1 : 2 : 8?
 
-Source: the note on iRPE; its published code (ratio 1.9); no number published. Cost: smoke 1 minute, cpu 14, images 55
-on 2 cores.
+Source: the note on iRPE; its published code (ratio 1.9); no number published. Cost: smoke 1 min, cpu 14 min, images 55
+min on 2 cores.
 Expected: flat from a ratio of 0.5 on, where beta reaches 1; at chance below. The free search (irpe-abg) finds no more.
 """
 
@@ -19,7 +19,7 @@ study = Study(
     question="Which ratio should iRPE's piecewise index have, with alpha, beta and gamma tied as 1 : 2 : 8?",
     family="irpe",
     paper=PAPER,
-    cost="smoke 1 minute, cpu 14, images 55 on 2 cores",
+    minutes={"smoke": 1, "cpu": 14, "images": 55},
     expected="flat from a ratio of 0.5 on, at chance below; no number published",
     base=BASE.put({"encoding.index.kind": "piecewise_ratio"}),
     plan=Search(

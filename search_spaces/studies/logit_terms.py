@@ -1,7 +1,7 @@
 """Do the terms of the logits with position weigh more where the table stands beside the content?
 
-Source: the concat paper 3.1 (eqs. 7 and 8), 5.2, figures 7, 8, 9 and 11; no number published.
-Cost: smoke 1 minute, cpu 4, images 25 on 2 cores (estimates).
+Source: the concat paper 3.1 (eqs. 7 and 8), 5.2, figures 7, 8, 9 and 11; no number published. Cost: smoke 1 min, cpu 4
+min, images 25 min on 2 cores; paper 7.9 GPU-hours.
 Expected: with a table of its own, position has its own weights of queries and keys, so its three terms should be a
 larger share, and the deviation of all three, in logits, smaller, as the paper reads from its pictures. What the terms
 do in short training is not clear. Not run yet at cpu and images.
@@ -21,7 +21,8 @@ study = Study(
     question="Do the terms of the logits with position weigh more where the table stands beside the content?",
     family="concat",
     paper=f"{PAPER}, 5.2 and figures 7, 8, 9 and 11",
-    cost="smoke 1 minute, cpu 4, images 25 on 2 cores (estimates)",
+    minutes={"smoke": 1, "cpu": 4, "images": 25},
+    gpu_hours={"paper": 7.9},
     expected="a larger share of the three terms, of smaller deviation; no number published",
     base=DEEP,
     plan=Ablation(arms=TABLE, baseline="added"),

@@ -1,7 +1,7 @@
 """Are several PEGs better than one?
 
-Source: CPVT B.4, table 12, whose "i-j" are PEGs after blocks i to j - 1 of 12: 0-1, 0-5 and 0-11.
-Cost: smoke 2 minutes, cpu 25 on 2 cores (estimates).
+Source: CPVT B.4, table 12, whose "i-j" are PEGs after blocks i to j - 1 of 12: 0-1, 0-5 and 0-11. Cost: smoke 2 min,
+cpu 25 min on 2 cores; paper 5.4 GPU-hours.
 Expected: each PEG shows the border to the patches further in, so on a grid of 8 x 8 one is below 0.95, two are better,
 five near 1. On ImageNet: tiny 72.4 (0-1), 73.4 (0-5), 73.4 (0-11); small 79.9, 80.5, 80.6. Not run yet at cpu.
 """
@@ -15,7 +15,8 @@ study = Study(
     question="Are several PEGs better than one?",
     family="cpvt",
     paper=f"{PAPER}, B.4, table 12",
-    cost="smoke 2 minutes, cpu 25 on 2 cores (estimates)",
+    minutes={"smoke": 2, "cpu": 25},
+    gpu_hours={"paper": 5.4},
     expected="several are better than one, because the border is seen from further in; after that more add little",
     base=BASE.put({"data.image_size": 32, "data.task": "direction", "model.depth": 6}),
     plan=Ablation(

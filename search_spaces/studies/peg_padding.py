@@ -1,6 +1,6 @@
 """Does a PEG need the zeros around its map?
 
-Source: CPVT B.3, table 11. Cost: smoke 1 minute, cpu 12, images 40 on 2 cores (estimates).
+Source: CPVT B.3, table 11. Cost: smoke 1 min, cpu 12 min, images 40 min on 2 cores; paper 5.1 GPU-hours.
 Expected: on red-green images circular padding hides the border, so its arm is at chance, and a table beside it brings
 the score back. Without padding the border shows nevertheless, because its patches are part of fewer windows, so the arm
 is little below the one with zeros. On photographs all differences are small. On ImageNet: with zeros 72.4, without
@@ -18,7 +18,8 @@ study = Study(
     question="Does a PEG need the zeros around its map?",
     family="cpvt",
     paper=f"{PAPER}, B.3, table 11",
-    cost="smoke 1 minute, cpu 12, images 40 on 2 cores (estimates)",
+    minutes={"smoke": 1, "cpu": 12, "images": 40},
+    gpu_hours={"paper": 5.1},
     expected="circular padding is at chance on red-green images, no padding little below zeros; on photographs "
     "differences are small",
     base=BASE,

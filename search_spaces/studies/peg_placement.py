@@ -1,6 +1,6 @@
 """Which blocks should carry a PEG?
 
-Source: CPVT 5.2, table 6 (one PEG), and table 12 (several). Cost: smoke 1 minute, cpu 26, images 30 on 2 cores.
+Source: CPVT 5.2, table 6 (one PEG), and table 12 (several). Cost: smoke 1 min, cpu 26 min, images 30 min on 2 cores.
 Expected: any place but the first beats none; after the first block is good, before it (-1) is worse, the last places
 are worst, and several PEGs beat one. On ImageNet: none 68.2, -1 70.6, 0 72.4, 3 72.3, 6 71.7, 10 69.0, 0 to 4 73.4.
 At `cpu` (3 seeds): no PEG 0.502, one PEG 0.961 to 0.983 wherever it is, three or more 0.993 to 1.000. So several beat
@@ -33,7 +33,7 @@ study = Study(
     family="cpvt",
     paper="Chu et al. 2021, Conditional Positional Encodings for Vision Transformers (arXiv:2102.10882), 5.2, tables 6 "
     "and 12",
-    cost="smoke 1 minute, cpu 26, images 30 on 2 cores",
+    minutes={"smoke": 1, "cpu": 26, "images": 30},
     expected="none is at chance, several PEGs are better than one; where one stands makes no difference at cpu",
     base=Recipe(
         data=RedGreen(task="direction", image_size=24, train_size=2000, val_size=500),

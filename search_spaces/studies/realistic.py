@@ -1,7 +1,7 @@
 """Do learned sines or pretrained Fourier features make up for few photographs, as dense localization does?
 
-Source: thesis 6, table 7 and figure 6. Cost: smoke 1 minute, images 45 on 2 cores; images-100 and images-250, the other
-points of figure 6, 15 and 30.
+Source: thesis 6, table 7 and figure 6. Cost: smoke 1 min, images 45 min, images-100 15 min, images-250 30 min on 2
+cores; paper 30 GPU-hours, paper-cifar100 30 GPU-hours, paper-flowers102 3.1 GPU-hours, paper-tiny 60 GPU-hours.
 Expected: all three above the table by a point or less; three seeds of 5,000 images cannot tell them apart. The thesis
 has 80.61 (absolute), 84.83 (drloc), 85.82 (learnable sinusoidal) and 85.60 (pretrained Fourier) on all of CIFAR-10.
 At `images` (test images): learnable sinusoidal 0.4787, pretrained Fourier 0.4754, sinusoidal 0.4737, Fourier 0.4708,
@@ -43,7 +43,8 @@ study = Study(
     question="Do learned sines or pretrained Fourier features make up for few photographs, as dense localization does?",
     family="thesis",
     paper=f"{PAPER}, 6, table 7 and figure 6",
-    cost="smoke 1 minute, images 45 on 2 cores, images-100 15, images-250 30",
+    minutes={"smoke": 1, "images": 45, "images-100": 15, "images-250": 30},
+    gpu_hours={"paper": 30, "paper-cifar100": 30, "paper-flowers102": 3.1, "paper-tiny": 60},
     expected="sines and Fourier features, learned or not, are 4 to 5 points above the table; drloc is level with it",
     base=Recipe(
         data=Cifar10(samples_per_class=500, val_size=1_000),

@@ -1,6 +1,6 @@
 """How many photographs does an encoding need?
 
-Source: thesis 6.2, figure 6, CIFAR-10; no number published. Cost: smoke 1 minute, images 58 on 2 cores.
+Source: thesis 6.2, figure 6, CIFAR-10; no number published. Cost: smoke 1 min, images 58 min on 2 cores.
 Expected: codes that know distances from the start are ahead of a free table where images are few, and the curves meet
 where they are many; in so small a ViT by a point or two, which three seeds can hardly tell apart.
 """
@@ -31,7 +31,7 @@ study = Study(
     question="How many photographs does an encoding need?",
     family="thesis",
     paper=f"{PAPER}, 6.2, figure 6",
-    cost="smoke 1 minute, images 58 on 2 cores",
+    minutes={"smoke": 1, "images": 58},
     expected="codes that know distances are ahead of a table where images are few; no number published",
     base=Recipe(
         data=Cifar10(val_size=1_000),

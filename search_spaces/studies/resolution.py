@@ -1,6 +1,6 @@
 """Which encodings keep what they know on images of another size?
 
-Source: CPVT 4.2, tables 1 and 2. Cost: smoke 4 minutes, cpu 25, images 50 (an estimate) on 2 cores.
+Source: CPVT 4.2, tables 1 and 2. Cost: smoke 4 min, cpu 25 min, images 50 min on 2 cores; paper 5.4 GPU-hours.
 Expected: not the paper's order. Images are enlarged whole, and so is the resampled table, which keeps its score; sines
 and Fourier features of raw coordinates lose theirs as the grid grows, and PEG loses some as the border moves away.
 On photographs (`images`) patches show other details at another size than in training, so all arms lose; PEG is expected
@@ -22,7 +22,8 @@ study = Study(
     question="Which encodings keep what they know on images of another size?",
     family="cpvt",
     paper=f"{PAPER}, 4.2, tables 1 and 2",
-    cost="smoke 4 minutes, cpu 25, images 50 (an estimate) on 2 cores",
+    minutes={"smoke": 4, "cpu": 25, "images": 50},
+    gpu_hours={"paper": 5.4},
     expected="not the paper's order: the resampled table keeps its score, codes of raw coordinates and PEG lose some",
     base=Recipe(
         data=RedGreen(task="direction"),

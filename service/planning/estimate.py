@@ -9,7 +9,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from statistics import median
@@ -17,7 +17,7 @@ from statistics import median
 from search_spaces.grid import grid, is_finite
 from search_spaces.roles import CONFIRMED
 from search_spaces.study import Search
-from search_spaces.words import plural
+from search_spaces.words import plural, rough_time
 from service.planning.known_trials import known_trials
 from service.planning.lost import lost_answers
 from service.planning.placement import Placement, runs_by_memory
@@ -31,6 +31,7 @@ from trainables.data import ImagesSpec
 from trainables.recipe import FromTimm, Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.cost import Cost, estimate_cost
+from trainables.spec import digest
 
 LOOKED_AT = 60
 """How many earlier answers are read for the time of an epoch."""
@@ -38,6 +39,13 @@ LOOKED_AT = 60
 
 START_S = 11.0
 """What a study takes beside its epochs: the start and the end of Ray, and workers that import torch and timm."""
+
+
+GPU_FLOPS = 50e12
+"""Floating-point operations that a GPU is taken to do in a second while it trains. It is an assumption: the peak of an
+A100 is 312e12 in bfloat16 (NVIDIA's data sheet), and small transformers reach a part of it."""
+STEP_S = 0.02
+"""The least time of a step of training, also an assumption: Python starts a thousand kernels, however small."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +56,8 @@ class WorkEstimate:
     weights and each data set that missing runs need and that is not there. `points` counts the points of a space that
     has fewer than the trials `asked` for; elsewhere it equals them. `peak_gib`: the most memory that a run took, where
     one is known; `epoch_s`: the time of an epoch of a run; `work`: a row a
-    trial; `stated`: what the study says that it costs. Units: seconds, bytes.
+    trial; `stated_minutes`: what the study says that the budget takes on 2 cores; `recipes`: one for each run to train,
+    the base where a point is unknown; `gpu_hours`: see `with_gpu_hours`. Units: seconds, bytes.
     """
 
     done: int
@@ -68,7 +77,9 @@ class WorkEstimate:
     peak_gib: float | None = None
     epoch_s: float | None = None
     work: tuple[WorkRow, ...] = ()
-    stated: str = ""
+    stated_minutes: float | None = None
+    recipes: tuple[Recipe, ...] = ()
+    gpu_hours: float | None = None
 
     @property
     def run_gib(self) -> float:
@@ -80,6 +91,27 @@ class WorkEstimate:
         time = "time unknown" if self.seconds is None else clock(self.seconds)
         measured = "" if peak_gib is None else f" and {peak_gib:.1f} GiB a run"
         return f"predicted: {time} and {self.run_gib:.1f} GiB a run; measured: {clock(seconds)}{measured}"
+
+    def with_gpu_hours(self) -> WorkEstimate:
+        """The estimate with the hours of one GPU at `GPU_FLOPS`, where nothing else is known of the time.
+
+        It imports torch. The hours stay unknown for a model of the user's own that needs numbers to be built.
+        """
+        if self.seconds is not None or self.stated_minutes is not None or not self.recipes:
+            return self
+        from trainables.recipe.flops_torch import training_flops
+
+        digests = [digest(recipe.identity()) for recipe in self.recipes]
+        seconds = 0.0
+        try:
+            for one, recipe in dict(zip(digests, self.recipes, strict=True)).items():
+                steps = recipe.optimizer.epochs * math.ceil(
+                    recipe.data.image_counts.train / recipe.optimizer.batch_size
+                )
+                seconds += digests.count(one) * max(training_flops(recipe) / GPU_FLOPS, steps * STEP_S)
+        except (RuntimeError, TypeError):  # a tensor of shapes alone has no numbers to read
+            return self
+        return replace(self, gpu_hours=seconds / 3600)
 
     @property
     def to_train(self) -> int:
@@ -95,17 +127,27 @@ class WorkEstimate:
         if self.points < self.asked:
             yield f"the space has no more than {self.points} points: {self.asked} trials were asked for"
         parts = [f"{runs_in_words(self.to_train)} to train", f"{self.done} done", f"{self.reused} reused"]
-        said = f" (the study says: {self.stated})" if self.stated else ""
-        time = f"time unknown until the first epoch{said}" if self.seconds is None else f"about {clock(self.seconds)}"
-        if not self.to_train:
-            time = "nothing to wait for"
         if shared := self._shared():
             yield shared
         memory = self.run_gib * self.placement.max_concurrent
         some = self.weight.learnt < self.weight.parameters
         learnt = f", {self.weight.learnt:,} of them learn" if some else ""
         yield f"{self.placement}; {self.weight.parameters:,} parameters{learnt}, {memory:.1f} GiB in all"
-        yield f"plan: {id}: {', '.join(parts)}; {time}"
+        yield f"plan: {id}: {', '.join(parts)}; {self._time()}"
+
+    def _time(self) -> str:
+        """The time in words: measured, or stated by the study, or counted by arithmetic, or unknown."""
+        if not self.to_train:
+            return "nothing to wait for"
+        if self.seconds is not None:
+            return f"about {clock(self.seconds)}"
+        if self.stated_minutes is not None:
+            said = f" (on 2 cores it took {rough_time(self.stated_minutes)})"
+        elif self.gpu_hours is not None:
+            said = f" (about {self.gpu_hours:.2g} hours of a GPU at {GPU_FLOPS / 1e12:.0f} TFLOP/s)"
+        else:
+            said = ""
+        return f"time unknown until the first epoch{said}"
 
     def _shared(self) -> str:
         """How many runs the memory of a GPU would hold, where that is known and not what was chosen."""
@@ -130,6 +172,7 @@ def estimate_work(
     changed, epochs = Counter[str](), 0
     absent: set[str] = set()
     work: dict[str, RunWork] = {}
+    missing: list[Recipe] = []
     for run in known_runs(history):
         state, whole = history.state(run), history.keeps(run)
         if state.answered:
@@ -144,6 +187,7 @@ def estimate_work(
             work[run.key] = "reused"
             continue
         work[run.key] = "missing"
+        missing.append(run.recipe)
         absent.update(_absent(run.recipe, outcomes.data))
         epochs += run.recipe.optimizer.epochs - state.epoch
         if older:
@@ -174,7 +218,8 @@ def estimate_work(
         peak_gib=max(peaks, default=None),
         epoch_s=median(times) if times else None,
         work=work_rows(history, work, unknown),
-        stated=history.edition.study.cost,
+        stated_minutes=history.edition.minutes,
+        recipes=(*missing, *(base for _ in range(unknown))),
     )
 
 

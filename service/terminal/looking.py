@@ -11,7 +11,7 @@ from rich.console import Console
 
 from search_spaces import library
 from search_spaces.study import Ablation, Budget, Edition, Study, Tuning
-from search_spaces.words import listed, plural, setting_words, value_words, without_sources
+from search_spaces.words import listed, plural, rough_time, setting_words, value_words, without_sources
 from service.analysis.study_status import StudyStatus
 from service.planning.estimate import clock
 from service.storage import editions
@@ -31,6 +31,9 @@ from service.terminal.output import (
 from service.terminal.trials_table import table
 from trainables.recipe import kinds
 
+LISTED = ("name", "question", "paper", "minutes", "gpu_hours")
+"""What `studies --json` says of a study, beside its sizes."""
+
 
 def print_json(value: Any) -> None:
     """Prints plain values as JSON."""
@@ -41,17 +44,16 @@ def studies(as_json: bool) -> None:
     """The named studies."""
     found = [library.find(name) for name in library.names()]
     if as_json:
-        print_json(
-            [{"name": one.name, "question": one.question, "paper": one.paper, "sizes": _sizes(one)} for one in found]
-        )
+        print_json([{**{key: getattr(one, key) for key in LISTED}, "sizes": _sizes(one)} for one in found])
         return
     out = console()
     wide = out.width >= NARROW
-    view = columns("study", "question", *(["paper", "plan"] if wide else []), "trials x seeds at each budget")
+    view = columns("study", "question", *(["paper", "plan"] if wide else []), "trials x seeds (time) at each budget")
     for one in found:
-        sizes = ", ".join(f"{budget} {size}" for budget, size in _sizes(one).items())
+        sizes = "\n".join(f"{budget} {size}{_time(one, budget)}" for budget, size in _sizes(one).items())
         row(view, one.name, one.question, *([one.paper.partition(",")[0], one.plan.kind] if wide else []), sizes)
     out.print(view)
+    sentence(out, "time: measured on 2 CPU cores, or predicted in hours of one GPU (locus plan STUDY --budget BUDGET)")
     sentence(out, f"tables that several studies fill (locus matrix NAME): {', '.join(library.matrices())}")
 
 
@@ -64,6 +66,13 @@ def _sizes(study: Study) -> dict[str, str]:
     return {name: f"{trials[name]} x {size.seeds or study.seeds}" for name, size in sizes.items()}
 
 
+def _time(study: Study, budget: str) -> str:
+    """What a study says of a budget's time: ` (28 min)`, ` (2.7 GPU-hours)`, or nothing."""
+    if budget in study.minutes:
+        return f" ({rough_time(study.minutes[budget])})"
+    return f" ({study.gpu_hours[budget]:g} GPU-hours)" if budget in study.gpu_hours else ""
+
+
 def show(study: Study, as_json: bool) -> None:
     """One study, whole."""
     if as_json:
@@ -71,7 +80,7 @@ def show(study: Study, as_json: bool) -> None:
         return
     out = console()
     sentence(out, title(study.name, study.question))
-    said = [(label, text) for label in ("paper", "expected", "cost") if (text := getattr(study, label))]
+    said = [(label, text) for label in ("paper", "expected") if (text := getattr(study, label))]
     section(out, "about", said)
     plan = study.plan
     if isinstance(plan, Ablation):
@@ -86,8 +95,11 @@ def show(study: Study, as_json: bool) -> None:
         sentence(out, f"  first: {first}; {plan.trials} trials")
     section(out, "base recipe", list(_leaves(study.base.plain())))
     sizes = _sizes(study)
-    budgets = [(name, f"{_said(one.values) or 'as it is'}; {sizes[name]}") for name, one in study.budgets.items()]
-    section(out, "budgets (trials x seeds)", budgets)
+    budgets = [
+        (name, f"{_said(one.values) or 'as it is'}; {sizes[name]}{_time(study, name)}")
+        for name, one in study.budgets.items()
+    ]
+    section(out, "budgets (trials x seeds, time)", budgets)
     section(out, "published", [(one.who, str(one)) for one in study.published])
     claims = [(claim.kind, f"{claim}" + (f" ({claim.source})" if claim.source else "")) for claim in study.claims]
     section(out, "claims", claims)

@@ -35,9 +35,10 @@ NEVER = (
     "probes/catalog.py", "probes/channel_shapes.py", "probes/direction.py", "probes/distance.py",
     "probes/image_classes.py", "probes/inputs.py", "probes/logit_terms.py", "probes/projections.py",
     "probes/similarity.py", "probes/subject.py", "recipe/__init__.py",
-    "recipe/code_digest.py", "recipe/cost.py", "recipe/findings.py", "recipe/init_from.py", "recipe/kinds.py",
-    "recipe/learning.py", "recipe/losses.py", "recipe/optimizer.py", "recipe/outcome.py", "recipe/recipe.py",
-    "remote_files.py", "sentence.py", "source.py", "spec.py", "training/__init__.py", "training/energy.py",
+    "recipe/code_digest.py", "recipe/cost.py", "recipe/findings.py", "recipe/flops_torch.py", "recipe/init_from.py",
+    "recipe/kinds.py", "recipe/learning.py", "recipe/losses.py", "recipe/optimizer.py", "recipe/outcome.py",
+    "recipe/recipe.py", "remote_files.py", "sentence.py", "source.py", "spec.py", "training/__init__.py",
+    "training/energy.py",
     "training/optional/__init__.py", "training/optional/compiled.py", "training/optional/out_of_memory.py",
     "weights/__init__.py",
 )  # fmt: skip

@@ -7,6 +7,9 @@ import pytest
 
 from search_spaces import library
 from search_spaces.study import Ablation, Search
+from search_spaces.words import rough_time
+from service import api
+from service.planning.run_options import RunOptions
 from trainables.recipe.cost import estimate_cost
 
 NAMES = library.names()
@@ -49,12 +52,23 @@ def note(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_study_says_what_it_asks_and_costs(name: str) -> None:
+def test_every_study_says_what_each_of_its_budgets_costs(name: str) -> None:
     study = library.find(name)
     assert study.family != "sweeps"
-    assert re.search(r"smoke \d+ minutes?", study.cost), study.cost
-    assert "smoke" in study.budgets
-    assert f"smoke {study.cost.partition('smoke ')[2].split()[0]}" in note(name), "the note says the same"
+    assert {*study.minutes} | {*study.gpu_hours} == {*study.budgets} >= {"smoke"}
+    assert {*study.gpu_hours} == {budget for budget in study.budgets if budget.startswith("paper")}
+    cost = ", ".join(f"{budget} {rough_time(minutes)}" for budget, minutes in study.minutes.items()) + " on 2 cores"
+    if study.gpu_hours:
+        cost += "; " + ", ".join(f"{budget} {hours:g} GPU-hours" for budget, hours in study.gpu_hours.items())
+    assert f"Cost: {cost}." in " ".join(note(name).split()), "the note says the same"
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if library.find(name).gpu_hours])
+def test_the_hours_of_a_gpu_that_a_study_states_are_what_plan_predicts(name: str, tmp_path: Path) -> None:
+    study = library.find(name)
+    for budget, hours in study.gpu_hours.items():
+        _, estimate = api.plan(study.at(budget), RunOptions(home=str(tmp_path)))
+        assert estimate.gpu_hours == pytest.approx(hours, rel=0.05), f"{estimate.gpu_hours:.2g}"
 
 
 @pytest.mark.parametrize("name", NAMES)

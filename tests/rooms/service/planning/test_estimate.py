@@ -1,5 +1,6 @@
 """The plan: what is done, what is reused, what is missing and why, how long."""
 
+import math
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +9,15 @@ import pytest
 
 from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Ablation, Edition, Halving, Search, Study
-from service.planning.estimate import START_S, WorkEstimate, clock, estimate_work, run_memory
+from service.planning.estimate import (
+    GPU_FLOPS,
+    START_S,
+    STEP_S,
+    WorkEstimate,
+    clock,
+    estimate_work,
+    run_memory,
+)
 from service.planning.placement import Placement
 from service.storage.history import History
 from service.storage.home import Home
@@ -19,8 +28,10 @@ from trainables.encodings import Fourier
 from trainables.recipe import FromTrial, Recipe
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.cost import Cost, estimate_cost
+from trainables.recipe.flops_torch import training_flops
 
 BASE = Recipe(encoding=Fourier(gamma=2.5)).put({"optimizer.epochs": 6})
+LARGE = {"data.image_size": 224, "model.embed_dim": 384, "model.depth": 12}
 
 
 def arms(name: str = "arms", seeds: int = 2, **more: dict) -> Edition:
@@ -52,6 +63,28 @@ def test_before_the_first_run_all_is_missing_and_the_time_unknown(home: Home) ->
     assert size == "each run: 6 epochs of 5,000 training images; 1,000 validation and 1,000 test images"
     assert share.startswith("2 concurrent runs, 1 thread each, cpu; ")
     assert last == "plan: arms@base: 4 runs to train, 0 done, 0 reused; time unknown until the first epoch"
+
+
+def test_before_the_first_run_the_time_is_what_the_study_took_at_this_budget(home: Home) -> None:
+    study = arms().study
+    stated = Study(**{**dict(study), "minutes": {"base": 28.0}}).at()
+    said = [*planned(home, stated).with_gpu_hours().lines("x")][-1]
+    assert said.endswith("time unknown until the first epoch (on 2 cores it took 28 min)")
+    other = Study(**{**dict(study), "minutes": {"base": 28.0}}).at(set={"optimizer.epochs": 7})
+    assert other.minutes is None, "the user's own values take another time"
+
+
+def test_where_no_time_is_stated_the_hours_of_a_gpu_are_counted(home: Home) -> None:
+    found = planned(home, arms())
+    steps = 4 * BASE.optimizer.epochs * math.ceil(5000 / BASE.optimizer.batch_size)
+    counted = found.with_gpu_hours()
+    assert counted.gpu_hours == pytest.approx(steps * STEP_S / 3600), "so small a model waits for its kernels"
+    assert [*counted.lines("x")][-1].endswith(f"(about {counted.gpu_hours:.2g} hours of a GPU at 50 TFLOP/s)")
+    large = planned(home, search(trials=2, seeds=2))
+    big = replace(large, recipes=tuple(recipe.put(LARGE) for recipe in large.recipes))
+    flops = sum(map(training_flops, big.recipes))
+    assert big.with_gpu_hours().gpu_hours == pytest.approx(flops / GPU_FLOPS / 3600)
+    assert len(big.recipes) == large.to_train
 
 
 def test_what_learns_is_said_where_something_does_not(home: Home) -> None:

@@ -1,0 +1,53 @@
+"""The arithmetic of a run, against the formula of a transformer that every text book has."""
+
+import pytest
+
+from trainables.backbones import TNT, VOLO, CaiT, ConViT, ModelSpec, PVTv2, Swin, Twins, ViT
+from trainables.data import RedGreen
+from trainables.encodings import KINDS, PEG, NoEncoding
+from trainables.recipe import AdamW, Recipe
+from trainables.recipe.flops_torch import forward_flops, training_flops
+
+RECIPE = Recipe(
+    data=RedGreen(image_size=32, train_size=100, val_size=10, test_size=30),
+    model=ViT(depth=3, pool="avg", embed_dim=64, num_heads=4),
+    encoding=NoEncoding(),
+    optimizer=AdamW(epochs=2, batch_size=50),
+)
+PATCH = 4
+
+
+def by_hand(side: int, depth: int = 3, dim: int = 64) -> int:
+    """Two operations a multiplication: patches; queries, keys, values, output and MLP; attention; the head."""
+    tokens = (side // PATCH) ** 2
+    patches = tokens * 3 * PATCH**2 * dim
+    block = tokens * (4 + 8) * dim**2 + 2 * tokens**2 * dim
+    return 2 * (patches + depth * block + dim * RECIPE.data.outputs)
+
+
+def test_a_forward_pass_has_the_operations_of_a_transformer() -> None:
+    assert RECIPE.model.patch_size == PATCH
+    assert forward_flops(RECIPE) == by_hand(32)
+    assert forward_flops(RECIPE, 48) == by_hand(48)
+
+
+def test_an_encoding_that_convolves_adds_its_operations() -> None:
+    peg = RECIPE.put({"encoding": PEG(places=(0,)).plain()})
+    assert forward_flops(peg) - forward_flops(RECIPE) == 2 * 8 * 8 * 64 * 3 * 3, "depth-wise 3 x 3 on 8 x 8 patches"
+
+
+def test_a_run_trains_with_three_passes_an_image_and_validates_and_tests_with_one() -> None:
+    tested = RECIPE.put({"test_sizes": [48]})
+    each = 2 * (3 * 100 + 10) * by_hand(32)
+    assert training_flops(RECIPE) == each + 30 * by_hand(32)
+    assert training_flops(tested) == each + 30 * by_hand(32) + 30 * by_hand(48)
+
+
+@pytest.mark.parametrize("kind", sorted({*KINDS} - {"composed", "custom"}))
+def test_all_encodings_of_the_catalogue_are_counted(kind: str) -> None:
+    assert forward_flops(RECIPE.put({"encoding.kind": kind})) >= forward_flops(RECIPE)
+
+
+@pytest.mark.parametrize("backbone", [TNT, VOLO, CaiT, ConViT, PVTv2, Swin, Twins])
+def test_all_backbones_are_counted(backbone: type[ModelSpec]) -> None:
+    assert forward_flops(Recipe(model=backbone(), encoding=NoEncoding())) > 0

@@ -1,0 +1,36 @@
+"""The arithmetic of a run, counted by torch on tensors that have shapes and no numbers, so no memory is needed."""
+
+from __future__ import annotations
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from trainables.recipe.model_torch import build_model
+from trainables.recipe.recipe import Recipe
+
+BACKWARD = 2
+"""Backward passes cost twice the forward pass: one product for the inputs of a layer, one for its weights."""
+
+
+def training_flops(recipe: Recipe) -> int:
+    """The floating-point operations of a run: its training, its validations, and its tests at all sizes of images.
+
+    Counted are matrix products, convolutions and attention; a multiplication and an addition are two operations. It
+    is an upper bound where parts of a model are frozen; the forward passes of a teacher are not counted.
+    """
+    own, counts = forward_flops(recipe), recipe.data.image_counts
+    an_epoch = (1 + BACKWARD) * counts.train + counts.validation
+    tests = sum(forward_flops(recipe, side) for side in recipe.test_sizes)
+    return own * (recipe.optimizer.epochs * an_epoch + counts.test) + tests * counts.test
+
+
+def forward_flops(recipe: Recipe, side: int | None = None) -> int:
+    """The floating-point operations of a forward pass of one image. `side`: of another size than the recipe's own.
+
+    Units: pixels.
+    """
+    size = recipe.data.size if side is None else recipe.size_at(side)
+    with torch.device("meta"), FlopCounterMode(display=False) as counter:
+        model = build_model(recipe, size).eval().requires_grad_(False)
+        model(torch.empty(1, *size))
+    return int(counter.get_total_flops())
