@@ -147,6 +147,28 @@ class Equivalent(ClaimOfTwo, ClaimAtSize):
         return f"{quoted(self.who)} equals {quoted(self.than)} within {self.margin:g}{self.where}"
 
 
+class KeepsMore(ClaimOfTwo):
+    """`who` keeps more of its score than `than` on test images of another side, paired by seed.
+
+    The score at that side minus the score at the training's own is higher for `who` than for `than`, by more than
+    `margin`. A trial at chance has nothing to keep, and decides nothing. Units: pixels.
+    """
+
+    kind: Literal["keeps_more"] = Field(default="keeps_more", init=False)
+    image_size: int = Field(gt=0, description="one of test_sizes")
+    margin: float = Field(default=0.0, ge=0, description="a margin of 0 or more")
+    source: str = ""
+
+    @property
+    def where(self) -> str:
+        """The side in words."""
+        return f" at {self.image_size} px"
+
+    def __str__(self) -> str:
+        margin = f" by more than {self.margin:g}" if self.margin else ""
+        return f"{quoted(self.who)} keeps more of its score than {quoted(self.than)}{margin}{self.where}"
+
+
 class Rising(ClaimOfSeveral, ClaimAtSize):
     """The score rises along the trials of `who`, by more than `margin` from one to the next, paired by seed.
 
@@ -204,28 +226,53 @@ class ProbeBetween(ClaimOfProbe, ClaimOfOne):
         return f"{quoted(self.who)}: {self.measure} is {_ends(self.low, self.high)}"
 
 
-class ProbeAlike(ClaimOfProbe, ClaimOfTwo):
-    """The maps that a probe finds in `who` and in `than` correlate by `low` to `high`, one of which may be left open.
+class ClaimOfMaps(ClaimOfProbe, ClaimOfTwo):
+    """Fields of the claims about how alike the maps are that a probe finds in `who` and in `than`.
 
-    `value` names the maps: an array of the probe with a picture of the grid for each position (and block). The
-    correlation is Pearson's, over all pairs of two different positions, of the two models of a seed; the mean over
-    seeds is judged. Tables drawn at random have about 0.
+    `value` names the maps: an array of the probe with a picture of the grid for each position (and block). What is
+    judged lies from `low` to `high`, one of which may be left open.
     """
 
-    kind: Literal["probe_alike"] = Field(default="probe_alike", init=False)
     low: float | None
     high: float | None
-    source: str = ""
 
     @model_validator(mode="after")
-    def _an_interval(self) -> ProbeAlike:
+    def _an_interval(self) -> ClaimOfMaps:
         _check_ends(self.low, self.high)
         require(self.who != self.than, "than", "another trial than who", self.than)
         return self
 
+
+class ProbeAlike(ClaimOfMaps):
+    """The maps of `who` and `than` correlate by so much.
+
+    Pearson's correlation, over all pairs of two different positions, of the model of a seed of `who` and that of the
+    next seed of `than`, because models of one seed share initial weights; the mean over seeds is judged. Tables drawn
+    at random have about 0.
+    """
+
+    kind: Literal["probe_alike"] = Field(default="probe_alike", init=False)
+    source: str = ""
+
     def __str__(self) -> str:
         both = f"{quoted(self.who)} and {quoted(self.than)}"
         return f"{both}: the correlation of their {self.measure} is {_ends(self.low, self.high)}"
+
+
+class ProbeAsAlike(ClaimOfMaps):
+    """The maps of `who` and `than` are as alike as those of two seeds of `than`, or less so.
+
+    What is judged is the correlation of `ProbeAlike`, less that of the same seed and the next one of `than`. No bound
+    on the correlation itself says what is alike, as two trainings of one model differ, too.
+    """
+
+    kind: Literal["probe_as_alike"] = Field(default="probe_as_alike", init=False)
+    source: str = ""
+
+    def __str__(self) -> str:
+        both = f"{quoted(self.who)} and {quoted(self.than)}"
+        seeds = f"less that of two seeds of {quoted(self.than)}"
+        return f"{both}: the correlation of their {self.measure}, {seeds}, is {_ends(self.low, self.high)}"
 
 
 class ProbeRising(ClaimOfProbe, ClaimOfSeveral):
@@ -241,6 +288,17 @@ class ProbeRising(ClaimOfProbe, ClaimOfSeveral):
 
 
 Claim = Annotated[
-    AtLeast | AtChance | Better | NoWorse | Equivalent | Rising | Ranked | ProbeBetween | ProbeAlike | ProbeRising,
+    AtLeast
+    | AtChance
+    | Better
+    | NoWorse
+    | Equivalent
+    | KeepsMore
+    | Rising
+    | Ranked
+    | ProbeBetween
+    | ProbeAlike
+    | ProbeAsAlike
+    | ProbeRising,
     Field(discriminator="kind"),
 ]

@@ -48,7 +48,7 @@ DEEP = Recipe(
     encoding=Learnable(),
     optimizer=AdamW(epochs=12, lr=0.002, batch_size=50),
 )
-"""For probes: four blocks, and tables that begin as small as the paper's, so that what they hold was learned."""
+"""For probes: four blocks, and tables that begin as small as DeiT's, so that what they hold was learned."""
 
 IMAGENET: dict[str, Any] = {"kind": "tiny_imagenet", "image_size": 224}
 
@@ -56,19 +56,15 @@ TRAINING: dict[str, Any] = {
     "encoding.std": 0.02,
     **{path: value for path, value in DEIT.items() if path != "model.drop_path"},
 }
-"""4.1: as DeiT, 300 epochs of 1,024 images a step, from a rate of 1e-3 to 1e-5."""
+"""4.1: as DeiT, 300 epochs of 1,024 images a step, from a rate of 1e-3 to 1e-5; smaller batches have a rate in
+proportion."""
 
 WHOLE: dict[str, Any] = {"data": IMAGENET, **SMALL_SIZES["vit"], **TRAINING}
 """DeiT-S, trained from scratch as the paper does, on images of its size."""
 
-PAPER_GAP = (
-    "Tiny-ImageNet's 100,000 images, enlarged, stand for ImageNet, so published numbers cannot be reached; "
-    "--set data.kind=folder --set data.path=FOLDER trains on ImageNet itself"
-)
-
 PYRAMID_GAP = (
-    "PVT and LocalViT are left out: timm has neither, and our backbones with several stages give up no channels for a "
-    "table beside the content"
+    "PVT and LocalViT are left out: our backbones with several stages, PVT among them, give up no channels for a table "
+    "beside the content, and LocalViT we lack"
 )
 
 SMALL_GAP = (

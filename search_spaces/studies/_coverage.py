@@ -22,6 +22,8 @@ def _explains(what: str) -> Item:
     return Item(gap=f"explains, and shows no result: {what}")
 
 
+TOP_FIVE = "accuracies of the five best classes: ours are those of the best one"
+
 THESIS = {
     "table 1": _in("direction", "distance"),
     "table 2": _in("direction-probe", "distance-probe"),
@@ -34,27 +36,33 @@ THESIS = {
     "table 9": _in("distance-probe"),
     "figure 1": _explains("three kinds of location in images"),
     "figure 2": _explains("images of the direction task"),
-    "figure 3": _in("data-efficiency"),
+    "figure 3": _in("data-efficiency", gap="its right half, distance, which is asked at one number of images"),
     "figure 4": _explains("images of the task with other colors"),
     "figure 5": _in("color-shift"),
-    "figure 6": _in("realistic", "realistic-efficiency", "learnable-sinusoidal", "fourier-pretraining"),
+    "figure 6": _in(
+        "realistic",
+        "realistic-efficiency",
+        "learnable-sinusoidal",
+        "fourier-pretraining",
+        gap="curves over the number of images on other sets than CIFAR-10, and of pretrained Fourier features",
+    ),
     "figures 2.1 to 5.4": _explains("the drawings and sample images of its second part"),
 }
 CPVT = {
     "table 1": _in("resolution", "cpvt-encodings"),
-    "table 2": _in("resolution"),
-    "table 3": _in("gap"),
+    "table 2": _in("resolution", gap="CPVT-Ti with five PEGs, and the models S and B"),
+    "table 3": _in("gap", gap=TOP_FIVE),
     "table 4": _in(
-        "gap", "distillation", gap="ImageNet ReaL and throughput: neither its labels nor its machine is here"
+        "gap", "distillation", gap="ImageNet ReaL and throughput: neither its labels nor its machine is here; S and B"
     ),
     "table 5": _in("peg-frozen", "peg-kernel"),
-    "table 6": _in("peg-placement", "peg-kernel"),
+    "table 6": _in("peg-placement", "peg-kernel", gap=TOP_FIVE),
     "table 7": _in("cpvt-encodings"),
     "table 8": _in("cpvt-encodings"),
     "table 9": _explains("the sizes of the models"),
     "table 10": _explains("the training, which is the preset deit"),
-    "table 11": _in("peg-padding"),
-    "table 12": _in("peg-count"),
+    "table 11": _in("peg-padding", gap=TOP_FIVE),
+    "table 12": _in("peg-count", gap=f"{TOP_FIVE}; small models"),
     "table 13": _in("cpvt-backbones", gap="ADE20K and COCO: we have no segmentation and no detection"),
     "table 14": _in("peg-forms"),
     "table 15": _in("cpvt-backbones", gap="models of other papers, which it copies from them"),
@@ -63,32 +71,34 @@ CPVT = {
     ),
     "figure 1": _explains("where the encodings stand in a ViT"),
     "figure 2": _explains("a PEG"),
-    "figure 3": Item(gap="a picture of table 4: accuracy over the size of the model"),
+    "figure 3": Item(gap="a picture of accuracies over sizes of models, CPVT@384 of table 2 among them"),
     "figure 4": _in("cpvt-backbones"),
-    "figure 5": Item(gap="attention of one image in DeiT without position: the probe attention_maps draws such maps"),
-    "figure 6": Item(gap="attention of one image in blocks 2 and 3: the probe attention_maps draws the last block"),
+    "figure 5": _in("cpvt-encodings", gap="one head of one image: the claim is about the mean distance of all heads"),
+    "figure 6": _in("cpvt-encodings", gap="maps of one image: the claims are about mean distances of all images"),
 }
 GABOR = {
-    "table 1": _in("gabor-fit"),
+    "table 1": _in("gabor-fit", gap=TOP_FIVE),
     "table 2": _in("image-classes"),
-    "table 3": _in("attention-parts"),
-    "table 4": _in("edge-in-value"),
-    "table 5": _in("gabor-depth"),
-    "figure 1": _in("gabor-fit"),
+    "table 3": _in("attention-parts", gap=TOP_FIVE),
+    "table 4": _in("edge-in-value", gap=TOP_FIVE),
+    "table 5": _in("gabor-depth", gap=TOP_FIVE),
+    "figure 1": _in("gabor-fit", gap="CaiT-S: its weights are not among those that we fit"),
     "figure 2": _explains("ViT and DeiT"),
     "figure 3": _explains("Gabor filters"),
     "figure 4": _in("gabor-fit"),
     "figure 5": _explains("the coordinates of patches"),
     "figure 6": _explains("how its code is made"),
     "figure 7": _in("gabor-fit"),
-    "figure 8": _explains("which way position takes through attention"),
+    "figure 8": Item(gap="feature maps of one image with position in q, k or v: no probe keeps such maps"),
     "figure 9": _in("edge-in-value"),
     "figure 10": Item(gap="channels after each of twelve blocks: no probe follows a channel through the blocks"),
     "figure 11": _in("gabor-channels"),
 }
 CONCAT = {
     "table 1": _in(
-        "concat-vs-add", "concat-split", gap="LocalViT and PVT v1 with a table beside the content: timm has neither"
+        "concat-vs-add",
+        "concat-split",
+        gap="PVT and LocalViT with a table beside the content: our stages cannot",
     ),
     "table 2": _explains("how many images the small data sets have"),
     "table 3": _in("concat-transfer", gap="Stanford Cars is no data set that we have"),

@@ -3,6 +3,7 @@
 from typing import Any
 
 from search_spaces.presets import DEIT
+from search_spaces.studies._imagenet import STAND_IN_GAP
 from search_spaces.studies._images import IMAGES
 from search_spaces.studies._smoke import ARMS_GAP, SMALL
 from search_spaces.study import Budget
@@ -37,15 +38,10 @@ TINY: dict[str, Any] = {
 PHOTOGRAPHS: dict[str, Any] = {**IMAGES, "model.depth": 3}
 """5,000 images of CIFAR-10 at 32 px, a grid of 8 x 8 patches, in 3 blocks."""
 
-PAPER_GAP = (
-    "Tiny-ImageNet's 100,000 images, enlarged, stand for ImageNet, so published numbers cannot be reached; "
-    "--set data.kind=folder --set data.path=FOLDER trains on ImageNet itself"
-)
-
 BUDGETS = {
     "smoke": Budget(SMALL, seeds=2, gap=ARMS_GAP),
     "cpu": Budget(seeds=5),
-    "paper": Budget(TINY, seeds=1, gap=PAPER_GAP),
+    "paper": Budget(TINY, seeds=1, gap=STAND_IN_GAP),
 }
 
 GAPS = (

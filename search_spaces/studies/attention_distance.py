@@ -10,7 +10,8 @@ Not run yet at cpu and images.
 from typing import Any
 
 from search_spaces.claim import ProbeRising
-from search_spaces.studies._concat import DEEP, PAPER, PAPER_GAP, SMALL_GAP, SMALL_SIZES, TABLE, WHOLE
+from search_spaces.studies._concat import DEEP, PAPER, SMALL_GAP, SMALL_SIZES, TABLE, WHOLE
+from search_spaces.studies._imagenet import STAND_IN_GAP
 from search_spaces.studies._images import IMAGES
 from search_spaces.studies._smoke import ARMS_GAP, SMALL
 from search_spaces.study import Ablation, Budget, Score, Study
@@ -37,7 +38,7 @@ study = Study(
         "smoke": Budget(SMALL, seeds=2, gap=ARMS_GAP),
         "cpu": Budget(seeds=5),
         "images": Budget({**IMAGES, "optimizer.epochs": 15}),
-        "paper": Budget(WHOLE, arms={name: SMALL_SIZES[name] for name in BACKBONES}, seeds=1, gap=PAPER_GAP),
+        "paper": Budget(WHOLE, arms={name: SMALL_SIZES[name] for name in BACKBONES}, seeds=1, gap=STAND_IN_GAP),
     },
     probes=("attention_distance",),
     claims=tuple(

@@ -9,7 +9,8 @@ training they do not. Fixed sines resemble far positions more. Not run yet at cp
 from typing import Any
 
 from search_spaces.claim import ProbeAlike, ProbeRising
-from search_spaces.studies._concat import DEEP, PAPER, PAPER_GAP, PYRAMID_GAP, SMALL_SIZES, TABLE, WHOLE
+from search_spaces.studies._concat import DEEP, PAPER, PYRAMID_GAP, SMALL_SIZES, TABLE, WHOLE
+from search_spaces.studies._imagenet import STAND_IN_GAP
 from search_spaces.studies._images import IMAGES
 from search_spaces.studies._smoke import ARMS_GAP, SMALL
 from search_spaces.study import Ablation, Budget, Score, Study
@@ -40,7 +41,7 @@ study = Study(
         "smoke": Budget(SMALL, seeds=2, gap=ARMS_GAP),
         "cpu": Budget(seeds=5),
         "images": Budget({**IMAGES, "model.depth": 2}),
-        "paper": Budget(WHOLE, arms={name: SMALL_SIZES[name] for name in BACKBONES}, seeds=1, gap=PAPER_GAP),
+        "paper": Budget(WHOLE, arms={name: SMALL_SIZES[name] for name in BACKBONES}, seeds=1, gap=STAND_IN_GAP),
     },
     probes=("similarity",),
     claims=(

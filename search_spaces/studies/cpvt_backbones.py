@@ -11,7 +11,8 @@ from typing import Any
 
 from search_spaces.claim import Better
 from search_spaces.presets import DEIT
-from search_spaces.studies._cpvt import PAPER, PAPER_GAP
+from search_spaces.studies._cpvt import PAPER
+from search_spaces.studies._imagenet import STAND_IN_GAP
 from search_spaces.studies._images import IMAGES
 from search_spaces.studies._smoke import ARMS_GAP
 from search_spaces.study import Ablation, Budget, Published, Score, Study
@@ -42,7 +43,7 @@ def whole(pvt: Twins, pvt_v2: Any, gap: str = "") -> Budget:
     models = {"pvt": pvt.put({"pool": "avg"}), "swin": SWIN_TINY, "pvt v2": pvt_v2}
     arms = {name: {"model": model.plain()} for name, model in models.items()}
     arms["table"] = {"encoding.kind": "learnable"}
-    return Budget({**images, **training, **arms["pvt"]}, arms=arms, seeds=1, gap=f"{gap}{PAPER_GAP}")
+    return Budget({**images, **training, **arms["pvt"]}, arms=arms, seeds=1, gap=f"{gap}{STAND_IN_GAP}")
 
 
 study = Study(

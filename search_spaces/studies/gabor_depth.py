@@ -9,6 +9,7 @@ show. Not run yet at cpu.
 from typing import Any
 
 from search_spaces.claim import Better, NoWorse, Rising
+from search_spaces.studies._composed import both
 from search_spaces.studies._gabor import (
     BASE,
     G_E,
@@ -17,9 +18,9 @@ from search_spaces.studies._gabor import (
     PAPER,
     PAPER_BUDGET,
     SMOKE_BUDGET,
+    TOP_FIVE_GAP,
     WITHOUT,
     E,
-    both,
     placed,
 )
 from search_spaces.study import Ablation, Budget, Published, Score, Study
@@ -69,7 +70,7 @@ study = Study(
     gaps=(
         GAPS[0].replace("3 blocks of 64 channels", "12 blocks of 32 channels"),
         *GAPS[1:],
-        "table 5 also has accuracies of the five best classes; ours are those of the best one",
+        TOP_FIVE_GAP,
         "figure 10 shows maps of two channels after each block; we draw none, and no sentence of 4.5 about it can be "
         "judged by a number",
     ),

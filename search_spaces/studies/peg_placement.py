@@ -66,7 +66,7 @@ study = Study(
         "table 12's places, tiny 72.4 (after block 0), 73.4 (after 0 to 4), 73.4 (after 0 to 10), small 79.9, 80.5, "
         "80.6, are points that the search may find; table 6's kernel of 27 x 27 at -1 (72.5) is in the study "
         "peg-kernel",
-        "its several PEGs are separable convolutions, ours depth-wise at every place",
+        "its several PEGs are separable convolutions by their counts, ours depth-wise at every place",
         "GAP here; its table 6 has the class token",
     ),
 )

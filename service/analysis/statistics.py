@@ -192,6 +192,15 @@ class Scores:
         return far and gap >= SPLIT_RATIO * widest
 
 
+def change(after: Scores, before: Scores) -> Scores:
+    """The change of a trial's own score by seed, as scores: from -1 to 1 for an accuracy."""
+    shared = sorted(after.values.keys() & before.values.keys())
+    width = after.scale.high - after.scale.low
+    scale = Scale(0.0, -width, width, math.hypot(after.scale.step, before.scale.step))
+    values = {seed: after.values[seed] - before.values[seed] for seed in shared}
+    return Scores(values, before.asked, scale, before.diverged)
+
+
 def difference(who: Scores, than: Scores) -> Estimate | None:
     """`who` minus `than`, paired over the seeds that both have; None for none.
 

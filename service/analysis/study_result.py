@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
-from search_spaces.claim import Claim, ClaimOfProbe, ProbeAlike
+from search_spaces.claim import Claim, ClaimOfMaps, ClaimOfProbe, KeepsMore
 from search_spaces.study import Ablation, Edition, Published, Search
 from service.analysis.best import Best, best_rivals, find_best
 from service.analysis.claims.agreement import Agreement, agreements
@@ -18,7 +18,7 @@ from service.analysis.estimates.data_efficiency import Curve, by_size, curves
 from service.analysis.estimates.stopping import Rung, judge_rungs
 from service.analysis.format import Lines
 from service.analysis.probes.scores import alike, probe_scores
-from service.analysis.statistics import Scores
+from service.analysis.statistics import Scores, change
 from service.analysis.trial_result import TrialResult, collect
 from service.storage.editions import stored
 from service.storage.history import History
@@ -136,13 +136,17 @@ class StudyResult:
 
     def scores_of(self, claim: Claim) -> Mapping[str, Scores]:
         """The scores that a claim is judged on: of the test set, or of its probe; empty where there is none yet."""
-        if isinstance(claim, ProbeAlike):
+        if isinstance(claim, ClaimOfMaps):
             return self._alike(claim)
         if isinstance(claim, ClaimOfProbe):
             return self.probe_scores(claim.probe, claim.value, claim.when)
+        if isinstance(claim, KeepsMore):
+            after = self.scores_at(claim.image_size)
+            known = {name: own for name, own in self.scores.items() if name in after and own.above_chance}
+            return {name: change(after[name], own) for name, own in known.items()}
         return self.scores_at(claim.image_size)
 
-    def _alike(self, claim: ProbeAlike) -> dict[str, Scores]:
+    def _alike(self, claim: ClaimOfMaps) -> dict[str, Scores]:
         """How alike the maps of a claim's trials are, by seed, under the name of either; nothing without both."""
         rows = [self.named[name] for name in claim.names if name in self.named]
         if len(rows) < 2:

@@ -38,6 +38,12 @@ class OwnData(OwnSpec, DatasetSpec):
         self._declared("size", "the channels, rows and columns of an image", lambda one: _counts(one, 3))
         self._declared("image_counts", "three positive numbers of images", lambda one: _counts(one, 3))
         self._declared("fingerprint", "a string", lambda one: isinstance(one, str))
+        if type(spec).chance is not DatasetSpec.chance:
+            raise SpecError(
+                f"{self.label} in {self.file} must declare what guessing scores as metric_chance, got chance (which "
+                "locus computes from it)"
+            )
+        self._declared("metric_chance", "a number", lambda one: isinstance(one, float | int))
         if not _counts([self.max_value], 1) or self.max_value > WHITE:
             raise SpecError(f"{self.label}.max_value in {self.file} must be from 1 to {WHITE}, got {self.max_value!r}")
         return self

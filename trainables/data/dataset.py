@@ -62,8 +62,9 @@ class DatasetSpec(Spec):
     nothing.
     A data set in a user's own file derives from this class: its `kind` has the default "file.py:Class"; it declares
     `size`, `outputs`, `metric` and its counts, as fields, properties or class variables, and `max_value`, the value of
-    white, where that is not 255. Its method `arrays(self)` returns the images and targets of "train", "validation" and
-    "test", the same ones at each call. A class that reads files declares a `fingerprint` that changes with them.
+    white, where that is not 255, and `metric_chance` where guessing scores other than 1 / outputs. Its method
+    `arrays(self)` returns the images and targets of "train", "validation" and "test", the same ones at each call. A
+    class that reads files declares a `fingerprint` that changes with them.
     Shapes: images (N, C, R, S) of uint8; targets (N,) of integers, or (N, outputs) of floats where `metric` is "r2".
     """
 

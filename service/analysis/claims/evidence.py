@@ -12,10 +12,13 @@ from search_spaces.claim import (
     AtLeast,
     Better,
     Claim,
+    ClaimOfMaps,
     ClaimOfProbe,
     Equivalent,
+    KeepsMore,
     NoWorse,
     ProbeAlike,
+    ProbeAsAlike,
     ProbeBetween,
     ProbeRising,
     Ranked,
@@ -54,7 +57,7 @@ class Evidence:
         return f"{self.about} ({interval}, {self.seeds})"
 
 
-NEEDS_SCORES = (AtChance, NoWorse, Equivalent, ProbeBetween, ProbeAlike)
+NEEDS_SCORES = (AtChance, KeepsMore, NoWorse, Equivalent, ProbeBetween, ClaimOfMaps)
 """Claims on which a diverged seed decides nothing: at chance it may look like another trial, or like a low value."""
 
 
@@ -72,6 +75,10 @@ def lacking(claim: Claim, scores: Mapping[str, Scores]) -> str | None:
 
 def _lacking(name: str, scores: Scores | None, claim: Claim) -> str | None:
     who = quoted(name)
+    if isinstance(claim, KeepsMore) and scores is None:
+        return (
+            f"{who} has no score to keep: it has no answer yet, or is at chance at the training's own side."
+        )
     if scores is None or not scores.asked:
         said = "value of the probe" if isinstance(claim, ClaimOfProbe) else f"test score{claim.where}"
         return f"{who} has no {said} yet."
@@ -93,9 +100,9 @@ def gather(claim: Claim, scores: Mapping[str, Scores]) -> Evidence:
         case AtChance(margin=margin):
             chance = trials[0].scale.chance
             return _of_mean(claim, trials[0], _around(chance, margin, f"chance, {number(chance)}"))
-        case ProbeBetween(low=low, high=high) | ProbeAlike(low=low, high=high):
+        case ProbeBetween(low=low, high=high) | ProbeAlike(low=low, high=high) | ProbeAsAlike(low=low, high=high):
             return _of_mean(claim, trials[0], _between(low, high))
-        case Better(margin=margin):
+        case Better(margin=margin) | KeepsMore(margin=margin):
             return _of_gap(claim, trials, Region(low=margin))
         case NoWorse(margin=margin):
             return _of_gap(claim, trials, Region(low=-margin))
@@ -116,15 +123,17 @@ def _between(low: float | None, high: float | None) -> Region:
     return Region(*ends, name=f"{number(ends[0])} to {number(ends[1])}")
 
 
-def _of_mean(claim: AtLeast | AtChance | ProbeBetween | ProbeAlike, who: Scores, region: Region) -> Evidence:
+def _of_mean(claim: Claim, who: Scores, region: Region) -> Evidence:
     assert who.estimate is not None
-    about = _mean_words(claim, claim.who, who)
+    about = _mean_words(claim, claim.names[0], who)
     return _tested(claim, who.estimate, region, about, seeds_words(who))
 
 
-def _of_gap(claim: Better | NoWorse | Equivalent, pair: list[Scores], region: Region) -> Evidence:
+def _of_gap(claim: Better | KeepsMore | NoWorse | Equivalent, pair: list[Scores], region: Region) -> Evidence:
     gap = _known(difference(*pair))
     words = _gap_words(claim.who, claim.than, gap)
+    if isinstance(claim, KeepsMore):
+        words = f"the change of {words.replace(' minus ', ' minus that of ')}"
     if pair[0] is pair[1]:  # such as the best point of a search, where it is the one that was tried first
         words = f"{_listed(claim.names)} are the same trial; {words}"
     return _tested(claim, gap, region, words, _seeds(gap, pair, "pair of seeds"))
@@ -168,8 +177,11 @@ def _listed(names: tuple[str, ...]) -> str:
 
 
 def _mean_words(claim: Claim, name: str, scores: Scores) -> str:
-    if isinstance(claim, ProbeAlike):  # both names have the correlations of the pair
-        return f"the maps of {_listed(claim.names)} correlate by {fixed(scores.mean or 0.0)}"
+    if isinstance(claim, ClaimOfMaps):  # both names have the correlations of the pair
+        number = fixed(scores.mean or 0.0)
+        if isinstance(claim, ProbeAsAlike):
+            number = f"{signed(scores.mean or 0.0)} beside those of two seeds of {quoted(claim.than)}"
+        return f"the maps of {_listed(claim.names)} correlate by {number}"
     what = "" if isinstance(claim, ClaimOfProbe) else "test score "
     return f"{quoted(name)} has {what}{fixed(scores.mean or 0.0)}"
 

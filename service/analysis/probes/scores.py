@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from search_spaces.claim import ProbeAlike
+from search_spaces.claim import ClaimOfMaps, ProbeAsAlike
 from service.analysis.probes.run_probes import RunProbes
 from service.analysis.statistics import Scale, Scores
 from service.storage.probe_files import TIMES
@@ -30,15 +30,29 @@ def probe_scores(probes: Mapping[int, RunProbes], asked: int, probe: str, value:
     return Scores(known, asked, SCALES.get(probe, Scale()))
 
 
-def alike(one: Mapping[int, RunProbes], other: Mapping[int, RunProbes], claim: ProbeAlike, asked: int) -> Scores:
-    """How alike the maps are that a probe found in two trials: a correlation for each seed that both have."""
-    pairs = {seed: (one[seed].kept(claim.probe), other[seed].kept(claim.probe)) for seed in one if seed in other}
-    known: dict[int, float] = {}
-    for seed, (mine, theirs) in sorted(pairs.items()):
-        maps = [found.at(claim.when).arrays.get(claim.value) for found in (mine, theirs) if found is not None]
-        if len(maps) == 2 and maps[0] is not None and maps[1] is not None and maps[0].shape == maps[1].shape:
-            known[seed] = correlation(maps[0], maps[1])
-    return Scores({seed: value for seed, value in known.items() if math.isfinite(value)}, asked, Scale(0.0, -1.0, 1.0))
+def alike(one: Mapping[int, RunProbes], other: Mapping[int, RunProbes], claim: ClaimOfMaps, asked: int) -> Scores:
+    """How alike the maps are that a probe found in two trials: a number for each seed that both have.
+
+    A seed is paired with the next one of the other trial, and the last with the first. Two neighboring numbers share a
+    model, so they are not quite independent, as a test takes them to be.
+    """
+    mine, theirs = _maps(one, claim), _maps(other, claim)
+    seeds = sorted({*mine} & {*theirs})
+    found: dict[int, float] = {}
+    for seed, following in zip(seeds, [*seeds[1:], *seeds[:1]], strict=True):
+        if seed != following and mine[seed].shape == theirs[following].shape == theirs[seed].shape:
+            found[seed] = correlation(mine[seed], theirs[following])
+            if isinstance(claim, ProbeAsAlike):
+                found[seed] -= correlation(theirs[seed], theirs[following])
+    ends = (-2.0, 2.0) if isinstance(claim, ProbeAsAlike) else (-1.0, 1.0)
+    return Scores({seed: value for seed, value in found.items() if math.isfinite(value)}, asked, Scale(0.0, *ends))
+
+
+def _maps(trial: Mapping[int, RunProbes], claim: ClaimOfMaps) -> dict[int, NDArray[Any]]:
+    """The maps that a claim is about, by seed, as far as they are kept."""
+    kept = {seed: one.kept(claim.probe) for seed, one in trial.items()}
+    maps = {seed: found.at(claim.when).arrays.get(claim.value) for seed, found in kept.items() if found is not None}
+    return {seed: one for seed, one in maps.items() if one is not None}
 
 
 def correlation(one: NDArray[Any], other: NDArray[Any]) -> float:

@@ -9,8 +9,10 @@ from search_spaces.claim import (
     Better,
     Claim,
     Equivalent,
+    KeepsMore,
     NoWorse,
     ProbeAlike,
+    ProbeAsAlike,
     ProbeBetween,
     ProbeRising,
     Ranked,
@@ -64,6 +66,13 @@ from trainables.spec import SpecError
             ProbeAlike("a", "b", "similarity", "maps", -0.2, 0.2),
             "“a” and “b”: the correlation of their similarity probe (maps) before training is from -0.2 to 0.2",
         ),
+        (
+            ProbeAsAlike("a", "b", "attention_maps", "maps", -0.1, None, when="after"),
+            "“a” and “b”: the correlation of their attention_maps probe (maps) after training, less that of two seeds "
+            "of “b”, is at least -0.1",
+        ),
+        (KeepsMore("peg", "table", 48), "“peg” keeps more of its score than “table” at 48 px"),
+        (KeepsMore("peg", "table", 64, 0.1), "“peg” keeps more of its score than “table” by more than 0.1 at 64 px"),
         (AtChance("none", image_size=48), "“none” stays at chance, within 0.03 at 48 px"),
     ],
 )

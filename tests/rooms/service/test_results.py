@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from search_spaces.claim import KeepsMore
 from service.analysis.claims.verdicts import judge
 from service.analysis.study_status import all_status
 from service.analysis.tables import brief_table
@@ -219,6 +220,20 @@ def test_a_claim_is_judged_at_its_side(sides_result):
     assert (better.word, reaches.word, unknown.word) == ("SUPPORTED", "SUPPORTED", "INCONCLUSIVE")
     assert better.measured == pytest.approx(0.952 - (0.6 + 0.5 + 0.604) / 3)
     assert unknown.why == "“none” has no test score at 48 px yet."
+
+
+def test_what_a_trial_keeps_of_its_score_is_the_change_by_seed(sides_result):
+    changes = sides_result.scores_of(KeepsMore("peg", "learnable", 64))
+    assert changes["peg"].values == pytest.approx({0: -0.03, 1: -0.03, 2: -0.03})
+    assert changes["learnable"].values == pytest.approx({0: -0.39, 1: 0.0, 2: -0.39})
+    assert changes["learnable"].diverged == frozenset({1})
+    assert "none" not in changes, "a trial at chance has nothing to keep"
+    diverged, at_chance = judge(
+        [KeepsMore("peg", "learnable", 64), KeepsMore("none", "peg", 64)], sides_result.scores_of
+    )
+    assert (diverged.word, at_chance.word) == ("INCONCLUSIVE", "INCONCLUSIVE")
+    assert "1 of 3 seeds of “learnable” diverged" in diverged.why
+    assert "“none” has no score to keep: it has no answer yet, or is at chance" in at_chance.why
 
 
 def test_the_report_draws_sides_where_there_are_some(sides_result):

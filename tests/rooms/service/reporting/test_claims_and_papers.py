@@ -1,12 +1,23 @@
 """What a report may set beside a paper: claims and published numbers only where they apply."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from search_spaces.claim import Better, ClaimOfProbe, NoWorse, ProbeAlike, ProbeBetween, ProbeRising, Ranked, Rising
+from search_spaces.claim import (
+    Better,
+    ClaimOfProbe,
+    NoWorse,
+    ProbeAlike,
+    ProbeAsAlike,
+    ProbeBetween,
+    ProbeRising,
+    Ranked,
+    Rising,
+)
 from search_spaces.library import find, names
 from search_spaces.study import Ablation, Budget, Edition, Published, Study
 from service.analysis.claims.question import departure
@@ -131,30 +142,55 @@ def test_a_rise_of_a_probe_is_judged_on_its_own_moment(tmp_path, when, margin, w
     assert (done.exit_code, f"{word}: {claim}. " in done.output) == (int(word == "REFUTED"), True)
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "word"), [(0.7, None, "SUPPORTED"), (None, 0.7, "REFUTED"), (-0.2, 0.2, "REFUTED")]
-)
-def test_maps_of_two_arms_are_alike_by_their_correlation_at_each_seed(tmp_path, low, high, word):
-    """The diagonal, which is 1 in every map, is left out. Maps of one seed have nothing to do with those of another."""
-    claim = ProbeAlike("pvt", "pvt, peg", "similarity", "maps", low, high, when="after")
+MAPS = {"pvt": (1.0, 0.2), "pvt, peg": (1.0, 1.0)}
+"""How much of the maps of an arm all its models share, and how much is a model's own."""
+
+
+def with_maps(tmp_path: Path, claim: ProbeAlike | ProbeAsAlike) -> tuple[Result, dict[tuple[str, int], np.ndarray]]:
+    """A study whose arms have maps as `MAPS` says; and the maps off their diagonal, which is 1 in every map."""
     edition = study(claims=(claim,), probes=("similarity",)).at("full")
     apart = ~np.eye(6, dtype=bool)
-    maps: dict[tuple[int, int], np.ndarray] = {}
+    common = np.random.default_rng(7).normal(size=(6, 6))
+    known: dict[tuple[str, int], np.ndarray] = {}
     for number, row in enumerate(run(tmp_path, edition).of("trial")):
+        shared, own = MAPS.get(row.name, (0.0, 1.0))
         for seed, one in row.probes.items():
-            stream = np.random.default_rng([seed, 7])
-            common, noise = stream.normal(size=(6, 6)), np.random.default_rng([seed, number]).normal(size=(6, 6))
-            maps[number, seed] = np.where(apart, common + 0.3 * noise, 1.0)
-            found = Findings({}, {"maps": maps[number, seed].reshape(6, 2, 3)})
+            noise = np.random.default_rng([seed, number]).normal(size=(6, 6))
+            maps = np.where(apart, shared * common + own * noise, 1.0)
+            known[row.name, seed] = maps[apart]
+            found = Findings({}, {"maps": maps.reshape(6, 2, 3)})
             path, code = one.path("similarity"), one.codes.of_probe("similarity").digest
             probe_files.write(path, Probed(Findings(), found), code)
-    result = Result.open(Home(tmp_path), edition.id)
+    return Result.open(Home(tmp_path), edition.id), known
+
+
+@pytest.mark.parametrize(("low", "high", "word"), [(0.1, None, "SUPPORTED"), (None, 0.1, "REFUTED")])
+def test_maps_of_two_arms_are_alike_by_their_correlation_at_neighboring_seeds(tmp_path, low, high, word):
+    """Models of one seed share initial weights, so a seed is paired with the next one, and the last with the first."""
+    claim = ProbeAlike("pvt, peg", "pvt", "similarity", "maps", low, high, when="after")
+    result, known = with_maps(tmp_path, claim)
     (verdict,) = result.claims
-    expected = [np.corrcoef(maps[0, seed][apart], maps[1, seed][apart])[0, 1] for seed in range(3)]
+    expected = [np.corrcoef(known["pvt, peg", seed], known["pvt", (seed + 1) % 3])[0, 1] for seed in range(3)]
     assert (verdict.word, verdict.n) == (word, 3)
     assert verdict.measured == pytest.approx(np.mean(expected), abs=1e-9)
-    assert "the maps of “pvt” and “pvt, peg” correlate by" in verdict.why
+    assert "the maps of “pvt, peg” and “pvt” correlate by" in verdict.why
     assert result.scores_of(claim.put({"when": "before"}))["pvt"].n == 0, "nothing was kept before training"
+
+
+@pytest.mark.parametrize(("low", "high", "word"), [(-0.1, None, "REFUTED"), (None, -0.1, "SUPPORTED")])
+def test_maps_are_as_alike_as_those_of_two_seeds(tmp_path, low, high, word):
+    claim = ProbeAsAlike("pvt, peg", "pvt", "similarity", "maps", low, high, when="after")
+    result, known = with_maps(tmp_path, claim)
+    (verdict,) = result.claims
+    between, within = (
+        [np.corrcoef(known[who, seed], known["pvt", (seed + 1) % 3])[0, 1] for seed in range(3)]
+        for who in ("pvt, peg", "pvt")
+    )
+    assert (verdict.word, verdict.n) == (word, 3)
+    assert verdict.measured == pytest.approx(np.mean(between) - np.mean(within), abs=1e-9)
+    assert "beside those of two seeds of “pvt”" in verdict.why
+    itself = result.scores_of(ProbeAsAlike("pvt", "pvt, peg", "similarity", "maps", -0.1, None, when="after"))["pvt"]
+    assert itself.n == 3
 
 
 def test_a_claim_names_arms_that_there_are():
