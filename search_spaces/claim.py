@@ -150,8 +150,8 @@ class Equivalent(ClaimOfTwo, ClaimAtSize):
 class KeepsMore(ClaimOfTwo):
     """`who` keeps more of its score than `than` on test images of another side, paired by seed.
 
-    The score at that side minus the score at the training's own is higher for `who` than for `than`, by more than
-    `margin`. A trial at chance has nothing to keep, and decides nothing. Units: pixels.
+    What is compared is the share that each keeps of what it scores above chance at the training's own side, by more
+    than `margin`. A seed at chance has nothing to keep, so it decides nothing. Units: pixels.
     """
 
     kind: Literal["keeps_more"] = Field(default="keeps_more", init=False)

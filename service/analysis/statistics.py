@@ -192,13 +192,17 @@ class Scores:
         return far and gap >= SPLIT_RATIO * widest
 
 
-def change(after: Scores, before: Scores) -> Scores:
-    """The change of a trial's own score by seed, as scores: from -1 to 1 for an accuracy."""
-    shared = sorted(after.values.keys() & before.values.keys())
-    width = after.scale.high - after.scale.low
-    scale = Scale(0.0, -width, width, math.hypot(after.scale.step, before.scale.step))
-    values = {seed: after.values[seed] - before.values[seed] for seed in shared}
-    return Scores(values, before.asked, scale, before.diverged)
+def kept(after: Scores, before: Scores) -> Scores:
+    """The share that a trial keeps of what it has above chance, by seed: 1 where nothing changes, 0 at chance.
+
+    Seeds at chance before have nothing to keep, and are left out.
+    """
+    chance = before.scale.chance
+    least = chance + before.scale.luck
+    had = {seed: own - chance for seed, own in before.values.items() if own > least and seed in after.values}
+    values = {seed: (after.values[seed] - chance) / own for seed, own in had.items()}
+    steps = math.hypot(after.scale.step, before.scale.step)
+    return Scores(values, before.asked, Scale(step=steps / min(had.values(), default=1.0)))
 
 
 def difference(who: Scores, than: Scores) -> Estimate | None:

@@ -18,7 +18,7 @@ from service.analysis.estimates.data_efficiency import Curve, by_size, curves
 from service.analysis.estimates.stopping import Rung, judge_rungs
 from service.analysis.format import Lines
 from service.analysis.probes.scores import alike, probe_scores
-from service.analysis.statistics import Scores, change
+from service.analysis.statistics import Scores, kept
 from service.analysis.trial_result import TrialResult, collect
 from service.storage.editions import stored
 from service.storage.history import History
@@ -142,8 +142,7 @@ class StudyResult:
             return self.probe_scores(claim.probe, claim.value, claim.when)
         if isinstance(claim, KeepsMore):
             after = self.scores_at(claim.image_size)
-            known = {name: own for name, own in self.scores.items() if name in after and own.above_chance}
-            return {name: change(after[name], own) for name, own in known.items()}
+            return {name: kept(after[name], own) for name, own in self.scores.items() if name in after}
         return self.scores_at(claim.image_size)
 
     def _alike(self, claim: ClaimOfMaps) -> dict[str, Scores]:

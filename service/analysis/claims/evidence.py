@@ -57,7 +57,7 @@ class Evidence:
         return f"{self.about} ({interval}, {self.seeds})"
 
 
-NEEDS_SCORES = (AtChance, KeepsMore, NoWorse, Equivalent, ProbeBetween, ClaimOfMaps)
+NEEDS_SCORES = (AtChance, NoWorse, Equivalent, ProbeBetween, ClaimOfMaps)
 """Claims on which a diverged seed decides nothing: at chance it may look like another trial, or like a low value."""
 
 
@@ -75,13 +75,12 @@ def lacking(claim: Claim, scores: Mapping[str, Scores]) -> str | None:
 
 def _lacking(name: str, scores: Scores | None, claim: Claim) -> str | None:
     who = quoted(name)
-    if isinstance(claim, KeepsMore) and scores is None:
-        return (
-            f"{who} has no score to keep: it has no answer yet, or is at chance at the training's own side."
-        )
     if scores is None or not scores.asked:
         said = "value of the probe" if isinstance(claim, ClaimOfProbe) else f"test score{claim.where}"
         return f"{who} has no {said} yet."
+    if not scores.complete and isinstance(claim, KeepsMore):
+        none = plural(scores.asked - scores.n, "seed")
+        return f"{none} of {who} had nothing to keep: no answer yet, or a score at chance at the training's own side."
     if not scores.complete:
         return f"Only {scores.n} of {plural(scores.asked, 'seed')} of {who} have an answer."
     if scores.n < FEWEST:
@@ -133,7 +132,7 @@ def _of_gap(claim: Better | KeepsMore | NoWorse | Equivalent, pair: list[Scores]
     gap = _known(difference(*pair))
     words = _gap_words(claim.who, claim.than, gap)
     if isinstance(claim, KeepsMore):
-        words = f"the change of {words.replace(' minus ', ' minus that of ')}"
+        words = f"the share kept by {words.replace(' minus ', ' minus that of ')}"
     if pair[0] is pair[1]:  # such as the best point of a search, where it is the one that was tried first
         words = f"{_listed(claim.names)} are the same trial; {words}"
     return _tested(claim, gap, region, words, _seeds(gap, pair, "pair of seeds"))

@@ -74,7 +74,7 @@ def _claimed(result: StudyResult, verdict: Verdict) -> Pair:
     scores = result.scores_of(claim)
     seeds, fallen = _seeds(scores[claim.who], scores[claim.than])
     look = Palette.of(result)[result.named[claim.who]]
-    what = "change of " if isinstance(claim, KeepsMore) else ""
+    what = "share kept by " if isinstance(claim, KeepsMore) else ""
     name = f"claim: {what}{quoted(claim.who)} − {quoted(claim.than)}{claim.where}"
     both = isinstance(claim, Equivalent)
     margin = -claim.margin if isinstance(claim, NoWorse) else claim.margin

@@ -222,18 +222,17 @@ def test_a_claim_is_judged_at_its_side(sides_result):
     assert unknown.why == "“none” has no test score at 48 px yet."
 
 
-def test_what_a_trial_keeps_of_its_score_is_the_change_by_seed(sides_result):
-    changes = sides_result.scores_of(KeepsMore("peg", "learnable", 64))
-    assert changes["peg"].values == pytest.approx({0: -0.03, 1: -0.03, 2: -0.03})
-    assert changes["learnable"].values == pytest.approx({0: -0.39, 1: 0.0, 2: -0.39})
-    assert changes["learnable"].diverged == frozenset({1})
-    assert "none" not in changes, "a trial at chance has nothing to keep"
+def test_what_a_trial_keeps_of_its_score_is_a_share_by_seed(sides_result):
+    shares = sides_result.scores_of(KeepsMore("peg", "learnable", 64))
+    assert shares["peg"].values == pytest.approx({0: 0.45 / 0.48, 1: 0.452 / 0.482, 2: 0.454 / 0.484})
+    assert shares["learnable"].values == pytest.approx({0: 0.10 / 0.49, 2: 0.104 / 0.494}), "seed 1 diverged"
+    assert shares["none"].values == {}, "a trial at chance has nothing to keep"
     diverged, at_chance = judge(
         [KeepsMore("peg", "learnable", 64), KeepsMore("none", "peg", 64)], sides_result.scores_of
     )
     assert (diverged.word, at_chance.word) == ("INCONCLUSIVE", "INCONCLUSIVE")
-    assert "1 of 3 seeds of “learnable” diverged" in diverged.why
-    assert "“none” has no score to keep: it has no answer yet, or is at chance" in at_chance.why
+    assert "1 seed of “learnable” had nothing to keep: no answer yet, or a score at chance" in diverged.why
+    assert "3 seeds of “none” had nothing to keep" in at_chance.why
 
 
 def test_the_report_draws_sides_where_there_are_some(sides_result):

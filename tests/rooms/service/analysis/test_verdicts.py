@@ -9,7 +9,7 @@ from scipy import stats
 from search_spaces.claim import AtChance, AtLeast, Better, Equivalent, KeepsMore, NoWorse
 from service.analysis.claims.question import Departure
 from service.analysis.claims.verdicts import Verdict, judge
-from service.analysis.statistics import Scale, Scores, change, estimate
+from service.analysis.statistics import Scale, Scores, estimate, kept
 from tests.rooms.service.analysis.test_statistics import FLOATS, scores
 
 
@@ -105,14 +105,14 @@ def test_a_verdict_carries_its_numbers():
 def test_what_keeps_more_of_its_score_may_have_the_lower_one():
     own = {"who": scores(0.80, 0.82, 0.81), "than": scores(0.99, 0.98, 0.99)}
     at = {"who": scores(0.78, 0.81, 0.80), "than": scores(0.90, 0.88, 0.91)}
-    changes = {name: change(at[name], own[name]) for name in own}
-    gaps = [(0.78 - 0.80) - (0.90 - 0.99), (0.81 - 0.82) - (0.88 - 0.98), (0.80 - 0.81) - (0.91 - 0.99)]
-    found = verdict(KeepsMore("who", "than", 48), **changes)
+    shares = {name: kept(at[name], own[name]) for name in own}
+    gaps = [28 / 30 - 40 / 49, 31 / 32 - 38 / 48, 30 / 31 - 41 / 49]
+    found = verdict(KeepsMore("who", "than", 48), **shares)
     assert (found.word, found.n) == ("SUPPORTED", 3)
     assert found.measured == pytest.approx(np.mean(gaps))
     assert found.p == pytest.approx(stats.ttest_1samp(gaps, 0, alternative="greater").pvalue, rel=0.05)
-    assert "the change of “who” minus that of “than” is +0.0767" in found.why
-    assert word(KeepsMore("than", "who", 48), **changes) == "REFUTED"
+    assert "the share kept by “who” minus that of “than” is +0.1417" in found.why
+    assert word(KeepsMore("than", "who", 48), **shares) == "REFUTED"
 
 
 def by_trying(distance: float, std: float, level: float) -> int:
