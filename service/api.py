@@ -272,7 +272,8 @@ def check_report(found: Result) -> None:
     """Refuses to replace the page of a study by one without answers. Raises: LocusError."""
     id = found.edition.id
     page = found.home.study(id).report / "report.html"
-    if found.history.stale and not found.ranking.highest and page.exists():
+    answered = any(row.test.n for row in found.rows)
+    if found.history.stale and not answered and page.exists():
         raise LocusError(
             f"today's code has no answers of {id}, and its {plural(found.history.stale, 'answer')} by other code do "
             f"not count, so {page} is kept; --adopt counts them, locus run trains again"

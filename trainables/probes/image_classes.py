@@ -49,7 +49,7 @@ def image_classes(with_position: Any, without_position: Any, targets: Any) -> Im
 
     Shapes: predictions (images,) as classes, or (images, outputs) of which the largest counts; targets (images,).
     Raises: ProbeError where they differ in their number of images.
-    Source: Gabor paper 4.2, table 2. Differs: nothing; both models share one frozen backbone there.
+    Source: Gabor paper 4.1, table 2. Differs: nothing; both models share one frozen backbone there.
     """
     truth = float64(targets)
     said = [_classes(outputs) for outputs in (with_position, without_position)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from search_spaces.study import Ablation
-from search_spaces.words import listed, quoted
+from search_spaces.words import listed, plural, quoted
 from service.analysis.estimates.ranks import FEWEST_METHODS, FEWEST_TASKS, Ranking, rank
 from service.analysis.format import p_text
 from service.analysis.statistics import ALPHA
@@ -75,6 +75,8 @@ def _has_all(row: TrialResult) -> bool:
 
 def league_sentence(found: League) -> str:
     """Which method ranks best over the tasks, and how sure that is."""
+    if found.ranking is None and len(found.methods) < FEWEST_METHODS:
+        return f"No ranking: {plural(len(found.methods), 'method')}, and a ranking needs {FEWEST_METHODS}."
     if found.ranking is None:
         some = any(_has_all(row) for rows in found.arms.values() for row in rows.values())
         need = f"fewer than {FEWEST_TASKS} tasks have all their runs" if some else "no task has all its runs"
@@ -82,7 +84,10 @@ def league_sentence(found: League) -> str:
     ranking = found.ranking
     first, rest = found.order[0], found.alike
     test = f"Friedman's test p {p_text(ranking.friedman.p)}"
-    said = f"Over {ranking.tasks} tasks, {quoted(first)} has the best mean rank, {ranking.means[first]:.2f} ({test})"
+    best = [name for name in found.order if ranking.means[name] == ranking.means[first]]
+    have = "has" if len(best) == 1 else "share"
+    who = listed([quoted(name) for name in best])
+    said = f"Over {ranking.tasks} tasks, {who} {have} the best mean rank, {ranking.means[first]:.2f} ({test})"
     if ranking.friedman.p >= ALPHA:
         return f"{said}: no two of the {len(found.methods)} are told apart."
     if not rest:

@@ -92,10 +92,14 @@ class Ranking:
         return holm({name: 2 * float(norm.sf(abs(mean - own) / self.error)) for name, mean in others.items()})
 
 
+DIGITS = 9
+"""Means that agree in so many digits are equal: the same right answers, added in another order, differ in the last."""
+
+
 def rank(scores: Mapping[str, Mapping[str, float]]) -> Ranking:
     """The ranking of methods by their scores on each task, higher is better. `scores`: by task, then by method."""
     found = {}
     for task, by_name in scores.items():
-        places = rankdata([-value for value in by_name.values()])
+        places = rankdata([-round(value, DIGITS) for value in by_name.values()])
         found[task] = dict(zip(by_name, map(float, places), strict=True))
     return Ranking(found)

@@ -27,15 +27,20 @@ def _league(found: League) -> list[Table]:
     if found.ranking is None:
         return []
     ranking, names = found.ranking, found.order
-    against = ranking.against(found.control)
+    told_apart = ranking.friedman.p < ALPHA
+    against = ranking.against(found.control) if told_apart else {}
     control = [" (control)" if name == found.control else "" for name in names]
     columns = [
         Column("method", [name + mark for name, mark in zip(names, control, strict=True)], words=True),
         Column("mean rank", [f"{ranking.means[name]:.2f}" for name in names]),
-        Column("p (Holm)", [_p(against[name].p) if name in against else "" for name in names], "against the control"),
+        *(
+            [Column("p (Holm)", [_p(against[one].p) if one in against else "" for one in names], "against the control")]
+            if told_apart
+            else []
+        ),
         *(Column(task, [f"{ranks[name]:g}" for name in names], "rank") for task, ranks in ranking.by_task.items()),
     ]
-    first = {names[0], *found.alike} if ranking.friedman.p < ALPHA else set()
+    first = {names[0], *found.alike} if told_apart else set()
     strong = frozenset(place for place, name in enumerate(names) if name in first)
     return [Table("league", f"The league over {ranking.tasks} tasks", columns, strong, _league_note(found))]
 
@@ -50,14 +55,16 @@ def _league_note(found: League) -> str:
     parts = [
         "Methods are ranked by their mean test scores on each task: 1 is the best, equal scores share their ranks.",
         f"Friedman's test: chi² = {friedman.chi2:.2f}, F = {friedman.f:.2f}, p {p_text(friedman.p)}.",
-        "p: of the difference of mean ranks to the control's, two-sided, adjusted by Holm.",
         "Each task is one observation, so only differences that most tasks share are found.",
     ]
     if friedman.p < ALPHA:
         apart = found.ranking.critical_difference()
-        parts.insert(
-            2, f"Nemenyi's critical difference at {ALPHA:g}: {apart:.2f} ranks; bold: not told apart from the first."
-        )
+        parts[2:2] = [
+            f"Nemenyi's critical difference at {ALPHA:g}: {apart:.2f} ranks; bold: not told apart from the first.",
+            "p: of the difference of mean ranks to the control's, two-sided, adjusted by Holm.",
+        ]
+    else:
+        parts.insert(2, "It tells no two methods apart, so no pair is tested.")
     if found.left_out:
         parts.append(f"Not ranked, as a method lacks a seed there: {', '.join(found.left_out)}.")
     return " ".join(parts)

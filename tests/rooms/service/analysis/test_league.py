@@ -24,9 +24,13 @@ AXES = {
 }
 
 
-def played(root, *, without: tuple[str, str] | None = None) -> Result:
+def played(root, *, without: tuple[str, str] | None = None, table=TABLE_6, methods=NAMES) -> Result:
     """The example as a study of one seed; `without`: a method and a task whose run has no answer."""
-    plan = Ablation(axes=AXES, baseline="C4.5", tasks="task")
+    axes = {
+        "method": {name: AXES["method"][name] for name in methods},
+        "task": {task: AXES["task"][task] for task in table},
+    }
+    plan = Ablation(axes=axes, baseline="C4.5", tasks="task")
     recipe = base().put({"data.skill": True})
     study = Study(name="demsar", question="Which tree?", base=recipe, plan=plan, score=Score("val/skill"), seeds=1)
     edition = study.at()
@@ -35,7 +39,7 @@ def played(root, *, without: tuple[str, str] | None = None) -> Result:
         hand.journal.write(Counts(seeds=1))
         for number, (name, values) in enumerate(plan.arms.items()):
             trial, names = hand.plan("trial", number, values, name), plan.combination(name)
-            score = dict(zip(NAMES, TABLE_6[names["task"]], strict=True))[names["method"]]
+            score = dict(zip(NAMES, table[names["task"]], strict=True))[names["method"]]
             if (names["method"], names["task"]) != without:
                 hand.complete(trial, 0, score, score)
     return Result.open(Home(root), edition.id)
@@ -95,6 +99,25 @@ def test_a_task_that_a_method_lacks_is_not_ranked(tmp_path) -> None:
     found = played(tmp_path, without=("C4.5+m", "adult (sample)")).league
     assert found.left_out == ["adult (sample)"]
     assert found.ranking.tasks == 13
+
+
+def test_where_friedman_tells_nothing_apart_no_pair_is_tested(tmp_path) -> None:
+    turns = {
+        task: [0.9 - 0.1 * ((place + number) % 4) for place in range(4)] for number, task in enumerate([*TABLE_6][:4])
+    }
+    found = played(tmp_path, table=turns)
+    table, _ = league_tables(found)
+    assert "p (Holm)" not in [column.head for column in table.columns]
+    assert not table.strong
+    assert "It tells no two methods apart, so no pair is tested." in table.note
+    assert headline(found).startswith(
+        "Over 4 tasks, “C4.5”, “C4.5+m”, “C4.5+cf” and “C4.5+m+cf” share the best mean rank, 2.50 (Friedman's test"
+    )
+
+
+def test_two_methods_are_never_ranked_and_the_reason_is_said(tmp_path) -> None:
+    found = played(tmp_path, methods=["C4.5", "C4.5+m"])
+    assert "No ranking: 2 methods, and a ranking needs 3." in headline(found)
 
 
 def test_no_arm_is_called_best_while_runs_are_missing(tmp_path) -> None:
