@@ -6,6 +6,7 @@ import pytest
 from search_spaces.ablation import Ablation
 from search_spaces.study import Score, Study
 from service.analysis.headline import headline
+from service.api import check_report
 from service.reporting.estimates.league import league_tables
 from service.reporting.figures.critical_difference import critical_difference
 from service.reporting.figures.plot import drawn
@@ -118,6 +119,18 @@ def test_where_friedman_tells_nothing_apart_no_pair_is_tested(tmp_path) -> None:
 def test_two_methods_are_never_ranked_and_the_reason_is_said(tmp_path) -> None:
     found = played(tmp_path, methods=["C4.5", "C4.5+m"])
     assert "No ranking: 2 methods, and a ranking needs 3." in headline(found)
+
+
+def test_a_page_is_written_again_where_one_answer_is_of_other_code(tmp_path) -> None:
+    """No arm is best over tasks: that must not be read as a study without answers."""
+    found = played(tmp_path)
+    found.report()
+    journal, run = Home(tmp_path).study(found.edition.id).journal, found.rows[0].runs[0]
+    lines = [line.replace(run.code, "0123456789ab") if run.run.key in line else line for line in journal.open()]
+    journal.write_text("".join(lines))
+    again = Result.open(Home(tmp_path), found.edition.id)
+    assert again.stale == 1
+    check_report(again)
 
 
 def test_no_arm_is_called_best_while_runs_are_missing(tmp_path) -> None:
