@@ -84,11 +84,7 @@ def show(study: Study, as_json: bool) -> None:
     section(out, "about", said)
     plan = study.plan
     if isinstance(plan, Ablation):
-        section(out, "arms", [(arm, _said(values) or "the base") for arm, values in plan.arms.items()])
-        within = f", compared within the same {listed(plan.other_axes)}" if plan.other_axes else ""
-        sentence(out, f"  baseline: {plan.baseline}{within}")
-        if plan.tune:
-            _show_tuning(out, plan.tune)
+        _show_arms(out, plan)
     else:
         section(out, "space", [(path, _said(domain.plain())) for path, domain in plan.space.every()])
         first = "; ".join(_said(point) for point in plan.first) or "none"
@@ -104,6 +100,23 @@ def show(study: Study, as_json: bool) -> None:
     claims = [(claim.kind, f"{claim}" + (f" ({claim.source})" if claim.source else "")) for claim in study.claims]
     section(out, "claims", claims)
     section(out, "gaps to the paper", [("-", gap) for gap in study.gaps])
+
+
+def _show_arms(out: Console, plan: Ablation) -> None:
+    """The arms of an ablation, or the axes of which they are made."""
+    for axis, named in plan.axes.items():
+        section(out, f"{axis} ({len(named)})", [(name, _said(values) or "the base") for name, values in named.items()])
+    if plan.axes:
+        left_out = "; ".join(", ".join(entry.values()) for entry in plan.without)
+        sentence(
+            out, f"  {plural(len(plan.arms), 'arm')}, one a combination" + (f", without {left_out}" * bool(left_out))
+        )
+    else:
+        section(out, "arms", [(arm, _said(values) or "the base") for arm, values in plan.arms.items()])
+    within = f", compared within the same {listed(plan.other_axes)}" if plan.other_axes else ""
+    sentence(out, f"  baseline: {plan.baseline}{within}")
+    if plan.tune:
+        _show_tuning(out, plan.tune)
 
 
 def _show_tuning(out: Console, tune: Tuning) -> None:

@@ -144,3 +144,12 @@ def test_sizes_are_those_of_the_editions():
             built = study.at(budget).study
             trials = len(built.plan.arms) if isinstance(built.plan, Ablation) else built.plan.trials
             assert size == f"{trials} x {built.seeds}", f"{name}@{budget}"
+
+
+def test_a_study_of_axes_shows_them_and_not_each_combination() -> None:
+    text = typed("show", "atlas")
+    assert "encoding (12)" in text
+    assert "task (7)" in text
+    assert "84 arms, one a combination" in text
+    assert "peg, direction" not in text.partition("base recipe")[0]
+    assert "without from scratch, cait; from scratch, convit;" in typed("show", "concat-transfer")
