@@ -39,6 +39,13 @@ def duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
 
 
+def clock(seconds: float) -> str:
+    """A duration for people: 03:10, 2:05:00."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes:02}:{rest:02}"
+
+
 def rough_time(minutes: float) -> str:
     """`1 min`, `28 min`, `2.2 h`: a time that another machine may need, too."""
     return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"

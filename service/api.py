@@ -26,7 +26,7 @@ from trainables.spec import LocusError, SpecError
 if TYPE_CHECKING:
     from service.comparing import ComparedStudies, MatrixWithPage
     from service.execution.simulation.simulate import Simulated
-    from service.planning.estimate import WorkEstimate
+    from service.planning.work_estimate import WorkEstimate
     from service.removal import Forgettable
     from service.results import Result, SubmittedStudy
     from service.storage.check import Check

@@ -195,7 +195,7 @@ class StudyResult:
     @cached_property
     def importances(self) -> dict[str, float]:
         """How much each coordinate of a search matters for the score; empty where too little is known."""
-        from service.planning.importance import importances  # here, for Optuna takes a while to import
+        from service.planning.search.importance import importances  # here, for Optuna takes a while to import
 
         return importances(self.history)
 

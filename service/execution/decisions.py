@@ -15,7 +15,7 @@ from service.storage.history import History
 from service.storage.journal import Confirms, Exhausted, Fact, Planned, Tuned
 
 if TYPE_CHECKING:
-    from service.planning.sampling import Sampler
+    from service.planning.search.sampling import Sampler
 
 Decision = RegisterParent | PlanArms | Propose | Confirm | Tune | Choose
 
@@ -28,7 +28,7 @@ class Decisions:
 
     @cached_property
     def _sampler(self) -> Sampler:
-        from service.planning.sampling import Sampler  # Optuna, which an ablation does not need
+        from service.planning.search.sampling import Sampler  # Optuna, which an ablation does not need
 
         return Sampler(self.history)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from search_spaces.roles import POINTS
 from search_spaces.study import Edition, Search, Trial
-from service.planning.early_stopping import EarlyStopper
+from service.planning.search.early_stopping import EarlyStopper
 from service.storage.history import History
 from trainables.recipe import Run
 from trainables.recipe.outcome import Measurement

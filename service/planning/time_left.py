@@ -7,10 +7,11 @@ from statistics import median
 
 from search_spaces.roles import COMPARED
 from search_spaces.study import Trial
-from service.planning.estimate import unproposed
+from service.planning.epoch_times import side_by_side
+from service.planning.unproposed import unproposed
 from service.planning.work_rows import unlisted_arms
 from service.storage.history import History, ancestors
-from trainables.recipe import Run
+from trainables.recipe import Recipe, Run
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Forecast:
         usual = median(every_time) if every_time else epoch_s
         return Left(
             done=sum(self._runs.values()) + len(runs) - len(todo),
-            total=len(self._runs) + len(runs) + ahead,
+            total=len(self._runs) + len(runs) + len(ahead),
             seconds=None if usual is None else self._seconds(todo, times, usual, ahead, max_concurrent),
         )
 
@@ -78,15 +79,20 @@ class Forecast:
         self._times.sort()  # so that the median, which sorts them again, is quick
 
     def _seconds(
-        self, todo: list[tuple[str, Run]], times: dict[str, list[float]], usual: float, ahead: int, max_concurrent: int
+        self,
+        todo: list[tuple[str, Run]],
+        times: dict[str, list[float]],
+        usual: float,
+        ahead: list[Recipe],
+        max_concurrent: int,
     ) -> float:
         history = self.history
         seconds = [
             (run.recipe.optimizer.epochs - history.state(run).epoch) * median(times.get(label) or [usual])
             for label, run in todo
         ]
-        seconds += [history.edition.study.base.optimizer.epochs * usual] * ahead
-        return max(sum(seconds) / min(max_concurrent, len(seconds)), max(seconds)) if seconds else 0.0
+        seconds += [recipe.optimizer.epochs * usual for recipe in ahead]
+        return side_by_side(seconds, max_concurrent)
 
 
 def epoch_times(history: History, trial: Trial) -> list[float]:

@@ -45,7 +45,7 @@ def _path(panel: Panel, label: str) -> str:
 
 
 def _importance_note(result: StudyResult) -> str:
-    from service.planning.importance import MOST_POINTS  # here, for Optuna takes a while to import
+    from service.planning.search.importance import MOST_POINTS  # here, for Optuna takes a while to import
 
     plan = result.edition.study.plan
     count = sum(row.answer.status in ("completed", "diverged") for row in result.of("trial"))

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from search_spaces.words import plural
 from service.analysis.estimates.power import seeds_sentence
 from service.analysis.headline import headline
 from service.analysis.trial_summary import summarize
-from service.planning.estimate import WorkEstimate, runs_in_words
+from service.planning.work_estimate import WorkEstimate
 from service.storage.check import Check
 from service.storage.history import History
 from service.terminal.output import address, columns, console, home_option, labelled, sentence
@@ -53,7 +54,7 @@ def ending(result: StudyResult, more: str) -> None:
         labelled(out, "report", f"not written; locus report {edition.id}{home} tries again")
     labelled(out, "MLflow", f"locus ui {edition.id}{home}")
     if failed := result.history.failed:
-        labelled(out, "failed", f"{runs_in_words(failed)}; the same command tries again", "bold red")
+        labelled(out, "failed", f"{plural(failed, 'run')}; the same command tries again", "bold red")
         labelled(out, "why", f"locus status {edition.id}{home}, and {result.home.study(edition.id).log}")
     else:
         labelled(out, "next", f"{more}   (only the new seeds run)")

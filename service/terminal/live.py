@@ -15,8 +15,8 @@ from rich.segment import SegmentLines
 from rich.table import Table
 
 from search_spaces.study import Edition, Search
+from search_spaces.words import clock
 from service.analysis.trial_summary import Summaries, TrialSummary
-from service.planning.estimate import clock
 from service.planning.time_left import Forecast, Left
 from service.storage.history import History
 from service.storage.journal import Ended, Fact, FailedWith, Measured, Started, StoppedAt

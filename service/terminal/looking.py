@@ -11,9 +11,8 @@ from rich.console import Console
 
 from search_spaces import library
 from search_spaces.study import Ablation, Budget, Edition, Study, Tuning
-from search_spaces.words import listed, plural, rough_time, setting_words, value_words, without_sources
+from search_spaces.words import clock, listed, plural, rough_time, setting_words, value_words, without_sources
 from service.analysis.study_status import StudyStatus
-from service.planning.estimate import clock
 from service.storage import editions
 from service.storage.home import Home
 from service.terminal.output import (

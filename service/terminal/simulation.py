@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from search_spaces.words import clock
 from service.execution.simulation.load import Window
 from service.execution.simulation.simulate import Simulated
 from service.execution.simulation.stopping import Stopping
-from service.planning.estimate import clock
 from service.terminal.output import columns, console, labelled, row, sentence
 
 MADE_UP = (

@@ -14,7 +14,7 @@ DOORS = {
     "ray.train": {"trainables/launch/worker.py"},
     "ray.job_submission": {"service/execution/jobs/client.py"},
     "ray.dashboard": {"service/execution/jobs/client.py"},
-    "optuna": {"service/planning/sampling.py", "service/planning/importance.py"},
+    "optuna": {"service/planning/search/sampling.py", "service/planning/search/importance.py"},
 }
 RAY = DOORS["ray.tune"] | DOORS["ray.job_submission"]
 RAY |= {f"service/execution/tune/{file}.py" for file in ("session", "token", "deaths", "nodes")}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from search_spaces.study import Edition, Search, Trial
 from service.execution.simulation.fake_runs import FakeRuns
-from service.planning.early_stopping import EarlyStopper, rungs
+from service.planning.search.early_stopping import EarlyStopper, rungs
 
 GoesOn = Callable[[int, int, float], bool]
 """Whether a trial continues: its number, the epoch, and its value there."""

@@ -6,8 +6,9 @@ import pytest
 
 from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Ablation, Edition, Study, Tuning
-from service.planning.estimate import estimate_work, unproposed
+from service.planning.estimate import estimate_work
 from service.planning.placement import Placement
+from service.planning.unproposed import unproposed
 from service.storage.editions import EditionError, resolve_edition
 from service.storage.history import History
 from service.storage.home import Home
@@ -164,11 +165,11 @@ def test_an_arm_whose_trials_all_fail_is_left_out_until_the_next_command(tmp_pat
     assert [trial.name for trial in found.of("trial")] == ["token", "far"]
     assert found.failed == 2
     assert {found.answer(trial).status for trial in found.of("trial")} == {"completed"}
-    assert unproposed(found) == 2, "the seeds of the arm that is left out"
+    assert len(unproposed(found)) == 2, "the seeds of the arm that is left out"
     conduct(home, edition)
     found = history(home, edition)
     assert [trial.label for trial in found.of("trial")] == ["0", "2", "1"]
-    assert (found.failed, unproposed(found)) == (0, 0)
+    assert (found.failed, unproposed(found)) == (0, [])
     assert {len(some) for some in points(home, edition).values()} == {2}
 
 

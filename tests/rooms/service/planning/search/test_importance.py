@@ -7,7 +7,7 @@ import pytest
 
 from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Search, Study
-from service.planning.importance import FEWEST_POINTS, MOST_POINTS, importances
+from service.planning.search.importance import FEWEST_POINTS, MOST_POINTS, importances
 from service.reporting.recipe_tables import varied
 from service.results import Result
 from service.storage.home import Home

@@ -9,7 +9,7 @@ import optuna
 from optuna.trial import TrialState, create_trial
 
 from search_spaces.study import Search
-from service.planning.sampling import distribution
+from service.planning.search.sampling import distribution
 from service.storage.history import History
 
 FEWEST_POINTS = 10

@@ -12,9 +12,9 @@ from search_spaces.grid import grid
 from search_spaces.roles import Role
 from search_spaces.space import Choice, Integer, Real, Space, Subset
 from search_spaces.study import Edition, Halving, Search, Study
-from service.planning.early_stopping import EarlyStopper, rungs
-from service.planning.sampling import Sampler, _finished_trial
 from service.planning.schedule import Confirm, next_action
+from service.planning.search.early_stopping import EarlyStopper, rungs
+from service.planning.search.sampling import Sampler, _finished_trial
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import Counts, Ended, Exhausted, Measured, Planned, StoppedAt, read

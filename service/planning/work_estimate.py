@@ -1,0 +1,132 @@
+"""What a study would train, in numbers and in words: counts of runs, time, memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from search_spaces.words import clock, plural, rough_time
+from service.planning.placement import Placement, runs_by_memory
+from service.planning.work_rows import WorkRow
+from trainables.recipe import Recipe
+from trainables.recipe.cost import Cost
+from trainables.spec import digest
+
+GPU_FLOPS = 50e12
+"""Floating-point operations that a GPU is taken to do in a second while it trains. It is an assumption: the peak of an
+A100 is 312e12 in bfloat16 (NVIDIA's data sheet), and small transformers reach a part of it."""
+STEP_S = 0.02
+"""The least time of a step of training, also an assumption: Python starts a thousand kernels, however small."""
+
+
+@dataclass(frozen=True)
+class WorkEstimate:
+    """Counts of runs: `done` in this study, `reused` from the outcomes, `missing`, `unknown` (points not yet proposed).
+
+    `changed` counts runs whose answer is of older code, by the file that changed; `absent`: a sentence for each file of
+    weights and each data set that missing runs need and that is not there. `points` counts the points of a space that
+    has fewer than the trials `asked` for; elsewhere it equals them. `peak_gib`: the most memory that a run took, where
+    one is known; `epoch_s`: the time of an epoch of a run; `work`: a row a
+    trial; `stated_minutes`: what the study says that the budget takes on 2 cores; `recipes`: one for each run to train,
+    the base where a point is unknown; `gpu_hours`: see `with_gpu_hours`. Units: seconds, bytes.
+    """
+
+    done: int
+    reused: int
+    missing: int
+    unknown: int
+    changed: dict[str, int]
+    seconds: float | None
+    weight: Cost
+    placement: Placement
+    absent: tuple[str, ...] = ()
+    images: str = ""
+    pixels: str = ""
+    run_size: str = ""
+    asked: int = 0
+    points: int = 0
+    peak_gib: float | None = None
+    epoch_s: float | None = None
+    work: tuple[WorkRow, ...] = ()
+    stated_minutes: float | None = None
+    recipes: tuple[Recipe, ...] = ()
+    gpu_hours: float | None = None
+
+    @property
+    def run_gib(self) -> float:
+        """The memory of one run: measured where one is known, else by arithmetic."""
+        return self.weight.memory_bytes / 2**30 if self.peak_gib is None else self.peak_gib
+
+    def beside(self, seconds: float, peak_gib: float | None) -> str:
+        """What was predicted beside what was measured. Units: seconds of the whole study; GiB of a run."""
+        time = "time unknown" if self.seconds is None else clock(self.seconds)
+        measured = "" if peak_gib is None else f" and {peak_gib:.1f} GiB a run"
+        return f"predicted: {time} and {self.run_gib:.1f} GiB a run; measured: {clock(seconds)}{measured}"
+
+    def with_gpu_hours(self) -> WorkEstimate:
+        """The estimate with the hours of one GPU at `GPU_FLOPS`, where nothing else is known of the time.
+
+        It imports torch. The hours stay unknown for a model of the user's own that needs numbers to be built.
+        """
+        if self.seconds is not None or self.stated_minutes is not None or not self.recipes:
+            return self
+        from trainables.recipe.flops_torch import training_flops
+
+        digests = [digest(recipe.identity()) for recipe in self.recipes]
+        seconds = 0.0
+        try:
+            for one, recipe in dict(zip(digests, self.recipes, strict=True)).items():
+                steps = recipe.optimizer.epochs * math.ceil(
+                    recipe.data.image_counts.train / recipe.optimizer.batch_size
+                )
+                seconds += digests.count(one) * max(training_flops(recipe) / GPU_FLOPS, steps * STEP_S)
+        except (RuntimeError, TypeError):  # a tensor of shapes alone has no numbers to read
+            return self
+        return replace(self, gpu_hours=seconds / 3600)
+
+    @property
+    def to_train(self) -> int:
+        """How many runs would be trained, at most."""
+        return self.missing + self.unknown
+
+    def lines(self, id: str) -> Iterator[str]:
+        """The plan in words; the last line begins with `plan:`."""
+        for file, count in self.changed.items():
+            yield f"{file} changed: {plural(count, 'run')} of older code not counted (--adopt counts)"
+        yield from self.absent
+        yield from (words for words in (self.run_size, self.images, self.pixels) if words)
+        if self.points < self.asked:
+            yield f"the space has no more than {self.points} points: {self.asked} trials were asked for"
+        parts = [f"{plural(self.to_train, 'run')} to train", f"{self.done} done", f"{self.reused} reused"]
+        if shared := self._shared():
+            yield shared
+        memory = self.run_gib * self.placement.max_concurrent
+        some = self.weight.learnt < self.weight.parameters
+        learnt = f", {self.weight.learnt:,} of them learn" if some else ""
+        yield f"{self.placement}; {self.weight.parameters:,} parameters{learnt}, {memory:.1f} GiB in all"
+        yield f"plan: {id}: {', '.join(parts)}; {self._time()}"
+
+    def _time(self) -> str:
+        """The time in words: measured, or stated by the study, or counted by arithmetic, or unknown."""
+        if not self.to_train:
+            return "nothing to wait for"
+        if self.seconds is not None:
+            return f"about {clock(self.seconds)}"
+        if self.stated_minutes is not None:
+            said = f" (on 2 cores it took {rough_time(self.stated_minutes)})"
+        elif self.gpu_hours is not None:
+            said = f" (about {self.gpu_hours:.2g} hours of a GPU at {GPU_FLOPS / 1e12:.0f} TFLOP/s)"
+        else:
+            said = ""
+        return f"time unknown until the first epoch{said}"
+
+    def _shared(self) -> str:
+        """How many runs the memory of a GPU would hold, where that is known and not what was chosen."""
+        gpu = self.placement.gpu_gib
+        if gpu is None or self.placement.workers:
+            return ""
+        fit = runs_by_memory(gpu, self.run_gib)
+        if fit == self.placement.runs_per_gpu:
+            return ""
+        return f"a GPU of {gpu:.0f} GiB would hold {plural(fit, 'run')} by memory (--runs-per-gpu)"

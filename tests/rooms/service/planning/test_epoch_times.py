@@ -1,0 +1,36 @@
+"""The time of an epoch comes from the same work where some was measured."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.planning.epoch_times import EpochTimes, side_by_side
+from trainables.encodings import Fourier
+from trainables.recipe import Recipe
+
+NEAR = Recipe(encoding=Fourier(gamma=1.0))
+FAR = NEAR.put({"encoding.gamma": 5.0})
+
+
+def test_an_epoch_takes_as_long_as_epochs_of_the_same_work() -> None:
+    times = EpochTimes([(NEAR, [1.0, 2.0, 3.0]), (FAR, [10.0])])
+    assert (times(NEAR), times(FAR)) == (2.0, 10.0)
+    assert times(NEAR.put({"optimizer.lr": 0.1, "optimizer.epochs": 99})) == 2.0, "a rate changes no time"
+    assert times(NEAR.put({"optimizer.batch_size": 7})) == times.usual == 2.5, "smaller batches do"
+    assert times(NEAR.put({"encoding.kind": "none"})) == 2.5
+    assert "optimizer" in NEAR.put({"optimizer.lr": 0.1}).identity(), "what decides a key is not changed"
+
+
+def test_without_measured_epochs_the_given_ones_count() -> None:
+    assert EpochTimes([(NEAR, [])], [4.0, 6.0])(NEAR) == 5.0
+    assert EpochTimes([])(NEAR) is None
+
+
+@given(st.lists(st.floats(0.1, 100), min_size=1, max_size=20), st.integers(1, 8))
+def test_runs_side_by_side_take_no_less_than_the_longest_and_than_their_share(seconds, slots) -> None:
+    found = side_by_side(seconds, slots)
+    assert found >= max(seconds)
+    assert found >= sum(seconds) / slots - 1e-9
+    assert found <= sum(seconds) + 1e-9
+    assert side_by_side(seconds, 1) == pytest.approx(sum(seconds))
+    assert side_by_side([], slots) == 0.0
