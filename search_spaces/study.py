@@ -92,7 +92,7 @@ class Study(Spec):
     """One question about position encodings, and everything needed to answer it.
 
     `family` groups studies in MLflow (the paper's short name), `paper` is the source of the question, `expected` what
-    to expect, `gaps` in what it differs from the paper's protocol. `minutes`: what budgets took on 2 cores, measured;
+    to expect, `gaps` in what it differs from the paper's protocol. `minutes`: what budgets take on 2 cores;
     `gpu_hours`: what `locus plan` predicts for those that are too large to be run here.
     """
 
@@ -294,7 +294,7 @@ class Edition(Spec):
 
     @property
     def minutes(self) -> float | None:
-        """What the budget took on 2 cores, where the study says it and the user changed no value."""
+        """What the budget takes on 2 cores, where the study says it and the user changed no value."""
         return None if self.mark else self.study.minutes.get(self.budget)
 
     @property

@@ -114,7 +114,7 @@ class WorkEstimate:
         if self.seconds is not None:
             return f"about {clock(self.seconds)}"
         if self.stated_minutes is not None:
-            said = f" (on 2 cores it took {rough_time(self.stated_minutes)})"
+            said = f" (the study says: {rough_time(self.stated_minutes)} on 2 cores)"
         elif self.gpu_hours is not None:
             said = f" (about {self.gpu_hours:.2g} hours of a GPU at {GPU_FLOPS / 1e12:.0f} TFLOP/s)"
         else:

@@ -52,7 +52,7 @@ def studies(as_json: bool) -> None:
         sizes = "\n".join(f"{budget} {size}{_time(one, budget)}" for budget, size in _sizes(one).items())
         row(view, one.name, one.question, *([one.paper.partition(",")[0], one.plan.kind] if wide else []), sizes)
     out.print(view)
-    sentence(out, "time: measured on 2 CPU cores, or predicted in hours of one GPU (locus plan STUDY --budget BUDGET)")
+    sentence(out, "time: on 2 CPU cores, or predicted in hours of one GPU (locus plan STUDY --budget BUDGET)")
     sentence(out, f"tables that several studies fill (locus matrix NAME): {', '.join(library.matrices())}")
 
 

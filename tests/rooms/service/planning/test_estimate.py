@@ -63,7 +63,7 @@ def test_before_the_first_run_the_time_is_what_the_study_took_at_this_budget(hom
     study = arms().study
     stated = Study(**{**dict(study), "minutes": {"base": 28.0}}).at()
     said = [*planned(home, stated).with_gpu_hours().lines("x")][-1]
-    assert said.endswith("time unknown until the first epoch (on 2 cores it took 28 min)")
+    assert said.endswith("time unknown until the first epoch (the study says: 28 min on 2 cores)")
     other = Study(**{**dict(study), "minutes": {"base": 28.0}}).at(set={"optimizer.epochs": 7})
     assert other.minutes is None, "the user's own values take another time"
 
