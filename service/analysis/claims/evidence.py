@@ -54,7 +54,7 @@ class Evidence:
 
     def words(self, interval: str) -> str:
         """The measured number with its interval: `“best” has test score 0.9500 (90 % interval ..., 3 seeds)`."""
-        return f"{self.about} ({interval}, {self.seeds})"
+        return f"{self.about[:1].upper()}{self.about[1:]} ({interval}, {self.seeds})"
 
 
 NEEDS_SCORES = (AtChance, NoWorse, Equivalent, ProbeBetween, ClaimOfMaps)

@@ -57,10 +57,10 @@ def test_a_ranking_is_no_line():
     assert word(Rising(("c", "b", "a")), a=a, b=b, c=c) == "SUPPORTED"
     found = verdict(Ranked(("a", "b", "c")), a=a, b=b, c=c)
     assert found.word == "REFUTED"
-    assert found.why.startswith("the weakest step, “b” minus “c” is −0.0967 (95 % interval")
+    assert found.why.startswith("The weakest step, “b” minus “c” is −0.0967 (95 % interval")
     assert "3 pairs of seeds); the interval lies below 0.00 (p = 0.001)" in found.why
     rising = verdict(Rising(("c", "b", "a")), a=a, b=b, c=c).why
-    assert rising.startswith("the slope along “c”, “b” and “a” is +0.0483 a step (90 % interval")
+    assert rising.startswith("The slope along “c”, “b” and “a” is +0.0483 a step (90 % interval")
 
 
 def test_no_worse_than_a_margin_allows():
@@ -152,7 +152,7 @@ def test_a_probe_rises_as_each_seeds_regression_does(middle, last, found):
     assert judged.measured == pytest.approx(np.mean(slopes))
     assert judged.p == pytest.approx(down if found == "REFUTED" else up, abs=1e-9)
     assert judged.interval == pytest.approx(stats.t.interval(0.9, 2, np.mean(slopes), stats.sem(slopes)))
-    assert judged.why.startswith("the slope along “a”, “b” and “c” is ")
+    assert judged.why.startswith("The slope along “a”, “b” and “c” is ")
 
 
 def test_a_probe_that_a_trial_lacks_shows_no_rise():

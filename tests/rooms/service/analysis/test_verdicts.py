@@ -111,7 +111,7 @@ def test_what_keeps_more_of_its_score_may_have_the_lower_one():
     assert (found.word, found.n) == ("SUPPORTED", 3)
     assert found.measured == pytest.approx(np.mean(gaps))
     assert found.p == pytest.approx(stats.ttest_1samp(gaps, 0, alternative="greater").pvalue, rel=0.05)
-    assert "the share kept by “who” minus that of “than” is +0.1417" in found.why
+    assert "The share kept by “who” minus that of “than” is +0.1417" in found.why
     assert word(KeepsMore("than", "who", 48), **shares) == "REFUTED"
 
 

@@ -137,7 +137,7 @@ def test_a_rise_of_a_probe_is_judged_on_its_own_moment(tmp_path, when, margin, w
     (verdict,) = Result.open(Home(tmp_path), edition.id).claims
     assert (verdict.word, verdict.n) == (word, 3)
     assert verdict.measured == pytest.approx(0.09 if when == "before" else -0.09)
-    assert "the slope along “pvt” and “pvt, peg” is" in verdict.why
+    assert "The slope along “pvt” and “pvt, peg” is" in verdict.why
     done = CliRunner().invoke(app, ["report", edition.id, "--check", "--home", str(tmp_path)])
     assert (done.exit_code, f"{word}: {claim}. " in done.output) == (int(word == "REFUTED"), True)
 
@@ -173,7 +173,7 @@ def test_maps_of_two_arms_are_alike_by_their_correlation_at_neighboring_seeds(tm
     expected = [np.corrcoef(known["pvt, peg", seed], known["pvt", (seed + 1) % 3])[0, 1] for seed in range(3)]
     assert (verdict.word, verdict.n) == (word, 3)
     assert verdict.measured == pytest.approx(np.mean(expected), abs=1e-9)
-    assert "the maps of “pvt, peg” and “pvt” correlate by" in verdict.why
+    assert "The maps of “pvt, peg” and “pvt” correlate by" in verdict.why
     assert result.scores_of(claim.put({"when": "before"}))["pvt"].n == 0, "nothing was kept before training"
 
 
