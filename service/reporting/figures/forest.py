@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from search_spaces.claim import Better, Equivalent, KeepsMore, NoWorse
+from search_spaces.claim import Better, Equivalent, NoWorse
 from search_spaces.study import Ablation
 from search_spaces.words import plural, quoted
 from service.analysis.claims.verdicts import Verdict
@@ -64,18 +64,17 @@ def claimed(result: StudyResult) -> list[Pair]:
 
 
 def _compares(verdict: Verdict) -> bool:
-    return isinstance(verdict.claim, Better | Equivalent | KeepsMore | NoWorse) and verdict.measured is not None
+    return isinstance(verdict.claim, Better | Equivalent | NoWorse) and verdict.measured is not None
 
 
 def _claimed(result: StudyResult, verdict: Verdict) -> Pair:
     claim = verdict.claim
-    assert isinstance(claim, Better | Equivalent | KeepsMore | NoWorse)
+    assert isinstance(claim, Better | Equivalent | NoWorse)
     assert verdict.measured is not None
-    scores = result.scores_of(claim)
+    scores = result.scores_at(claim.image_size)
     seeds, fallen = _seeds(scores[claim.who], scores[claim.than])
     look = Palette.of(result)[result.named[claim.who]]
-    what = "share kept by " if isinstance(claim, KeepsMore) else ""
-    name = f"claim: {what}{quoted(claim.who)} − {quoted(claim.than)}{claim.where}"
+    name = f"claim: {quoted(claim.who)} − {quoted(claim.than)}{claim.where}"
     both = isinstance(claim, Equivalent)
     margin = -claim.margin if isinstance(claim, NoWorse) else claim.margin
     return Pair(name, verdict.measured, verdict.interval, seeds, fallen, look, margin, both)
