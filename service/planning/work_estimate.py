@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -67,20 +68,23 @@ class WorkEstimate:
     def with_gpu_hours(self) -> WorkEstimate:
         """The estimate with the hours of one GPU at `GPU_FLOPS`, where nothing else is known of the time.
 
-        It imports torch. The hours stay unknown for a model of the user's own that needs numbers to be built.
+        It imports torch. The hours stay unknown without it, and for a model of the user's own that needs numbers to be
+        built.
         """
         if self.seconds is not None or self.stated_minutes is not None or not self.recipes:
             return self
-        from trainables.recipe.flops_torch import training_flops
-
-        digests = [digest(recipe.identity()) for recipe in self.recipes]
+        try:
+            from trainables.recipe.flops_torch import training_flops
+        except ImportError:  # a laptop that only submits has no torch
+            return self
+        alike = {digest(recipe.identity()): recipe for recipe in self.recipes}
+        counts = Counter(digest(recipe.identity()) for recipe in self.recipes)
         seconds = 0.0
         try:
-            for one, recipe in dict(zip(digests, self.recipes, strict=True)).items():
-                steps = recipe.optimizer.epochs * math.ceil(
-                    recipe.data.image_counts.train / recipe.optimizer.batch_size
-                )
-                seconds += digests.count(one) * max(training_flops(recipe) / GPU_FLOPS, steps * STEP_S)
+            for one, recipe in alike.items():
+                optimizer, images = recipe.optimizer, recipe.data.image_counts.train
+                steps = optimizer.epochs * math.ceil(images / optimizer.batch_size)
+                seconds += counts[one] * max(training_flops(recipe) / GPU_FLOPS, steps * STEP_S)
         except (RuntimeError, TypeError):  # a tensor of shapes alone has no numbers to read
             return self
         return replace(self, gpu_hours=seconds / 3600)

@@ -11,14 +11,14 @@ from service.reporting.figures.dots import name
 from service.reporting.figures.plot import Plot, sentences
 from service.reporting.figures.style import INK, Sheet
 from service.reporting.probes.found import arrays, found
-from trainables.probes.channel_shapes import SHAPES
-from trainables.probes.projections import PARTS
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
 
 Row = tuple[str, list[Any]]
 """A trial's name and its pictures; None where it has no such channel."""
+SHAPES = ("chaos", "raster", "striped", "box")
+PROJECTED = ("p", "q", "k", "v")
 
 
 def shapes(result: StudyResult) -> Plot | None:
@@ -44,14 +44,14 @@ def projected(result: StudyResult) -> Plot | None:
     for row, kept in found(result, "projections"):
         for one in arrays(kept, "after", "maps")[:1]:
             maps = np.asarray(one.arrays["maps"], dtype=float)
-            channel = int(one.arrays["shares"][PARTS.index("v")].argmax())
+            channel = int(one.arrays["shares"][PROJECTED.index("v")].argmax())
             rows.append((name(result, row), [*maps[:, :, :, channel]]))
     caption = sentences((
         "One channel of the code (p) and of what the first block makes of it for queries, keys and values, after "
         "training, for the first seed.",
         "It is the channel of the values of which edges explain most. Bright is high; each picture has its own scale.",
     ))  # fmt: skip
-    return Plot("projections", caption, lambda sheet: _draw(rows, PARTS, sheet)) if rows else None
+    return Plot("projections", caption, lambda sheet: _draw(rows, PROJECTED, sheet)) if rows else None
 
 
 def _draw(rows: list[Row], heads: tuple[str, ...], sheet: Sheet) -> Figure:

@@ -19,6 +19,8 @@ from service.results import Result
 from service.storage.home import Home
 from tests.rooms.by_hand import ablated
 from tests.rooms.probed import probed
+from trainables.probes.channel_shapes import SHAPES as PROBED_SHAPES
+from trainables.probes.projections import PARTS
 from trainables.recipe.findings import PROBES
 
 
@@ -140,3 +142,8 @@ def test_equal_figures_are_equal_files(result) -> None:
         for plot in (*plots, shapes(result), projected(result)):
             assert drawn(plot) == drawn(plot)
             assert "\n" not in plot.caption
+
+
+def test_pictures_are_in_the_order_of_the_probes() -> None:
+    """The pictures name them again: the probes import torch, which a report does without."""
+    assert (SHAPES, PROJECTED) == (PROBED_SHAPES, PARTS)
