@@ -2,18 +2,21 @@
 
 import time
 
+import pytest
+
 from tests.journeys.terminal import Terminal
 
 READS_FOR_LONG = """
 import pathlib, time
 pathlib.Path("begun").touch()
-time.sleep(30)
+SLEEP
 """
 
 
-def test_while_a_study_file_is_read(tmp_path) -> None:
-    """Typer alone would end with the code, and without a word."""
-    (tmp_path / "study.py").write_text(READS_FOR_LONG)
+@pytest.mark.parametrize("sleep", ["time.sleep(30)", "exec('time.sleep(30)')"], ids=["a file", "compiled from text"])
+def test_while_a_study_file_is_read(tmp_path, sleep) -> None:
+    """Typer alone would end with the code, and without a word; Python, in compiled text, by SIGINT and not the code."""
+    (tmp_path / "study.py").write_text(READS_FOR_LONG.replace("SLEEP", sleep))
     terminal = Terminal(tmp_path)
     running = terminal.begin("plan", "./study.py", "--seeds", "2")
     while not (tmp_path / "begun").exists():
