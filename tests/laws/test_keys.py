@@ -48,6 +48,16 @@ def test_keys_stay(key):
     assert Run(recipe=PINNED[key], seed=3).key == key
 
 
+def test_who_changes_an_identity_changes_no_key():
+    recipe = Recipe(encoding=Fourier(gamma=1.5))
+    key = Run(recipe=recipe, seed=0).key
+    said = recipe.identity()
+    said["encoding"]["gamma"] = 9.0
+    del said["data"]
+    assert Run(recipe=recipe, seed=0).key == key
+    assert recipe.identity()["encoding"]["gamma"] == 1.5
+
+
 def test_a_nested_default_goes_unsaid():
     assert Learnable(injection=Add()).identity() == {"kind": "learnable"}
     assert IRPE(mapping=Product(), index=Piecewise()).identity() == {"kind": "irpe"}

@@ -7,6 +7,7 @@ records the code that computed it (`trainables.recipe.code_digest`).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -219,11 +220,8 @@ class Recipe(Spec):
         return None if self.parent is None else self.parent.normalize
 
     def identity(self) -> Any:
-        """As every spec's. A parent and `normalize` are what they resolve to, however their values were written.
-
-        Seeds of one recipe share it: whoever asks changes nothing in it.
-        """
-        return self._identity_once
+        """As every spec's. A parent and `normalize` are what they resolve to, however their values were written."""
+        return deepcopy(self._identity_once)
 
     @cached_property
     def _identity_once(self) -> Any:
