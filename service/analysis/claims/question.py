@@ -10,10 +10,14 @@ from search_spaces.words import listed
 
 @dataclass(frozen=True)
 class Departure:
-    """Why a study's claims are not judged at an edition. `where`: "at smoke"; `why`: a clause."""
+    """Why a study's claims are not judged at an edition. `where`: "at smoke"; `why`: a clause.
+
+    `told`: what the tests find here is said all the same: with values of their own, users ask how the claims fare.
+    """
 
     where: str
     why: str
+    told: bool = False
 
     @property
     def sentence(self) -> str:
@@ -31,6 +35,7 @@ def departure(edition: Edition) -> Departure | None:
     """
     own = [path for path in edition.own_paths if not path.endswith(".source")]
     if own:
-        return Departure("with own values", f"{listed(own)} {'was' if len(own) == 1 else 'were'} set to own values")
+        why = f"{listed(own)} {'was' if len(own) == 1 else 'were'} set to own values"
+        return Departure("with own values", why, told=True)
     budget = edition.study.budgets.get(edition.budget)
     return Departure(f"at {edition.budget}", budget.gap) if budget and budget.gap else None

@@ -59,8 +59,13 @@ class Verdict:
 def judge(claims: Sequence[Claim], scores_of: ScoresOf, departure: Departure | None = None) -> list[Verdict]:
     """The verdicts on all claims of a study. `departure`: why they do not apply to this edition, if they do not."""
     scores = [scores_of(claim) for claim in claims]
-    if departure is not None:
-        return [_not_judged(*pair, departure) for pair in zip(claims, scores, strict=True)]
+    if departure is None:
+        return _judged(claims, scores)
+    tests = _judged(claims, scores) if departure.told else [None] * len(claims)
+    return [_not_judged(*one, departure) for one in zip(claims, scores, tests, strict=True)]
+
+
+def _judged(claims: Sequence[Claim], scores: Sequence[Mapping[str, Scores]]) -> list[Verdict]:
     missing = [lacking(*pair) for pair in zip(claims, scores, strict=True)]
     found = {place: gather(claim, scores[place]) for place, claim in enumerate(claims) if missing[place] is None}
     supports = _adjusted(len(claims), {place: evidence.p_supports for place, evidence in found.items()})
@@ -118,9 +123,12 @@ def _undecided(claim: Claim, scores: Mapping[str, Scores], why: str) -> Verdict:
     return Verdict(claim, "INCONCLUSIVE", why, min(counts))
 
 
-def _not_judged(claim: Claim, scores: Mapping[str, Scores], departure: Departure) -> Verdict:
+def _not_judged(claim: Claim, scores: Mapping[str, Scores], test: Verdict | None, departure: Departure) -> Verdict:
+    """`test`: what the claim's test finds here, where that is told."""
     known = [(name, scores[name]) for name in claim.names if name in scores and scores[name].values]
-    measured = "; ".join(dict.fromkeys(score_words(claim, name, found) for name, found in known))
-    why = departure.sentence + (f" Here {measured}." if measured else "")
+    here = "; ".join(dict.fromkeys(score_words(claim, name, found) for name, found in known))
+    if test is not None and test.interval is not None:
+        here = f"it comes out {test.word}: {test.why.removesuffix('.')}"
+    why = departure.sentence + (f" Here {here}." if here else "")
     n = min((found.n for _, found in known), default=0) if len(known) == len(claim.names) else 0
     return Verdict(claim, "NOT JUDGED", why, n, where=departure.where)

@@ -81,7 +81,10 @@ def test_a_budget_with_a_gap_judges_nothing(tmp_path):
 def test_an_edition_with_own_values_judges_nothing(tmp_path):
     result = run(tmp_path, study().at("full", set={"optimizer.lr": 0.002}))
     assert [verdict.label for verdict in result.claims] == ["NOT JUDGED with own values"]
-    assert result.claims[0].why.startswith("optimizer.lr was set to own values. Here “pvt, peg” has test score 0.7100")
+    found = "optimizer.lr was set to own values. Here it comes out REFUTED: “pvt, peg” minus “pvt” is −0.2000"
+    assert result.claims[0].why.startswith(found), "other values refute no paper, but users see"
+    done = CliRunner().invoke(app, ["report", result.edition.id, "--check", "--home", str(tmp_path)])
+    assert done.exit_code == 0
     assert departure(result.edition.fresh(2)).where == "with own values"
 
 
