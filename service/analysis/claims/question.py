@@ -35,7 +35,8 @@ def departure(edition: Edition) -> Departure | None:
     """
     own = [path for path in edition.own_paths if not path.endswith(".source")]
     if own:
-        why = f"{listed(own)} {'was' if len(own) == 1 else 'were'} set to own values"
+        named = listed(own) if len(own) <= 2 else f"{own[0]} and {len(own) - 1} more"
+        why = f"{named} {'was' if len(own) == 1 else 'were'} set to own values"
         return Departure("with own values", why, told=True)
     budget = edition.study.budgets.get(edition.budget)
     return Departure(f"at {edition.budget}", budget.gap) if budget and budget.gap else None

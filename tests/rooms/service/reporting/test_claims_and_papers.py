@@ -88,6 +88,12 @@ def test_an_edition_with_own_values_judges_nothing(tmp_path):
     assert departure(result.edition.fresh(2)).where == "with own values"
 
 
+def test_many_own_values_are_counted(tmp_path):
+    own = {"optimizer.lr": 0.002, "optimizer.epochs": 2, "model.depth": 2}
+    left = departure(study().at("full", set=own))
+    assert left.why in {f"{path} and 2 more were set to own values" for path in own}
+
+
 def test_a_name_alone_leaves_no_question():
     assert departure(study().at("full", name="tuesday", seeds=5)) is None
 
