@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
-from search_spaces.claim import Claim, ClaimOfMaps, ClaimOfProbe, KeepsMore
+from search_spaces.claim import Claim, ClaimOfMaps, ClaimOfProbe, KeepsMore, ProbeAsAlike
 from search_spaces.study import Ablation, Edition, Published, Search
 from service.analysis.best import Best, best_rivals, find_best
 from service.analysis.claims.agreement import Agreement, agreements
@@ -146,13 +146,18 @@ class StudyResult:
         return self.scores_at(claim.image_size)
 
     def _alike(self, claim: ClaimOfMaps) -> dict[str, Scores]:
-        """How alike the maps of a claim's trials are, by seed, under the name of either; nothing without both."""
+        """How alike the maps of a claim's two trials are, by seed; nothing without both.
+
+        Under either name; of `ProbeAsAlike` under `who`, and under `than` how alike those of its own seeds are.
+        """
         rows = [self.named[name] for name in claim.names if name in self.named]
         if len(rows) < 2:
             return {}
         one, other = rows
-        found = alike(one.probes, other.probes, claim, max(row.answer.asked for row in rows))
-        return dict.fromkeys(claim.names, found)
+        asked = max(row.answer.asked for row in rows)
+        between = alike(one.probes, other.probes, claim, asked)
+        within = alike(other.probes, other.probes, claim, asked) if isinstance(claim, ProbeAsAlike) else between
+        return {claim.who: between, claim.than: within}
 
     @cached_property
     def departure(self) -> Departure | None:

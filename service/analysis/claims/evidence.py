@@ -70,7 +70,19 @@ def lacking(claim: Claim, scores: Mapping[str, Scores]) -> str | None:
     pairs = len(set.intersection(*({*scores[name].values} for name in claim.names)))
     if pairs < FEWEST:
         return f"{_listed(claim.names)} share {plural(pairs, 'seed')}; a claim needs {FEWEST}."
-    return None
+    return _unlike_itself(claim, scores[claim.than]) if isinstance(claim, ProbeAsAlike) else None
+
+
+def _unlike_itself(claim: ProbeAsAlike, seeds: Scores) -> str | None:
+    """Why maps cannot be compared with those of another seed: where these have nothing in common, all are as alike."""
+    least = max(abs(end) for end in (claim.low, claim.high) if end is not None)
+    mean = seeds.mean or 0.0
+    if mean > least:
+        return None
+    who = quoted(claim.than)
+    return (
+        f"The maps of two seeds of {who} correlate by {fixed(mean)} only, so being as alike as they are says nothing."
+    )
 
 
 def _lacking(name: str, scores: Scores | None, claim: Claim) -> str | None:
@@ -99,8 +111,10 @@ def gather(claim: Claim, scores: Mapping[str, Scores]) -> Evidence:
         case AtChance(margin=margin):
             chance = trials[0].scale.chance
             return _of_mean(claim, trials[0], _around(chance, margin, f"chance, {number(chance)}"))
-        case ProbeBetween(low=low, high=high) | ProbeAlike(low=low, high=high) | ProbeAsAlike(low=low, high=high):
+        case ProbeBetween(low=low, high=high) | ProbeAlike(low=low, high=high):
             return _of_mean(claim, trials[0], _between(low, high))
+        case ProbeAsAlike(low=low, high=high):
+            return _of_gap(claim, trials, _between(low, high))
         case Better(margin=margin) | KeepsMore(margin=margin):
             return _of_gap(claim, trials, Region(low=margin))
         case NoWorse(margin=margin):
@@ -128,9 +142,15 @@ def _of_mean(claim: Claim, who: Scores, region: Region) -> Evidence:
     return _tested(claim, who.estimate, region, about, seeds_words(who))
 
 
-def _of_gap(claim: Better | KeepsMore | NoWorse | Equivalent, pair: list[Scores], region: Region) -> Evidence:
+def _of_gap(
+    claim: Better | KeepsMore | NoWorse | Equivalent | ProbeAsAlike, pair: list[Scores], region: Region
+) -> Evidence:
     gap = _known(difference(*pair))
     words = _gap_words(claim.who, claim.than, gap)
+    if isinstance(claim, ProbeAsAlike):
+        words = (
+            f"{'; '.join(_mean_words(claim, *one) for one in zip(claim.names, pair, strict=True))}: {signed(gap.mean)}"
+        )
     if isinstance(claim, KeepsMore):
         words = f"the share kept by {words.replace(' minus ', ' minus that of ')}"
     if pair[0] is pair[1]:  # such as the best point of a search, where it is the one that was tried first
@@ -176,13 +196,15 @@ def _listed(names: tuple[str, ...]) -> str:
 
 
 def _mean_words(claim: Claim, name: str, scores: Scores) -> str:
-    if isinstance(claim, ClaimOfMaps):  # both names have the correlations of the pair
-        number = fixed(scores.mean or 0.0)
-        if isinstance(claim, ProbeAsAlike):
-            number = f"{signed(scores.mean or 0.0)} beside those of two seeds of {quoted(claim.than)}"
-        return f"the maps of {_listed(claim.names)} correlate by {number}"
+    mean = fixed(scores.mean or 0.0)
+    if isinstance(claim, ProbeAsAlike) and name == claim.than:
+        return f"those of two seeds of {quoted(name)} by {mean}"
+    if isinstance(claim, ClaimOfMaps):
+        return f"the maps of {_listed(claim.names)} correlate by {mean}"
+    if isinstance(claim, KeepsMore):
+        return f"{quoted(name)} keeps {mean} of what it scores above chance{claim.where}"
     what = "" if isinstance(claim, ClaimOfProbe) else "test score "
-    return f"{quoted(name)} has {what}{fixed(scores.mean or 0.0)}"
+    return f"{quoted(name)} has {what}{mean}"
 
 
 def _gap_words(who: str, than: str, gap: Estimate) -> str:

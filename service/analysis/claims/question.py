@@ -33,10 +33,16 @@ def departure(edition: Edition) -> Departure | None:
     A budget with a `gap` leaves it, for the reason in its text. An edition with values of the user's own leaves it,
     too: any value may change the question, and no study lists values that do not.
     """
-    own = [path for path in edition.own_paths if not path.endswith(".source")]
-    if own:
-        named = listed(own) if len(own) <= 2 else f"{own[0]} and {len(own) - 1} more"
-        why = f"{named} {'was' if len(own) == 1 else 'were'} set to own values"
-        return Departure("with own values", why, told=True)
     budget = edition.study.budgets.get(edition.budget)
-    return Departure(f"at {edition.budget}", budget.gap) if budget and budget.gap else None
+    own, gap = _own_words(edition), budget.gap if budget else ""
+    if gap:
+        return Departure(f"at {edition.budget}", f"{gap}; and {own}" if own else gap)
+    return Departure("with own values", own, told=True) if own else None
+
+
+def _own_words(edition: Edition) -> str:
+    own = [path for path in edition.own_paths if not path.endswith(".source")]
+    if not own:
+        return ""
+    named = listed(own) if len(own) <= 2 else f"{own[0]} and {len(own) - 1} more"
+    return f"{named} {'was' if len(own) == 1 else 'were'} set to own values"

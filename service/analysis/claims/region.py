@@ -50,9 +50,10 @@ class Region:
         """How far a mean lies inside; negative outside."""
         return min(found.mean - self.low, self.high - found.mean)
 
-    def nearest_end(self, found: Estimate) -> float:
-        """How far a mean lies from the nearest end, inside or outside: what an interval must not reach to decide."""
-        return min(abs(found.mean - end) for end in (self.low, self.high) if math.isfinite(end))
+    def distances(self, found: Estimate) -> list[float]:
+        """How far an interval may reach from a mean and still decide: to every end from inside, to one from outside."""
+        known = [abs(found.mean - end) for end in (self.low, self.high) if math.isfinite(end)]
+        return known if self.margin(found) > 0 else [min(known)]
 
     def place(self, word: Word) -> str:
         """Where the interval that decided lies."""

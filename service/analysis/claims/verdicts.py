@@ -109,13 +109,14 @@ def _decide(evidence: Evidence, supports: Adjusted, refutes: Adjusted, claims: i
 
 
 def _seeds_needed(evidence: Evidence, level: float) -> int | None:
-    """So many seeds put the interval on one side of the claim's nearest end, with the probability `POWER`.
+    """So many seeds put the interval on one side of each end of the claim that matters, with the probability `POWER`.
 
     `level`: of the one-sided test that would decide, adjusted for all claims.
     """
     found = evidence.found
     assert found.error is not None, "an estimate that can be tested comes first"
-    return seeds_needed(evidence.region.nearest_end(found), found.error * math.sqrt(found.n), alpha=2 * level)
+    std = found.error * math.sqrt(found.n)
+    return seeds_needed(*evidence.region.distances(found), std=std, alpha=2 * level)
 
 
 def _undecided(claim: Claim, scores: Mapping[str, Scores], why: str) -> Verdict:

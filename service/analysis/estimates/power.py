@@ -40,15 +40,17 @@ def smallest_difference(pairs: int, std: float, *, alpha: float = ALPHA, power: 
     return high * std / math.sqrt(pairs)
 
 
-def seeds_needed(difference: float, std: float, *, alpha: float = ALPHA, power: float = POWER) -> int | None:
+def seeds_needed(*differences: float, std: float, alpha: float = ALPHA, power: float = POWER) -> int | None:
     """The fewest pairs with which a true difference of this size is found with probability `power`; None for very many.
 
-    `std`: the standard deviation of the paired differences. Units: pairs of seeds.
+    Of several differences all must be found, each by a test of its own, as an equivalence is tested at both its ends.
+    What the tests miss is added up (Bonferroni's inequality), so the pairs are enough, and rarely one too many. `std`:
+    the standard deviation of the paired differences. Units: pairs of seeds.
     """
 
     def enough(pairs: int) -> bool:
-        least = smallest_difference(pairs, std, alpha=alpha, power=power)
-        return least is not None and least <= abs(difference)
+        missed = sum(1 - _probability(pairs, abs(one), std, alpha) for one in differences)
+        return missed <= 1 - power
 
     low, high = FEWEST - 1, FEWEST
     while not enough(high):
@@ -59,6 +61,15 @@ def seeds_needed(difference: float, std: float, *, alpha: float = ALPHA, power: 
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
+
+
+def _probability(pairs: int, difference: float, std: float, alpha: float) -> float:
+    """The probability that so many pairs find a true difference of 0 or more, as in `smallest_difference`."""
+    from scipy.special import nctdtr  # here, for `locus status` must start without scipy
+
+    if not std:
+        return float(difference > 0)
+    return float(1 - nctdtr(pairs - 1, difference * math.sqrt(pairs) / std, quantile(1 - alpha / 2, pairs - 1)))
 
 
 def paired_spread(trials: Iterable[Scores]) -> float | None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from search_spaces.claim import ClaimOfMaps, ProbeAsAlike
+from search_spaces.claim import ClaimOfMaps
 from service.analysis.probes.run_probes import RunProbes
 from service.analysis.statistics import Scale, Scores
 from service.storage.probe_files import TIMES
@@ -31,21 +31,19 @@ def probe_scores(probes: Mapping[int, RunProbes], asked: int, probe: str, value:
 
 
 def alike(one: Mapping[int, RunProbes], other: Mapping[int, RunProbes], claim: ClaimOfMaps, asked: int) -> Scores:
-    """How alike the maps are that a probe found in two trials: a number for each seed that both have.
+    """How alike the maps are that a probe found in two trials: a correlation for each seed that both have.
 
     A seed is paired with the next one of the other trial, and the last with the first. Two neighboring numbers share a
     model, so they are not quite independent, as a test takes them to be.
     """
     mine, theirs = _maps(one, claim), _maps(other, claim)
     seeds = sorted({*mine} & {*theirs})
-    found: dict[int, float] = {}
-    for seed, following in zip(seeds, [*seeds[1:], *seeds[:1]], strict=True):
-        if seed != following and mine[seed].shape == theirs[following].shape == theirs[seed].shape:
-            found[seed] = correlation(mine[seed], theirs[following])
-            if isinstance(claim, ProbeAsAlike):
-                found[seed] -= correlation(theirs[seed], theirs[following])
-    ends = (-2.0, 2.0) if isinstance(claim, ProbeAsAlike) else (-1.0, 1.0)
-    return Scores({seed: value for seed, value in found.items() if math.isfinite(value)}, asked, Scale(0.0, *ends))
+    found = {
+        seed: correlation(mine[seed], theirs[following])
+        for seed, following in zip(seeds, [*seeds[1:], *seeds[:1]], strict=True)
+        if seed != following and mine[seed].shape == theirs[following].shape
+    }
+    return Scores({seed: value for seed, value in found.items() if math.isfinite(value)}, asked, Scale(0.0, -1.0, 1.0))
 
 
 def _maps(trial: Mapping[int, RunProbes], claim: ClaimOfMaps) -> dict[int, NDArray[Any]]:

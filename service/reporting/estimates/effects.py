@@ -95,5 +95,5 @@ def _needed_seeds(gap: Estimate | None) -> str:
     """How many seeds would detect the difference that was observed."""
     if gap is None or not gap.testable or gap.error is None:
         return ""
-    found = seeds_needed(gap.mean, gap.error * math.sqrt(gap.n)) if gap.mean else None
+    found = seeds_needed(gap.mean, std=gap.error * math.sqrt(gap.n)) if gap.mean else None
     return f"over {MANY:,}" if found is None else f"{found}"

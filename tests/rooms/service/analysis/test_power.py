@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from service.analysis.estimates.power import GUESS, paired_spread, power_sentence, seeds_needed, smallest_difference
 from service.analysis.statistics import Scores, difference
@@ -45,13 +46,28 @@ def test_the_sentence_names_its_numbers_and_where_they_are_from():
 @pytest.mark.parametrize(("effect", "published"), [(0.2, 199), (0.5, 34), (0.8, 15), (1.0, 10), (1.5, 6)])
 def test_the_seeds_needed_are_those_of_gpowers_tables(effect, published):
     # G*Power 3.1: t tests, difference between two dependent means, two-sided, alpha 0.05, power 0.8
-    assert seeds_needed(effect, 1.0) == seeds_needed(-effect * 0.02, 0.02) == published
+    assert seeds_needed(effect, std=1.0) == seeds_needed(-effect * 0.02, std=0.02) == published
 
 
 def test_the_seeds_needed_have_ends():
-    assert seeds_needed(100.0, 1.0) == 3
-    assert seeds_needed(0.001, 1.0) is seeds_needed(0.0, 1.0) is None
+    assert seeds_needed(100.0, std=1.0) == seeds_needed(0.1, std=0.0) == 3
+    assert seeds_needed(0.001, std=1.0) is seeds_needed(0.0, std=1.0) is seeds_needed(0.0, std=0.0) is None
     for effect in (0.31, 0.77, 2.2):
-        found = seeds_needed(effect, 1.0)
+        found = seeds_needed(effect, std=1.0)
         assert smallest_difference(found, 1.0) <= effect
         assert found == 3 or smallest_difference(found - 1, 1.0) > effect
+
+
+@pytest.mark.parametrize(("mean", "std"), [(0.0, 0.05), (0.0, 0.02), (0.004, 0.05), (0.015, 0.03)])
+def test_the_seeds_needed_for_an_equivalence_pass_both_its_tests_four_times_in_five(mean, std):
+    margin, repeats = 0.03, 4000
+    needed = seeds_needed(margin - mean, margin + mean, std=std, alpha=0.1)
+
+    def power(pairs):
+        gaps = np.random.default_rng(0).normal(mean, std, (repeats, pairs))
+        center, error = gaps.mean(1), gaps.std(1, ddof=1) / pairs**0.5
+        reach = stats.t.ppf(0.95, pairs - 1) * error
+        return np.mean((center - reach > -margin) & (center + reach < margin))
+
+    assert power(needed) > 0.78
+    assert power(needed - 2) < 0.8

@@ -174,6 +174,15 @@ def test_where_a_claim_does_not_apply_it_is_not_judged():
     )
 
 
+def test_a_share_that_is_kept_is_not_called_a_score():
+    departure = Departure("at smoke", "smoke trains too little")
+    shares = {"who": scores(0.80, 0.81, 0.82), "than": scores(0.70, 0.71)}
+    (found,) = judge([KeepsMore("who", "than", 48)], lambda image_size: shares, departure)
+    assert "“who” keeps 0.8100 of what it scores above chance at 48 px (95 % interval" in found.why
+    assert "“than” keeps 0.7050 of what it scores above chance at 48 px (2 seeds: 0.7000, 0.7100)" in found.why
+    assert "test score" not in found.why
+
+
 CLAIMS = st.sampled_from(
     [AtLeast("a", 0.6), AtChance("a", 0.1), Better("a", "b", 0.02), Equivalent("a", "b", 0.1), NoWorse("a", "b", 0.05)]
 )

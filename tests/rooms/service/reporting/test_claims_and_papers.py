@@ -88,7 +88,14 @@ def test_an_edition_with_own_values_judges_nothing(tmp_path):
     assert departure(result.edition.fresh(2)).where == "with own values"
 
 
-def test_many_own_values_are_counted(tmp_path):
+def test_own_values_at_a_budget_with_a_gap_leave_the_gap(tmp_path):
+    """At smoke no word of a verdict may be read, whatever else is changed."""
+    left = departure(study().at("smoke", set={"optimizer.lr": 0.002}))
+    assert (left.where, left.told) == ("at smoke", False)
+    assert left.why == f"{study().budgets['smoke'].gap}; and optimizer.lr was set to own values"
+
+
+def test_many_own_values_are_counted():
     own = {"optimizer.lr": 0.002, "optimizer.epochs": 2, "model.depth": 2}
     left = departure(study().at("full", set=own))
     assert left.why in {f"{path} and 2 more were set to own values" for path in own}
@@ -197,9 +204,19 @@ def test_maps_are_as_alike_as_those_of_two_seeds(tmp_path, low, high, word):
     )
     assert (verdict.word, verdict.n) == (word, 3)
     assert verdict.measured == pytest.approx(np.mean(between) - np.mean(within), abs=1e-9)
-    assert "beside those of two seeds of “pvt”" in verdict.why
-    itself = result.scores_of(ProbeAsAlike("pvt", "pvt, peg", "similarity", "maps", -0.1, None, when="after"))["pvt"]
-    assert itself.n == 3
+    numbers = f"correlate by {np.mean(between):.4f}; those of two seeds of “pvt” by {np.mean(within):.4f}"
+    assert f"The maps of “pvt, peg” and “pvt” {numbers}: " in verdict.why.replace("\u2212", "-")
+    assert verdict.interval[0] < verdict.measured < verdict.interval[1]
+
+
+@pytest.mark.parametrize(("low", "high"), [(-0.1, None), (None, -0.1)])
+def test_maps_that_are_noise_are_not_as_alike_as_those_of_two_seeds(tmp_path, monkeypatch, low, high):
+    """Where two seeds have nothing in common, whatever is compared with them is as alike as they are."""
+    monkeypatch.setitem(MAPS, "pvt", (0.0, 1.0))
+    result, _ = with_maps(tmp_path, ProbeAsAlike("pvt, peg", "pvt", "similarity", "maps", low, high, when="after"))
+    (verdict,) = result.claims
+    assert (verdict.word, verdict.interval) == ("INCONCLUSIVE", None)
+    assert re.match("The maps of two seeds of “pvt” correlate by .?0.0[0-9]+ only", verdict.why), verdict.why
 
 
 def test_a_claim_names_arms_that_there_are():
