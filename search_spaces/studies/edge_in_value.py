@@ -5,12 +5,12 @@ GPU-hours.
 Expected: edges in v are above the frozen backbone without position, and help a code in q and k; a whole code in v adds
 nothing to edges. On ImageNet: without 68.12, table before the blocks 70.02, E in v 68.95, LE in q and k 70.19, with E
 in v 70.71, G+E in q and k 70.29, G+E in q, k and v 70.75, with E in v 70.80. The grid of digits is small: 12 of its 16
-patches lie on an edge. Not run yet at cpu. On photographs (`images`, 3 seeds, test images) edges in v alone are +0.0128
-above the backbone without position (97.5 % interval 0.0029 to 0.0226), and +0.0078 beside G+E in q and k (98.3 %
-interval 0.0036 to 0.0120), as in the paper. Beside LE they are +0.0048 (-0.0039 to 0.0136), which about 4 seeds would
-decide. A whole code in v is +0.0064 above edges, not below as in the paper, and G+E in q and k is as good as LE
-(+0.0005). What the table gives to values has no larger share of edges than what it gives to q and k (-0.0113; -0.0690
-to 0.0464; about 17 seeds would decide).
+patches lie on an edge. Not run yet at cpu.
+On photographs (`images`, 3 seeds, test images) edges in v alone are +0.0128 above the backbone without position (97.5 %
+interval 0.0029 to 0.0226), and +0.0078 beside G+E in q and k (98.3 % interval 0.0036 to 0.0120), as in the paper.
+Beside LE they are +0.0048 (-0.0039 to 0.0136), which about 4 seeds would decide. A whole code in v is +0.0064 above
+edges, not below as in the paper, and G+E in q and k is as good as LE (+0.0005). What the table gives to values has no
+larger share of edges than what it gives to q and k (-0.0113; -0.0690 to 0.0464; about 17 seeds would decide).
 """
 
 from search_spaces.claim import Better, NoWorse, ProbeBetween
