@@ -58,15 +58,17 @@ def plain(folder):
 
     def function(config):
         from pathlib import Path
-        from tempfile import mkdtemp
+        from tempfile import TemporaryDirectory
 
         import torch
 
         from trainables.training.loop import train
 
         torch.set_num_threads(1)
-        for said in train(Run(recipe=Recipe.read(recipes[config["arm"]]), seed=config["seed"]), Path(mkdtemp())):
-            tune.report({"epoch": said.epoch})
+        run = Run(recipe=Recipe.read(recipes[config["arm"]]), seed=config["seed"])
+        with TemporaryDirectory() as folder:
+            for said in train(run, Path(folder)):
+                tune.report({"epoch": said.epoch})
 
     ray.init(address="local", include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     try:

@@ -55,7 +55,7 @@ def test_it_says_how_each_run_ends(mine):
     assert {event for event in events if event.endswith("planned")} == {"#0 wave planned", "#1 spiral planned"}
 
 
-def test_mlflow_gives_the_equal_recipe_back(mine):
+def test_mlflow_gives_the_equal_recipe_back(mine, tmp_path):
     stored = Home(mine.home).study("mine@base").study
     edition = Edition.read(json.loads(stored.read_text()))
     store = look_up(Home(mine.home), edition)
@@ -63,7 +63,7 @@ def test_mlflow_gives_the_equal_recipe_back(mine):
     assert levels == ["run"] * 4 + ["study"] + ["trial"] * 2
     assert {shown.status for shown in store.shown.values()} == {"FINISHED"}
     spiral = store.shown["trial", "1", None]
-    text = Path(store.client.download_artifacts(spiral.id, "recipe.json")).read_text()
+    text = Path(store.client.download_artifacts(spiral.id, "recipe.json", str(tmp_path))).read_text()
     trial = edition.arms()[1]
     assert Recipe.read(json.loads(text)) == trial.recipe
     ended = {fact.run: fact for fact in mine.facts(ID, "ended")}

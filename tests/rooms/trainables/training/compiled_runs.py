@@ -28,25 +28,28 @@ VALUES = {
 }  # fmt: skip
 
 
-def cut(run, first, second):
+def cut(run, folder, first, second):
     """A run that is closed after two epochs and goes on with another team."""
-    folder = Path(tempfile.mkdtemp())
     running = train(run, folder, team=first)
     list(islice(running, 2))
     running.close()
-    return numbers(train(run, folder, team=second)), folder
+    return numbers(train(run, folder, team=second))
 
 
-def main(name):
+def main(name, root):
     run = small(**VALUES[name])
-    folder = Path(tempfile.mkdtemp())
+    folder = root / "eager"
+    folder.mkdir()
     found = {"eager": numbers(train(run, folder)), "names": [[*read(folder / WEIGHTS)]]}
     for label, teams in {"compiled first": (COMPILED, SINGLE), "compiled then": (SINGLE, COMPILED)}.items():
-        found[label], folder = cut(run, *teams)
+        folder = root / label
+        folder.mkdir()
+        found[label] = cut(run, folder, *teams)
         found["names"] += [[*read(folder / WEIGHTS)]]
         found[f"graphs, {label}"] = graphs()
     print(json.dumps(found))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    with tempfile.TemporaryDirectory() as root:
+        main(sys.argv[1], Path(root))
