@@ -229,17 +229,16 @@ class Study(Spec):
     ) -> Edition:
         """The study with a budget's values and the user's own, and with its counts."""
         gaps = (*self.gaps, size.gap) if size.gap else self.gaps
-        seeds, trials = size.seeds if seeds is None else seeds, size.trials if trials is None else trials
-        study = self if size.rival else self._alone()
-        resolved = study._with(size, own).counted(seeds=seeds, trials=trials, stop=size.stop, gaps=gaps)
-        return Edition(budget=budget, study=resolved)
+        sized = (self if size.rival else self._alone())._with(size, own)
+        budgeted = sized.counted(seeds=size.seeds, trials=size.trials, stop=size.stop, gaps=gaps, minutes=self.minutes)
+        return Edition(budget=budget, study=budgeted.counted(seeds=seeds, trials=trials))
 
     def counted(
         self, *, seeds: int | None = None, trials: int | None = None, stop: bool = True, **fields: Any
     ) -> Study:
         """The study with other counts, where they are given, and other fields. `stop`: False stops no trial early.
 
-        `trials`: of a search, or of each arm's tuning. Raises: SpecError for the trials of an ablation without tuning.
+        What its budgets take (`minutes`) is unknown with other counts. `trials`: of a search, or of each arm's tuning. Raises: SpecError for the trials of an ablation without tuning.
         """
         plan = self.plan
         if isinstance(plan, Search):
@@ -250,7 +249,9 @@ class Study(Spec):
                 arms = f"{self.name} is an ablation of {len(plan.arms)} arms"
                 raise SpecError(f"{arms}; trials are for searches, and for arms that are tuned")
             plan = plan.tuned_by(Tuning(**{**dict(plan.tune), "trials": trials}))
-        return Study(**{**dict(self), "seeds": self.seeds if seeds is None else seeds, "plan": plan, **fields})
+        seeds = self.seeds if seeds is None else seeds
+        minutes = self.minutes if (seeds, plan) == (self.seeds, self.plan) else {}
+        return Study(**{**dict(self), "seeds": seeds, "plan": plan, "minutes": minutes, **fields})
 
     def _alone(self) -> Study:
         """The search without its random points, and without the claims about them."""
@@ -294,7 +295,7 @@ class Edition(Spec):
 
     @property
     def minutes(self) -> float | None:
-        """What the budget takes on 2 cores, where the study says it and the user changed no value."""
+        """What the budget takes on 2 cores, where the study says it and the user changed no value and no count."""
         return None if self.mark else self.study.minutes.get(self.budget)
 
     @property

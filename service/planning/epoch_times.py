@@ -8,6 +8,11 @@ from statistics import median
 from trainables.recipe import Recipe
 from trainables.spec import digest
 
+TIMELESS = (
+    "lr", "weight_decay", "epochs", "schedule", "warmup", "min_lr", "betas", "eps", "layer_decay", "lr_base_size",
+)  # fmt: skip
+"""Values of an optimizer that change no time of an epoch."""
+
 
 class EpochTimes:
     """The time of an epoch of a recipe: of the same work, else of all that was measured, else what is given.
@@ -31,8 +36,9 @@ class EpochTimes:
 
 def _work(recipe: Recipe) -> str:
     """Recipes that differ only in what changes no time, such as their rate, have the same."""
-    values = {name: value for name, value in recipe.identity().items() if name not in ("optimizer", "init")}
-    return digest([values, recipe.optimizer.batch_size])
+    values = {name: value for name, value in recipe.identity().items() if name != "init"}
+    steps = {name: value for name, value in values["optimizer"].items() if name not in TIMELESS}
+    return digest({**values, "optimizer": steps})
 
 
 def side_by_side(seconds: Sequence[float], max_concurrent: int) -> float:

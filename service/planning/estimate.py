@@ -66,14 +66,14 @@ def estimate_work(
         if older:
             changed.update(codes(run.recipe).changed(older[-1].code))
     ahead, counts, base = unproposed(history), Counter(work.values()), history.edition.study.base
-    left += [(recipe, recipe.optimizer.epochs) for recipe in ahead]
+    left += [(recipe, recipe.optimizer.epochs) for recipe in ahead.recipes]
     times, peaks = _measured_times_and_peaks(history, outcomes)
     seconds = [epochs * time for recipe, epochs in left if (time := times(recipe)) is not None]
     return WorkEstimate(
         done=counts["done"],
         reused=counts["reused"],
         missing=counts["missing"],
-        unknown=len(ahead),
+        unknown=len(ahead.recipes),
         changed=dict(changed),
         seconds=START_S + side_by_side(seconds, placement.max_concurrent) if seconds else None,
         weight=estimate_cost(base),
@@ -86,7 +86,7 @@ def estimate_work(
         points=most_trials(history),
         peak_gib=max(peaks, default=None),
         epoch_s=times.usual,
-        work=work_rows(history, work, len(ahead)),
+        work=work_rows(history, work, ahead),
         stated_minutes=history.edition.minutes,
         recipes=tuple(recipe for recipe, _ in left),
     )

@@ -57,7 +57,7 @@ class Forecast:
                 runs |= {key: known for key, known in _known(history, trial).items() if known[0] or key not in runs}
                 times[trial.label] = epoch_times(history, trial)
         runs = {key: known for key, known in runs.items() if key not in self._runs}
-        ahead = unproposed(history)
+        ahead = unproposed(history).recipes
         todo = [(label, run) for label, run in runs.values() if not history.state(run).answered]
         every_time = [*self._times, *(time for some in times.values() for time in some)]
         usual = median(every_time) if every_time else epoch_s

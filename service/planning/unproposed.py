@@ -1,36 +1,82 @@
-"""The runs that a study will have and whose points are not chosen yet: of a search, and of arms that are tuned."""
+"""The runs that a study will have and whose points are not chosen yet: of a search, and of arms that are tuned.
+
+Their parents count, too.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 
 from search_spaces.grid import grid, is_finite
-from search_spaces.roles import CONFIRMED
+from search_spaces.roles import CONFIRMED, FIRST_SEEDS, Role
 from search_spaces.study import Ablation, Search
 from service.planning.tuning import unplanned
-from service.storage.history import History
+from service.storage.history import History, ancestors
 from service.storage.tuned import tuning_of
-from trainables.recipe import Recipe
+from trainables.recipe import Recipe, Run
 
 
-def unproposed(history: History) -> list[Recipe]:
-    """A recipe for each run of a point that is not chosen yet, at most: that of its arm, or a search's base.
+@dataclass(frozen=True)
+class Unproposed:
+    """A recipe for each run of a point that is not chosen yet, at most, and for each parent that these runs need.
 
-    Confirmations of a search count, and the arms whose tuning has not ended.
+    It is that of the point's arm, or a search's base. Confirmations of a search count, and the arms whose tuning has not
+    ended. Parents are those of the base or the arm, once a seed: where a point changes its parent, there are more.
     """
+
+    points: list[Recipe]
+    parents: list[Recipe]
+
+    @property
+    def recipes(self) -> list[Recipe]:
+        """Those of points, then those of parents."""
+        return self.points + self.parents
+
+
+def unproposed(history: History) -> Unproposed:
+    """What is ahead beside the runs that a history knows."""
+    points = list(_points(history))
+    recipes = [recipe for recipe, _ in points]
+    needing = {id(recipe) for recipe in {id(recipe): recipe for recipe in recipes}.values() if recipe.parents}
+    if not needing:
+        return Unproposed(recipes, [])
+    runs = [Run(recipe=recipe, seed=seed) for recipe, seed in points if id(recipe) in needing]
+    known = {parent.key for trial in history.trials for run in history.asked(trial) for parent in ancestors(run)}
+    parents = {parent.key: parent.recipe for run in runs for parent in ancestors(run) if parent.key not in known}
+    return Unproposed(recipes, [*parents.values()])
+
+
+def _points(history: History) -> Iterator[tuple[Recipe, int]]:
+    """The recipe and the seed of each run of a point that is not chosen yet."""
     edition, plan = history.edition, history.edition.study.plan
-    if isinstance(plan, Ablation) and (tune := tuning_of(edition)):
-        arms = {name: edition.study.recipe(values) for name, values in plan.arms.items()}
-        tuned = [arms[one.arm] for one in unplanned(history) for _ in range(tune.seeds)]
-        return tuned + [arms[name] for name in history.tuning.untuned_arms() for _ in range(history.seeds)]
     if isinstance(plan, Ablation):
-        return []
+        tune = tuning_of(edition)
+        if tune is None:
+            return
+        arms = {name: edition.study.recipe(values) for name, values in plan.arms.items()}
+        for one in unplanned(history):
+            yield from _seeded(arms[one.arm], "tuning", tune.seeds)
+        for name in history.tuning.untuned_arms():
+            yield from _seeded(arms[name], "trial", history.seeds)
+        return
     most, rivals = most_trials(history), min(most_trials(history), history.rival_count)
-    points = max(most - len(history.of("trial")), 0) + max(rivals - len(history.of("rival")), 0)
-    if history.confirms and not points:
-        return []
-    ahead = min(CONFIRMED + bool(plan.first), most) + min(CONFIRMED, rivals)
-    return [edition.study.base] * ((points + ahead) * history.seeds)
+    points, random = max(most - len(history.of("trial")), 0), max(rivals - len(history.of("rival")), 0)
+    if history.confirms and not points + random:
+        return
+    confirmed = min(CONFIRMED + bool(plan.first), most)
+    counts: dict[Role, int] = {
+        "trial": points, "rival": random, "confirmation": confirmed, "rival_confirmation": min(CONFIRMED, rivals)
+    }  # fmt: skip
+    for role, count in counts.items():
+        for _ in range(count):
+            yield from _seeded(edition.study.base, role, history.seeds)
+
+
+def _seeded(recipe: Recipe, role: Role, seeds: int) -> Iterator[tuple[Recipe, int]]:
+    first = FIRST_SEEDS.get(role, 0)
+    yield from ((recipe, seed) for seed in range(first, first + seeds))
 
 
 def most_trials(history: History) -> int:

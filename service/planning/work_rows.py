@@ -9,6 +9,7 @@ from typing import Literal
 from search_spaces.study import Ablation, Trial
 from search_spaces.words import listed, plural
 from service.planning.tuning import unplanned
+from service.planning.unproposed import Unproposed
 from service.storage.history import History, ancestors
 from service.storage.tuned import tuning_of
 from trainables.recipe import Run, Use
@@ -35,15 +36,18 @@ class WorkRow:
         return self.done, self.reused, self.missing
 
 
-def work_rows(history: History, work: Mapping[str, RunWork], unproposed: int) -> tuple[WorkRow, ...]:
-    """A row a trial, parents too. `work`: what is to be done for a run, by key; `unproposed`: runs ahead."""
+def work_rows(history: History, work: Mapping[str, RunWork], ahead: Unproposed) -> tuple[WorkRow, ...]:
+    """A row a trial, parents too. `work`: what is to be done for a run, by key."""
     rows = [_row(trial.label, trial.name, [*history.asked(trial)], work) for trial in history.trials]
     rows += [_row(arm.label, arm.name, history.asked(arm), work) for arm in unlisted_arms(history)]
     rows += [_row("p", name, runs, work) for name, runs in _unlisted_parents(history).items()]
     if tuning_of(history.edition):
         rows += _tuning_rows(history)
-    elif unproposed:
-        rows.append(WorkRow("", "points that the search proposes, and their confirmation, at most", missing=unproposed))
+    elif ahead.points:
+        words = "points that the search proposes, and their confirmation, at most"
+        rows.append(WorkRow("", words, missing=len(ahead.points)))
+    if ahead.parents:
+        rows.append(WorkRow("p", "parents of runs that are not proposed yet", missing=len(ahead.parents)))
     return tuple(rows)
 
 

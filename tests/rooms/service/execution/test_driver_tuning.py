@@ -165,11 +165,11 @@ def test_an_arm_whose_trials_all_fail_is_left_out_until_the_next_command(tmp_pat
     assert [trial.name for trial in found.of("trial")] == ["token", "far"]
     assert found.failed == 2
     assert {found.answer(trial).status for trial in found.of("trial")} == {"completed"}
-    assert len(unproposed(found)) == 2, "the seeds of the arm that is left out"
+    assert len(unproposed(found).points) == 2, "the seeds of the arm that is left out"
     conduct(home, edition)
     found = history(home, edition)
     assert [trial.label for trial in found.of("trial")] == ["0", "2", "1"]
-    assert (found.failed, unproposed(found)) == (0, [])
+    assert (found.failed, unproposed(found).recipes) == (0, [])
     assert {len(some) for some in points(home, edition).values()} == {2}
 
 

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.planning.epoch_times import EpochTimes, side_by_side
+from service.planning.epoch_times import TIMELESS, EpochTimes, side_by_side
 from trainables.encodings import Fourier
 from trainables.recipe import Recipe
+from trainables.recipe.optimizer import AdamW
 
 NEAR = Recipe(encoding=Fourier(gamma=1.0))
 FAR = NEAR.put({"encoding.gamma": 5.0})
@@ -18,6 +19,12 @@ def test_an_epoch_takes_as_long_as_epochs_of_the_same_work() -> None:
     assert times(NEAR.put({"optimizer.lr": 0.1, "optimizer.epochs": 99})) == 2.0, "a rate changes no time"
     assert times(NEAR.put({"optimizer.batch_size": 7})) == times.usual == 2.5, "smaller batches do"
     assert times(NEAR.put({"encoding.kind": "none"})) == 2.5
+    for path, value in {"precision": "float64", "accumulate": 4, "ema_decay": 0.9}.items():
+        assert times(NEAR.put({f"optimizer.{path}": value})) == 2.5, "so does what is computed in a step"
+
+
+def test_values_without_time_are_values_of_an_optimizer() -> None:
+    assert {*TIMELESS} < {*AdamW.model_fields}
 
 
 def test_without_measured_epochs_the_given_ones_count() -> None:

@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 
 from search_spaces.space import Choice, Real, Space
-from search_spaces.study import Ablation, Edition, Halving, Search, Study
+from search_spaces.study import Ablation, Edition, Halving, Search, Study, Tuning
 from search_spaces.words import clock
+from service.api import resolve
 from service.planning.estimate import START_S, estimate_work, run_memory
 from service.planning.placement import Placement
 from service.planning.work_estimate import GPU_FLOPS, STEP_S, WorkEstimate
-from service.storage.history import History
+from service.storage.history import History, ancestors
 from service.storage.home import Home
-from service.storage.journal import Adopted, Planned
+from service.storage.journal import Adopted, Ended, Planned, read
 from service.storage.outcomes import Outcomes
 from tests.rooms.toy import Toy, conduct, driving
 from trainables.encodings import Fourier
@@ -66,6 +67,9 @@ def test_before_the_first_run_the_time_is_what_the_study_took_at_this_budget(hom
     assert said.endswith("time unknown until the first epoch (the study says: 28 min on 2 cores)")
     other = Study(**{**dict(study), "minutes": {"base": 28.0}}).at(set={"optimizer.epochs": 7})
     assert other.minutes is None, "the user's own values take another time"
+    for counts, minutes in (({"seeds": study.seeds}, 28.0), ({"seeds": 60}, None)):
+        assert Study(**{**dict(study), "minutes": {"base": 28.0}}).at(**counts).minutes == minutes
+        assert resolve(stated, **counts).minutes == minutes
 
 
 def test_where_no_time_is_stated_the_hours_of_a_gpu_are_counted(home: Home) -> None:
@@ -117,6 +121,34 @@ def test_the_memory_of_a_run_is_that_of_the_largest_arm(home: Home) -> None:
 def test_parents_are_counted_once(home: Home) -> None:
     start = FromTrial(values={"data.task": "absolute"}).plain()
     assert planned(home, arms(child={"init": start}, other={"init": start, "trainable": "position"})).missing == 8 + 2
+
+
+CHILD = BASE.put({"init": FromTrial(values={"encoding.kind": "none", "optimizer.epochs": 9}).plain()})
+"""Its parent is the same at every point of gamma, and trains for longer."""
+
+
+def test_parents_of_points_that_are_not_chosen_yet_are_counted(home: Home) -> None:
+    space = Space({"encoding.gamma": Real(low=0.1, high=40, log=True)})
+    plans = [
+        Search(space=space, trials=4, stop=None, rival=False),
+        Ablation({"near": {}, "mean": {"model.pool": "avg"}}, "near", tune=Tuning(space, 3)),
+    ]
+    for name, plan in zip(("searched", "tuned"), plans, strict=True):
+        edition = Study(name=name, question="?", base=CHILD, plan=plan, seeds=2).at()
+        found = planned(home, edition)
+        epochs = [recipe.optimizer.epochs for recipe in found.recipes]
+        assert found.to_train == len(epochs) == sum(row.missing for row in found.work)
+        conduct(home, edition)
+        trained = [
+            fact
+            for fact in read(home.study(edition.id).journal)[0]
+            if isinstance(fact, Ended) and fact.outcome == "completed"
+        ]
+        history = History.open(home, edition)
+        parents = {parent.key for trial in history.trials for run in history.asked(trial) for parent in ancestors(run)}
+        assert epochs.count(9) == len(parents & {fact.run for fact in trained}) > 0
+        assert len(trained) <= found.to_train, "what is planned is the most that is trained"
+        assert planned(home, edition).to_train == 0
 
 
 def test_what_other_studies_answered_is_reused(home: Home) -> None:

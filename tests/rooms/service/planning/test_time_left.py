@@ -7,6 +7,7 @@ import pytest
 from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Search, Study
 from service.planning.time_left import Forecast, Left, epoch_times
+from service.planning.unproposed import unproposed
 from service.planning.work_rows import work_rows
 from service.storage.history import History
 from service.storage.home import Home
@@ -81,7 +82,7 @@ def test_the_plan_names_arms_and_parents(home):
     history = History.open(home, edition)
     runs = [run for arm in edition.arms() for run in arm.runs(2)]
     parents = [parent for run in runs for parent in run.needs()]
-    rows = work_rows(history, {run.key: "missing" for run in [*runs, *parents]}, 0)
+    rows = work_rows(history, {run.key: "missing" for run in [*runs, *parents]}, unproposed(history))
     assert [(row.name, row.missing) for row in rows] == [
         ("from scratch", 2),
         ("pretrained", 2),
