@@ -238,7 +238,8 @@ class Study(Spec):
     ) -> Study:
         """The study with other counts, where they are given, and other fields. `stop`: False stops no trial early.
 
-        What its budgets take (`minutes`) is unknown with other counts. `trials`: of a search, or of each arm's tuning. Raises: SpecError for the trials of an ablation without tuning.
+        What its budgets take (`minutes`) is unknown with other counts. `trials`: of a search, or of each arm's tuning.
+        Raises: SpecError for the trials of an ablation without tuning.
         """
         plan = self.plan
         if isinstance(plan, Search):

@@ -34,7 +34,7 @@ class League:
 
     @property
     def left_out(self) -> list[str]:
-        """The tasks that are not ranked, because a method lacks a seed there."""
+        """The tasks that are not ranked, because a method lacks a seed there, or the study leaves it out there."""
         return [task for task in self.arms if self.ranking is None or task not in self.ranking.by_task]
 
     @property
@@ -85,13 +85,14 @@ def league_sentence(found: League) -> str:
     first, rest = found.order[0], found.alike
     test = f"Friedman's test p {p_text(ranking.friedman.p)}"
     best = [name for name in found.order if ranking.means[name] == ranking.means[first]]
-    have = "has" if len(best) == 1 else "share"
+    rest = [name for name in rest if name not in best]
+    have, them = ("has", "it") if len(best) == 1 else ("share", "them")
     who = listed([quoted(name) for name in best])
     said = f"Over {ranking.tasks} tasks, {who} {have} the best mean rank, {ranking.means[first]:.2f} ({test})"
     if ranking.friedman.p >= ALPHA:
         return f"{said}: no two of the {len(found.methods)} are told apart."
     if not rest:
-        return f"{said}; Nemenyi's test tells it apart from all others."
+        return f"{said}; Nemenyi's test tells {them} apart from all others."
     names = [quoted(name) for name in rest[:MOST]]
     more = [f"{len(rest) - MOST} more"] if len(rest) > MOST else []
-    return f"{said}; Nemenyi's test does not tell it apart from {listed([*names, *more])}."
+    return f"{said}; Nemenyi's test does not tell {them} apart from {listed([*names, *more])}."

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from service.analysis.estimates.league import League
 from service.analysis.format import fixed, metric_words, p_text
-from service.analysis.statistics import ALPHA
+from service.analysis.statistics import ALPHA, Scores
 from service.reporting.costs import mixed_machines, parameters, train_time_unit, training_s
 from service.reporting.table import Column, Table
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
-    from service.analysis.trial_result import TrialResult
 
 
 def league_tables(result: StudyResult) -> list[Table]:
@@ -66,7 +65,7 @@ def _league_note(found: League) -> str:
     else:
         parts.insert(2, "It tells no two methods apart, so no pair is tested.")
     if found.left_out:
-        parts.append(f"Not ranked, as a method lacks a seed there: {', '.join(found.left_out)}.")
+        parts.append(f"Not ranked, as a method lacks a seed there or is left out: {', '.join(found.left_out)}.")
     return " ".join(parts)
 
 
@@ -75,10 +74,10 @@ def properties(result: StudyResult, found: League) -> Table:
     names = found.order
     rows: list[tuple[str, list[str]]] = []
     for task, arms in found.arms.items():
-        rows.append((task, _cells(names, arms, lambda row: fixed(row.test.mean))))
+        rows.append((task, _scores(names, {name: row.test for name, row in arms.items()})))
         for side in sorted({side for row in arms.values() for side in row.test_sizes}):
-            at = _cells(names, arms, lambda row, side=side: fixed(row.test_sizes[side].mean))  # type: ignore[misc]
-            rows.append((f"{task}, tested at {side} px", at))
+            at = {name: row.test_sizes[side] for name, row in arms.items() if side in row.test_sizes}
+            rows.append((f"{task}, tested at {side} px", _scores(names, at)))
     every = [row for arms in found.arms.values() for row in arms.values()]
     unit, size = train_time_unit(every)
     times = {name: [training_s(arms[name]) for arms in found.arms.values() if name in arms] for name in names}
@@ -90,11 +89,13 @@ def properties(result: StudyResult, found: League) -> Table:
     columns = [Column("property", [name for name, _ in rows], words=True)]
     columns += [Column(name, [cells[place] for _, cells in rows]) for place, name in enumerate(names)]
     metric = metric_words(result.edition.study.score.test)
-    note = f"Scores: the {metric}, mean over seeds. The time is that of all epochs of a completed run, mean over tasks."
+    note = f"Scores: the {metric}, mean over seeds (1/3: of one seed of three). The time is that of all epochs of a completed run, mean over tasks."
     if mixed_machines(result):
         note += " Runs trained on different machines, so their times cannot be compared exactly."
     return Table("properties", f"What each method can do: the {metric} by property", columns, note=note)
 
 
-def _cells(names: Sequence[str], arms: dict[str, TrialResult], cell: Callable[[TrialResult], str]) -> list[str]:
-    return [cell(arms[name]) if name in arms else "" for name in names]
+def _scores(names: Sequence[str], found: Mapping[str, Scores]) -> list[str]:
+    """Means of scores; where seeds are missing, with how many there are: `0.9000 (1/3)`."""
+    shares = {name: "" if one.complete else f" ({one.n}/{one.asked})" for name, one in found.items()}
+    return [f"{fixed(found[name].mean)}{shares[name]}".strip() if name in found else "" for name in names]

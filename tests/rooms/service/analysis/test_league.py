@@ -25,24 +25,25 @@ AXES = {
 }
 
 
-def played(root, *, without: tuple[str, str] | None = None, table=TABLE_6, methods=NAMES) -> Result:
-    """The example as a study of one seed; `without`: a method and a task whose run has no answer."""
+def played(root, *, without: tuple[str, str] | None = None, table=TABLE_6, methods=NAMES, seeds=1) -> Result:
+    """The example as a study of one seed; `without`: a method and a task whose last run has no answer."""
     axes = {
         "method": {name: AXES["method"][name] for name in methods},
         "task": {task: AXES["task"][task] for task in table},
     }
     plan = Ablation(axes=axes, baseline="C4.5", tasks="task")
     recipe = base().put({"data.skill": True})
-    study = Study(name="demsar", question="Which tree?", base=recipe, plan=plan, score=Score("val/skill"), seeds=1)
+    study = Study(name="demsar", question="Which tree?", base=recipe, plan=plan, score=Score("val/skill"), seeds=seeds)
     edition = study.at()
     hand = ByHand(root, edition)
     with hand.journal:
-        hand.journal.write(Counts(seeds=1))
+        hand.journal.write(Counts(seeds=seeds))
         for number, (name, values) in enumerate(plan.arms.items()):
             trial, names = hand.plan("trial", number, values, name), plan.combination(name)
             score = dict(zip(NAMES, table[names["task"]], strict=True))[names["method"]]
-            if (names["method"], names["task"]) != without:
-                hand.complete(trial, 0, score, score)
+            answered = seeds - ((names["method"], names["task"]) == without)
+            for seed in range(answered):
+                hand.complete(trial, seed, score, score)
     return Result.open(Home(root), edition.id)
 
 
@@ -100,6 +101,23 @@ def test_a_task_that_a_method_lacks_is_not_ranked(tmp_path) -> None:
     found = played(tmp_path, without=("C4.5+m", "adult (sample)")).league
     assert found.left_out == ["adult (sample)"]
     assert found.ranking.tasks == 13
+
+
+def test_means_of_fewer_seeds_are_marked(tmp_path) -> None:
+    tasks = [*TABLE_6][:3]
+    found = played(tmp_path, without=("C4.5+m", tasks[0]), table={task: TABLE_6[task] for task in tasks}, seeds=2)
+    properties = league_tables(found)[-1]
+    (row,) = [row for row in properties.rows if row[0] == tasks[0]]
+    cells = dict(zip([column.head for column in properties.columns], row, strict=True))
+    assert (cells["C4.5"], cells["C4.5+m"]) == ("0.7630", "0.7680 (1/2)")
+
+
+def test_firsts_that_tie_are_not_said_to_be_told_apart_from_each_other(tmp_path) -> None:
+    table = {task: (0.5, 0.9, 0.6, 0.9) for task in [*TABLE_6][:8]}
+    said = headline(played(tmp_path, table=table))
+    first = "Over 8 tasks, “C4.5+m” and “C4.5+m+cf” share the best mean rank, 1.50"
+    assert said.startswith(first)
+    assert "Nemenyi's test does not tell them apart from “C4.5+cf”." in said, "it is 1.5 ranks away, of 1.66"
 
 
 def test_where_friedman_tells_nothing_apart_no_pair_is_tested(tmp_path) -> None:
