@@ -8,7 +8,7 @@ is little below the one with zeros. At `cpu` (5 seeds, test images): none 0.4985
 padding loses the border (-0.3931 to zeros, p = 0.016 by Holm), and zeros cannot be told from no padding. On ImageNet:
 with zeros 72.4, without padding 70.5. On photographs (`images`, 3 seeds, test images): no padding is above none
 (+0.0473), zeros are above circular (+0.0335, p = 0.026 by Holm), zeros and no padding are not told apart (+0.0068;
-about 11 seeds would), nor circular with a table and without (+0.0133; about 6).
+about 9 seeds would), nor circular with a table and without (+0.0133; about 5).
 """
 
 from search_spaces.claim import Better
