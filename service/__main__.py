@@ -1,41 +1,61 @@
 """The command: `locus`, or `python -m service`."""
 
+import atexit
+import os
 import shlex
 import signal
 import sys
+import time
 
 INTERRUPTED = 130
 MISTAKE = 2
+BUG = 1
+
+PATIENCE_S = 5.0
+"""A press of Ctrl-C that comes so long after the end of the command means that Python's own end hangs."""
 
 
 def main() -> None:
     """Runs the command. A file that is no Python, because somebody is editing it, is one line and exit code 2.
 
-    However the command ends, its exit code is its own: see `_end_by_exit_code`.
+    However the command ends, its exit code is its own: see `_keep_exit_code`.
     """
+    atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # the first to be registered is the last to be called
     try:
         from service.cli import main as command
 
         command()
+    except SystemExit as ended:
+        _keep_exit_code(ended.code if isinstance(ended.code, int) else 0)
+        raise
     except SyntaxError as error:
+        _keep_exit_code(MISTAKE)
         print(f"locus: {error.filename} is no Python: line {error.lineno}: {error.msg}", file=sys.stderr)
         sys.exit(MISTAKE)
     except KeyboardInterrupt:  # pressed before a study begins, or in a verb that begins nothing
-        _end_by_exit_code()
+        _keep_exit_code(INTERRUPTED)
         print(f"stopped\n{'continue':11}{shlex.join(['locus', *sys.argv[1:]])}", flush=True)
         sys.exit(INTERRUPTED)
-    finally:
-        _end_by_exit_code()
+    except BaseException:
+        _keep_exit_code(BUG)
+        raise
 
 
-def _end_by_exit_code() -> None:
-    """Lets no Ctrl-C, a late one or an early one, end the process by a signal in place of its exit code.
+def _keep_exit_code(code: int) -> None:
+    """Lets no Ctrl-C, a late one or an early one, change the exit code of a command that is over.
 
-    A late one: Python takes its own handler away before it ends. An early one: Python notes a KeyboardInterrupt that
-    leaves code compiled from text (importing a dataclass compiles some), and ends by SIGINT although it was caught;
-    compiling text again clears the note.
+    A late one: Python takes its own handler away before it ends, so SIGINT is ignored at last (`main`); until then a
+    press does nothing, or ends a process that hangs. An early one: Python notes a KeyboardInterrupt that leaves code
+    compiled from text (importing a dataclass compiles some), and ends by SIGINT although it was caught; compiling text
+    again clears the note.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    over = time.monotonic()
+
+    def pressed(*_: object) -> None:
+        if time.monotonic() - over > PATIENCE_S:
+            os._exit(code)
+
+    signal.signal(signal.SIGINT, pressed)
     exec("")
 
 

@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from service.__main__ import PATIENCE_S
 from tests.journeys.terminal import Terminal
 
 READS_FOR_LONG = """
@@ -30,20 +31,24 @@ def test_while_a_study_file_is_read(tmp_path, sleep) -> None:
 
 ENDS_SLOWLY = """
 import atexit, sys, time
+import service.cli
 from service.__main__ import main
 
-def last(): print("ending", flush=True); time.sleep(1)
+def last(): print("ending", flush=True); time.sleep(SECONDS)
 
-atexit.register(last)
+def command(): atexit.register(last); known()
+
+known, service.cli.main = service.cli.main, command
 sys.argv = ["locus", "studies", "--nothing"]
 main()
 """
+"""A command that loads a library which has something to do when Python ends."""
 
 
 def test_while_python_ends(tmp_path) -> None:
     """The exit code is that of the command: a second press of an impatient user changes nothing."""
     terminal = Terminal(tmp_path)
-    running = terminal.begin_python(ENDS_SLOWLY)
+    running = terminal.begin_python(ENDS_SLOWLY.replace("SECONDS", "1"))
     running.wait_for("ending")
     for _ in range(20):
         running.interrupt()
@@ -51,3 +56,15 @@ def test_while_python_ends(tmp_path) -> None:
     ended = running.end(20)
     assert ended.code == 2
     assert "Traceback" not in ended.err
+
+
+def test_a_python_that_does_not_end_is_ended_by_a_late_press(tmp_path) -> None:
+    """What another library does at the end may hang; the exit code is that of the command all the same."""
+    terminal = Terminal(tmp_path)
+    running = terminal.begin_python(ENDS_SLOWLY.replace("SECONDS", "600"))
+    running.wait_for("ending")
+    running.interrupt()
+    time.sleep(PATIENCE_S + 0.5)
+    assert running.process.poll() is None, "one press is not enough"
+    running.interrupt()
+    assert running.end(20).code == 2
