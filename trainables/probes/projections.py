@@ -12,7 +12,7 @@ from trainables.backbones.backbone_torch import Host
 from trainables.backbones.vit_torch import PositionedViT
 from trainables.encodings.encoding import Grid, ReservedChannels
 from trainables.probes.inputs import Array, ProbeError, codes_on, float64, places
-from trainables.probes.subject import Subject, codes_of, no_code
+from trainables.probes.subject import Subject, no_code
 from trainables.recipe.findings import Findings
 
 PARTS = ("p", "q", "k", "v")
@@ -59,7 +59,7 @@ def probe(subject: Subject) -> Findings:
     if subject.codes is None:
         return no_code(subject)
     try:
-        found = projections(subject.model, codes_of(subject.model, subject.recipe.shapes[0]))
+        found = projections(subject.model, subject.codes)
     except ProbeError as error:
         return Findings(note=str(error))
     shares = {name: edge_share(one, subject.grid) for name, one in found.items()}
