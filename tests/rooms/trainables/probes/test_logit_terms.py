@@ -1,0 +1,179 @@
+"""The terms of logits, against what the model computes and against a loop."""
+
+from __future__ import annotations
+
+import math
+from copy import deepcopy
+from importlib import import_module
+
+import numpy as np
+import pytest
+import torch
+
+from tests.rooms.trainables.probes.models import HEADS, model, pictures, recipe
+from trainables import probes
+from trainables.backbones.vit_torch import PositionedViT
+from trainables.probes import TERMS, ProbeError
+from trainables.probes.subject import Subject
+from trainables.recipe import Recipe
+from trainables.recipe.model_torch import build_model
+
+logit_terms = import_module("trainables.probes.logit_terms")
+"""The file, for the package offers its function by this name."""
+
+
+def places(*names, kind="add", **more) -> dict:
+    return {"kind": kind, "places": [*names], **more}
+
+
+SPLIT = {
+    "add": ({"kind": "learnable"}, [0]),
+    "sinusoidal": ({"kind": "sinusoidal"}, [0]),
+    "two": ({"kind": "composed", "parts": [{"kind": "learnable"}, {"kind": "gabor"}]}, [0]),
+    "concat": ({"kind": "learnable", "injection": places("common", kind="concat")}, [0]),
+    "concat common and key": (
+        {"kind": "learnable", "injection": places("common", "key", kind="concat", shared=False)},
+        [0],
+    ),
+    "query, key": ({"kind": "learnable", "injection": places("query", "key")}, [0, 1]),
+    "key": ({"kind": "learnable", "injection": places("key", blocks=1)}, [0]),
+    "concat query, key": (
+        {"kind": "learnable", "injection": places("query", "key", kind="concat", split=0.25)},
+        [0, 1],
+    ),
+    "concat query": ({"kind": "gabor", "injection": places("query", "value", kind="concat", split=0.5)}, [0, 1]),
+    "own": ({"kind": "learnable", "injection": places("query", "key", shared=False)}, [0, 1]),
+    "extend": ({"kind": "learnable", "injection": {"kind": "extend", "channels": 4}}, [0, 1]),
+    "both": ({"kind": "learnable", "injection": places("common", "query", "key")}, [0]),
+    "value": ({"kind": "learnable", "injection": places("value")}, []),
+}
+
+
+def logits(made: PositionedViT, images: torch.Tensor) -> list[torch.Tensor]:
+    """The logarithm of the weights is the logits up to a number a row, so rows are compared without their mean."""
+    return [block.weights.log() for block in probes.attention_of(made, images)]
+
+
+def centered(value: torch.Tensor) -> torch.Tensor:
+    return value - value.mean(dim=-1, keepdim=True)
+
+
+@pytest.mark.parametrize("name", SPLIT)
+@pytest.mark.parametrize("pool", ["token", "avg"])
+def test_the_four_terms_add_up_to_the_logits(name, pool) -> None:
+    encoding, blocks = SPLIT[name]
+    found = recipe(encoding=encoding, model__pool=pool)
+    made, images = model(found), pictures(found, 2)
+    terms = probes.logit_terms(made, images)
+    assert [one.block for one in terms] == blocks
+    for one in terms:
+        true = logits(made, images)[one.block]
+        torch.testing.assert_close(centered(one.terms.sum(dim=0)), centered(true), rtol=0, atol=1e-10)
+        single = probes.logit_terms(deepcopy(made).float(), images.float())
+        near = next(other for other in single if other.block == one.block)
+        torch.testing.assert_close(near.terms.sum(dim=0).double(), one.terms.sum(dim=0), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["add", "concat"])
+def test_carried_codes_are_split_in_every_block_and_add_up(kind) -> None:
+    found = recipe(encoding={"kind": "learnable", "injection": {"kind": kind}})
+    made, images = model(found), pictures(found, 2)
+    (first,), carried = probes.logit_terms(made, images), probes.logit_terms(made, images, carried=True)
+    assert [one.block for one in carried] == [0, 1]
+    torch.testing.assert_close(carried[0].terms, first.terms, rtol=0, atol=0)
+    for one, true in zip(carried, logits(made, images), strict=True):
+        torch.testing.assert_close(centered(one.terms.sum(dim=0)), centered(true), rtol=0, atol=1e-10)
+    own = probes.logit_terms(model(recipe(encoding__kind="learnable", encoding__injection=HEADS)), images, carried=True)
+    assert [one.block for one in own] == [0, 1], "codes of queries and keys are split as without it"
+
+
+def test_a_code_that_later_blocks_cannot_see_has_no_carried_terms() -> None:
+    """The second block's queries and keys read the first 8 channels alone, where a concatenated code is not."""
+    found = recipe(encoding={"kind": "learnable", "injection": {"kind": "concat"}})
+    made, images = model(found), pictures(found, 2)
+    with torch.no_grad():
+        made.blocks[1].attn.qkv.weight[:, 8:] = 0
+        made.blocks[1].norm1.weight.fill_(1)
+        table = made.get_parameter("encoding.learnable.table")
+        table -= table.mean(dim=1, keepdim=True)  # else the norm would carry its mean into all channels
+    terms = probes.logit_terms(made, images, carried=True)[1].terms
+    assert terms[0].abs().max() > 0.1
+    torch.testing.assert_close(terms[1:], torch.zeros_like(terms[1:]), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["add", "concat"])
+def test_the_numbers_of_logit_terms_are_those_of_its_terms(kind) -> None:
+    found = recipe(encoding={"kind": "learnable", "injection": {"kind": kind}})
+    subject = Subject(found, model(found))
+    first, last = probes.logit_terms(subject.model, subject.images, carried=True)
+    values = logit_terms.probe(subject).values
+    shares = [float(term.std(dim=-1, correction=0).mean()) for term in first.terms]
+    assert [values[name] for name in TERMS] == pytest.approx([share / sum(shares) for share in shares])
+    early, late = (float(one.terms[1:].sum(dim=0).std(dim=-1, correction=0).mean()) for one in (first, last))
+    assert values["position"] == pytest.approx(early)
+    assert values["last_by_first"] == pytest.approx(late / early)
+
+
+def test_terms_of_added_codes_equal_a_loop() -> None:
+    """Each query and key apart, with the layer norm written out."""
+    found = recipe(encoding__kind="learnable")
+    made, images = model(found), pictures(found, 2)
+    (only,) = probes.logit_terms(made, images)
+    state = {name: value.detach().numpy() for name, value in made.state_dict().items()}
+    table, wide = state["encoding.learnable.table"], 16
+    patches = made.patch_embed(images).detach().numpy()
+    for image in range(2):
+        content = np.concatenate([state["cls_token"][0], patches[image]])
+        qs, ks = {}, {}
+        for n in range(10):
+            total = content[n] + table[n]
+            deviation = math.sqrt(sum((v - total.mean()) ** 2 for v in total) / wide + made.blocks[0].norm1.eps)
+            gain, shift = state["blocks.0.norm1.weight"], state["blocks.0.norm1.bias"]
+            sides = (
+                (content[n] - content[n].mean()) / deviation * gain + shift,
+                (table[n] - table[n].mean()) / deviation * gain,
+            )
+            for side, value in enumerate(sides):
+                projected = state["blocks.0.attn.qkv.weight"] @ value
+                projected = projected + (state["blocks.0.attn.qkv.bias"] if side == 0 else 0)
+                qs[n, side], ks[n, side] = projected[:wide], projected[wide : 2 * wide]
+        for head in range(2):
+            cut = slice(8 * head, 8 * head + 8)
+            for i in range(10):
+                for j in range(10):
+                    for term, name in enumerate(TERMS):
+                        of_q, of_k = (int(side == "position") for side in name.split("_"))
+                        value = float(qs[i, of_q][cut] @ ks[j, of_k][cut]) / math.sqrt(8)
+                        assert abs(float(only.terms[term, image, head, i, j]) - value) < 1e-10
+
+
+@pytest.mark.parametrize("parts", [(1, 4), (1, 2), (2, 3), (4,), (1, 2, 4), (1, 3, 4), (1, 2, 3, 4)])
+def test_a_part_that_the_encoding_leaves_out_is_zero(parts) -> None:
+    found = recipe(encoding={"kind": "learnable", "injection": {"kind": "parts", "parts": [*parts]}})
+    made = model(found)
+    for one in probes.logit_terms(made, pictures(found)):
+        there = tuple(number + 1 for number in range(4) if one.terms[number].abs().max() > 1e-9)
+        assert there == parts
+        true = logits(made, pictures(found))[one.block]
+        torch.testing.assert_close(centered(one.terms.sum(dim=0)), centered(true), rtol=0, atol=1e-10)
+
+
+def test_position_terms_change_with_the_codes_alone() -> None:
+    found = recipe(encoding={"kind": "learnable", "injection": HEADS})
+    made, images = model(found), pictures(found)
+    before = probes.logit_terms(made, images)[0].terms
+    with torch.no_grad():
+        made.get_parameter("encoding.learnable.table").mul_(2)
+    after = probes.logit_terms(made, images)[0].terms
+    for term, factor in enumerate((1, 2, 2, 4)):
+        torch.testing.assert_close(after[term], factor * before[term], rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["none", "rotary", "irpe", "relative", "peg", "alibi"])
+def test_logits_that_cannot_be_split_are_refused(kind) -> None:
+    found = recipe(encoding__kind=kind)
+    with pytest.raises(ProbeError, match="logits can be split where codes are added or concatenated, got "):
+        probes.logit_terms(model(found), pictures(found))
+    swin = Recipe().put({"data.image_size": 32, "model.kind": "swin", "encoding.kind": "peg"})
+    with pytest.raises(ProbeError, match="logits are split in vit, got Swin"):
+        probes.logit_terms(build_model(swin), pictures(swin))
