@@ -10,22 +10,21 @@ import json
 import re
 from collections.abc import Mapping
 from functools import cached_property
-from itertools import islice
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from search_spaces.ablation import Ablation as Ablation
-from search_spaces.ablation import require_different
 from search_spaces.claim import Claim, ClaimOfProbe
-from search_spaces.grid import grid, without_points
+from search_spaces.plans.ablation import Ablation as Ablation
+from search_spaces.plans.ablation import require_different
+from search_spaces.plans.search import Halving as Halving
+from search_spaces.plans.search import Search as Search
+from search_spaces.plans.tuning import Tuning as Tuning
+from search_spaces.plans.tuning import check_tuning
 from search_spaces.published import Published as Published
 from search_spaces.roles import Role
-from search_spaces.space import Space, probes
 from search_spaces.trial import Score as Score
 from search_spaces.trial import Trial as Trial
-from search_spaces.tuning import Tuning as Tuning
-from search_spaces.tuning import check_tuning
 from search_spaces.words import placeless, short, without_sources
 from trainables.own import Values, carry
 from trainables.recipe import Recipe
@@ -34,38 +33,6 @@ from trainables.spec import Spec, SpecError, digest, require
 
 NAME, WORDS = r"[a-z0-9]+(-[a-z0-9]+)*", "lower-case words joined by '-'"
 """What studies and budgets are called, for their names become names of folders; and the same in words."""
-GRID_LIMIT = 10_000
-"""How many points a grid may have: all are listed before the first one is tried."""
-
-
-class Halving(Spec):
-    """Successive halving of the first seeds: after one and two thirds of the epochs the best 1/factor continue."""
-
-    factor: int = Field(default=3, ge=2, description="a whole number of 2 or more")
-
-
-class Search(Spec):
-    """A space, the points tried first (the paper's), how many trials, which sampler, and how bad trials are stopped.
-
-    `sampler`: `tpe` learns from earlier trials; `random` does not, so it is the baseline; `grid` tries every
-    combination of choices, integers and the `points` of real numbers, in an order that the study's id decides.
-    `rival`: as many random points again, stopped and confirmed in the same way; claims call the best of them `random`.
-    """
-
-    kind: Literal["search"] = Field(default="search", init=False)
-    space: Space
-    first: tuple[dict[str, Any], ...] = Field(default=(), strict=False, description="a list of {path: value}")
-    trials: int = Field(default=20, gt=0, description="a positive number of trials")
-    stop: Halving | None = None
-    sampler: Literal["tpe", "random", "grid"] = Field(default="tpe", description="'tpe', 'random' or 'grid'")
-    rival: bool = Field(default=False, description="true or false")
-
-    @model_validator(mode="after")
-    def _laid_out(self) -> Search:
-        endless = without_points(self.space) if self.sampler == "grid" else []
-        require(not (self.rival and self.sampler == "random"), "rival", "false where the sampler is random", True)
-        require(not endless, "sampler", f"tpe or random where {', '.join(endless)} has no points", self.sampler)
-        return self
 
 
 class Budget(Spec):
@@ -164,12 +131,7 @@ class Study(Spec):
         """The arms by name, or points all over the space, which have none."""
         if isinstance(self.plan, Ablation):
             return list(self.plan.arms.items())
-        for point in self.plan.first:
-            self.plan.space.require_point(self.base, point, "plan.first")
-        if self.plan.sampler == "grid":
-            count = sum(1 for _ in islice(grid(self.plan.space, self.base), GRID_LIMIT + 1))
-            require(count <= GRID_LIMIT, "plan.space", f"of at most {GRID_LIMIT} grid points", "more")
-        return [("", point) for point in (*self.plan.first, *probes(self.plan.space, self.base))]
+        return [("", point) for point in self.plan.all_over(self.base)]
 
     def recipe(self, values: dict[str, Any]) -> Recipe:
         """The recipe of an arm or a point; the same object for the same values, as a large study has many."""
@@ -271,14 +233,8 @@ class Study(Spec):
             if plan.tune and own:
                 plan = plan.tuned_by(plan.tune.pinned(own, self.name))
         else:
-            plan = self._pinned(plan, own)
+            plan = plan.pinned(own, self.name)
         return Study(**{**dict(self), "base": base, "plan": plan})
-
-    def _pinned(self, plan: Search, own: dict[str, Any]) -> Search:
-        space = plan.space.pinned(own)
-        if space is None:
-            raise SpecError(f"{', '.join(sorted(own))} is all that {self.name} searches; leave something open")
-        return Search(**{**dict(plan), "space": space, "first": space.without(plan.first, own)})
 
 
 class Edition(Spec):

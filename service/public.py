@@ -1,6 +1,5 @@
 """The names that `import service` offers: the verbs, and what a study is written with."""
 
-from search_spaces.ablation import leave_one_out
 from search_spaces.claim import (
     AtChance,
     AtLeast,
@@ -15,6 +14,7 @@ from search_spaces.claim import (
     Ranked,
     Rising,
 )
+from search_spaces.plans.ablation import leave_one_out
 from search_spaces.space import Above, Choice, Integer, Real, Space, Subset
 from search_spaces.study import Ablation, Budget, Halving, Published, Score, Search, Study, Tuning
 from service.adhoc import ablate, sweep

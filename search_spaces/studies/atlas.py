@@ -11,10 +11,10 @@ larger grid a table that is resampled keeps its score, a PEG loses some, and sin
 from typing import Any
 
 from search_spaces.claim import Better
+from search_spaces.plans.tuning import Tuning
 from search_spaces.space import Choice, Space
 from search_spaces.studies._smoke import ARMS_GAP, SMALL
 from search_spaces.study import Ablation, Budget, Score, Study
-from search_spaces.tuning import Tuning
 from trainables.backbones import ViT
 from trainables.data import RedGreen
 from trainables.recipe import AdamW, Recipe

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from search_spaces.grid import grid, is_finite
+from search_spaces.plans.grid import grid, is_finite
 from search_spaces.roles import CONFIRMED, FIRST_SEEDS, Role
 from search_spaces.study import Ablation, Search
 from service.planning.tuning import unplanned

@@ -16,7 +16,7 @@ import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from search_spaces.grid import grid, is_finite
+from search_spaces.plans.grid import grid, is_finite
 from search_spaces.roles import FIRST_SEEDS, LETTERS, Role
 from search_spaces.space import Coordinate, Integer, Real, Space
 from search_spaces.study import Ablation, Edition, Search, Trial

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from search_spaces.grid import grid, is_finite, without_points
+from search_spaces.plans.grid import grid, is_finite, without_points
 from search_spaces.space import Above, Choice, Integer, Real, Space, Subset, probes
 from search_spaces.study import Edition, Search, Study
 from trainables.backbones import ViT

@@ -3,7 +3,7 @@
 import matplotlib as mpl
 import pytest
 
-from search_spaces.ablation import Ablation
+from search_spaces.plans.ablation import Ablation
 from search_spaces.study import Score, Study
 from service.analysis.headline import headline
 from service.api import check_report

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from optuna.trial import TrialState
 
-from search_spaces.grid import grid
+from search_spaces.plans.grid import grid
 from search_spaces.roles import Role
 from search_spaces.space import Choice, Integer, Real, Space, Subset
 from search_spaces.study import Edition, Halving, Search, Study

@@ -5,8 +5,8 @@ from itertools import product
 
 import pytest
 
-from search_spaces.ablation import leave_one_out
 from search_spaces.claim import Better
+from search_spaces.plans.ablation import leave_one_out
 from search_spaces.study import Ablation, Edition, Study
 from trainables.recipe import Recipe
 from trainables.spec import SpecError, digest

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from search_spaces.grid import grid, is_finite, without_points
+from search_spaces.plans.grid import grid, is_finite, without_points
 from search_spaces.space import Space, probes
 from search_spaces.words import quoted
 from trainables.recipe import Recipe

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from search_spaces.tuning import Tuning
+from search_spaces.plans.tuning import Tuning
 from search_spaces.words import listed, quoted
 from trainables.own import Values
 from trainables.spec import Spec, SpecError, digest, require

@@ -1,0 +1,65 @@
+"""A search: the points of a space, proposed one after another, of which the bad ones are stopped early."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from search_spaces.plans.grid import grid, without_points
+from search_spaces.space import Space, probes
+from trainables.recipe import Recipe
+from trainables.spec import Spec, SpecError, require
+
+GRID_LIMIT = 10_000
+"""How many points a grid may have: all are listed before the first one is tried."""
+
+
+class Halving(Spec):
+    """Successive halving of the first seeds: after one and two thirds of the epochs the best 1/factor continue."""
+
+    factor: int = Field(default=3, ge=2, description="a whole number of 2 or more")
+
+
+class Search(Spec):
+    """A space, the points tried first (the paper's), how many trials, which sampler, and how bad trials are stopped.
+
+    `sampler`: `tpe` learns from earlier trials; `random` does not, so it is the baseline; `grid` tries every
+    combination of choices, integers and the `points` of real numbers, in an order that the study's id decides.
+    `rival`: as many random points again, stopped and confirmed in the same way; claims call the best of them `random`.
+    """
+
+    kind: Literal["search"] = Field(default="search", init=False)
+    space: Space
+    first: tuple[dict[str, Any], ...] = Field(default=(), strict=False, description="a list of {path: value}")
+    trials: int = Field(default=20, gt=0, description="a positive number of trials")
+    stop: Halving | None = None
+    sampler: Literal["tpe", "random", "grid"] = Field(default="tpe", description="'tpe', 'random' or 'grid'")
+    rival: bool = Field(default=False, description="true or false")
+
+    @model_validator(mode="after")
+    def _laid_out(self) -> Search:
+        endless = without_points(self.space) if self.sampler == "grid" else []
+        require(not (self.rival and self.sampler == "random"), "rival", "false where the sampler is random", True)
+        require(not endless, "sampler", f"tpe or random where {', '.join(endless)} has no points", self.sampler)
+        return self
+
+    def all_over(self, base: Recipe) -> list[dict[str, Any]]:
+        """Points all over the space, the first ones before them.
+
+        Raises: SpecError for a first point outside the space, and for a grid of too many points.
+        """
+        for point in self.first:
+            self.space.require_point(base, point, "plan.first")
+        if self.sampler == "grid":
+            count = sum(1 for _ in islice(grid(self.space, base), GRID_LIMIT + 1))
+            require(count <= GRID_LIMIT, "plan.space", f"of at most {GRID_LIMIT} grid points", "more")
+        return [*self.first, *probes(self.space, base)]
+
+    def pinned(self, own: dict[str, Any], study: str) -> Search:
+        """The search of what a user's own values leave open. Raises: SpecError where they leave nothing open."""
+        space = self.space.pinned(own)
+        if space is None:
+            raise SpecError(f"{', '.join(sorted(own))} is all that {study} searches; leave something open")
+        return Search(**{**dict(self), "space": space, "first": space.without(self.first, own)})
