@@ -61,5 +61,5 @@ class Search(Spec):
         """The search of what a user's own values leave open. Raises: SpecError where they leave nothing open."""
         space = self.space.pinned(own)
         if space is None:
-            raise SpecError(f"{', '.join(sorted(own))} is all that {study} searches; leave something open")
+            raise SpecError(f"{study} searches only {', '.join(sorted(own))}, so --set leaves nothing to search")
         return Search(**{**dict(self), "space": space, "first": space.without(self.first, own)})

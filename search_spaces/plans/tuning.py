@@ -60,7 +60,7 @@ class Tuning(Spec):
         """The tuning without paths that a user has set. Raises: SpecError where no path is left."""
         space = self.space.pinned(values)
         if space is None:
-            raise SpecError(f"{', '.join(sorted(values))} is all that {study} tunes; leave something open")
+            raise SpecError(f"{study} tunes only {', '.join(sorted(values))}, so --set leaves nothing to tune")
         return Tuning(**{**dict(self), "space": space, "first": space.without(self.first, values)})
 
 

@@ -22,7 +22,7 @@ def _explains(what: str) -> Item:
     return Item(gap=f"explains, and shows no result: {what}")
 
 
-TOP_FIVE = "accuracies of the five best classes: ours are those of the best one"
+TOP_FIVE = "top-5 accuracy; here it is top-1 accuracy"
 
 THESIS = {
     "table 1": _in("direction", "distance"),

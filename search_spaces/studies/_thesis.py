@@ -28,8 +28,8 @@ OPEN_GAP = (
     "we chose ours"
 )
 TUNED_GAP = (
-    "rate, epochs and weight decay were chosen by scores of a table on direction, test scores of seeds 0 and 1 among "
-    "them, on other images (data_seed 0) than those of the study (data_seed 1)"
+    "we chose rate, epochs and weight decay by the scores of the learned table on the task direction, among them test "
+    "scores of seeds 0 and 1, on other images (data_seed 0) than those of the study (data_seed 1)"
 )
 MEAN_GAP = (
     "the thesis does not name the read-out of these runs, and its chapter on ViT (3.1) has the class token; here "
@@ -38,9 +38,9 @@ MEAN_GAP = (
 
 GAPS = (
     OPEN_GAP,
-    "it does not name the read-out of these runs (its chapter on ViT, 3.1, has the class token): each encoding is "
-    "tried with the class token and with mean pooling",
-    "learnable sinusoidal is not in its tables 1 to 4: no number published",
+    "the thesis does not name the read-out of these runs (its chapter on ViT, 3.1, has the class token): each encoding "
+    "is tried with the class token and with mean pooling",
+    "learnable sinusoidal is not in the thesis' tables 1 to 4: no number published",
     TUNED_GAP,
 )
 

@@ -1,4 +1,4 @@
-"""Which position encoding is best over all that one may be asked to do?
+"""Which position encoding is best over seven tasks?
 
 Source: ours; none of the five papers asks it. The tasks are those of the thesis, and digits; all are also tested on a
 larger grid, as CPVT does, which is a row of the properties and no task of its own. The ranking is Demsar's (2006):
@@ -58,7 +58,7 @@ that the models of two tasks would be the same, or nearly, and a ranking takes t
 
 study = Study(
     name="atlas",
-    question="Which position encoding is best over all that one may be asked to do?",
+    question="Which position encoding is best over seven tasks?",
     family="atlas",
     paper="ours; Demsar 2006, Statistical Comparisons of Classifiers over Multiple Data Sets (JMLR 7), for the ranks",
     minutes={"smoke": 5, "cpu": 120},
@@ -109,8 +109,8 @@ study = Study(
         ),
     ),
     gaps=(
-        "two small blocks whose patches are averaged: with one block and a class token, whoever changes only attention "
-        "would be blind to places",
+        "two small blocks whose patches are averaged: with one block and a class token, encodings inside "
+        "attention could not show absolute places",
         "each arm is tuned in its rate alone, by the same four values; all else is as the papers have it",
         "six of seven tasks are made of red and green squares, and new colors asks what absolute place asks, with "
         "other colors in its test; the tasks are few, so only large differences of ranks are found",

@@ -1,4 +1,4 @@
-"""At which place does position beside the content differ from position added to it?
+"""At which place do concatenated and added position differ?
 
 Source: the concat paper 4.3 (tokens, query, key, value one by one), figures 4 and 5, and 4.1, figure 3; no number
 published. Cost: smoke 1 min, cpu 8 min, images 35 min on 2 cores; paper 1.4 GPU-hours.
@@ -38,7 +38,7 @@ FLOWERS: dict[str, Any] = {
 
 study = Study(
     name="concat-places",
-    question="At which place does position beside the content differ from position added to it?",
+    question="At which place do concatenated and added position differ?",
     family="concat",
     paper=f"{PAPER}, 4.1 and 4.3, figures 3 to 5",
     minutes={"smoke": 1, "cpu": 8, "images": 35},

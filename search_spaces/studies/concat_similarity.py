@@ -1,4 +1,4 @@
-"""Does a table beside the content learn the same neighborhoods as one that is added?
+"""Does a concatenated table learn the same neighborhoods as an added one?
 
 Source: the concat paper 5.1, figures 6 and 10 (similarity of both methods' tables: DeiT-S 0.93, CaiT-XXS36 0.96). Cost:
 smoke 1 min, cpu 6 min, images 25 min on 2 cores; paper 19 GPU-hours.
@@ -24,7 +24,7 @@ DRAWN = "ours: tables drawn at random are not alike, so what is alike was learne
 
 study = Study(
     name="concat-similarity",
-    question="Does a table beside the content learn the same neighborhoods as one that is added?",
+    question="Does a concatenated table learn the same neighborhoods as an added one?",
     family="concat",
     paper=f"{PAPER}, 5.1 and figures 6 and 10",
     minutes={"smoke": 1, "cpu": 6, "images": 25},

@@ -1,4 +1,4 @@
-"""How many channels should position have beside the content, and where?
+"""How many channels should a concatenated position have, and where?
 
 Source: the concat paper 3.1 and table 1 (split 1/2, before the first block), 4.3 (places); no number published for
 other splits and places. Cost: smoke 1 min, cpu 10 min, images 32 min on 2 cores; paper 55 GPU-hours.
@@ -24,7 +24,7 @@ SPLIT, PLACES = "encoding.injection.split", "encoding.injection.places"
 
 study = Study(
     name="concat-split",
-    question="How many channels should position have beside the content, and where?",
+    question="How many channels should a concatenated position have, and where?",
     family="concat",
     paper="Zhou et al. 2024, Rethinking Position Embedding Methods in the Transformer Architecture "
     "(doi:10.1007/s11063-024-11539-7), 3.1, 4.3 and table 1",

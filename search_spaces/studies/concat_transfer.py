@@ -1,4 +1,4 @@
-"""Do models whose table stands beside the content transfer as well as those to which it is added?
+"""Do models with a concatenated table transfer as well as models with an added one?
 
 Source: the concat paper 4.2, tables 2 and 3. Cost: smoke 1 min, cpu 15 min on 2 cores; paper 76 GPU-hours,
 paper-cifar100 76 GPU-hours, paper-flowers102 49 GPU-hours, paper-pets 50 GPU-hours.
@@ -54,7 +54,7 @@ def finetuned(kind: str) -> Budget:
 
 study = Study(
     name="concat-transfer",
-    question="Do models whose table stands beside the content transfer as well as those to which it is added?",
+    question="Do models with a concatenated table transfer as well as models with an added one?",
     family="concat",
     paper=f"{PAPER}, 4.2, tables 2 and 3",
     minutes={"smoke": 1, "cpu": 15},

@@ -1,4 +1,4 @@
-"""Does a table beside the content serve a backbone as well as one added to it?
+"""Is a concatenated position table as good as an added one?
 
 Source: the concat paper 4.1, table 1. Cost: smoke 1 min, cpu 8 min, images 55 min on 2 cores; paper 72 GPU-hours,
 paper-large 200 GPU-hours.
@@ -38,7 +38,7 @@ NEEDED = "ours: else the table does nothing, and the other claims say nothing"
 
 study = Study(
     name="concat-vs-add",
-    question="Does a table beside the content serve a backbone as well as one added to it?",
+    question="Is a concatenated position table as good as an added one?",
     family="concat",
     paper=f"{PAPER}, 4.1 and table 1",
     minutes={"smoke": 1, "cpu": 8, "images": 55},
@@ -86,12 +86,13 @@ study = Study(
         *(Better(f"{name}, added", f"{name}, none", 0.0, NEEDED) for name in ("vit", "cait", "tnt")),
     ),
     gaps=(
-        "300 epochs of ImageNet there; red-green images, or at images 5,000 images of CIFAR-10 without augmentation, "
-        "here: only the differences of two arms of one backbone can be compared",
-        "two blocks, on grids of 4 x 4 patches (VOLO: 2 x 2), at images 8 x 8 (VOLO: 4 x 4)",
+        "300 epochs of ImageNet there; here red-green images, or at the budget `images` 5,000 images of CIFAR-10 "
+        "without augmentation: only the differences of two arms of one backbone can be compared",
+        "two blocks, on grids of 4 x 4 patches (VOLO: 2 x 2), at the budget `images` 8 x 8 (VOLO: 4 x 4)",
         SMALL_GAP,
-        "none is ours. ConViT and VOLO have positions of their own (gated attention, an outlooker), and solve the task "
-        "of cpu without a table; there all tables score near 1, so the equivalences only say that neither way breaks",
+        "the paper has no arms `none`: they are ours. ConViT and VOLO have positions of their own (gated attention, an "
+        "outlooker), and solve the task of the budget `cpu` without a table; there all tables score near 1, so the "
+        "equivalences only say that neither way breaks",
         "tables start with deviation 0.5 at smoke and cpu, 0.02 elsewhere, as DeiT has it; the paper does not say",
         f"VOLO without token labelling; {PYRAMID_GAP}",
         "table 1's larger models (added, concatenated), of which the budget paper-large trains those that we have: "
@@ -100,8 +101,8 @@ study = Study(
         "stochastic depth of 0.1 in the ViT alone: our other backbones have none",
         "4.1 names SGD's momentum of 0.9 beside AdamW, +0.3 for CaiT-XS46 and 0.2 GB more memory for CaiT-XS36; table "
         "1 has no such model, no gain for CaiT-XS36, and 0.8 GB less",
-        "its counts of weights do not fit half the patch embedding: DeiT-S 22.0 to 21.6 M (twice the saving), "
-        "CaiT-XXS36 17.2 to 17.3 M",
+        "table 1's counts of parameters do not fit half a patch embedding: DeiT-S falls from 22.0 to 21.6 M (twice the "
+        "saving), CaiT-XXS36 rises from 17.2 to 17.3 M",
         "FLOPs, memory and throughput of table 1 are left out: they are of V100 GPUs",
     ),
 )

@@ -130,8 +130,8 @@ study = Study(
         TOP_FIVE_GAP,
         "figures 4 and 7 show channels: the shapes are counted here (channel_shapes); a code of G+E has no chaos by "
         "construction, so 3.3's sentence that it disappears is no claim",
-        "none and a new table are ours: what the backbone does without position, and what a free table learns when the "
-        "backbone is frozen",
+        "the paper has no arm `none` and none with a new table, which are ours: what the backbone "
+        "does without position, and what a free table learns when the backbone is frozen",
         *GAPS[3:],
     ),
 )

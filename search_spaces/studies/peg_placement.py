@@ -2,7 +2,7 @@
 
 Source: CPVT 5.2, table 6 (one PEG), and table 12 (several). Cost: smoke 1 min, cpu 26 min, images 30 min on 2 cores;
 paper 17 GPU-hours.
-Expected: any place but the first beats none; after the first block is good, before it (-1) is worse, the last places
+Expected: any place beats none; after the first block is good, before it (-1) is worse, the last places
 are worst, and several PEGs beat one. On ImageNet: none 68.2, -1 70.6, 0 72.4, 3 72.3, 6 71.7, 10 69.0, 0 to 4 73.4.
 At `cpu` (3 seeds): no PEG 0.502, one PEG 0.961 to 0.983 wherever it is, three or more 0.993 to 1.000. So several beat
 one (the best against one after block 0: +0.039, 90 % interval 0.011 to 0.067), the order of the places is not seen, and

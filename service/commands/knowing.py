@@ -47,7 +47,7 @@ def export(
     latex: Annotated[
         bool, typer.Option("--latex", help="a row a trial, as a LaTeX table (booktabs)", metavar=FLAG)
     ] = False,
-    to: Annotated[Path | None, typer.Option(help="a file to write; the terminal without one")] = None,
+    to: Annotated[Path | None, typer.Option(help="a file to write; default: print to the terminal")] = None,
     adopt: AdoptOption = False,
     home: HomeOption = None,
 ) -> None:
@@ -119,11 +119,13 @@ def forget(
 def ui(
     name: Annotated[
         str | None,
-        typer.Argument(help="a study that was run; all without one", autocompletion=study_names, metavar="NAME"),
+        typer.Argument(help="a study that was run; default: all studies", autocompletion=study_names, metavar="NAME"),
     ] = None,
     home: HomeOption = None,
     tracking: Tracking = None,
-    port: Annotated[int, typer.Option(help="a port of loopback", metavar="INTEGER", parser=whole("port"))] = 5000,
+    port: Annotated[
+        int, typer.Option(help="a port of this machine (127.0.0.1)", metavar="INTEGER", parser=whole("port"))
+    ] = 5000,
 ) -> None:
     """Start MLflow on loopback and print links: trials best first, runs by trial, the report."""
     from service.storage import editions

@@ -58,7 +58,7 @@ def show(
 def status(
     name: Annotated[
         str | None,
-        typer.Argument(help="a study that was run; all without one", autocompletion=study_names, metavar="NAME"),
+        typer.Argument(help="a study that was run; default: all studies", autocompletion=study_names, metavar="NAME"),
     ] = None,
     home: HomeOption = None,
     address: Address = None,

@@ -64,7 +64,9 @@ def packages() -> Finding:
         if not asked.specifier.contains(there, prereleases=True):
             wrong.append(f"{asked.name} {there}, asked for is {asked.specifier}")
     if wrong:
-        return Finding("packages", "wrong", "; ".join(wrong), "pip install -c constraints.txt 'locus[train]'")
+        return Finding(
+            "packages", "wrong", "; ".join(wrong), "in a checkout of locus: pip install -c constraints.txt '.[train]'"
+        )
     return Finding("packages", "ok", ", ".join(found))
 
 

@@ -28,7 +28,7 @@ def examine_nodes(home: Home) -> list[Finding]:
 def of_node(node: NodeAnswer, home: Home) -> Iterator[Finding]:
     """What the answer of one node tells."""
     if node.answer is None:
-        do = "install what the other nodes have there (the same Python, locus[train]'s dependencies)"
+        do = "install the same Python there, and in a checkout of locus: pip install '.[train]'"
         yield Finding(f"node {node.address}", "wrong", f"it does not answer: {node.error}", do)
         return
     seen, name = node.answer, f"node {node.address}"

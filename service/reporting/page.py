@@ -131,14 +131,14 @@ def _effort(result: StudyResult) -> str:
     runs = list({(run.run.key, run.code): run for row in result.rows for run in row.runs.values()}.values())
     trained = sum(run.epochs > 0 and not run.state.reused for run in runs)
     reused = sum(run.state.reused for run in runs)
-    text = f"{plural(trained, 'run')} trained here, {duration(trained_s(result))} of epochs"
+    text = f"{plural(trained, 'run')} trained here, {duration(trained_s(result))} of training, summed over runs"
     here = costs(run for run in runs if not run.state.reused)
     if (here["device_s"] or 0.0) > (here["time_s"] or 0.0):
         text += f", {duration(here['device_s'] or 0.0)} of devices"
     if here["energy_j"] is not None:
         text += f", {here['energy_j']:,.0f} J counted while they ran"
     text += f"; {plural(reused, 'answer')} reused" if reused else ""
-    return f"{text}; {duration(wall_s(result))} from first to last."
+    return f"{text}; {duration(wall_s(result))} from the first start to the last result."
 
 
 def _remarks(result: StudyResult) -> list[str]:

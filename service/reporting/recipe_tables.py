@@ -11,7 +11,7 @@ from search_spaces.words import plural, setting_words, value_words
 from service.reporting.figures.search.searched import Panel, panels
 from service.reporting.figures.search.shares import shares
 from service.reporting.figures.units import axis_label
-from service.reporting.provenance import configuration
+from service.reporting.provenance import Setting, configuration
 from service.reporting.table import Column, Table
 from service.reporting.tuning_tables import tuned_to
 from trainables.own import is_own
@@ -26,7 +26,7 @@ def varied(result: StudyResult) -> Table:
     if isinstance(plan, Ablation):
         sets = ["; ".join(setting_words(values)) or "base" for values in plan.arms.values()]
         columns = [Column("arm", list(plan.arms), words=True), Column("sets", sets, words=True), *tuned_to(result)]
-        return Table("arms", "What each arm changes", columns)
+        return Table("arms", "What each arm changes", columns, note=_base_note(result))
     searched = panels(plan.space)
     recipes = [row.recipe for row in result.rows]
     columns = [
@@ -38,6 +38,16 @@ def varied(result: StudyResult) -> Table:
         return Table("space", "What the search may change", columns)
     columns.append(Column("importance", [f"{known[panel]:.2f}" if panel in known else "" for panel in searched]))
     return Table("space", "What the search may change, and how much it matters", columns, note=_importance_note(result))
+
+
+def _base_note(result: StudyResult) -> str:
+    """What arms have that do not set what others set: where the base differs from the defaults."""
+    plan, common = result.edition.study.plan, {one.path for one in _shared(result)}
+    assert isinstance(plan, Ablation)
+    own = [one for one in configuration(result.edition.study.base) if one.default is not None]
+    some = [one for one in own if one.path not in common and any(one.path not in arm for arm in plan.arms.values())]
+    said = "; ".join(f"{one.path} = {one.value}" for one in some)
+    return f"An arm that does not set one of these has the base's value: {said}." if said else ""
 
 
 def _path(panel: Panel, label: str) -> str:
@@ -72,15 +82,20 @@ def _domain(domain: Domain) -> str:
             return f"{value_words(domain.low)} to {value_words(domain.high)}{scale}"
 
 
-def shared(result: StudyResult) -> list[Table]:
-    """What all trials share: where it differs from the defaults, and all of it."""
+def _shared(result: StudyResult) -> list[Setting]:
+    """The settings that no trial changes."""
     changed = result.edition.study.paths()
     nodes = tuple(path.removesuffix("kind") for path in changed if path.endswith(".kind"))
-    settings = [
+    return [
         one
         for one in configuration(result.edition.study.base)
         if one.path not in changed and not one.path.startswith(nodes)
     ]
+
+
+def shared(result: StudyResult) -> list[Table]:
+    """What all trials share: where it differs from the defaults, and all of it."""
+    settings = _shared(result)
     own = [one for one in settings if one.default is not None]
     differs = [
         Column("setting", [one.path for one in own], words=True),

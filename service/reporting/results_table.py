@@ -188,7 +188,7 @@ def _note(result: StudyResult, rows: Sequence[TrialResult], columns: Sequence[Co
 
 
 def _why(result: StudyResult) -> str:
-    return f" (ours is {result.departure.where}: {result.departure.why})" if result.departure else ""
+    return f" (here {result.departure.why})" if result.departure else ""
 
 
 def _power(rows: Sequence[TrialResult]) -> list[str]:

@@ -107,5 +107,7 @@ def versions(sender: str) -> None:
     try:
         torch = version("torch")
     except PackageNotFoundError:
-        raise SpecError("the cluster has no torch; its nodes need locus[train]") from None
+        raise SpecError(
+            "the cluster has no torch; in a checkout of locus: pip install '.[train]' on its nodes"
+        ) from None
     print(f"versions: python {here}, ray {version('ray')}, torch {torch}", flush=True)

@@ -53,6 +53,9 @@ def studies(as_json: bool) -> None:
         row(view, one.name, one.question, *([one.paper.partition(",")[0], one.plan.kind] if wide else []), sizes)
     out.print(view)
     sentence(out, "time: on 2 CPU cores, or predicted in hours of one GPU (locus plan STUDY --budget BUDGET)")
+    sentence(
+        out, "trials that tune, random points, confirmations and parents are not counted here; locus plan counts all"
+    )
     sentence(out, f"tables that several studies fill (locus matrix NAME): {', '.join(library.matrices())}")
 
 

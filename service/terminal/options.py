@@ -60,7 +60,12 @@ Known = Annotated[
         help="a study that was run: NAME (its latest edition), or NAME@cpu", autocompletion=study_names, metavar="NAME"
     ),
 ]
-Budget = Annotated[str | None, typer.Option(help="smoke, cpu, ...; `locus show NAME` lists a study's", metavar="NAME")]
+Budget = Annotated[
+    str | None,
+    typer.Option(
+        help="the size: smoke, cpu, images, paper, ... (`locus show NAME`); default: cpu, else base", metavar="NAME"
+    ),
+]
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", help="PATH=VALUE put on the base recipe; may be repeated", metavar="PATH=VALUE"),
@@ -70,7 +75,10 @@ Preset = Annotated[
     typer.Option(help="deit or gabor: a paper's way of training, as so many --set before yours", metavar="NAME"),
 ]
 Seeds = Annotated[
-    int | None, typer.Option(help="seeds a trial; may grow later", metavar="INTEGER", parser=whole("seeds"))
+    int | None,
+    typer.Option(
+        help="seeds of each trial; default: the budget's; may grow later", metavar="INTEGER", parser=whole("seeds")
+    ),
 ]
 Trials = Annotated[
     int | None,
@@ -96,16 +104,16 @@ Storage = Annotated[
 MaxConcurrent = Annotated[
     int | None,
     typer.Option(
-        help="concurrent runs; by default as many as there are cores",
+        help="how many runs train at the same time; default: as many as cores, memory and GPUs allow",
         metavar="INTEGER",
         parser=whole("max-concurrent"),
     ),
 ]
-Threads = Annotated[int, typer.Option(help="threads a run", metavar="INTEGER", parser=whole("threads"))]
+Threads = Annotated[int, typer.Option(help="threads of each run", metavar="INTEGER", parser=whole("threads"))]
 Workers = Annotated[
     int,
     typer.Option(
-        help="workers a run; 0 trains in one process, n in a Ray Train group",
+        help="workers of each run; 0 trains in one process, n in a Ray Train group",
         metavar="INTEGER",
         parser=whole("workers"),
     ),
@@ -113,7 +121,7 @@ Workers = Annotated[
 LoaderWorkers = Annotated[
     int | None,
     typer.Option(
-        help="processes a run that decode streamed images; by default the cores left on GPUs",
+        help="processes of a run that decode streamed images; default: on GPUs the free cores, else none",
         metavar="INTEGER",
         parser=whole("loader-workers"),
     ),
@@ -134,11 +142,17 @@ Compile = Annotated[
 ]
 Hours = Annotated[
     float | None,
-    typer.Option(help="stop after so many hours; the same command continues", metavar="FLOAT", parser=hours),
+    typer.Option(
+        help="stop the study after so many hours (exit code 3); the same command continues",
+        metavar="FLOAT",
+        parser=hours,
+    ),
 ]
 RunHours = Annotated[
     float | None,
-    typer.Option(help="a run may take so many hours; the same command continues it", metavar="FLOAT", parser=hours),
+    typer.Option(
+        help="stop each run after so many hours; the same command continues it", metavar="FLOAT", parser=hours
+    ),
 ]
 AdoptOption = Annotated[bool, typer.Option("--adopt", help="count answers of older code", metavar=FLAG)]
 Fresh = Annotated[bool, typer.Option("--fresh", help="start the next edition, NAME@BUDGET.2", metavar=FLAG)]

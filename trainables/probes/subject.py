@@ -66,7 +66,9 @@ def images_of(recipe: Recipe, data: Path | None) -> Tensor:
 
 def no_code(subject: Subject) -> Findings:
     """Nothing, because the encoding has no code of the tokens."""
-    return Findings(note=f"{subject.recipe.encoding.label} gives the tokens before the first block no code")
+    return Findings(
+        note=f"not measured: {subject.recipe.encoding.label} adds nothing to the tokens before the first block"
+    )
 
 
 def initial(run: Run, parent: Path | None, data: Path | None, environment: Mapping[str, Any]) -> Subject:

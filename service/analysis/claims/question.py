@@ -45,4 +45,4 @@ def _own_words(edition: Edition) -> str:
     if not own:
         return ""
     named = listed(own) if len(own) <= 2 else f"{own[0]} and {len(own) - 1} more"
-    return f"{named} {'was' if len(own) == 1 else 'were'} set to own values"
+    return f"{named} {'differs' if len(own) == 1 else 'differ'} from the study's values"

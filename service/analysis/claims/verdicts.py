@@ -101,7 +101,7 @@ def _decide(evidence: Evidence, supports: Adjusted, refutes: Adjusted, claims: i
         inside = evidence.margin > 0
         needed = _seeds_needed(evidence, supports.level if inside else refutes.level / evidence.refuting_tests)
         many = f"More than {MANY:,}" if needed is None else f"About {needed}"
-        why += f" {many} seeds would decide it, if what was measured is true (power {POWER:.0%})."
+        why += f" {many} seeds in all would decide it (power {POWER:.0%}), if the measured mean and deviation are true."
     found = evidence.found
     return Verdict(
         evidence.claim, word, why, found.n, found.mean, interval, confidence, evidence.margin, p, needed=needed

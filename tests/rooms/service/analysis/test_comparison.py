@@ -71,7 +71,7 @@ def test_differences_are_paired_by_seed_and_adjusted_together(two) -> None:
 
 def test_what_differs_is_listed_first(two) -> None:
     assert [vars(change) for change in two.changes] == [{"what": "optimizer.lr", "a": "0.001", "b": "0.01"}]
-    assert any("optimizer.lr was set to own values" in warning for warning in two.warnings)
+    assert any("optimizer.lr differs from the study's values" in warning for warning in two.warnings)
     assert not any("comparable" in warning for warning in two.warnings)
 
 

@@ -142,7 +142,7 @@ def test_what_is_inconclusive_says_how_many_seeds_would_decide_it(claim, end):
     level = 0.05 / (1 if inside or not isinstance(claim, Equivalent) else 2)
     needed = by_trying(abs(np.mean(gaps) - end), np.std(gaps, ddof=1), level)
     assert found.needed == needed > 4
-    assert f"About {needed} seeds would decide it" in found.why
+    assert f"About {needed} seeds in all would decide it" in found.why
 
 
 def test_the_seeds_needed_are_held_to_the_level_of_all_claims():
@@ -156,7 +156,7 @@ def test_the_seeds_needed_are_held_to_the_level_of_all_claims():
 def test_a_number_at_the_end_of_its_claim_needs_more_seeds_than_are_counted():
     found = verdict(AtLeast("best", 1.0), best=scores(1.0, 1.0, 1.0))
     assert (found.word, found.needed) == ("INCONCLUSIVE", None)
-    assert "More than 1,000 seeds would decide it" in found.why
+    assert "More than 1,000 seeds in all would decide it" in found.why
 
 
 def test_seeds_that_split_in_two_are_said():

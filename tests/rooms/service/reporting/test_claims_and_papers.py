@@ -81,7 +81,7 @@ def test_a_budget_with_a_gap_judges_nothing(tmp_path):
 def test_an_edition_with_own_values_judges_nothing(tmp_path):
     result = run(tmp_path, study().at("full", set={"optimizer.lr": 0.002}))
     assert [verdict.label for verdict in result.claims] == ["NOT JUDGED with own values"]
-    found = "optimizer.lr was set to own values. Here it comes out REFUTED: “pvt, peg” minus “pvt” is −0.2000"
+    found = "optimizer.lr differs from the study's values. Here it comes out REFUTED: “pvt, peg” minus “pvt” is −0.2000"
     assert result.claims[0].why.startswith(found), "other values refute no paper, but users see"
     done = CliRunner().invoke(app, ["report", result.edition.id, "--check", "--home", str(tmp_path)])
     assert done.exit_code == 0
@@ -92,13 +92,13 @@ def test_own_values_at_a_budget_with_a_gap_leave_the_gap(tmp_path):
     """At smoke no word of a verdict may be read, whatever else is changed."""
     left = departure(study().at("smoke", set={"optimizer.lr": 0.002}))
     assert (left.where, left.told) == ("at smoke", False)
-    assert left.why == f"{study().budgets['smoke'].gap}; and optimizer.lr was set to own values"
+    assert left.why == f"{study().budgets['smoke'].gap}; and optimizer.lr differs from the study's values"
 
 
 def test_many_own_values_are_counted():
     own = {"optimizer.lr": 0.002, "optimizer.epochs": 2, "model.depth": 2}
     left = departure(study().at("full", set=own))
-    assert left.why in {f"{path} and 2 more were set to own values" for path in own}
+    assert left.why in {f"{path} and 2 more differ from the study's values" for path in own}
 
 
 def test_a_name_alone_leaves_no_question():

@@ -74,4 +74,4 @@ def test_every_worker_is_a_device(tmp_path):
     assert cells(result)["cost, device-seconds"] == ["36", "36"]
     assert result.trials().device_s.tolist() == [72.0, 72.0]
     assert result.trials().time_s.tolist() == [24.0, 24.0]
-    assert "4 runs trained here, 48 s of epochs, 2 min 24 s of devices" in page(result, {}).effort
+    assert "4 runs trained here, 48 s of training, summed over runs, 2 min 24 s of devices" in page(result, {}).effort

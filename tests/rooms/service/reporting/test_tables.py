@@ -10,6 +10,7 @@ from search_spaces.study import Ablation, Published, Study
 from service.analysis.format import between, fixed, signed, spread
 from service.reporting.costs import training_s
 from service.reporting.latex import escaped, latex
+from service.reporting.recipe_tables import varied
 from service.reporting.results_table import measured
 from service.reporting.sections import parents, points, unfinished
 from service.reporting.table import Column, Table
@@ -34,6 +35,17 @@ def ablation(tmp_path_factory) -> Result:
 
 def column(table: Table, full_head: str) -> list[str]:
     return list({one.full_head: one for one in table.columns}[full_head].cells)
+
+
+def test_what_an_arm_has_that_others_set_is_said(tmp_path):
+    """A setting that one arm changes is none that all share; of the others it would stand nowhere."""
+    arms = {"long": {"optimizer.epochs": 9, "encoding.gamma": 1.0}, "usual": {"encoding.gamma": 2.0}}
+    edition = Study(name="epochs", question="?", base=base(), plan=Ablation(arms, "usual")).at()
+    hand = ByHand(tmp_path, edition)
+    with hand.journal:
+        hand.journal.write(Counts(seeds=1))
+    note = varied(Result.open(Home(tmp_path), edition.id)).note
+    assert note == f"An arm that does not set one of these has the base's value: optimizer.epochs = {by_hand.EPOCHS}."
 
 
 def test_the_numbers_are_those_of_the_analysis(ablation):

@@ -134,7 +134,7 @@ def test_the_probe_gives_the_means_and_the_maps() -> None:
 
 def test_what_cannot_be_projected_is_said() -> None:
     assert (
-        "gives the tokens before the first block no code"
+        "adds nothing to the tokens before the first block"
         in probe_of("projections")(
             subject(encoding={"kind": "gabor", "injection": {"kind": "add", "places": ["value"], "shared": False}})
         ).note

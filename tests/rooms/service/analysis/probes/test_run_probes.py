@@ -64,7 +64,9 @@ def test_a_child_begins_with_its_parents_code(home) -> None:
 def test_what_an_encoding_cannot_have_is_said(home) -> None:
     found = row(opened(home), "irpe").probe("distance")
     assert (found.after.values, found.after.arrays) == ({}, {})
-    assert found.after.note == found.before.note == "irpe gives the tokens before the first block no code"
+    assert (
+        found.after.note == found.before.note == "not measured: irpe adds nothing to the tokens before the first block"
+    )
     found = row(opened(home), "irpe").probe("logit_terms")
     assert "logits can be split where codes are added or concatenated, got IRPE" in found.after.note
 

@@ -46,7 +46,7 @@ def test_tables_hold_the_means_of_what_the_probes_found(result) -> None:
         assert len(values) == 2
         assert rows["r2", name][4].startswith(f"{np.mean([*values.values()]):.4f}".replace("-", "\N{MINUS SIGN}"))
     assert ("r2", "irpe (baseline)") not in rows
-    assert "irpe (baseline): irpe gives the tokens before the first block no code." in table.note
+    assert "irpe (baseline): not measured: irpe adds nothing to the tokens before the first block." in table.note
     assert [column.group for column in table.columns][2:] == ["before training"] * 2 + ["after training"] * 2
 
 
