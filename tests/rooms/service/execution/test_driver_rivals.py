@@ -116,7 +116,7 @@ def test_an_extension_adds_points_and_rivals(tmp_path) -> None:
     assert rivals == planned(whole, search(), "rival")
     found = history(home, search(8))
     assert all(found.answer(trial).status != "open" for trial in found.trials)
-    assert len(unproposed(found)) == 0
+    assert unproposed(found).recipes == []
 
 
 def test_more_seeds_reach_the_rivals(tmp_path) -> None:
@@ -147,6 +147,6 @@ def test_a_small_space_ends_both_searches_with_all_of_its_points(tmp_path) -> No
 def test_what_is_ahead_counts_points_rivals_and_both_confirmations(tmp_path) -> None:
     home, edition = Home(tmp_path), search(5)
     with driving(home, edition) as driver:
-        assert len(unproposed(driver.history)) == (5 + 4 + 5 + 3) * 2
+        assert len(unproposed(driver.history).points) == (5 + 4 + 5 + 3) * 2
     conduct(home, edition, random.Random(0).random())
-    assert unproposed(history(home, edition)) == []
+    assert unproposed(history(home, edition)).recipes == []
