@@ -26,17 +26,14 @@ def smallest_difference(pairs: int, std: float, *, alpha: float = ALPHA, power: 
     `std`: the standard deviation of the paired differences. Source: Cohen 1988, chapter 2, with the noncentral t
     distribution. Differs: the test that rejects on the wrong side is left out; it adds less than 0.1 % of power.
     """
-    from scipy.special import nctdtr  # here, for `locus status` must start without scipy
-
     if pairs < FEWEST:
         return None
-    df, critical = pairs - 1, quantile(1 - alpha / 2, pairs - 1)
     low, high = 0.0, 1.0
-    while 1 - nctdtr(df, high, critical) < power:
+    while _power(pairs, high, alpha) < power:
         high *= 2
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if 1 - nctdtr(df, middle, critical) < power else (low, middle)
+        low, high = (middle, high) if _power(pairs, middle, alpha) < power else (low, middle)
     return high * std / math.sqrt(pairs)
 
 
@@ -47,10 +44,11 @@ def seeds_needed(*differences: float, std: float, alpha: float = ALPHA, power: f
     What the tests miss is added up (Bonferroni's inequality), so the pairs are enough, and rarely one too many. `std`:
     the standard deviation of the paired differences. Units: pairs of seeds.
     """
+    sizes = [abs(one) for one in differences]
 
     def enough(pairs: int) -> bool:
-        missed = sum(1 - _probability(pairs, abs(one), std, alpha) for one in differences)
-        return missed <= 1 - power
+        found = [_power(pairs, one / std * math.sqrt(pairs), alpha) if std else float(one > 0) for one in sizes]
+        return sum(1 - one for one in found) <= 1 - power
 
     low, high = FEWEST - 1, FEWEST
     while not enough(high):
@@ -63,13 +61,11 @@ def seeds_needed(*differences: float, std: float, alpha: float = ALPHA, power: f
     return high
 
 
-def _probability(pairs: int, difference: float, std: float, alpha: float) -> float:
-    """The probability that so many pairs find a true difference of 0 or more, as in `smallest_difference`."""
+def _power(pairs: int, away: float, alpha: float) -> float:
+    """The probability that the test of so many pairs finds a true mean that lies `away` standard errors above 0."""
     from scipy.special import nctdtr  # here, for `locus status` must start without scipy
 
-    if not std:
-        return float(difference > 0)
-    return float(1 - nctdtr(pairs - 1, difference * math.sqrt(pairs) / std, quantile(1 - alpha / 2, pairs - 1)))
+    return float(1 - nctdtr(pairs - 1, away, quantile(1 - alpha / 2, pairs - 1)))
 
 
 def paired_spread(trials: Iterable[Scores]) -> float | None:
