@@ -213,7 +213,10 @@ class Study(Spec):
                 raise SpecError(f"{arms}; trials are for searches, and for arms that are tuned")
             plan = plan.tuned_by(Tuning(**{**dict(plan.tune), "trials": trials}))
         seeds = self.seeds if seeds is None else seeds
-        minutes = self.minutes if (seeds, plan) == (self.seeds, self.plan) else {}
+        same = (seeds, plan) == (self.seeds, self.plan)
+        if same and not fields:
+            return self  # to build a study builds every arm
+        minutes = self.minutes if same else {}
         return Study(**{**dict(self), "seeds": seeds, "plan": plan, "minutes": minutes, **fields})
 
     def _alone(self) -> Study:

@@ -39,10 +39,9 @@ def unproposed(history: History) -> Unproposed:
     """What is ahead beside the runs that a history knows."""
     points = list(_points(history))
     recipes = [recipe for recipe, _ in points]
-    needing = {id(recipe) for recipe in {id(recipe): recipe for recipe in recipes}.values() if recipe.parents}
-    if not needing:
+    if not any(recipe.parents for recipe in {id(one): one for one in recipes}.values()):
         return Unproposed(recipes, [])
-    runs = [Run(recipe=recipe, seed=seed) for recipe, seed in points if id(recipe) in needing]
+    runs = [Run(recipe=recipe, seed=seed) for recipe, seed in points]
     known = {parent.key for trial in history.trials for run in history.asked(trial) for parent in ancestors(run)}
     parents = {parent.key: parent.recipe for run in runs for parent in ancestors(run) if parent.key not in known}
     return Unproposed(recipes, [*parents.values()])

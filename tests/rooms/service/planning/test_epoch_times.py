@@ -21,6 +21,7 @@ def test_an_epoch_takes_as_long_as_epochs_of_the_same_work() -> None:
     assert times(NEAR.put({"encoding.kind": "none"})) == 2.5
     for path, value in {"precision": "float64", "accumulate": 4, "ema_decay": 0.9}.items():
         assert times(NEAR.put({f"optimizer.{path}": value})) == 2.5, "so does what is computed in a step"
+    assert "optimizer" in NEAR.put({"optimizer.lr": 0.1}).identity(), "what decides a key is not changed"
 
 
 def test_values_without_time_are_values_of_an_optimizer() -> None:

@@ -207,6 +207,8 @@ def test_maps_are_as_alike_as_those_of_two_seeds(tmp_path, low, high, word):
     numbers = f"correlate by {np.mean(between):.4f}; those of two seeds of “pvt” by {np.mean(within):.4f}"
     assert f"The maps of “pvt, peg” and “pvt” {numbers}: " in verdict.why.replace("\u2212", "-")
     assert verdict.interval[0] < verdict.measured < verdict.interval[1]
+    itself = result.scores_of(ProbeAsAlike("pvt", "pvt, peg", "similarity", "maps", -0.1, None, when="after"))["pvt"]
+    assert itself.n == 3
 
 
 @pytest.mark.parametrize(("low", "high"), [(-0.1, None), (None, -0.1)])
