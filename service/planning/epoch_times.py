@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from statistics import median
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean, median
 
 from trainables.recipe import Recipe
 from trainables.spec import digest
@@ -15,23 +15,33 @@ TIMELESS = (
 
 
 class EpochTimes:
-    """The time of an epoch of a recipe: of the same work, else of all that was measured, else what is given.
+    """The time of an epoch of a recipe: of the same work where a run of it was measured, else the usual one.
 
-    `known`: recipes, and the seconds of their measured epochs; `otherwise`: the seconds of other epochs.
+    `known`: recipes, and the time of an epoch of each measured run (`epoch_time`). Of the same work the median counts,
+    because a run may have waited for the machine. The usual time is the mean over the kinds of work, because a sum is
+    predicted with it.
     """
 
-    def __init__(self, known: Iterable[tuple[Recipe, Sequence[float]]], otherwise: Sequence[float] = ()) -> None:
-        self._alike: dict[str, list[float]] = {}
+    def __init__(self, known: Iterable[tuple[Recipe, Sequence[float]]]) -> None:
+        measured: dict[str, list[float]] = {}
         for recipe, seconds in known:
             if seconds:
-                self._alike.setdefault(_work(recipe), []).extend(seconds)
-        every = [time for some in self._alike.values() for time in some] or [*otherwise]
-        self.usual = median(every) if every else None
+                measured.setdefault(_work(recipe), []).extend(seconds)
+        self._alike = {work: median(some) for work, some in measured.items()}
+        self.usual = fmean(self._alike.values()) if self._alike else None
 
     def __call__(self, recipe: Recipe) -> float | None:
         """Seconds; None where nothing was measured."""
-        alike = self._alike.get(_work(recipe))
-        return median(alike) if alike else self.usual
+        return self._alike.get(_work(recipe), self.usual)
+
+
+def epoch_time(curve: Iterable[Mapping[str, float]]) -> list[float]:
+    """The mean seconds of an epoch of one run, as a list of one; empty where no epoch was measured.
+
+    The mean, because the last epoch also takes the time of the tests, which may be longer than several epochs.
+    """
+    seconds = [values["time/epoch_s"] for values in curve if "time/epoch_s" in values]
+    return [fmean(seconds)] if seconds else []
 
 
 def _work(recipe: Recipe) -> str:

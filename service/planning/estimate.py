@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from search_spaces.words import plural
-from service.planning.epoch_times import EpochTimes, side_by_side
+from service.planning.epoch_times import EpochTimes, epoch_time, side_by_side
 from service.planning.known_trials import known_trials
 from service.planning.lost import lost_answers
 from service.planning.placement import Placement
@@ -150,7 +150,7 @@ def _measured_times_and_peaks(history: History, outcomes: Outcomes) -> tuple[Epo
     curves = [
         (run.recipe, [epoch.values for epoch in history.state(run).curve.values()]) for run in known_runs(history)
     ]
-    own = EpochTimes((recipe, _each("time/epoch_s", curve)) for recipe, curve in curves)
+    own = EpochTimes((recipe, epoch_time(curve)) for recipe, curve in curves)
     if own.usual is not None:
         return own, measured(history, "memory/peak_gib")
     return _measured_alike(outcomes, history.edition.study.base)
@@ -161,9 +161,9 @@ def _measured_alike(outcomes: Outcomes, base: Recipe) -> tuple[EpochTimes, list[
     files = sorted(outcomes.folder.glob("*/*.json"), key=lambda path: path.stat().st_mtime)[-LOOKED_AT:]
     found = [outcomes.get(path.parent.name, path.stem) for path in files]
     alike = [one for one in found if one and (one.run.recipe.data, one.run.recipe.model) == (base.data, base.model)]
-    last = [(one.run.recipe, [epoch.values for epoch in one.outcome.curve[-1:]]) for one in alike]
-    times = EpochTimes((recipe, _each("time/epoch_s", values)) for recipe, values in last)
-    return times, [peak for _, values in last for peak in _each("memory/peak_gib", values)]
+    curves = [(one.run.recipe, [epoch.values for epoch in one.outcome.curve]) for one in alike]
+    times = EpochTimes((recipe, epoch_time(curve)) for recipe, curve in curves)
+    return times, [peak for _, curve in curves for peak in _each("memory/peak_gib", curve)]
 
 
 def _each(name: str, epochs: Iterable[Mapping[str, float]]) -> list[float]:

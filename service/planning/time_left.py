@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, median
 
 from search_spaces.roles import COMPARED
 from search_spaces.study import Trial
-from service.planning.epoch_times import side_by_side
+from service.planning.epoch_times import epoch_time, side_by_side
 from service.planning.unproposed import unproposed
 from service.planning.work_rows import unlisted_arms
 from service.storage.history import History, ancestors
@@ -29,8 +29,8 @@ class Left:
 class Forecast:
     """Says how much of a study is left, while it runs. It looks at each trial that has ended only once, to be fast.
 
-    An epoch of a run takes as long as its trial's epochs took so far, or those of the study. Concurrent runs are taken
-    to finish equally many epochs.
+    An epoch of a run takes as long as its trial's epochs took so far, or those of the study on average. Concurrent runs
+    are taken to finish equally many epochs.
     """
 
     def __init__(self, history: History) -> None:
@@ -60,7 +60,7 @@ class Forecast:
         ahead = unproposed(history).recipes
         todo = [(label, run) for label, run in runs.values() if not history.state(run).answered]
         every_time = [*self._times, *(time for some in times.values() for time in some)]
-        usual = median(every_time) if every_time else epoch_s
+        usual = fmean(every_time) if every_time else epoch_s
         return Left(
             done=sum(self._runs.values()) + len(runs) - len(todo),
             total=len(self._runs) + len(runs) + len(ahead),
@@ -76,7 +76,6 @@ class Forecast:
                 for key, (_, run) in _known(history, trial).items():
                     self._runs[key] = history.state(run).answered
                 self._times += epoch_times(history, trial)
-        self._times.sort()  # so that the median, which sorts them again, is quick
 
     def _seconds(
         self,
@@ -96,9 +95,9 @@ class Forecast:
 
 
 def epoch_times(history: History, trial: Trial) -> list[float]:
-    """The seconds of every measured epoch of a trial. A reused run's are those of its own time."""
+    """The seconds of an epoch of each measured run of a trial. A reused run's are those of its own time."""
     curves = [history.state(run).curve.values() for run in history.runs(trial).values()]
-    return [epoch.values["time/epoch_s"] for curve in curves for epoch in curve if "time/epoch_s" in epoch.values]
+    return [time for curve in curves for time in epoch_time(epoch.values for epoch in curve)]
 
 
 def _known(history: History, trial: Trial) -> dict[str, tuple[str, Run]]:

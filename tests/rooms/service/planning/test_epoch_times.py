@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.planning.epoch_times import TIMELESS, EpochTimes, side_by_side
+from service.planning.epoch_times import TIMELESS, EpochTimes, epoch_time, side_by_side
 from trainables.encodings import Fourier
 from trainables.recipe import Recipe
 from trainables.recipe.optimizer import AdamW
@@ -13,14 +13,14 @@ NEAR = Recipe(encoding=Fourier(gamma=1.0))
 FAR = NEAR.put({"encoding.gamma": 5.0})
 
 
-def test_an_epoch_takes_as_long_as_epochs_of_the_same_work() -> None:
+def test_an_epoch_takes_as_long_as_in_runs_of_the_same_work() -> None:
     times = EpochTimes([(NEAR, [1.0, 2.0, 3.0]), (FAR, [10.0])])
     assert (times(NEAR), times(FAR)) == (2.0, 10.0)
     assert times(NEAR.put({"optimizer.lr": 0.1, "optimizer.epochs": 99})) == 2.0, "a rate changes no time"
-    assert times(NEAR.put({"optimizer.batch_size": 7})) == times.usual == 2.5, "smaller batches do"
-    assert times(NEAR.put({"encoding.kind": "none"})) == 2.5
+    assert times(NEAR.put({"optimizer.batch_size": 7})) == times.usual == 6.0, "smaller batches do"
+    assert times(NEAR.put({"encoding.kind": "none"})) == 6.0
     for path, value in {"precision": "float64", "accumulate": 4, "ema_decay": 0.9}.items():
-        assert times(NEAR.put({f"optimizer.{path}": value})) == 2.5, "so does what is computed in a step"
+        assert times(NEAR.put({f"optimizer.{path}": value})) == 6.0, "so does what is computed in a step"
     assert "optimizer" in NEAR.put({"optimizer.lr": 0.1}).identity(), "what decides a key is not changed"
 
 
@@ -28,9 +28,15 @@ def test_values_without_time_are_values_of_an_optimizer() -> None:
     assert {*TIMELESS} < {*AdamW.model_fields}
 
 
-def test_without_measured_epochs_the_given_ones_count() -> None:
-    assert EpochTimes([(NEAR, [])], [4.0, 6.0])(NEAR) == 5.0
-    assert EpochTimes([])(NEAR) is None
+def test_nothing_is_known_without_measured_epochs() -> None:
+    assert EpochTimes([(NEAR, [])])(NEAR) is None
+    assert epoch_time([{"val/accuracy": 0.5}]) == []
+
+
+def test_tests_after_the_last_epoch_are_spread_over_all_epochs() -> None:
+    """12 epochs of 2.5 s with tests of 4 s at the end take 34 s, so an epoch takes 2.83 s and not 2.5 or 6.5."""
+    curve = [{"time/epoch_s": 2.5}] * 11 + [{"time/epoch_s": 6.5}]
+    assert EpochTimes([(NEAR, epoch_time(curve))])(NEAR) == pytest.approx(34 / 12)
 
 
 @given(st.lists(st.floats(0.1, 100), min_size=1, max_size=20), st.integers(1, 8))

@@ -169,11 +169,21 @@ def test_the_time_comes_from_measured_epochs(home: Home) -> None:
             toy._fill()
             toy._advance(next(iter(toy.workers)))
         state = driver.history.state(toy.order[0])
-    times = sorted(said.values["time/epoch_s"] for said in state.curve.values())
+    times = [said.values["time/epoch_s"] for said in state.curve.values()]
     found = planned(home, edition, max_concurrent=2)
     assert found.seconds == pytest.approx(START_S + 6 * sum(times) / 2), "the other run has six epochs left"
     assert found.missing == 2
     assert planned(home, edition, max_concurrent=1).seconds == pytest.approx(START_S + (4 + 6) * sum(times) / 2)
+
+
+def test_the_time_comes_from_whole_runs_of_earlier_studies(home: Home) -> None:
+    """Their last epoch also holds the time of the tests: it alone would say too much."""
+    conduct(home, arms(seeds=1))
+    answers = [Outcomes(home).get(path.parent.name, path.stem) for path in home.outcomes.glob("*/*.json")]
+    times = [epoch.values["time/epoch_s"] for one in answers for epoch in one.outcome.curve]
+    found = planned(home, arms("later", seeds=3), max_concurrent=1)
+    assert found.reused == 2
+    assert found.seconds == pytest.approx(START_S + 2 * sum(times)), "two more seeds of each"
 
 
 def test_what_was_predicted_stands_beside_what_was_measured(home: Home) -> None:
