@@ -32,9 +32,9 @@ DEIT: dict[str, Any] = {
 """How DeiT is trained from scratch on ImageNet; CPVT and the concat paper train as it does.
 
 `warmup` is 5 epochs of 300, as a share: it stays a share where `optimizer.epochs` is set to another number.
-Source: CPVT table 10, column DeiT (Touvron et al. 2021, table 9). Betas, eps, the decay of the average, the lowest rate
-and no clipping are those of DeiT's published script. Differs: the rate changes at every step, not at every epoch, and
-rises from nearly 0, not from 1e-6; precision is left to the study.
+Source: CPVT table 10, column DeiT (Touvron et al. 2021, table 9), and 4.1 for the rate. Betas, eps, the decay of the
+average, the lowest rate and no clipping are those of DeiT's published script. Differs: the rate changes at every step,
+not at every epoch, and rises from nearly 0, not from 1e-6; precision is left to the study.
 """
 
 GABOR: dict[str, Any] = {

@@ -63,8 +63,8 @@ WHOLE: dict[str, Any] = {"data": IMAGENET, **SMALL_SIZES["vit"], **TRAINING}
 """DeiT-S, trained from scratch as the paper does, on images of its size."""
 
 PYRAMID_GAP = (
-    "PVT and LocalViT are left out: our backbones with several stages, PVT among them, give up no channels for a table "
-    "beside the content, and LocalViT we lack"
+    "PVT (v1) and LocalViT, which we lack, are left out; our backbones with several stages, PVT v2 among them, give up "
+    "no channels for a table beside the content"
 )
 
 SMALL_GAP = (

@@ -1,7 +1,7 @@
 """What becomes of every table and figure of the five papers: the studies that ask its question, or why none does.
 
 A table that is asked in part has both. Pictures that explain and show no result are listed, too, so that none is
-forgotten. The iRPE note has no tables and no figures: its pictures are lost.
+forgotten. The iRPE note numbers no tables and no figures: its 17 pictures are lost.
 """
 
 from typing import NamedTuple
@@ -23,6 +23,8 @@ def _explains(what: str) -> Item:
 
 
 TOP_FIVE = "top-5 accuracy; here it is top-1 accuracy"
+STAGES = "models of several stages: our stages give up no channels for a table beside the content"
+DRAWN = "what is horizontal, vertical and an angle there is read from pictures, and not defined"
 
 THESIS = {
     "table 1": _in("direction", "distance"),
@@ -44,7 +46,7 @@ THESIS = {
         "realistic-efficiency",
         "learnable-sinusoidal",
         "fourier-pretraining",
-        gap="curves over the number of images on other sets than CIFAR-10, and of pretrained Fourier features",
+        gap="curves over the number of images on other sets than CIFAR-10; of pretrained Fourier features three points",
     ),
     "figures 2.1 to 5.4": _explains("the drawings and sample images of its second part"),
 }
@@ -53,11 +55,13 @@ CPVT = {
     "table 2": _in("resolution", gap="CPVT-Ti with five PEGs, and the models S and B"),
     "table 3": _in("gap", gap=TOP_FIVE),
     "table 4": _in(
-        "gap", "distillation", gap="ImageNet ReaL and throughput: neither its labels nor its machine is here; S and B"
+        "gap",
+        "distillation",
+        gap="ImageNet ReaL and throughput: neither its labels nor its machine is here; S and B; other networks",
     ),
     "table 5": _in("peg-frozen", "peg-kernel"),
     "table 6": _in("peg-placement", "peg-kernel", gap=TOP_FIVE),
-    "table 7": _in("cpvt-encodings"),
+    "table 7": _in("cpvt-encodings", gap=TOP_FIVE),
     "table 8": _in("cpvt-encodings"),
     "table 9": _explains("the sizes of the models"),
     "table 10": _explains("the training, which is the preset deit"),
@@ -65,16 +69,19 @@ CPVT = {
     "table 12": _in("peg-count", gap=f"{TOP_FIVE}; small models"),
     "table 13": _in("cpvt-backbones", gap="ADE20K and COCO: we have no segmentation and no detection"),
     "table 14": _in("peg-forms"),
-    "table 15": _in("cpvt-backbones", gap="models of other papers, which it copies from them"),
+    "table 15": _in("cpvt-backbones", gap="models of other papers, and CPVT-S-GAP"),
     "table 16": Item(
-        gap="the projections of CvT are no position encoding that we have; so are the lambda layers of D.2"
+        gap="the projections of CvT are no position encoding that we have; nor are the lambda layers of D.2"
     ),
     "figure 1": _explains("where the encodings stand in a ViT"),
     "figure 2": _explains("a PEG"),
-    "figure 3": Item(gap="a picture of accuracies over sizes of models, CPVT@384 of table 2 among them"),
+    "figure 3": Item(gap="a picture of what tables 2, 3 and 12 have: resolution, gap and peg-count ask its sentences"),
     "figure 4": _in("cpvt-backbones"),
     "figure 5": _in("cpvt-encodings", gap="one head of one image: the claim is about the mean distance of all heads"),
-    "figure 6": _in("cpvt-encodings", gap="maps of one image: the claims are about mean distances of all images"),
+    "figure 6": _in(
+        "cpvt-encodings",
+        gap="maps of one image in blocks 2 and 3: the claims are about mean distances of all images in the second",
+    ),
 }
 GABOR = {
     "table 1": _in("gabor-fit", gap=TOP_FIVE),
@@ -89,7 +96,9 @@ GABOR = {
     "figure 5": _explains("the coordinates of patches"),
     "figure 6": _explains("how its code is made"),
     "figure 7": _in("gabor-fit"),
-    "figure 8": Item(gap="feature maps of one image with position in q, k or v: no probe keeps such maps"),
+    "figure 8": Item(
+        gap="feature maps of one image (patches, position, their sum, q, k and v): no probe keeps such maps"
+    ),
     "figure 9": _in("edge-in-value"),
     "figure 10": Item(gap="channels after each of twelve blocks: no probe follows a channel through the blocks"),
     "figure 11": _in("gabor-channels"),
@@ -98,21 +107,22 @@ CONCAT = {
     "table 1": _in(
         "concat-vs-add",
         "concat-split",
-        gap="PVT and LocalViT with a table beside the content: our stages cannot",
+        gap="PVT and LocalViT with a table beside the content: our stages cannot; FLOPs, memory and throughput, which "
+        "are of V100 GPUs",
     ),
     "table 2": _explains("how many images the small data sets have"),
-    "table 3": _in("concat-transfer", gap="Stanford Cars is no data set that we have"),
+    "table 3": _in("concat-transfer", gap="Stanford Cars is no data set that we have, and PVT-S has no arm"),
     "figure 1": _explains("addition and concatenation"),
     "figure 2": _in("attention-distance"),
-    "figure 3": _in("concat-places"),
+    "figure 3": _in("concat-places", gap="that several features are attended to is read from pictures: no claim"),
     "figure 4": _in("concat-places"),
     "figure 5": _in("concat-places"),
-    "figure 6": _in("concat-similarity"),
-    "figure 7": _in("logit-terms"),
-    "figure 8": _in("logit-terms"),
-    "figure 9": _in("logit-terms"),
-    "figure 10": _in("concat-similarity"),
-    "figure 11": _in("logit-terms"),
+    "figure 6": _in("concat-similarity", gap=STAGES),
+    "figure 7": _in("logit-terms", gap=DRAWN),
+    "figure 8": Item(gap=f"logit-terms keeps the terms, with no claim on them: {DRAWN}"),
+    "figure 9": _in("logit-terms", gap=STAGES),
+    "figure 10": _in("concat-similarity", gap=STAGES),
+    "figure 11": _in("logit-terms", gap=STAGES),
 }
 IRPE: dict[str, Item] = {}
 

@@ -78,6 +78,10 @@ study = Study(
         "to in the last block; the report draws them for the first four validation images",
         "figure 5's similarity is not defined: here the correlation of the mean attention between patches, over all "
         "blocks. Two seeds of one arm are not alike either, so it is compared with theirs; the margin of 0.1 is ours",
+        "4.3 calls both methods alike in the common position by figure 5, and speaks of significant differences of "
+        "their maps there by figure 4: the claims ask both",
+        "figure 3, that several features are attended to, is read from pictures: no claim; its models are those of "
+        "table 1, trained on ImageNet",
         "the area is that of all that is attended to, since no image says which object is salient",
         "4.3 calls value + position better than query or key by its pictures alone, so no claim is made of scores",
     ),

@@ -1,7 +1,7 @@
 """Does a PEG in each stage help pyramids and windows, with a class token and with averaged patches?
 
-Source: CPVT 4.6, table 13 (PVT), B.5 and figure 4 (Swin). Cost: smoke 1 min, cpu 12 min, images 50 min on 2 cores;
-paper 23 GPU-hours, paper-small 37 GPU-hours, paper-medium 59 GPU-hours.
+Source: CPVT 4.6, table 13 (PVT), B.5 and figure 4 (Swin), D.4, table 15. Cost: smoke 1 min, cpu 12 min, images 50 min
+on 2 cores; paper 23 GPU-hours, paper-small 37 GPU-hours, paper-medium 59 GPU-hours.
 Expected: a PEG beats PVT's tables, with both read-outs, and helps Swin; PVT v2's convolutions leave it little to add.
 On red-green images all arms with a PEG or a table come near 1, so the read-outs can be told apart on photographs alone.
 Not run yet at cpu, in these arms, and at images.
@@ -101,11 +101,13 @@ study = Study(
         "PVT v1 is Twins-PCPVT without its PEG; its class token stands before the patches of the last stage; timm has "
         "no PVT v1. The table has 13, 25 and 44 M weights for tiny, small and medium, and so have ours",
         "two stages of two blocks at smoke, cpu and images; stochastic depth is left out at paper",
-        "Swin keeps its relative biases, PVT v2 the zero padding of its convolutions: `none` knows positions there",
+        "at paper all backbones are trained as DeiT is; 4.6 has the same settings for both of a pair, and names none",
+        "Swin keeps its relative biases, also beside a PEG (4.6 does not say whether it does there), PVT v2 the zero "
+        "padding of its convolutions: `none` knows positions there",
         "table 13's other rows: PVT-small 79.8, with PEG and GAP 81.2; PVT-medium 81.2, with both 82.7 (budgets "
         "paper-small and paper-medium); table 15 has Swin-tiny at 81.3, with both 82.3; Swin has no class token",
-        "ADE20K and COCO of table 13 are left out: PEG + GAP gains 3.1, 4.5 and 3.3 points of mIoU for the three "
-        "sizes, 2.0, 2.6 and 2.4 of mAP in the short schedule",
+        "ADE20K and COCO of table 13 and B.6 are left out: PEG + GAP gains 3.1, 4.5 and 3.3 points of mIoU for the "
+        "three sizes, 2.0, 2.6 and 2.4 of mAP in the short schedule",
         "4.6 names a gain of 3.1 for PVT-tiny, that of PEG and GAP over neither (75.0 to 78.1)",
         "no number published for PVT v2, nor for PVT without any encoding",
     ),

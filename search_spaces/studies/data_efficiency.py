@@ -62,7 +62,7 @@ study = Study(
         OPEN_GAP,
         TUNED_GAP,
         "no number published: figure 3 shows curves without numbers in its text, and does not name its sizes",
-        "500 validation images at smoke and cpu, of the thesis' 1,000",
+        "500 validation images at cpu and 100 at smoke, of the thesis' 1,000",
         "its curves on distance (figure 3, right) are left out; the thesis has no arms `none` and `learnable "
         "sinusoidal`, which are ours",
         "the read-out is the class token alone",

@@ -113,7 +113,7 @@ study = Study(
             None,
             0.5,
             when="after",
-            source="3.3: waves and edges fit the learned position embeddings of frozen models",
+            source="the abstract and 3.3: Gabor filters and edges “can fit the learned position embeddings well”",
         ),
     ),
     gaps=(
@@ -129,7 +129,8 @@ study = Study(
         "14 x 14 (paper) it leaves 0.36 and 0.92",
         TOP_FIVE_GAP,
         "figures 4 and 7 show channels: the shapes are counted here (channel_shapes); a code of G+E has no chaos by "
-        "construction, so 3.3's sentence that it disappears is no claim",
+        "construction, so 3.3's sentence that it disappears is no claim; that DeiT-B has fewer channels of chaos than "
+        "ViT-B (3.1 and 3.3) compares the two paper budgets, and no claim spans budgets",
         "the paper has no arm `none` and none with a new table, which are ours: what the backbone "
         "does without position, and what a free table learns when the backbone is frozen",
         *GAPS[3:],

@@ -61,6 +61,8 @@ study = Study(
     ),
     gaps=(
         *GAPS,
+        "the note calls quantization undirected, too, which no claim of being better is about; its quantization is "
+        "that of ranks, the arm `quantization` that of the published code",
         "squares lie on the grid of patches, so that no patch shows what no position is needed for",
         "the published code has ratio 1.9 for product, 20 for euclidean and cross, 33 for quantization; here all "
         "have 1.9",

@@ -36,5 +36,5 @@ study = Study(
         Better("contextual", "none", 0.0),
         Better("contextual", "bias", 0.0, "the note: Contextual > Bias"),
     ),
-    gaps=GAPS,
+    gaps=(*GAPS, "the note divides biases by the root of the width, too; the published code does not, and so ours"),
 )

@@ -1,6 +1,7 @@
 """How large must the kernel of a PEG be?
 
-Source: CPVT 5.1 and table 5 (kernels of 1 x 1), 5.2 and table 6 (27 x 27 before the first block), table 14 (7 x 7).
+Source: CPVT 5.1 and table 5 (kernels of 1 x 1), 5.2 and table 6 (27 x 27 before the first block), B.7 and table 14 (7
+x 7).
 Cost: smoke 2 min, cpu 16 min on 2 cores; paper 8.6 GPU-hours.
 Expected: kernel 1 equals none, at chance, because it sees no neighbor and no border. Kernel 3 sees the border from the
 two outer rows of patches alone, so on a grid of 8 x 8 it stays below 0.95, and 5, 7 and 27 come near 1. Before the
@@ -19,7 +20,7 @@ study = Study(
     name="peg-kernel",
     question="How large must the kernel of a PEG be?",
     family="cpvt",
-    paper=f"{PAPER}, 5.1 and 5.2, tables 5, 6 and 14",
+    paper=f"{PAPER}, 5.1, 5.2 and B.7, tables 5, 6 and 14",
     minutes={"smoke": 2, "cpu": 16},
     gpu_hours={"paper": 8.6},
     expected="kernel 1 equals none, at chance; kernel 3 is above it, larger ones see more of the border and are better",

@@ -36,7 +36,7 @@ def waves(at: Positions, frequencies: Any) -> CodeND:
 class Sinusoidal(CodeSpec):
     """Fixed 2-D sines and cosines: the first half of the channels x, the second y.
 
-    Source: thesis eq. 1. Differs: the class token gets zeros (the thesis does not say).
+    Source: thesis eq. 1. Differs: nothing; the class token gets zeros, as the thesis adds it afterwards.
     """
 
     kind: Literal["sinusoidal"] = Field(default="sinusoidal", init=False)

@@ -62,8 +62,8 @@ def channel_shapes(codes: Any, grid: Grid) -> ChannelShapes:
     of the rows; the weights follow from width and wavelength by linear least squares.
     A channel is chaos where neither waves nor edges explain half of its variance; else box where edges leave no more
     than waves; else striped where at least 80 % of the fitted waves' variance is along one side; else raster.
-    Shapes: codes (P, D), without prefix tokens. Source: Gabor paper 3.2, fig. 4, eqs. 5-9. Differs: the rules, which
-    the paper does not give; waves are centered at 0, as in `Gabor`.
+    Shapes: codes (P, D), without prefix tokens. Source: Gabor paper 3.1, 3.2, fig. 4, eqs. 5-9. Differs: the rules,
+    which the paper does not give; waves are centered at 0, as in `Gabor`.
     Cost: 40 ms a channel.
     """
     maps = codes_on(codes, grid).reshape(grid.rows, grid.columns, -1)

@@ -16,7 +16,7 @@ def similarity(codes: Any, grid: Grid) -> Array:
     """The cosine similarity of position t with the position in row r and column c. Shapes: (P, D) to (P, R, C).
 
     A code of zeros has the similarity 0 with every code.
-    Source: thesis figs. 4, 5; Gabor paper fig. 1. Differs: nothing.
+    Source: thesis fig. 5; Gabor paper fig. 1. Differs: nothing.
     """
     found = codes_on(codes, grid)
     lengths = np.linalg.norm(found, axis=1, keepdims=True)

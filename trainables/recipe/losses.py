@@ -23,7 +23,7 @@ class TaughtByTrial(Spec):
 
     `values` names only what the teacher differs in, and is put on the student's own recipe: with its class token as
     pool, all of it learning, without init, teacher, auxiliary loss and test sizes.
-    Source: DeiT 3 (hard distillation); CPVT 4.5. Differs: the teacher sees the images without augmentation.
+    Source: DeiT 3 (hard distillation); CPVT 4.5. Differs: without augmentation the teacher labels each image once.
     """
 
     kind: Literal["from_trial"] = Field(default="from_trial", init=False)
