@@ -27,9 +27,17 @@ from service.terminal.options import (
 
 
 @app.command()
-def studies(as_json: Json = False) -> None:
+def studies(
+    papers: Annotated[
+        bool, typer.Option("--papers", help="each table and figure of the five papers: its studies, what none asks")
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """List the named studies: question, paper, plan, size at each budget."""
-    looking.studies(as_json)
+    if papers:
+        looking.papers(as_json)
+    else:
+        looking.studies(as_json)
 
 
 @app.command()

@@ -8,8 +8,10 @@ import time
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
 from search_spaces import library
+from search_spaces.coverage import PAPERS
 from search_spaces.study import Ablation, Budget, Edition, Study, Tuning
 from search_spaces.words import clock, listed, plural, rough_time, setting_words, value_words, without_sources
 from service.analysis.study_status import StudyStatus
@@ -57,6 +59,24 @@ def studies(as_json: bool) -> None:
         out, "trials that tune, random points, confirmations and parents are not counted here; locus plan counts all"
     )
     sentence(out, f"tables that several studies fill (locus matrix NAME): {', '.join(library.matrices())}")
+    sentence(out, "each table and figure of the papers, with its studies: locus studies --papers")
+
+
+def papers(as_json: bool) -> None:
+    """Every table and figure of the five papers: the studies that ask its question, and what of it none asks."""
+    if as_json:
+        print_json({paper: {name: item._asdict() for name, item in items.items()} for paper, items in PAPERS.items()})
+        return
+    out = console()
+    for paper, items in PAPERS.items():
+        if not items:
+            continue
+        sentence(out, Text(paper, style="bold"))
+        view = columns("  table, figure", "studies or matrix", "not asked, and why")
+        for name, item in items.items():
+            row(view, f"  {name}", ", ".join(item.studies), item.gap)
+        out.print(view)
+    sentence(out, "irpe: the note numbers no tables and no figures; locus studies lists its studies")
 
 
 def _sizes(study: Study) -> dict[str, str]:

@@ -70,6 +70,8 @@ COMMANDS = [
     (("--help",), 0, "Which position encoding"),
     (("studies",), 0, "fourier-gamma"),
     (("studies", "--json"), 0, '"sizes"'),
+    (("studies", "--papers"), 0, "cpvt-encodings"),
+    (("studies", "--papers", "--json"), 0, '"gap": "top-5 accuracy'),
     (("show", "fourier-gamma"), 0, "Which gamma lets Fourier features"),
     (("show", "fourier-gamma", "--json"), 0, '"name": "fourier-gamma"'),
     (("show", "cifar-baselines", "--preset", "deit"), 0, "optimizer.ema_decay     0.99996"),

@@ -5,14 +5,13 @@ import re
 import pytest
 
 from search_spaces import library
-from search_spaces.studies._coverage import PAPERS
+from search_spaces.coverage import PAPERS
 
 COUNTS = {
     "thesis": {"table": 9, "figure": 6},
     "cpvt": {"table": 16, "figure": 6},
     "gabor": {"table": 5, "figure": 11},
     "concat": {"table": 3, "figure": 11},
-    "irpe": {},
 }
 """How many tables and figures each paper has, by their captions; the thesis' drawings by chapter are one entry."""
 ITEMS = [(paper, item, entry) for paper, items in PAPERS.items() for item, entry in items.items()]

@@ -1,7 +1,8 @@
 """What becomes of every table and figure of the five papers: the studies that ask its question, or why none does.
 
 A table that is asked in part has both. Pictures that explain and show no result are listed, too, so that none is
-forgotten. The iRPE note numbers no tables and no figures: its 17 pictures are lost.
+forgotten. The iRPE note numbers no tables and no figures, and its 17 pictures are lost, so it is not
+listed.
 """
 
 from typing import NamedTuple
@@ -46,7 +47,7 @@ THESIS = {
         "realistic-efficiency",
         "learnable-sinusoidal",
         "fourier-pretraining",
-        gap="curves over the number of images on other sets than CIFAR-10; of pretrained Fourier features three points",
+        gap="curves on other sets than CIFAR-10; of pretrained Fourier features only three points are asked",
     ),
     "figures 2.1 to 5.4": _explains("the drawings and sample images of its second part"),
 }
@@ -124,7 +125,5 @@ CONCAT = {
     "figure 10": _in("concat-similarity", gap=STAGES),
     "figure 11": _in("logit-terms", gap=STAGES),
 }
-IRPE: dict[str, Item] = {}
-
-PAPERS = {"thesis": THESIS, "cpvt": CPVT, "gabor": GABOR, "concat": CONCAT, "irpe": IRPE}
+PAPERS = {"thesis": THESIS, "cpvt": CPVT, "gabor": GABOR, "concat": CONCAT}
 """By paper, then by the number that is printed there."""
