@@ -1,8 +1,7 @@
-"""What becomes of every table and figure of the five papers: the studies that ask its question, or why none does.
+"""What becomes of every table and figure of the papers: the studies that ask its question, or why none does.
 
 A table that is asked in part has both. Pictures that explain and show no result are listed, too, so that none is
-forgotten. The iRPE note numbers no tables and no figures, and its 17 pictures are lost, so it is not
-listed.
+forgotten. The note on iRPE numbers no tables and no figures, and its 17 pictures are lost, so it is not listed.
 """
 
 from typing import NamedTuple
@@ -20,11 +19,12 @@ def _in(*studies: str, gap: str = "") -> Item:
 
 
 def _explains(what: str) -> Item:
-    return Item(gap=f"explains, and shows no result: {what}")
+    return Item(gap=f"explains only: {what}")
 
 
 TOP_FIVE = "top-5 accuracy; here it is top-1 accuracy"
-STAGES = "models of several stages: our stages give up no channels for a table beside the content"
+STAGES = "models of several stages: here they give up no channels for a table beside the content"
+UNSEEN = "models of several stages: the probe of the logits cannot see them"
 DRAWN = "what is horizontal, vertical and an angle there is read from pictures, and not defined"
 
 THESIS = {
@@ -58,7 +58,8 @@ CPVT = {
     "table 4": _in(
         "gap",
         "distillation",
-        gap="ImageNet ReaL and throughput: neither its labels nor its machine is here; S and B; other networks",
+        gap="ImageNet ReaL and throughput: we have neither its labels nor its GPU; the models S and B; networks of "
+        "other papers",
     ),
     "table 5": _in("peg-frozen", "peg-kernel"),
     "table 6": _in("peg-placement", "peg-kernel", gap=TOP_FIVE),
@@ -76,12 +77,12 @@ CPVT = {
     ),
     "figure 1": _explains("where the encodings stand in a ViT"),
     "figure 2": _explains("a PEG"),
-    "figure 3": Item(gap="a picture of what tables 2, 3 and 12 have: resolution, gap and peg-count ask its sentences"),
+    "figure 3": Item(gap="a picture of scores; tables 2, 3 and 12 have them as numbers"),
     "figure 4": _in("cpvt-backbones"),
     "figure 5": _in("cpvt-encodings", gap="one head of one image: the claim is about the mean distance of all heads"),
     "figure 6": _in(
         "cpvt-encodings",
-        gap="maps of one image in blocks 2 and 3: the claims are about mean distances of all images in the second",
+        gap="maps of one image in blocks 2 and 3: the claims are about mean distances over all images in block 2",
     ),
 }
 GABOR = {
@@ -115,15 +116,15 @@ CONCAT = {
     "table 3": _in("concat-transfer", gap="Stanford Cars is no data set that we have, and PVT-S has no arm"),
     "figure 1": _explains("addition and concatenation"),
     "figure 2": _in("attention-distance"),
-    "figure 3": _in("concat-places", gap="that several features are attended to is read from pictures: no claim"),
+    "figure 3": Item(gap="that several features are attended to is read from pictures, so it is no claim"),
     "figure 4": _in("concat-places"),
     "figure 5": _in("concat-places"),
     "figure 6": _in("concat-similarity", gap=STAGES),
     "figure 7": _in("logit-terms", gap=DRAWN),
     "figure 8": Item(gap=f"logit-terms keeps the terms, with no claim on them: {DRAWN}"),
-    "figure 9": _in("logit-terms", gap=STAGES),
+    "figure 9": _in("logit-terms", gap=UNSEEN),
     "figure 10": _in("concat-similarity", gap=STAGES),
-    "figure 11": _in("logit-terms", gap=STAGES),
+    "figure 11": _in("logit-terms", gap=UNSEEN),
 }
 PAPERS = {"thesis": THESIS, "cpvt": CPVT, "gabor": GABOR, "concat": CONCAT}
 """By paper, then by the number that is printed there."""

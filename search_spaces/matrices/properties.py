@@ -4,6 +4,7 @@ Source: thesis, table 5. Derived: `absolute`, `direction`, `distance`, `directio
 """
 
 from search_spaces.matrix import Cell, Matrix, Property
+from search_spaces.studies.direction_probe import GAMMA_GAP
 
 BOTH = {name: (f"{name}, token", f"{name}, mean") for name in ("relative", "absolute", "fourier", "sinusoidal")}
 """The arms of an encoding under both read-outs."""
@@ -44,7 +45,7 @@ matrix = Matrix(
     gaps=(
         "relative adds no code to a token, so the probes of codes find nothing to look at before training",
         "the thesis does not name its read-out: scores are of the class token and of the mean of all patches",
-        "partly: the claims have a lower end alone, so they do not tell partly from yes; Fourier features with 2.5 "
-        "patches know as much as sines before training, those with 1 patch about as much as the thesis' own",
+        "a claim says only “at least so much”, so it cannot tell “partly” from “yes”",
+        GAMMA_GAP,
     ),
 )

@@ -44,6 +44,7 @@ BUDGETS = {
     "paper": Budget(TINY, seeds=1, gap=STAND_IN_GAP),
 }
 
+SINES_GAP = "sines are computed for the new grid; the paper does not say whether it does that or resamples them"
 GAPS = (
     "DeiT-tiny, 12 blocks of 192 channels read at the class token, on ImageNet there; 3 blocks of 64 channels, whose "
     "patches are averaged, on red-green images here: only the order can be compared",

@@ -27,6 +27,7 @@ OPEN_GAP = (
     "the thesis leaves image, patch and square sizes, gamma, optimizer, rate, batch size, weight decay and epochs "
     "open, and calls all but its one block the original ViT (4.1), of which it names no size: we chose ours"
 )
+THREE_GAP = "the thesis repeats each experiment five times; 3 seeds here"
 TUNED_GAP = (
     "we chose rate, epochs and weight decay by the scores of the learned table on the task direction, among them test "
     "scores of seeds 0 and 1, on other images (data_seed 0) than those of the study (data_seed 1)"

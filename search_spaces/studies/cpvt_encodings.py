@@ -12,7 +12,7 @@ from typing import Any
 
 from search_spaces.claim import AtChance, Better, NoWorse, ProbeRising
 from search_spaces.studies._composed import both
-from search_spaces.studies._cpvt import BASE, BUDGETS, GAPS, PAPER, TINY
+from search_spaces.studies._cpvt import BASE, BUDGETS, GAPS, PAPER, SINES_GAP, TINY
 from search_spaces.studies._imagenet import STAND_IN_GAP
 from search_spaces.study import Ablation, Budget, Published, Score, Study
 
@@ -98,8 +98,8 @@ study = Study(
         "the four layers of PEG have batch norm and ReLU, as in table 14; table 7 does not say",
         "after blocks 0 to 4 is all but the last of 6 blocks here, the first five of 12 there",
         "of table 1's and table 8's larger images one size is asked here, 40 pixels for 24; the budget paper is "
-        "tested at the paper's own sizes. Sines are computed for the new grid; the paper does not say whether it "
-        "resamples them",
+        "tested at the paper's own sizes",
+        SINES_GAP,
         "figures 5 and 6 show heads of one image: here the mean distance of all heads in the second block; that "
         "patches without position attend alike is not judged",
         "CvT's convolutional projection (70.6, table 16) and lambda layers (68.7, D.2) are no encodings here and have "

@@ -10,7 +10,7 @@ from typing import Any
 
 from search_spaces.claim import Better
 from search_spaces.studies._images import IMAGES_GAP
-from search_spaces.studies._thesis import ENCODINGS, MEAN_GAP, PAPER
+from search_spaces.studies._thesis import ENCODINGS, MEAN_GAP, PAPER, THREE_GAP
 from search_spaces.study import Ablation, Budget, Score, Study
 from trainables.backbones import ViT
 from trainables.data import Cifar10
@@ -61,7 +61,7 @@ study = Study(
         "figure 6 names no sizes in its text: few and many are ours, and 500 of a class are a tenth of all",
         "6.2 also calls learnable sines more data-efficient than Fourier features, and alike with fixed sines where "
         "images of CIFAR are few: no claim, as three seeds cannot tell",
-        "the thesis repeats each experiment five times; 3 seeds here",
+        THREE_GAP,
         "no number published: figure 6 shows curves without numbers in its text",
         "every number of images is trained for 16 epochs, so fewer images also mean fewer steps",
         "CIFAR-100, Flowers-102, Tiny-ImageNet and the curves of pretrained Fourier are left out",

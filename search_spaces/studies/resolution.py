@@ -19,7 +19,7 @@ to 0.1783; 14 seeds), -0.0855 at 64 px (-0.3312 to 0.1603; 7); nor does none: -0
 """
 
 from search_spaces.claim import Better, KeepsMore
-from search_spaces.studies._cpvt import GAPS, PAPER, PHOTOGRAPHS, TINY
+from search_spaces.studies._cpvt import GAPS, PAPER, PHOTOGRAPHS, SINES_GAP, TINY
 from search_spaces.studies._imagenet import STAND_IN_GAP
 from search_spaces.study import Ablation, Budget, Published, Score, Study
 from trainables.backbones import ViT
@@ -94,7 +94,7 @@ study = Study(
         "no number published for fourier",
         "claims name our sides; the budget paper is tested at the paper's instead (160, 384, 448 and 512 for 224); "
         "none of ours stands for 448",
-        "sines are computed for the new grid; the paper does not say whether it does that or resamples them",
+        SINES_GAP,
         *GAPS[1:],
     ),
 )

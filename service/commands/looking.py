@@ -29,7 +29,7 @@ from service.terminal.options import (
 @app.command()
 def studies(
     papers: Annotated[
-        bool, typer.Option("--papers", help="each table and figure of the five papers: its studies, what none asks")
+        bool, typer.Option("--papers", help="each table and figure of the papers: its studies, or why none")
     ] = False,
     as_json: Json = False,
 ) -> None:

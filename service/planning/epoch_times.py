@@ -17,16 +17,16 @@ TIMELESS = (
 class EpochTimes:
     """The time of an epoch of a recipe: of the same work where a run of it was measured, else the usual one.
 
-    `known`: recipes, and the time of an epoch of each measured run (`epoch_time`). Of the same work the median counts,
-    because a run may have waited for the machine. The usual time is the mean over the kinds of work, because a sum is
-    predicted with it.
+    `known`: the recipe of each run, and the time of its epochs (`epoch_s`), None where none was measured. Of the same
+    work the median counts, because a run may have waited for the machine. The usual time is the mean over the kinds of
+    work, because a sum is predicted with it.
     """
 
-    def __init__(self, known: Iterable[tuple[Recipe, Sequence[float]]]) -> None:
+    def __init__(self, known: Iterable[tuple[Recipe, float | None]]) -> None:
         measured: dict[str, list[float]] = {}
         for recipe, seconds in known:
-            if seconds:
-                measured.setdefault(_work(recipe), []).extend(seconds)
+            if seconds is not None:
+                measured.setdefault(_work(recipe), []).append(seconds)
         self._alike = {work: median(some) for work, some in measured.items()}
         self.usual = fmean(self._alike.values()) if self._alike else None
 
@@ -35,13 +35,15 @@ class EpochTimes:
         return self._alike.get(_work(recipe), self.usual)
 
 
-def epoch_time(curve: Iterable[Mapping[str, float]]) -> list[float]:
-    """The mean seconds of an epoch of one run, as a list of one; empty where no epoch was measured.
+def epoch_s(curve: Iterable[Mapping[str, float]], ended: bool) -> float | None:
+    """The seconds of an epoch of one run; None where no epoch was measured.
 
-    The mean, because the last epoch also takes the time of the tests, which may be longer than several epochs.
+    Of a run that has ended it is the mean, because the last epoch also takes the time of the tests, which may be longer
+    than several epochs. Of a run that goes on it is the median, because the first epoch may take much longer than the
+    next ones.
     """
     seconds = [values["time/epoch_s"] for values in curve if "time/epoch_s" in values]
-    return [fmean(seconds)] if seconds else []
+    return (fmean(seconds) if ended else median(seconds)) if seconds else None
 
 
 def _work(recipe: Recipe) -> str:

@@ -7,7 +7,7 @@ from statistics import fmean, median
 
 from search_spaces.roles import COMPARED
 from search_spaces.study import Trial
-from service.planning.epoch_times import epoch_time, side_by_side
+from service.planning.epoch_times import epoch_s, side_by_side
 from service.planning.unproposed import unproposed
 from service.planning.work_rows import unlisted_arms
 from service.storage.history import History, ancestors
@@ -96,8 +96,9 @@ class Forecast:
 
 def epoch_times(history: History, trial: Trial) -> list[float]:
     """The seconds of an epoch of each measured run of a trial. A reused run's are those of its own time."""
-    curves = [history.state(run).curve.values() for run in history.runs(trial).values()]
-    return [time for curve in curves for time in epoch_time(epoch.values for epoch in curve)]
+    states = [history.state(run) for run in history.runs(trial).values()]
+    times = [epoch_s((epoch.values for epoch in state.curve.values()), state.answered) for state in states]
+    return [time for time in times if time is not None]
 
 
 def _known(history: History, trial: Trial) -> dict[str, tuple[str, Run]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from statistics import fmean
+from statistics import median
 from typing import TYPE_CHECKING
 
 from service.reporting.provenance import circumstances
@@ -21,16 +21,19 @@ AFFECT_TIME = ("device", "host_cpu", "machine", "threads", "workers", "matmul_fp
 WITHOUT_PARENTS = "The time that a trial's parents trained is not in it."
 ENERGY = "energy (J)"
 OF_ENERGY = (
-    "The energy is that of a completed run, on average, by the counters of the processors or of the GPU; what other "
+    "The energy is that of a run, by the counters of the processors or of the GPU; what other "
     "runs and programs used there at the same time is in it."
 )
 MIXED = "The runs trained on different machines or with different settings, so their times cannot be compared exactly."
 
 
 def training_s(row: TrialResult) -> float | None:
-    """The mean time of the epochs of a completed run, validation included; None for none. Units: seconds."""
+    """The time of all epochs of a completed run, validation included; None for none. Units: seconds.
+
+    It is the median over the runs, because a run may have shared the machine with other programs.
+    """
     times = [run.seconds for run in row.runs.values() if run.state.status == "completed" and run.seconds > 0]
-    return fmean(times) if times else None
+    return median(times) if times else None
 
 
 def train_time_unit(rows: Iterable[TrialResult]) -> tuple[str, float]:
@@ -63,9 +66,9 @@ def _time(rows: Sequence[TrialResult]) -> list[Column]:
 def _further(rows: Sequence[TrialResult]) -> list[Column]:
     """Images a second, the time of all devices where a run had several, and energy where it was measured."""
     found = {
-        "images/s": [mean_cost(row, lambda run: run.images_per_s) for row in rows],
-        "device-seconds": [mean_cost(row, lambda run: run.device_s) for row in rows] if _several(rows) else [],
-        ENERGY: [mean_cost(row, lambda run: run.energy_j) for row in rows],
+        "images/s": [median_cost(row, lambda run: run.images_per_s) for row in rows],
+        "device-seconds": [median_cost(row, lambda run: run.device_s) for row in rows] if _several(rows) else [],
+        ENERGY: [median_cost(row, lambda run: run.energy_j) for row in rows],
     }
     return [
         Column(name, ["" if value is None else f"{value:,.0f}" for value in values], GROUP, under=True)
@@ -79,11 +82,11 @@ def _several(rows: Iterable[TrialResult]) -> bool:
     return any(run.device_s > run.seconds for row in rows for run in row.runs.values())
 
 
-def mean_cost(row: TrialResult, of: Callable[[RunResult], float | None]) -> float | None:
-    """The mean of a cost over a trial's completed runs; None where one of them lacks it."""
+def median_cost(row: TrialResult, of: Callable[[RunResult], float | None]) -> float | None:
+    """The median of a cost over a trial's completed runs; None where one of them lacks it."""
     values = [of(run) for run in row.runs.values() if run.state.status == "completed" and run.seconds > 0]
     known = [value for value in values if value is not None]
-    return fmean(known) if known and len(known) == len(values) else None
+    return median(known) if known and len(known) == len(values) else None
 
 
 def sizes(rows: Sequence[TrialResult]) -> list[Column]:
@@ -100,10 +103,10 @@ def cost_note(result: StudyResult, rows: Sequence[TrialResult]) -> list[str]:
     """What a reader must know about the costs of a table: what a time is, and the size that all models share."""
     found = []
     if any(training_s(row) is not None for row in rows):
-        found += ["The time is that of all epochs of a completed run, on average."]
+        found += ["The time is that of all epochs of a run; costs are medians over the completed runs."]
         found += [WITHOUT_PARENTS] if result.of("parent") else []
         found += [MIXED] if mixed_machines(result) else []
-    if any(mean_cost(row, lambda run: run.energy_j) is not None for row in rows):
+    if any(median_cost(row, lambda run: run.energy_j) is not None for row in rows):
         found += [OF_ENERGY]
     counts = {parameters(row) for row in rows}
     if len(counts) == 1:

@@ -63,18 +63,16 @@ def studies(as_json: bool) -> None:
 
 
 def papers(as_json: bool) -> None:
-    """Every table and figure of the five papers: the studies that ask its question, and what of it none asks."""
+    """Every table and figure of the papers: the studies that ask its question, and what no study asks, and why."""
     if as_json:
         print_json({paper: {name: item._asdict() for name, item in items.items()} for paper, items in PAPERS.items()})
         return
     out = console()
     for paper, items in PAPERS.items():
-        if not items:
-            continue
         sentence(out, Text(paper, style="bold"))
         view = columns("  table, figure", "studies or matrix", "not asked, and why")
         for name, item in items.items():
-            row(view, f"  {name}", ", ".join(item.studies), item.gap)
+            row(view, f"  {name}", ", ".join(item.studies) or "-", item.gap)
         out.print(view)
     sentence(out, "irpe: the note numbers no tables and no figures; locus studies lists its studies")
 

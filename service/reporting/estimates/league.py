@@ -90,7 +90,7 @@ def properties(result: StudyResult, found: League) -> Table:
     columns += [Column(name, [cells[place] for _, cells in rows]) for place, name in enumerate(names)]
     metric = metric_words(result.edition.study.score.test)
     note = f"Scores: the {metric}, mean over seeds (1/3: of one seed of three)."
-    note += " The time is that of all epochs of a completed run, mean over tasks."
+    note += " The time is that of all epochs of a run: the median over seeds, then the mean over tasks."
     if mixed_machines(result):
         note += " Runs trained on different machines, so their times cannot be compared exactly."
     return Table("properties", f"What each method can do: the {metric} by property", columns, note=note)

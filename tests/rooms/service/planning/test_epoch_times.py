@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.planning.epoch_times import TIMELESS, EpochTimes, epoch_time, side_by_side
+from service.planning.epoch_times import TIMELESS, EpochTimes, epoch_s, side_by_side
 from trainables.encodings import Fourier
 from trainables.recipe import Recipe
 from trainables.recipe.optimizer import AdamW
@@ -14,7 +14,7 @@ FAR = NEAR.put({"encoding.gamma": 5.0})
 
 
 def test_an_epoch_takes_as_long_as_in_runs_of_the_same_work() -> None:
-    times = EpochTimes([(NEAR, [1.0, 2.0, 3.0]), (FAR, [10.0])])
+    times = EpochTimes([(NEAR, 1.0), (NEAR, 2.0), (NEAR, 3.0), (FAR, 10.0)])
     assert (times(NEAR), times(FAR)) == (2.0, 10.0)
     assert times(NEAR.put({"optimizer.lr": 0.1, "optimizer.epochs": 99})) == 2.0, "a rate changes no time"
     assert times(NEAR.put({"optimizer.batch_size": 7})) == times.usual == 6.0, "smaller batches do"
@@ -29,14 +29,20 @@ def test_values_without_time_are_values_of_an_optimizer() -> None:
 
 
 def test_nothing_is_known_without_measured_epochs() -> None:
-    assert EpochTimes([(NEAR, [])])(NEAR) is None
-    assert epoch_time([{"val/accuracy": 0.5}]) == []
+    assert EpochTimes([(NEAR, None)])(NEAR) is None
+    assert epoch_s([{"val/accuracy": 0.5}], ended=True) is epoch_s([], ended=False) is None
 
 
 def test_tests_after_the_last_epoch_are_spread_over_all_epochs() -> None:
     """12 epochs of 2.5 s with tests of 4 s at the end take 34 s, so an epoch takes 2.83 s and not 2.5 or 6.5."""
     curve = [{"time/epoch_s": 2.5}] * 11 + [{"time/epoch_s": 6.5}]
-    assert EpochTimes([(NEAR, epoch_time(curve))])(NEAR) == pytest.approx(34 / 12)
+    assert epoch_s(curve, ended=True) == pytest.approx(34 / 12)
+
+
+def test_a_slow_first_epoch_says_nothing_of_those_that_are_left() -> None:
+    """After 60 s of preparation and nine epochs of 1 s a run that goes on has epochs of 1 s, and not of 6.9 s."""
+    curve = [{"time/epoch_s": 60.0}] + [{"time/epoch_s": 1.0}] * 9
+    assert epoch_s(curve, ended=False) == 1.0
 
 
 @given(st.lists(st.floats(0.1, 100), min_size=1, max_size=20), st.integers(1, 8))

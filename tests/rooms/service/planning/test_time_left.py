@@ -61,6 +61,25 @@ def test_epochs_of_running_runs_count(home):
         assert Forecast(history)(100).seconds == pytest.approx(9 * long), "no run is shared between two processes"
 
 
+def test_a_run_that_has_ended_counts_whole_and_one_that_goes_on_without_its_first_epoch(home):
+    """Ended runs: epochs of 1 s, then one of 6 s with the tests. The run that goes on: one of 60 s, then of 1 s."""
+    with driving(home, arms(seeds=1)) as driver:
+        toy = Toy(driver, random.Random(0), max_concurrent=2)
+        toy._fill()
+        near, long = (next(iter(driver.history.runs(trial).values())) for trial in driver.history.trials)
+        states = [driver.history.state(run) for run in (near, long)]
+        while not states[0].answered or states[1].epoch < 3:
+            toy._advance((long if states[0].answered else near).key)
+        for state, first, last in ((states[0], 1.0, 6.0), (states[1], 60.0, 1.0)):
+            epochs = [state.curve[epoch] for epoch in sorted(state.curve)]
+            for fact in epochs:
+                fact.values["time/epoch_s"] = 1.0
+            epochs[0].values["time/epoch_s"], epochs[-1].values["time/epoch_s"] = first, last
+        assert epoch_times(driver.history, driver.history.trials[0]) == [pytest.approx(11 / 6)]
+        assert epoch_times(driver.history, driver.history.trials[1]) == [1.0]
+        assert Forecast(driver.history)(2).seconds == pytest.approx(9 - states[1].epoch)
+
+
 def test_nothing_is_left_at_the_end(home):
     conduct(home, arms())
     history = History.open(home, arms())

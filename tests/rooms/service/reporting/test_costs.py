@@ -58,7 +58,7 @@ def test_speed_stands_under_the_time(tmp_path):
 
 def test_energy_is_shown_where_every_epoch_has_it(tmp_path):
     whole = run(tmp_path / "whole", (2.5, 3.5))
-    assert cells(whole)[f"cost, {ENERGY}"] == ["24", "24"], "eight epochs of 3 J on average"
+    assert cells(whole)[f"cost, {ENERGY}"] == ["24", "24"], "the median of 20 J and 28 J"
     assert "what other runs and programs used there" in measured(whole).note
     assert ", 96 J counted while they ran;" in page(whole, {}).effort
     assert whole.table().energy_j.tolist() == [20.0, 28.0] * 2
