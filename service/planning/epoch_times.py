@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean, median
 
 from trainables.recipe import Recipe
@@ -14,36 +15,52 @@ TIMELESS = (
 """Values of an optimizer that change no time of an epoch."""
 
 
+@dataclass(frozen=True)
+class RunTime:
+    """How long an epoch of one run took.
+
+    `work`: runs of the same work have the same; `epochs`: those that the whole run has. Units: `epoch_s` seconds.
+    """
+
+    work: str
+    epochs: int
+    epoch_s: float
+
+
+def run_time(recipe: Recipe, curve: Iterable[Mapping[str, float]], ended: bool) -> RunTime | None:
+    """From the metrics of each epoch; None where no epoch was measured.
+
+    Of a run that has ended the mean counts, because the last epoch also takes the time of the tests, which may be
+    longer than several epochs. Of a run that goes on it is the median, because the first epoch may take much longer
+    than the next ones.
+    """
+    seconds = [values["time/epoch_s"] for values in curve if "time/epoch_s" in values]
+    if not seconds:
+        return None
+    return RunTime(_work(recipe), recipe.optimizer.epochs, fmean(seconds) if ended else median(seconds))
+
+
 class EpochTimes:
     """The time of an epoch of a recipe: of the same work where a run of it was measured, else the usual one.
 
-    `known`: the recipe of each run, and the time of its epochs (`epoch_s`), None where none was measured. Of the same
-    work the median counts, because a run may have waited for the machine. The usual time is the mean over the kinds of
-    work, because a sum is predicted with it.
+    Of the same work the median counts, because a run may have waited for the machine. The usual time is the mean over
+    the kinds of work, because a sum is predicted with it. A kind counts by the epochs of its runs: the only epoch of a
+    short run also takes the time of its tests, and says little of the epochs of a long one. Before the first epoch it
+    is `earlier`, that of other studies.
     """
 
-    def __init__(self, known: Iterable[tuple[Recipe, float | None]]) -> None:
-        measured: dict[str, list[float]] = {}
-        for recipe, seconds in known:
-            if seconds is not None:
-                measured.setdefault(_work(recipe), []).append(seconds)
-        self._alike = {work: median(some) for work, some in measured.items()}
-        self.usual = fmean(self._alike.values()) if self._alike else None
+    def __init__(self, known: Iterable[RunTime | None], earlier: float | None = None) -> None:
+        kinds: dict[str, list[RunTime]] = {}
+        for one in known:
+            if one is not None:
+                kinds.setdefault(one.work, []).append(one)
+        self._alike = {work: median(one.epoch_s for one in some) for work, some in kinds.items()}
+        epochs = [fmean(one.epochs for one in some) for some in kinds.values()]
+        self.usual = fmean(self._alike.values(), weights=epochs) if kinds else earlier
 
     def __call__(self, recipe: Recipe) -> float | None:
-        """Seconds; None where nothing was measured."""
+        """Seconds; None where none are known."""
         return self._alike.get(_work(recipe), self.usual)
-
-
-def epoch_s(curve: Iterable[Mapping[str, float]], ended: bool) -> float | None:
-    """The seconds of an epoch of one run; None where no epoch was measured.
-
-    Of a run that has ended it is the mean, because the last epoch also takes the time of the tests, which may be longer
-    than several epochs. Of a run that goes on it is the median, because the first epoch may take much longer than the
-    next ones.
-    """
-    seconds = [values["time/epoch_s"] for values in curve if "time/epoch_s" in values]
-    return (fmean(seconds) if ended else median(seconds)) if seconds else None
 
 
 def _work(recipe: Recipe) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from search_spaces.words import plural
-from service.planning.epoch_times import EpochTimes, epoch_s, side_by_side
+from service.planning.epoch_times import EpochTimes, run_time, side_by_side
 from service.planning.known_trials import known_trials
 from service.planning.lost import lost_answers
 from service.planning.placement import Placement
@@ -149,7 +149,7 @@ def _measured_times_and_peaks(history: History, outcomes: Outcomes) -> tuple[Epo
     """The times of epochs and the memory of runs: of this study, else of earlier answers."""
     states = [(run.recipe, history.state(run)) for run in known_runs(history)]
     own = EpochTimes(
-        (recipe, epoch_s((epoch.values for epoch in state.curve.values()), state.answered)) for recipe, state in states
+        run_time(recipe, (epoch.values for epoch in state.curve.values()), state.answered) for recipe, state in states
     )
     if own.usual is not None:
         return own, measured(history, "memory/peak_gib")
@@ -162,7 +162,7 @@ def _measured_alike(outcomes: Outcomes, base: Recipe) -> tuple[EpochTimes, list[
     found = [outcomes.get(path.parent.name, path.stem) for path in files]
     alike = [one for one in found if one and (one.run.recipe.data, one.run.recipe.model) == (base.data, base.model)]
     curves = [(one.run.recipe, [epoch.values for epoch in one.outcome.curve]) for one in alike]
-    times = EpochTimes((recipe, epoch_s(curve, ended=True)) for recipe, curve in curves)
+    times = EpochTimes(run_time(recipe, curve, ended=True) for recipe, curve in curves)
     return times, [peak for _, curve in curves for peak in _each("memory/peak_gib", curve)]
 
 

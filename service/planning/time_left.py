@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from statistics import fmean, median
 
 from search_spaces.roles import COMPARED
 from search_spaces.study import Trial
-from service.planning.epoch_times import epoch_s, side_by_side
+from service.planning.epoch_times import EpochTimes, RunTime, run_time, side_by_side
 from service.planning.unproposed import unproposed
 from service.planning.work_rows import unlisted_arms
 from service.storage.history import History, ancestors
-from trainables.recipe import Recipe, Run
+from trainables.recipe import Run
 
 
 @dataclass(frozen=True)
@@ -29,8 +28,8 @@ class Left:
 class Forecast:
     """Says how much of a study is left, while it runs. It looks at each trial that has ended only once, to be fast.
 
-    An epoch of a run takes as long as its trial's epochs took so far, or those of the study on average. Concurrent runs
-    are taken to finish equally many epochs.
+    An epoch of a run takes as long as in runs of the same work so far, or those of the study on average. Concurrent
+    runs are taken to finish equally many epochs.
     """
 
     def __init__(self, history: History) -> None:
@@ -42,7 +41,8 @@ class Forecast:
         self._settled: set[str] = set()
         self._runs: dict[str, bool] = {}
         """The runs of settled trials by their keys, and whether they were answered."""
-        self._times: list[float] = []
+        self._times: list[RunTime | None] = []
+        """Those of the runs of settled trials."""
 
     def __call__(self, max_concurrent: int, epoch_s: float | None = None) -> Left:
         """What is left now. `epoch_s`: the time of an epoch in earlier studies."""
@@ -50,21 +50,21 @@ class Forecast:
         if self._generation != history.generation:
             self._begin()
         self._settle()
-        runs: dict[str, tuple[str, Run]] = {}
-        times: dict[str, list[float]] = {}
+        runs: dict[str, Run] = {}
         for trial in [*history.trials, *unlisted_arms(history)]:
             if trial.label not in self._settled:
-                runs |= {key: known for key, known in _known(history, trial).items() if known[0] or key not in runs}
-                times[trial.label] = epoch_times(history, trial)
-        runs = {key: known for key, known in runs.items() if key not in self._runs}
+                runs |= _known(history, trial)
+        runs = {key: run for key, run in runs.items() if key not in self._runs}
+        times = EpochTimes([*self._times, *(self._time(run) for run in runs.values())], epoch_s)
+        todo = [run for run in runs.values() if not history.state(run).answered]
         ahead = unproposed(history).recipes
-        todo = [(label, run) for label, run in runs.values() if not history.state(run).answered]
-        every_time = [*self._times, *(time for some in times.values() for time in some)]
-        usual = fmean(every_time) if every_time else epoch_s
+        left = [(run.recipe, run.recipe.optimizer.epochs - history.state(run).epoch) for run in todo]
+        left += [(recipe, recipe.optimizer.epochs) for recipe in ahead]
+        seconds = [epochs * time for recipe, epochs in left if (time := times(recipe)) is not None]
         return Left(
             done=sum(self._runs.values()) + len(runs) - len(todo),
             total=len(self._runs) + len(runs) + len(ahead),
-            seconds=None if usual is None else self._seconds(todo, times, usual, ahead, max_concurrent),
+            seconds=side_by_side(seconds, max_concurrent) if len(seconds) == len(left) else None,
         )
 
     def _settle(self) -> None:
@@ -73,36 +73,17 @@ class Forecast:
         for trial in history.trials:
             if trial.role in COMPARED and trial.label not in waiting and trial.label not in self._settled:
                 self._settled.add(trial.label)
-                for key, (_, run) in _known(history, trial).items():
-                    self._runs[key] = history.state(run).answered
-                self._times += epoch_times(history, trial)
+                runs = _known(history, trial)
+                self._times += [self._time(run) for key, run in runs.items() if key not in self._runs]
+                self._runs |= {key: history.state(run).answered for key, run in runs.items()}
 
-    def _seconds(
-        self,
-        todo: list[tuple[str, Run]],
-        times: dict[str, list[float]],
-        usual: float,
-        ahead: list[Recipe],
-        max_concurrent: int,
-    ) -> float:
-        history = self.history
-        seconds = [
-            (run.recipe.optimizer.epochs - history.state(run).epoch) * median(times.get(label) or [usual])
-            for label, run in todo
-        ]
-        seconds += [recipe.optimizer.epochs * usual for recipe in ahead]
-        return side_by_side(seconds, max_concurrent)
+    def _time(self, run: Run) -> RunTime | None:
+        """A reused run has the times of its own study."""
+        state = self.history.state(run)
+        return run_time(run.recipe, (epoch.values for epoch in state.curve.values()), state.answered)
 
 
-def epoch_times(history: History, trial: Trial) -> list[float]:
-    """The seconds of an epoch of each measured run of a trial. A reused run's are those of its own time."""
-    states = [history.state(run) for run in history.runs(trial).values()]
-    times = [epoch_s((epoch.values for epoch in state.curve.values()), state.answered) for state in states]
-    return [time for time in times if time is not None]
-
-
-def _known(history: History, trial: Trial) -> dict[str, tuple[str, Run]]:
-    """The runs of a trial and those that they need, by key; each with the label of its trial, a parent with none."""
+def _known(history: History, trial: Trial) -> dict[str, Run]:
+    """The runs of a trial and those that they need, by key."""
     runs = history.asked(trial)
-    parents = {parent.key: ("", parent) for run in runs for parent in ancestors(run)}
-    return parents | {run.key: (trial.label, run) for run in runs}
+    return {run.key: run for one in runs for run in (*ancestors(one), one)}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.planning.epoch_times import TIMELESS, EpochTimes, epoch_s, side_by_side
+from service.planning.epoch_times import TIMELESS, EpochTimes, run_time, side_by_side
 from trainables.encodings import Fourier
 from trainables.recipe import Recipe
 from trainables.recipe.optimizer import AdamW
@@ -13,8 +13,12 @@ NEAR = Recipe(encoding=Fourier(gamma=1.0))
 FAR = NEAR.put({"encoding.gamma": 5.0})
 
 
+def timed(recipe, *seconds, ended=True):
+    return run_time(recipe, [{"time/epoch_s": one} for one in seconds], ended)
+
+
 def test_an_epoch_takes_as_long_as_in_runs_of_the_same_work() -> None:
-    times = EpochTimes([(NEAR, 1.0), (NEAR, 2.0), (NEAR, 3.0), (FAR, 10.0)])
+    times = EpochTimes([timed(NEAR, 1.0), timed(NEAR, 2.0), timed(NEAR, 3.0), timed(FAR, 10.0)])
     assert (times(NEAR), times(FAR)) == (2.0, 10.0)
     assert times(NEAR.put({"optimizer.lr": 0.1, "optimizer.epochs": 99})) == 2.0, "a rate changes no time"
     assert times(NEAR.put({"optimizer.batch_size": 7})) == times.usual == 6.0, "smaller batches do"
@@ -29,20 +33,25 @@ def test_values_without_time_are_values_of_an_optimizer() -> None:
 
 
 def test_nothing_is_known_without_measured_epochs() -> None:
-    assert EpochTimes([(NEAR, None)])(NEAR) is None
-    assert epoch_s([{"val/accuracy": 0.5}], ended=True) is epoch_s([], ended=False) is None
+    assert EpochTimes([None])(NEAR) is None
+    assert run_time(NEAR, [{"val/accuracy": 0.5}], ended=True) is run_time(NEAR, [], ended=False) is None
+
+
+def test_a_run_of_one_epoch_says_little_of_the_epochs_of_long_runs() -> None:
+    """One frozen epoch with its tests takes 5 s, 20 epochs of another run 22 s: an epoch of a third one 27 / 21 s."""
+    short = timed(NEAR.put({"optimizer.epochs": 1}), 5.0)
+    long = timed(FAR.put({"optimizer.epochs": 20}), *[1.0] * 19, 3.0)
+    assert EpochTimes([short, long, long])(NEAR.put({"encoding.kind": "none"})) == pytest.approx(27 / 21)
 
 
 def test_tests_after_the_last_epoch_are_spread_over_all_epochs() -> None:
     """12 epochs of 2.5 s with tests of 4 s at the end take 34 s, so an epoch takes 2.83 s and not 2.5 or 6.5."""
-    curve = [{"time/epoch_s": 2.5}] * 11 + [{"time/epoch_s": 6.5}]
-    assert epoch_s(curve, ended=True) == pytest.approx(34 / 12)
+    assert timed(NEAR, *[2.5] * 11, 6.5).epoch_s == pytest.approx(34 / 12)
 
 
 def test_a_slow_first_epoch_says_nothing_of_those_that_are_left() -> None:
     """After 60 s of preparation and nine epochs of 1 s a run that goes on has epochs of 1 s, and not of 6.9 s."""
-    curve = [{"time/epoch_s": 60.0}] + [{"time/epoch_s": 1.0}] * 9
-    assert epoch_s(curve, ended=False) == 1.0
+    assert timed(NEAR, 60.0, *[1.0] * 9, ended=False).epoch_s == 1.0
 
 
 @given(st.lists(st.floats(0.1, 100), min_size=1, max_size=20), st.integers(1, 8))

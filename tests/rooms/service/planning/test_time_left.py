@@ -6,7 +6,7 @@ import pytest
 
 from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Search, Study
-from service.planning.time_left import Forecast, Left, epoch_times
+from service.planning.time_left import Forecast, Left
 from service.planning.unproposed import unproposed
 from service.planning.work_rows import work_rows
 from service.storage.history import History
@@ -19,7 +19,7 @@ BASE = Recipe(encoding=Fourier()).put({"optimizer.epochs": 6})
 
 
 def arms(seeds=2):
-    plan = Ablation({"near": {}, "long": {"optimizer.epochs": 9}}, "near")
+    plan = Ablation({"near": {}, "long": {"optimizer.epochs": 9, "encoding.gamma": 5.0}}, "near")
     return Study(name="arms", question="?", base=BASE, plan=plan, seeds=seeds).at()
 
 
@@ -50,7 +50,7 @@ def test_epochs_of_running_runs_count(home):
             toy._advance(next(iter(toy.workers)))
         history = driver.history
         timed(history, {"near": 2.0, "long": 10.0})
-        long = 10.0 if epoch_times(history, history.trials[1]) else 2.0
+        long = 10.0 if any(history.state(run).curve for run in history.runs(history.trials[1]).values()) else 2.0
         left = sum(
             (run.recipe.optimizer.epochs - history.state(run).epoch) * {"near": 2.0, "long": long}[trial.name]
             for trial in history.trials
@@ -75,9 +75,22 @@ def test_a_run_that_has_ended_counts_whole_and_one_that_goes_on_without_its_firs
             for fact in epochs:
                 fact.values["time/epoch_s"] = 1.0
             epochs[0].values["time/epoch_s"], epochs[-1].values["time/epoch_s"] = first, last
-        assert epoch_times(driver.history, driver.history.trials[0]) == [pytest.approx(11 / 6)]
-        assert epoch_times(driver.history, driver.history.trials[1]) == [1.0]
         assert Forecast(driver.history)(2).seconds == pytest.approx(9 - states[1].epoch)
+
+
+def test_another_rate_takes_the_time_of_the_same_work(home):
+    """After an arm of 2 s an epoch and one of 10 s, an arm that differs from the first in its rate takes 2 s, not 6."""
+    plan = Ablation({"near": {}, "far": {"encoding.gamma": 5.0}, "fast": {"optimizer.lr": 0.1}}, "near")
+    with driving(home, Study(name="arms", question="?", base=BASE, plan=plan, seeds=1).at()) as driver:
+        toy = Toy(driver, random.Random(0), max_concurrent=2)
+        toy._fill()
+        history = driver.history
+        keys = [next(iter(history.runs(trial).values())).key for trial in history.trials]
+        for key in keys[:2]:
+            while key in toy.workers:
+                toy._advance(key)
+        timed(history, {"near": 2.0, "far": 10.0, "fast": 10.0})
+        assert Forecast(history)(1).seconds == pytest.approx(6 * 2.0)
 
 
 def test_nothing_is_left_at_the_end(home):
