@@ -79,7 +79,10 @@ class RemoteFolder:
         self._written(lambda fs, path: _whole(fs, path, lambda at: fs.pipe_file(at, content)), name)
 
     def create(self, name: str, content: bytes) -> bool:
-        """Writes a file where none is, for one writer alone; False where another one has."""
+        """Writes a file where none is, for one writer alone; False where another one has.
+
+        On a disk, a reader that comes at the same moment may see it empty.
+        """
         try:
             self._written(lambda fs, path: _exclusive(fs, path, content), name)
         except FileExistsError:
@@ -204,7 +207,12 @@ def _exclusive(fs: Any, path: str, content: bytes) -> None:
     if _is_local(fs):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "xb") as file:
-            file.write(content)
+            try:
+                file.write(content)
+                file.flush()
+            except OSError:  # a full disk: an empty file would hold everybody up
+                os.unlink(path)
+                raise
         return
     fs.pipe_file(path, content, mode="create")
 

@@ -19,6 +19,9 @@ from trainables.remote_files import RemoteFolder, StorageError
 SPACE = Path("/proc/self/ns/pid")
 """Names the processes that see each other; those of two containers do not."""
 
+UNKNOWN: dict[str, object] = {"host": "an unknown machine", "pid": 0, "space": "", "ended": False}
+"""A driver whose file is not written yet, or was cut by a crash: it counts as living until its file is stale."""
+
 
 class Lease:
     """The right of one driver to send: `begin`, `beat` every few seconds, `end`. `drivers`: the folder of all of them.
@@ -36,14 +39,20 @@ class Lease:
         last = max(self._numbers(), default=0)
         other = self._read(last) if last else None
         if other is not None and self._lives(other, last):
+            who = f"on {other['host']} (process {other['pid']})" if other["pid"] else "which begins now"
             raise HeldError(
-                f"{self._id} is being run by another driver with this storage, on {other['host']} (process "
-                f"{other['pid']}); if that machine is dead, try again in {self._stale_s:g} s"
+                f"{self._id} is being run by another driver with this storage, {who}; if that machine is dead, try "
+                f"again in {self._stale_s:g} s"
             )
-        if not self._drivers.create(_name(last + 1), self._content()):
-            raise HeldError(f"{self._id} is being run by another driver with this storage, which begins now")
         self.number = last + 1
-        for number in self._numbers():
+        created = self._drivers.create(_name(self.number), self._content())
+        numbers = self._numbers()
+        late = max(numbers, default=0) > self.number  # other drivers have begun since this one looked
+        if created and late:
+            self._drivers.remove(_name(self.number))
+        if not created or late:
+            raise HeldError(f"{self._id} is being run by another driver with this storage, which begins now")
+        for number in numbers:
             if number < self.number:
                 self._drivers.remove(_name(number))
 
@@ -52,7 +61,7 @@ class Lease:
         drivers = replace(self._drivers, patience=0.0)
         last = max(self._numbers(drivers), default=0)
         if last > self.number:
-            other = self._read(last) or {"host": "an unknown machine"}
+            other = self._read(last) or UNKNOWN
             return (
                 f"another driver, on {other['host']}, has taken {self._id} over with this storage, because this one "
                 f"gave no sign of life for {self._stale_s:g} s; what it had sent before is kept"
@@ -88,9 +97,14 @@ class Lease:
         return [int(name) for name in names if name.isdigit()]
 
     def _read(self, number: int) -> dict[str, object] | None:
+        """What the file of a driver tells; None where it is gone. One that is not written yet tells nothing."""
         content = self._drivers.read(_name(number))
-        found: dict[str, object] | None = json.loads(content) if content else None
-        return found
+        if content is None:
+            return None
+        try:
+            return UNKNOWN | json.loads(content)
+        except ValueError:
+            return UNKNOWN
 
     def _content(self, *, ended: bool = False) -> bytes:
         return json.dumps({**self._me, "ended": ended}).encode()

@@ -52,6 +52,32 @@ def test_the_next_driver_begins_where_the_last_one_ended_died_or_gave_no_sign_of
     assert again.number == 10
 
 
+def test_a_driver_whose_file_is_not_written_yet_holds_the_study_until_the_file_is_stale(drivers):
+    drivers.write("1.json", b"")
+    with pytest.raises(HeldError, match=r"by another driver with this storage, which begins now; .* again in 60 s"):
+        Lease("a@b", drivers).begin()
+    stale = Lease("a@b", drivers, stale_s=0.0)
+    stale.begin()
+    assert (stale.number, drivers.names()) == (2, ["2.json"])
+
+
+def test_a_driver_that_looked_too_early_takes_no_number_below_another_one(drivers, monkeypatch):
+    late = Lease("a@b", drivers)
+    read = late._read
+
+    def others_come_and_go(number):
+        monkeypatch.setattr(late, "_read", read)
+        drivers.remove("1.json")
+        elsewhere(drivers, 3)
+        return None
+
+    elsewhere(drivers, 1)
+    monkeypatch.setattr(late, "_read", others_come_and_go)
+    with pytest.raises(HeldError, match="which begins now"):
+        late.begin()
+    assert drivers.names() == ["3.json"]
+
+
 def test_one_of_many_that_begin_together_wins(drivers):
     won: list[int] = []
 
