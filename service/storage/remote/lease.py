@@ -102,9 +102,10 @@ class Lease:
         if content is None:
             return None
         try:
-            return UNKNOWN | json.loads(content)
+            found: dict[str, object] = json.loads(content)
         except ValueError:
             return UNKNOWN
+        return found
 
     def _content(self, *, ended: bool = False) -> bytes:
         return json.dumps({**self._me, "ended": ended}).encode()
