@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from trainables.encodings.encoding import Grid
-from trainables.probes.attention import attention_of, parts_of_images
-from trainables.probes.inputs import Array, ProbeError, float64, places
-from trainables.probes.subject import Subject
+from trainables.probes.inputs.arrays import Array, ProbeError, float64, places
+from trainables.probes.inputs.attention import attention_of, parts_of_images
+from trainables.probes.inputs.subject import Subject
 from trainables.recipe.findings import Findings
 
 

@@ -10,9 +10,9 @@ from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
 from trainables.encodings.encoding import Grid
-from trainables.probes.attention import BlockAttention, attention_of, parts_of_images
-from trainables.probes.inputs import Array, ProbeError, float64
-from trainables.probes.subject import Subject
+from trainables.probes.inputs.arrays import Array, ProbeError, float64
+from trainables.probes.inputs.attention import BlockAttention, attention_of, parts_of_images
+from trainables.probes.inputs.subject import Subject
 from trainables.recipe.findings import Findings
 
 SHOWN = 4

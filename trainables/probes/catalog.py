@@ -7,8 +7,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from trainables.probes.inputs import ProbeError
-from trainables.probes.subject import Subject, initial, trained
+from trainables.probes.inputs.arrays import ProbeError
+from trainables.probes.inputs.subject import Subject, initial, trained
 from trainables.recipe import Run
 from trainables.recipe.findings import PROBES, Findings, Probed
 from trainables.spec import LocusError

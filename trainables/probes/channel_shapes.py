@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from trainables.encodings.encoding import Grid
-from trainables.probes.inputs import Array, codes_on, float64
-from trainables.probes.subject import Subject, no_code
+from trainables.probes.inputs.arrays import Array, codes_on, float64
+from trainables.probes.inputs.subject import Subject, no_code
 from trainables.recipe.findings import Findings
 
 Form = Literal["gabor", "edge", "gabor+edge"]

@@ -10,8 +10,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from trainables.encodings.encoding import Grid
-from trainables.probes.inputs import FoldKind, ProbeError, codes_on, places, split
-from trainables.probes.subject import Subject, no_code
+from trainables.probes.inputs.arrays import ProbeError, codes_on, places
+from trainables.probes.inputs.folds import FoldKind, split
+from trainables.probes.inputs.subject import Subject, no_code
 from trainables.recipe.findings import Findings
 
 Target = Literal["left", "above"]

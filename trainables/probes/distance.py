@@ -9,8 +9,9 @@ from sklearn.linear_model import LinearRegression
 from sklearn.preprocessing import StandardScaler
 
 from trainables.encodings.encoding import Grid
-from trainables.probes.inputs import FoldKind, codes_on, places, split
-from trainables.probes.subject import Subject, no_code
+from trainables.probes.inputs.arrays import codes_on, places
+from trainables.probes.inputs.folds import FoldKind, split
+from trainables.probes.inputs.subject import Subject, no_code
 from trainables.recipe.findings import Findings
 
 SMALLEST = 1e-6

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from trainables.backbones.backbone_torch import Host
 from trainables.data.splits_torch import Images, Reading, load
-from trainables.probes.inputs import ProbeError, float64
-from trainables.probes.subject import Subject
+from trainables.probes.inputs.arrays import ProbeError, float64
+from trainables.probes.inputs.subject import Subject
 from trainables.recipe import Fresh
 from trainables.recipe.findings import Findings
 from trainables.recipe.model_torch import build_model

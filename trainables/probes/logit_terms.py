@@ -14,9 +14,9 @@ from trainables.backbones.backbone_torch import Host
 from trainables.backbones.vit_torch import PositionedViT
 from trainables.encodings.encoding_torch import Code, PositionEncoding
 from trainables.encodings.injection_torch import OwnCodes
-from trainables.probes.attention import BlockRecord, evaluated, parts_of_images, recorded
-from trainables.probes.inputs import Array, ProbeError, float64
-from trainables.probes.subject import Subject, parts_of
+from trainables.probes.inputs.arrays import Array, ProbeError, float64
+from trainables.probes.inputs.attention import BlockRecord, evaluated, parts_of_images, recorded
+from trainables.probes.inputs.subject import Subject, parts_of
 from trainables.recipe.findings import Findings
 
 TERMS = ("content_content", "position_content", "content_position", "position_position")

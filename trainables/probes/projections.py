@@ -11,8 +11,8 @@ from torch.nn.functional import linear
 from trainables.backbones.backbone_torch import Host
 from trainables.backbones.vit_torch import PositionedViT
 from trainables.encodings.encoding import Grid, ReservedChannels
-from trainables.probes.inputs import Array, ProbeError, codes_on, float64, places
-from trainables.probes.subject import Subject, no_code
+from trainables.probes.inputs.arrays import Array, ProbeError, codes_on, float64, places
+from trainables.probes.inputs.subject import Subject, no_code
 from trainables.recipe.findings import Findings
 
 PARTS = ("p", "q", "k", "v")

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from trainables.encodings.encoding import Grid
-from trainables.probes.inputs import Array, codes_on, places
-from trainables.probes.subject import Subject, no_code
+from trainables.probes.inputs.arrays import Array, codes_on, places
+from trainables.probes.inputs.subject import Subject, no_code
 from trainables.recipe.findings import Findings
 
 

@@ -9,7 +9,7 @@ import torch
 from tests.rooms.trainables.probes import by_loop
 from trainables import probes
 from trainables.probes import Grid, ProbeError
-from trainables.probes.inputs import MOST_PAIRS, split
+from trainables.probes.inputs.folds import MOST_PAIRS, split
 from trainables.recipe import Recipe
 from trainables.recipe.model_torch import build_model
 from trainables.training.init import init_weights

@@ -13,7 +13,7 @@ from trainables.encodings.gabor import edge_maps
 from trainables.probes import Grid, ProbeError
 from trainables.probes.catalog import probe_of
 from trainables.probes.image_classes import without_encoding
-from trainables.probes.subject import Subject
+from trainables.probes.inputs.subject import Subject
 from trainables.recipe import FromTrial, Recipe
 from trainables.recipe.model_torch import build_model
 from trainables.training.init import init_weights

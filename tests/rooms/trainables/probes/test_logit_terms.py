@@ -14,7 +14,7 @@ from tests.rooms.trainables.probes.models import HEADS, model, pictures, recipe
 from trainables import probes
 from trainables.backbones.vit_torch import PositionedViT
 from trainables.probes import TERMS, ProbeError
-from trainables.probes.subject import Subject
+from trainables.probes.inputs.subject import Subject
 from trainables.recipe import Recipe
 from trainables.recipe.model_torch import build_model
 

@@ -13,7 +13,7 @@ from tests.rooms.trainables.probes.models import HEADS, model, pictures, recipe
 from trainables import probes
 from trainables.backbones.vit_torch import PositionedViT
 from trainables.probes import Grid, ProbeError
-from trainables.probes.subject import Subject, trained
+from trainables.probes.inputs.subject import Subject, trained
 from trainables.recipe import Recipe, Run
 from trainables.recipe.model_torch import build_model
 from trainables.training.checkpoint import write

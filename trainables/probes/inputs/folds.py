@@ -1,24 +1,21 @@
-"""What probes take: arrays, numpy's or torch's, in float64 and of the shape that the grid says, and pairs of positions.
+"""Ordered pairs of positions, split into folds: a probe learns from some and is tested on others.
 
-The pairs are ordered, and split into folds: a probe learns from some and is tested on others. `positions`: the
-positions are split, and a pair is tested where both its ends lie in the fold that training did not see. `pairs`: the
-pairs are split, so that a position of a test pair occurs in training, too. Then even random codes seem to know their
-places, because a code with as many channels as there are positions can be learned by heart.
+`positions`: the positions are split, and a pair is tested where both its ends lie in the fold that training did not
+see. `pairs`: the pairs are split, so that a position of a test pair occurs in training, too. Then even random codes
+seem to know their places, because a code with as many channels as there are positions can be learned by heart.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from trainables.encodings.encoding import Grid
-from trainables.spec import LocusError
+from trainables.probes.inputs.arrays import ProbeError
 
-Array = NDArray[np.float64]
 FoldKind = Literal["positions", "pairs"]
 Pairs = NDArray[np.int64]
 
@@ -28,34 +25,6 @@ FEWEST_POSITIONS = 3
 """A fold has at least so many positions; a small grid has fewer folds."""
 MOST_PAIRS = 2000
 """At most so many pairs are learned from, and tested, in a fold: a sample that the seed decides."""
-
-
-class ProbeError(LocusError):
-    """Something that a probe cannot look at, in a sentence."""
-
-
-def float64(value: Any) -> Array:
-    """Numbers in float64: an array, a list, or a tensor on any device."""
-    if isinstance(value, torch.Tensor):
-        value = value.detach().cpu().double().numpy()
-    return np.asarray(value, dtype=np.float64)
-
-
-def codes_on(codes: Any, grid: Grid) -> Array:
-    """Codes of patches in float64. Shapes: (P, D). Raises: ProbeError for another number of rows, NaN, infinity."""
-    found = float64(codes)
-    if found.ndim != 2 or len(found) != grid.patches:
-        must = f"(P, D) with a row for each of the {grid.patches} patches of the grid, without prefix tokens"
-        raise ProbeError(f"codes must have the shape {must}, got {found.shape}")
-    if not np.isfinite(found).all():
-        raise ProbeError("codes must be finite, got NaN or infinity")
-    return found
-
-
-def places(grid: Grid) -> Array:
-    """The (column, row) of each patch, from 0. Shapes: (P, 2). Units: patches."""
-    rows, columns = np.divmod(np.arange(grid.patches), grid.columns)
-    return np.stack([columns, rows], axis=1).astype(np.float64)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from trainables.backbones.cait_torch import PositionedCaiT
 from trainables.backbones.convit_torch import PositionedConViT
 from trainables.backbones.vit_torch import PositionedViT
 from trainables.encodings.encoding_torch import Grid, Heads, LogitsBHQN, OutputsBHQE, PositionEncoding, Tokens
-from trainables.probes.inputs import ProbeError
+from trainables.probes.inputs.arrays import ProbeError
 from trainables.recipe import Recipe
 
 MOST_BYTES = 2**28

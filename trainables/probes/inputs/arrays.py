@@ -1,0 +1,42 @@
+"""What probes take, made ready: arrays, numpy's or torch's, in float64 and of the shape that the grid says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from trainables.encodings.encoding import Grid
+from trainables.spec import LocusError
+
+Array = NDArray[np.float64]
+
+
+class ProbeError(LocusError):
+    """Something that a probe cannot look at, in a sentence."""
+
+
+def float64(value: Any) -> Array:
+    """Numbers in float64: an array, a list, or a tensor on any device."""
+    if isinstance(value, torch.Tensor):
+        value = value.detach().cpu().double().numpy()
+    return np.asarray(value, dtype=np.float64)
+
+
+def codes_on(codes: Any, grid: Grid) -> Array:
+    """Codes of patches in float64. Shapes: (P, D). Raises: ProbeError for another number of rows, NaN, infinity."""
+    found = float64(codes)
+    if found.ndim != 2 or len(found) != grid.patches:
+        must = f"(P, D) with a row for each of the {grid.patches} patches of the grid, without prefix tokens"
+        raise ProbeError(f"codes must have the shape {must}, got {found.shape}")
+    if not np.isfinite(found).all():
+        raise ProbeError("codes must be finite, got NaN or infinity")
+    return found
+
+
+def places(grid: Grid) -> Array:
+    """The (column, row) of each patch, from 0. Shapes: (P, 2). Units: patches."""
+    rows, columns = np.divmod(np.arange(grid.patches), grid.columns)
+    return np.stack([columns, rows], axis=1).astype(np.float64)
