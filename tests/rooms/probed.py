@@ -34,8 +34,8 @@ ARMS = {
 }
 
 
-def study(*names: str, **more) -> Study:
-    base = Recipe(encoding=Learnable()).put(SMALL)
+def study(*names: str, depth: int = 1, **more) -> Study:
+    base = Recipe(encoding=Learnable()).put({**SMALL, "model.depth": depth})
     return Study(name="known", question="?", base=base, plan=Ablation(ARMS, "irpe"), seeds=2, probes=names, **more)
 
 
@@ -49,9 +49,9 @@ def weights_of(run: Run, parent: Path | None = None) -> dict[str, torch.Tensor]:
     }
 
 
-def probed(root: Path, *names: str) -> Home:
+def probed(root: Path, *names: str, depth: int = 1) -> Home:
     """Four arms with two seeds and their weights; one arm starts from a parent."""
-    hand = ByHand(root, study(*names).at())
+    hand = ByHand(root, study(*names, depth=depth).at())
     with hand.journal:
         hand.journal.write(Counts(seeds=2))
         arms = [hand.plan("trial", number, values, name) for number, (name, values) in enumerate(ARMS.items())]

@@ -5,21 +5,23 @@
 """
 
 from trainables.encodings.encoding import Grid
-from trainables.probes.attention import BlockAttention, attention_of
 from trainables.probes.attention_distance import attention_distance
 from trainables.probes.attention_maps import area, between_patches, heat
+from trainables.probes.block_channels import block_channels, place_share
 from trainables.probes.channel_shapes import ChannelShapes, channel_shapes
 from trainables.probes.direction import direction
 from trainables.probes.distance import distance
 from trainables.probes.image_classes import ImageClasses, image_classes
-from trainables.probes.inputs import ProbeError
+from trainables.probes.inputs.arrays import ProbeError
+from trainables.probes.inputs.attention import BlockAttention, attention_of
+from trainables.probes.inputs.subject import Subject, codes_of
 from trainables.probes.logit_terms import TERMS, BlockTerms, logit_terms
 from trainables.probes.projections import edge_share, projections
 from trainables.probes.similarity import similarity
-from trainables.probes.subject import Subject, codes_of
 
 __all__ = [
     "TERMS", "BlockAttention", "BlockTerms", "ChannelShapes", "Grid", "ImageClasses", "ProbeError", "Subject",
-    "area", "attention_distance", "attention_of", "between_patches", "channel_shapes", "codes_of", "direction",
-    "distance", "edge_share", "heat", "image_classes", "logit_terms", "projections", "similarity",
+    "area", "attention_distance", "attention_of", "between_patches", "block_channels", "channel_shapes", "codes_of",
+    "direction", "distance", "edge_share", "heat", "image_classes", "logit_terms", "place_share", "projections",
+    "similarity",
 ]  # fmt: skip

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ProbeName = Literal[
     "direction", "distance", "similarity", "attention_distance", "attention_maps", "logit_terms", "channel_shapes",
-    "projections", "image_classes",
+    "projections", "image_classes", "block_channels",
 ]  # fmt: skip
 PROBES: tuple[ProbeName, ...] = get_args(ProbeName)
 """The probes of one trained model, each computed by the file of `trainables/probes/` with its name."""

@@ -69,6 +69,13 @@ WORDS = {
         "only with it (correct), and in neither case (useless); changed is mislead and correct. Both models share one "
         "frozen backbone.",
     ),
+    "block_channels": (
+        "How long does position keep its shape?",
+        "The share of a channel's variance, over images and patches, that the place of a patch explains, the mean over "
+        "channels: before the first block (input), and after the last one. A channel is one of position where that "
+        "share is a half or more before the first block. shallow and deep are the correlations of such channels' mean "
+        "maps with those before the first block, in the first and in the last third of the blocks.",
+    ),
 }
 """By probe: the title of its table, and what its numbers are."""
 

@@ -194,9 +194,10 @@ def test_each_name_is_a_file_and_its_digest_moves_with_the_files_that_it_imports
     assert before == {name: CodeDigests().of_probe(name).digest for name in PROBES}
     assert len({*before.values()}) == len(PROBES)
     for file, moved in (
-        ("inputs.py", {*PROBES}),
+        ("inputs/arrays.py", {*PROBES}),
         ("similarity.py", {"similarity"}),
-        ("attention.py", {"attention_distance", "attention_maps", "logit_terms"}),
+        ("inputs/attention.py", {"attention_distance", "attention_maps", "block_channels", "logit_terms"}),
+        ("inputs/folds.py", {"direction", "distance"}),
         ("catalog.py", set()),
     ):
         path = copy / "probes" / file

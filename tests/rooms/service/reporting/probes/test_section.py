@@ -12,14 +12,19 @@ from service.analysis.probes.computing import compute_probes
 from service.reporting.figures.plot import drawn
 from service.reporting.figures.style import NARROW, STYLE, WIDE
 from service.reporting.page import page
-from service.reporting.probes.figures import attention_distances, heat_maps, probe_figures, similarity_maps
-from service.reporting.probes.pictures import PROJECTED, SHAPES, projected, shapes
+from service.reporting.probes.attention import attention_distances, attention_weights, heat_maps
+from service.reporting.probes.channels import PROJECTED, SHAPES, by_block, projected, shapes
+from service.reporting.probes.figures import probe_figures
+from service.reporting.probes.logit_terms import TERMS, term_maps, terms_by_block
+from service.reporting.probes.pictures import MOST_BLOCKS, spaced
+from service.reporting.probes.similarity import similarity_maps
 from service.reporting.probes.tables import WORDS, probe_tables
 from service.results import Result
 from service.storage.home import Home
 from tests.rooms.by_hand import ablated
 from tests.rooms.probed import probed
 from trainables.probes.channel_shapes import SHAPES as PROBED_SHAPES
+from trainables.probes.logit_terms import TERMS as PROBED_TERMS
 from trainables.probes.projections import PARTS
 from trainables.recipe.findings import PROBES
 
@@ -57,7 +62,8 @@ def test_the_page_has_the_section_and_its_files(result) -> None:
     assert "## What the encodings know" in markdown
     shown = page(result, {})
     assert [figure.name for figure in shown.known_figures] == [
-        "similarity_maps", "attention_distance", "attention_maps", "channel_shapes", "projections",
+        "similarity_maps", "attention_distance", "attention_weights", "attention_maps", "logit_term_maps",
+        "channel_shapes", "projections", "block_channels",
     ]  # fmt: skip
     for figure in shown.known_figures:
         assert shown.number(figure.name) in markdown
@@ -136,10 +142,68 @@ def test_heat_maps_stand_below_their_images(result, sheet) -> None:
         np.testing.assert_array_equal(arrays["images"], kept[0]["images"], "all trials see the same images")
 
 
+@pytest.mark.parametrize("sheet", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_weights_between_patches_and_terms_are_squares_of_the_first_seed(result, sheet) -> None:
+    with mpl.rc_context(STYLE):
+        weights, terms = attention_weights(result).draw(sheet), term_maps(result).draw(sheet)
+    for number, row in enumerate(result.of("trial")):
+        maps = row.probe("attention_maps", 0).after.arrays["maps"]
+        (picture,) = weights.axes[number].images  # one block, so one picture a trial
+        np.testing.assert_allclose(picture.get_array(), maps[0].reshape(16, 16), rtol=1e-6)
+        np.testing.assert_allclose(picture.get_array().sum(axis=1), 1, rtol=1e-5)
+    shown = [row for row in result.of("trial") if row.name != "irpe"]
+    assert len(terms.axes) == len(TERMS) * len(shown)
+    for number, row in enumerate(shown):
+        mean = row.probe("logit_terms", 0).after.arrays["mean"]
+        for place in range(len(TERMS)):
+            np.testing.assert_allclose(terms.axes[len(TERMS) * number + place].images[0].get_array(), mean[place])
+
+
+@pytest.mark.parametrize("sheet", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_channels_from_block_to_block_are_those_of_the_first_image(result, sheet) -> None:
+    with mpl.rc_context(STYLE):
+        fig = by_block(result).draw(sheet)
+    trials = result.of("trial")
+    assert len(fig.axes) == 2 * 2 * len(trials), "one block: the input and what follows, of two channels"
+    assert fig.axes[0].get_title(loc="left").splitlines() == [f"{trials[0].name}: position", "input"]
+    assert fig.axes[1].get_title(loc="left") == "after 0"
+    for number, row in enumerate(trials):
+        maps = row.probe("block_channels", 0).after.arrays["maps"]
+        for channel in range(2):
+            for state in range(2):
+                picture = fig.axes[4 * number + 2 * channel + state].images[0].get_array()
+                np.testing.assert_allclose(picture, maps[state, :, :, channel], rtol=1e-6)
+
+
+@pytest.mark.parametrize("sheet", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_terms_by_block_are_means_over_heads_and_seeds(tmp_path, sheet) -> None:
+    found = Result.open(probed(tmp_path, "logit_terms", depth=2), "known@base")
+    compute_probes(found, print, lambda: False)
+    with mpl.rc_context(STYLE):
+        fig = terms_by_block(found).draw(sheet)
+    assert [axes.get_title(loc="left") for axes in fig.axes] == [*TERMS]
+    trials = [row for row in found.of("trial") if row.name != "irpe"]
+    for place, axes in enumerate(fig.axes):
+        for row, line in zip(trials, axes.lines, strict=True):
+            seeds = [row.probe("logit_terms", seed).after.arrays["by_depth"] for seed in (0, 1)]
+            np.testing.assert_allclose(line.get_ydata(), np.mean(seeds, axis=(0, 3))[:, place])
+    assert {text.get_text() for text in fig.axes[-1].texts} == {row.name for row in trials}
+
+
+def test_one_block_has_no_line(result) -> None:
+    assert terms_by_block(result) is None
+
+
+@pytest.mark.parametrize("count", [1, 2, MOST_BLOCKS, MOST_BLOCKS + 1, 12, 24])
+def test_blocks_that_are_shown_have_both_ends(count) -> None:
+    shown = spaced(count)
+    assert (shown[0], shown[-1], len(shown)) == (0, count - 1, min(count, MOST_BLOCKS))
+
+
 def test_equal_figures_are_equal_files(result) -> None:
     with mpl.rc_context(STYLE):
-        plots = (similarity_maps(result), attention_distances(result), heat_maps(result))
-        for plot in (*plots, shapes(result), projected(result)):
+        plots = (similarity_maps(result), attention_distances(result), attention_weights(result), heat_maps(result))
+        for plot in (*plots, term_maps(result), shapes(result), projected(result), by_block(result)):
             assert drawn(plot) == drawn(plot)
             assert "\n" not in plot.caption
 
@@ -147,3 +211,4 @@ def test_equal_figures_are_equal_files(result) -> None:
 def test_pictures_are_in_the_order_of_the_probes() -> None:
     """The pictures name them again: the probes import torch, which a report does without."""
     assert (SHAPES, PROJECTED) == (PROBED_SHAPES, PARTS)
+    assert tuple(term.replace("-", "_") for term in TERMS) == PROBED_TERMS

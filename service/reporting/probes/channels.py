@@ -1,0 +1,72 @@
+"""Pictures of single channels: of each shape, of what the first block makes of a channel, and from block to block."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from service.reporting.figures.dots import name
+from service.reporting.figures.plot import Plot, sentences
+from service.reporting.probes.found import arrays, found
+from service.reporting.probes.pictures import Row, draw_pictures, spaced
+
+if TYPE_CHECKING:
+    from service.analysis.study_result import StudyResult
+
+SHAPES = ("chaos", "raster", "striped", "box")
+PROJECTED = ("p", "q", "k", "v")
+
+
+def shapes(result: StudyResult) -> Plot | None:
+    """A row a trial, of its first seed after training: the channel of each shape that varies most; None without any."""
+    rows: list[Row] = []
+    for row, kept in found(result, "channel_shapes"):
+        for one in arrays(kept, "after", "maps")[:1]:
+            maps, kinds = np.asarray(one.arrays["maps"], dtype=float), np.asarray(one.arrays["kinds"])
+            spread = maps.var(axis=(0, 1))
+            best = [np.where(kinds == kind, spread, -1.0) for kind in SHAPES]
+            rows.append((name(result, row), [maps[:, :, some.argmax()] if some.max() >= 0 else None for some in best]))
+    caption = sentences((
+        "Channels of the codes after training, for the first seed: of each shape the one that varies most over the "
+        "patches.",
+        "Bright is high; each picture has its own scale. Where there is no picture, no channel has that shape.",
+    ))  # fmt: skip
+    return Plot("channel_shapes", caption, lambda sheet: draw_pictures(rows, SHAPES, sheet)) if rows else None
+
+
+def projected(result: StudyResult) -> Plot | None:
+    """A row a trial, of its first seed after training: the channel of the values that has most of edges."""
+    rows: list[Row] = []
+    for row, kept in found(result, "projections"):
+        for one in arrays(kept, "after", "maps")[:1]:
+            maps = np.asarray(one.arrays["maps"], dtype=float)
+            channel = int(one.arrays["shares"][PROJECTED.index("v")].argmax())
+            rows.append((name(result, row), [*maps[:, :, :, channel]]))
+    caption = sentences((
+        "One channel of the code (p) and of what the first block makes of it for queries, keys and values, after "
+        "training, for the first seed.",
+        "It is the channel of the values of which edges explain most. Bright is high; each picture has its own scale.",
+    ))  # fmt: skip
+    return Plot("projections", caption, lambda sheet: draw_pictures(rows, PROJECTED, sheet)) if rows else None
+
+
+def by_block(result: StudyResult) -> Plot | None:
+    """Two rows a trial, of its first seed after training: a channel of position and one of content, block by block."""
+    rows: list[Row] = []
+    heads: list[str] = []
+    for row, kept in found(result, "block_channels"):
+        for one in arrays(kept, "after", "maps")[:1]:
+            maps = np.asarray(one.arrays["maps"], dtype=float)
+            blocks = spaced(len(maps) - 1)
+            heads = ["input", *(f"after {block}" for block in blocks)]
+            for number, kind in enumerate(("position", "content")):
+                pictures = [maps[state, :, :, number] for state in (0, *(block + 1 for block in blocks))]
+                rows.append((f"{name(result, row)}: {kind}", pictures))
+    caption = sentences((
+        "Two channels of the tokens for the first validation image, before the first block (input) and after some of "
+        "the blocks, after training, for the first seed: above the channel in which the place of a patch explains most "
+        "of the variance before the first block, below the one in which it explains least.",
+        "Bright is high; each picture has its own scale.",
+    ))  # fmt: skip
+    return Plot("block_channels", caption, lambda sheet: draw_pictures(rows, heads, sheet)) if rows else None
