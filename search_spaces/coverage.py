@@ -79,10 +79,10 @@ CPVT = {
     "figure 2": _explains("a PEG"),
     "figure 3": Item(gap="a picture of scores; tables 2, 3 and 12 have them as numbers"),
     "figure 4": _in("cpvt-backbones"),
-    "figure 5": _in("cpvt-encodings", gap="one head of one image: the claim is about the mean distance of all heads"),
+    "figure 5": _in("cpvt-encodings", gap="one head of one image: drawn are means over heads and images"),
     "figure 6": _in(
         "cpvt-encodings",
-        gap="maps of one image in blocks 2 and 3: the claims are about mean distances over all images in block 2",
+        gap="heads of one image: drawn are means over heads and images, and no claim asks the third block",
     ),
 }
 GABOR = {
@@ -102,7 +102,7 @@ GABOR = {
         gap="feature maps of one image (patches, position, their sum, q, k and v): no probe keeps such maps"
     ),
     "figure 9": _in("edge-in-value"),
-    "figure 10": Item(gap="channels after each of twelve blocks: no probe follows a channel through the blocks"),
+    "figure 10": _in("gabor-depth"),
     "figure 11": _in("gabor-channels"),
 }
 CONCAT = {
@@ -121,7 +121,7 @@ CONCAT = {
     "figure 5": _in("concat-places"),
     "figure 6": _in("concat-similarity", gap=STAGES),
     "figure 7": _in("logit-terms", gap=DRAWN),
-    "figure 8": Item(gap=f"logit-terms keeps the terms, with no claim on them: {DRAWN}"),
+    "figure 8": _in("logit-terms", gap=f"it is drawn, with no claim: {DRAWN}"),
     "figure 9": _in("logit-terms", gap=UNSEEN),
     "figure 10": _in("concat-similarity", gap=STAGES),
     "figure 11": _in("logit-terms", gap=UNSEEN),

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from search_spaces.claim import Claim, ClaimOfProbe
+from search_spaces.claim import AtChance, Claim, ClaimOfProbe
 from search_spaces.plans.ablation import Ablation as Ablation
 from search_spaces.plans.ablation import require_different
 from search_spaces.plans.search import Halving as Halving
@@ -48,6 +48,8 @@ class Budget(Spec):
     """False: nothing is stopped at this size; a handful of trials is too few to halve."""
     rival: bool = True
     """False: no random points are tried at this size, and claims about them are left out."""
+    chance: bool = True
+    """False: images of this size show more than position, so claims that a trial is at chance are left out."""
     gap: str = ""
     """In what this size differs from the paper's protocol."""
 
@@ -191,7 +193,7 @@ class Study(Spec):
     ) -> Edition:
         """The study with a budget's values and the user's own, and with its counts."""
         gaps = (*self.gaps, size.gap) if size.gap else self.gaps
-        sized = (self if size.rival else self._alone())._with(size, own)
+        sized = self._asked_at(size)._with(size, own)
         budgeted = sized.counted(seeds=size.seeds, trials=size.trials, stop=size.stop, gaps=gaps, minutes=self.minutes)
         return Edition(budget=budget, study=budgeted.counted(seeds=seeds, trials=trials))
 
@@ -219,11 +221,14 @@ class Study(Spec):
         minutes = self.minutes if same else {}
         return Study(**{**dict(self), "seeds": seeds, "plan": plan, "minutes": minutes, **fields})
 
-    def _alone(self) -> Study:
-        """The search without its random points, and without the claims about them."""
-        plan = Search(**{**dict(self.plan), "rival": False})
-        claims = tuple(claim for claim in self.claims if "random" not in claim.names)
-        return Study(**{**dict(self), "plan": plan, "claims": claims})
+    def _asked_at(self, size: Budget) -> Study:
+        """The study without what this size leaves out: random points, claims about them, claims about chance."""
+        if size.rival and size.chance:
+            return self  # to build a study builds every arm
+        plan = self.plan if size.rival else Search(**{**dict(self.plan), "rival": False})
+        claims = [claim for claim in self.claims if size.rival or "random" not in claim.names]
+        claims = [claim for claim in claims if size.chance or not isinstance(claim, AtChance)]
+        return Study(**{**dict(self), "plan": plan, "claims": tuple(claims)})
 
     def _with(self, size: Budget, own: dict[str, Any]) -> Study:
         base = self.base.put(size.values).put(own)

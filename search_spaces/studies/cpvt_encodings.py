@@ -1,7 +1,7 @@
 """How does a PEG compare with other encodings, and does it gain from them?
 
-Source: CPVT 3.1, table 1, 5.3, tables 7 and 8, and D.3, figures 5 and 6. Cost: smoke 2 min, cpu 15 min on 2 cores;
-paper 11 GPU-hours.
+Source: CPVT 3.1, table 1, 5.3, tables 7 and 8, and D.3, figures 5 and 6. Cost: smoke 2 min, cpu 15 min, images 60 min
+on 2 cores; paper 11 GPU-hours.
 Expected: none is at chance, every other arm near 1, so most orders cannot be told. Relative positions reach 1, too,
 where patches are averaged, so they are not below the table, as they are in the paper. On ImageNet: none 68.2, table
 (LE) 72.2, sinusoidal 72.3, 2D RPE 70.5, LE and RPE 72.4, LE before six blocks 72.7, PEG 72.4, PEG and LE 72.9, four
@@ -20,7 +20,7 @@ from typing import Any
 
 from search_spaces.claim import AtChance, Better, NoWorse, ProbeRising
 from search_spaces.studies._composed import both
-from search_spaces.studies._cpvt import BASE, BUDGETS, GAPS, PAPER, SINES_GAP, TINY
+from search_spaces.studies._cpvt import BASE, BUDGETS, DEEPER, GAPS, PAPER, SINES_GAP, TINY
 from search_spaces.studies._imagenet import STAND_IN_GAP
 from search_spaces.study import Ablation, Budget, Published, Score, Study
 
@@ -36,7 +36,7 @@ study = Study(
     question="How does a PEG compare with other encodings, and does it gain from them?",
     family="cpvt",
     paper=f"{PAPER}, 3.1, 5.3 and D.3, tables 1, 7 and 8, figures 5 and 6",
-    minutes={"smoke": 2, "cpu": 15},
+    minutes={"smoke": 2, "cpu": 15, "images": 60},
     gpu_hours={"paper": 11},
     expected="none is at chance, all others near 1; relative positions are not below the table where patches are "
     "averaged",
@@ -62,9 +62,10 @@ study = Study(
     budgets={
         **BUDGETS,
         "cpu": Budget(seeds=3),
+        "images": Budget(DEEPER, seeds=3, chance=False),
         "paper": Budget({**TINY, "test_sizes": [160, 384, 448, 512]}, seeds=1, gap=STAND_IN_GAP),
     },
-    probes=("attention_distance",),
+    probes=("attention_distance", "attention_maps"),
     published=(
         Published("none", 0.682, None, "table 1, DeiT-tiny on ImageNet (384: 0.686)"),
         Published("LE", 0.722, None, "table 1 and table 7, DeiT-tiny on ImageNet (384: 0.712)"),
@@ -108,8 +109,9 @@ study = Study(
         "of table 1's and table 8's larger images one size is asked here, 40 pixels for 24; the budget paper is "
         "tested at the paper's own sizes",
         SINES_GAP,
-        "figures 5 and 6 show heads of one image: here the mean distance of all heads in the second block; that "
-        "patches without position attend alike is not judged",
+        "figures 5 and 6 show single heads for one image: the report draws the weights of each block, the mean over "
+        "heads and images, and the claims are about the mean distance of all heads in the second block; that patches "
+        "without position attend alike is not judged",
         "CvT's convolutional projection (70.6, table 16) and lambda layers (68.7, D.2) are no encodings here and have "
         "no arm; nor have the networks of table 15",
     ),

@@ -1,8 +1,9 @@
 """Does a teacher help a ViT, and does it help conditional positions as much as absolute ones?
 
-Source: CPVT 4.5 (hard distillation as DeiT 3 has it). Cost: smoke 1 min, cpu 2 min on 2 cores; paper 21 GPU-hours.
-Expected: little: on so small a set the teacher repeats the labels, or is wrong. On ImageNet the paper has
-72.2 -> 74.5 for DeiT-tiny and 73.4 -> 75.9 for CPVT-Ti.
+Source: CPVT 4.5 (hard distillation as DeiT 3 has it). Cost: smoke 1 min, cpu 2 min, images 25 min on 2 cores; paper 21
+GPU-hours.
+Expected: little: on so small a set the teacher repeats the labels, or is wrong. On ImageNet the paper has 72.2 -> 74.5
+for DeiT-tiny and 73.4 -> 75.9 for CPVT-Ti.
 Found at `cpu` (3 seeds, test images): table 0.9000, taught 0.8778; PEG 0.9622, taught 0.9467. All three claims are
 inconclusive (96.7 % intervals): a teacher helps the table (-0.0222; -0.0891 to 0.0446; about 11 seeds would decide it)
 and the PEG (-0.0156; -0.0954 to 0.0643; 27), and the taught PEG is above the taught table (+0.0689; -0.0636 to 0.2014;
@@ -14,6 +15,7 @@ from typing import Any
 from search_spaces.claim import Better
 from search_spaces.studies._cpvt import GAPS, TINY
 from search_spaces.studies._imagenet import STAND_IN_GAP
+from search_spaces.studies._images import IMAGES
 from search_spaces.studies._smoke import ARMS_GAP
 from search_spaces.study import Ablation, Budget, Published, Score, Study
 from trainables.backbones import ViT
@@ -37,7 +39,7 @@ study = Study(
     question="Does a teacher help a ViT, and does it help conditional positions as much as absolute ones?",
     family="cpvt",
     paper="Chu et al. 2021, Conditional Positional Encodings for Vision Transformers (arXiv:2102.10882), 4.5",
-    minutes={"smoke": 1, "cpu": 2},
+    minutes={"smoke": 1, "cpu": 2, "images": 25},
     gpu_hours={"paper": 21},
     expected="little: on so small a set the teacher repeats the labels, or is wrong",
     base=Recipe(
@@ -59,6 +61,7 @@ study = Study(
     budgets={
         "smoke": Budget(values={"optimizer.epochs": 3}, seeds=2, gap=ARMS_GAP),
         "cpu": Budget(values={"optimizer.epochs": 15}),
+        "images": Budget({**IMAGES, "model.depth": 3, "model.patch_size": 4, "augment.kind": "standard"}, seeds=3),
         "paper": Budget(
             TINY,
             arms={"learnable, taught": TAUGHT_BY_LARGE, "peg": FIVE, "peg, taught": {**FIVE, **TAUGHT_BY_LARGE}},

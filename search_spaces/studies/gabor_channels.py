@@ -1,6 +1,6 @@
 """How many channels of position must be beside the content in queries and keys?
 
-Source: Gabor paper 5.2, figure 11. Cost: smoke 1 min, cpu 12 min on 2 cores; paper 1.5 GPU-hours.
+Source: Gabor paper 5.2, figure 11. Cost: smoke 1 min, cpu 12 min, images 37 min on 2 cores; paper 1.5 GPU-hours.
 Expected: the score rises up to 16 channels a head and hardly after that. The figure is lost in our copy; two sentences
 of 5.2 are left of it. Edges are in v at every point, as in the paper. Eight seeds can hardly tell neighbors apart.
 Found at `cpu` (8 seeds, test images): without position 0.6798; edges with 0, 1, 2, 4, 8, 16 and 32 channels 0.7112,
@@ -18,6 +18,7 @@ from search_spaces.studies._gabor import (
     E_IN_V,
     G_E,
     GAPS,
+    IMAGES_BUDGET,
     PAPER,
     PAPER_BUDGET,
     SMOKE_BUDGET,
@@ -39,7 +40,7 @@ study = Study(
     question="How many channels of position must be beside the content in queries and keys?",
     family="gabor",
     paper=f"{PAPER}, 5.2, figure 11",
-    minutes={"smoke": 1, "cpu": 12},
+    minutes={"smoke": 1, "cpu": 12, "images": 37},
     gpu_hours={"paper": 1.5},
     expected="the score rises up to 16 channels a head and hardly after that; no number published",
     base=BASE,
@@ -52,7 +53,7 @@ study = Study(
         baseline="0",
     ),
     score=Score("val/accuracy"),
-    budgets={"smoke": SMOKE_BUDGET, "cpu": Budget(seeds=8), "paper": PAPER_BUDGET},
+    budgets={"smoke": SMOKE_BUDGET, "cpu": Budget(seeds=8), "images": IMAGES_BUDGET, "paper": PAPER_BUDGET},
     published=(
         Published("none", 0.6812, None, "table 4, DeiT-tiny on ImageNet"),
         Published("0", 0.6895, None, "table 4, E in v, DeiT-tiny on ImageNet"),

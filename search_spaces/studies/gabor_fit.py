@@ -1,7 +1,7 @@
 """Can Gabor waves and edge markers replace a learned table?
 
-Source: Gabor paper 3, table 1 and figures 1, 4 and 7. Cost: smoke 1 min, cpu 9 min on 2 cores; paper 2.6 GPU-hours,
-paper-vit 2.6 GPU-hours.
+Source: Gabor paper 3, table 1 and figures 1, 4 and 7. Cost: smoke 1 min, cpu 9 min, images 22 min on 2 cores; paper 2.6
+GPU-hours, paper-vit 2.6 GPU-hours.
 Expected: on a backbone that was trained with a table and then frozen, G+E nearly reaches the table, G is little below
 it, E is far below. On ImageNet, ViT-B: table 75.4, G+E 77.0, G 76.4, E 60.5; DeiT-B: 81.8, 81.6, 80.7, 72.0.
 Found at `cpu` (5 seeds, test images): table 0.9910, none 0.5110, G+E 0.9950, G 0.9892, E 0.7432, a new table 0.9866.
@@ -20,6 +20,7 @@ from search_spaces.studies._gabor import (
     LE,
     PAPER,
     PAPER_GAP,
+    PHOTOGRAPHS,
     TOP_FIVE_GAP,
     UNCHANGED,
     WITHOUT,
@@ -58,7 +59,7 @@ study = Study(
     question="Can Gabor waves and edge markers replace a learned table?",
     family="gabor",
     paper=f"{PAPER}, 3, table 1 and figures 1, 4 and 7",
-    minutes={"smoke": 1, "cpu": 9},
+    minutes={"smoke": 1, "cpu": 9, "images": 22},
     gpu_hours={"paper": 2.6, "paper-vit": 2.6},
     expected="G+E nearly reaches the table, G is little below it, E is far below",
     base=Recipe(
@@ -94,6 +95,7 @@ study = Study(
             gap=ARMS_GAP,
         ),
         "cpu": Budget(seeds=5),
+        "images": Budget({**PHOTOGRAPHS, "init": backbone(LE, lr=0.002, epochs=20)}, seeds=3),
         "paper": Budget(base_model("deit_base_patch16_224.fb_in1k"), seeds=1, gap=HEAD_GAP),
         "paper-vit": Budget(base_model("vit_base_patch16_224.orig_in21k_ft_in1k"), seeds=1, gap=HEAD_GAP),
     },

@@ -1,6 +1,6 @@
 """To how many images does position matter, on one frozen backbone?
 
-Source: Gabor paper 4.1, table 2. Cost: smoke 1 min, cpu 4 min on 2 cores; paper 0.72 GPU-hours.
+Source: Gabor paper 4.1, table 2. Cost: smoke 1 min, cpu 4 min, images 18 min on 2 cores; paper 0.72 GPU-hours.
 Expected: most images are right with and without position (Ignored); more become right by it (Correct) than wrong
 (Mislead). The paper gives no counts. Found at `cpu` (5 seeds, test images): none 0.6727, APE 0.7670, G+E 0.7173, G+E in
 q and k with E in v 0.7710. All three claims are supported: APE is above none (+0.0943, 90 % interval 0.0705 to 0.1181),
@@ -15,6 +15,7 @@ from search_spaces.studies._gabor import (
     E_IN_V,
     G_E,
     GAPS,
+    IMAGES_BUDGET,
     LE,
     PAPER,
     PAPER_BUDGET,
@@ -32,7 +33,7 @@ study = Study(
     question="To how many images does position matter, on one frozen backbone?",
     family="gabor",
     paper=f"{PAPER}, 4.1, table 2",
-    minutes={"smoke": 1, "cpu": 4},
+    minutes={"smoke": 1, "cpu": 4, "images": 18},
     gpu_hours={"paper": 0.72},
     expected="most images are Ignored, and more are Correct than Mislead; no counts published",
     base=BASE,
@@ -46,7 +47,7 @@ study = Study(
         baseline="none",
     ),
     score=Score("val/accuracy"),
-    budgets={"smoke": SMOKE_BUDGET, "cpu": Budget(seeds=5), "paper": PAPER_BUDGET},
+    budgets={"smoke": SMOKE_BUDGET, "cpu": Budget(seeds=5), "images": IMAGES_BUDGET, "paper": PAPER_BUDGET},
     probes=("image_classes",),
     published=(
         Published("none", 0.6810, None, "table 3, DeiT-tiny on ImageNet"),

@@ -1,7 +1,7 @@
 """Are several PEGs better than one?
 
 Source: CPVT B.4, table 12, whose "i-j" are PEGs after blocks i to j - 1 of 12: 0-1, 0-5 and 0-11. Cost: smoke 2 min,
-cpu 14 min on 2 cores; paper 5.4 GPU-hours.
+cpu 14 min, images 30 min on 2 cores; paper 5.4 GPU-hours.
 Expected: each PEG shows the border to the patches further in, so on a grid of 8 x 8 one is below 0.95, two are better,
 five near 1. On ImageNet: tiny 72.4 (0-1), 73.4 (0-5), 73.4 (0-11); small 79.9, 80.5, 80.6.
 Found at `cpu` (5 seeds, test images): none 0.5022, block 0 0.8989, blocks 0 to 4 0.9906, separable 0.9869; blocks 0 and
@@ -12,15 +12,15 @@ would decide it).
 """
 
 from search_spaces.claim import Better, NoWorse
-from search_spaces.studies._cpvt import BASE, BUDGETS, GAPS, PAPER
-from search_spaces.study import Ablation, Published, Score, Study
+from search_spaces.studies._cpvt import BASE, BUDGETS, DEEPER, GAPS, PAPER
+from search_spaces.study import Ablation, Budget, Published, Score, Study
 
 study = Study(
     name="peg-count",
     question="Are several PEGs better than one?",
     family="cpvt",
     paper=f"{PAPER}, B.4, table 12",
-    minutes={"smoke": 2, "cpu": 14},
+    minutes={"smoke": 2, "cpu": 14, "images": 30},
     gpu_hours={"paper": 5.4},
     expected="several are better than one, because the border is seen from further in; after that more add little",
     base=BASE.put({"data.image_size": 32, "data.task": "direction", "model.depth": 6}),
@@ -35,7 +35,7 @@ study = Study(
         baseline="0",
     ),
     score=Score("val/accuracy"),
-    budgets=BUDGETS,
+    budgets={**BUDGETS, "images": Budget(DEEPER, seeds=3)},
     published=(
         Published("none", 0.682, None, "table 6, DeiT-tiny on ImageNet"),
         Published("0", 0.724, None, "table 12, 0-1, CPVT-Ti on ImageNet"),

@@ -25,13 +25,17 @@ CPVT = (
     "resolution",
 )
 ON_IMAGES = (
+    *CPVT,
+    "cpvt-backbones",
+    "distillation",
+    "gabor-fit",
+    "gabor-depth",
+    "gabor-channels",
+    "image-classes",
     "irpe-abg",
     "irpe-mapping",
     "concat-split",
     "peg-placement",
-    "peg-padding",
-    "gap",
-    "resolution",
     "learnable-sinusoidal",
     "fourier-pretraining",
     "realistic",
@@ -42,7 +46,6 @@ ON_IMAGES = (
     "concat-similarity",
     "attention-distance",
     "logit-terms",
-    "cpvt-backbones",
 )
 
 
@@ -217,3 +220,24 @@ def test_a_size_without_random_points_has_no_claims_about_them() -> None:
     assert (small.plan.rival, whole.plan.rival) == (False, True)
     assert [tuple(claim.names) for claim in small.claims] == [("best",)]
     assert [tuple(claim.names) for claim in whole.claims] == [("best",), ("best", "random")]
+
+
+def test_a_size_of_photographs_has_no_claims_about_chance() -> None:
+    for name in ("peg-kernel", "cpvt-encodings"):
+        study = library.find(name)
+        position, photographs = (
+            [claim.kind for claim in study.at(budget).study.claims] for budget in ("cpu", "images")
+        )
+        assert "at_chance" in position
+        assert photographs == [kind for kind in position if kind != "at_chance"]
+
+
+def test_real_images_of_the_atlas_are_photographs_at_images_and_all_else_is_as_at_cpu() -> None:
+    study = library.find("atlas")
+    small, large = ({arm.name: arm.recipe for arm in study.at(budget).arms()} for budget in ("cpu", "images"))
+    for name in small:
+        if name.endswith("real images"):
+            assert (small[name].data.kind, large[name].data.kind) == ("digits", "cifar10")
+            assert (large[name].shapes[0].rows, large[name].data.skill) == (8, True)
+        else:
+            assert small[name] == large[name], "its answers are used again"
