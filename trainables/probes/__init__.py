@@ -7,7 +7,7 @@
 from trainables.encodings.encoding import Grid
 from trainables.probes.attention_distance import attention_distance
 from trainables.probes.attention_maps import area, between_patches, heat
-from trainables.probes.block_channels import block_channels, place_share
+from trainables.probes.block_channels import block_channels, code_share
 from trainables.probes.channel_shapes import ChannelShapes, channel_shapes
 from trainables.probes.direction import direction
 from trainables.probes.distance import distance
@@ -21,7 +21,7 @@ from trainables.probes.similarity import similarity
 
 __all__ = [
     "TERMS", "BlockAttention", "BlockTerms", "ChannelShapes", "Grid", "ImageClasses", "ProbeError", "Subject",
-    "area", "attention_distance", "attention_of", "between_patches", "block_channels", "channel_shapes", "codes_of",
-    "direction", "distance", "edge_share", "heat", "image_classes", "logit_terms", "place_share", "projections",
+    "area", "attention_distance", "attention_of", "between_patches", "block_channels", "channel_shapes", "code_share",
+    "codes_of", "direction", "distance", "edge_share", "heat", "image_classes", "logit_terms", "projections",
     "similarity",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Channels of the tokens from block to block: how much of each is position, and how long position keeps its shape."""
+"""Channels of the tokens from block to block: in which of them position is, and how long it keeps its shape there."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ from torch import Tensor
 
 from trainables.backbones.backbone_torch import Host
 from trainables.backbones.vit_torch import PositionedViT
+from trainables.encodings.encoding import ReservedChannels
 from trainables.encodings.encoding_torch import Tokens
 from trainables.probes.inputs.arrays import Array, ProbeError, float64
 from trainables.probes.inputs.attention import evaluated, recorded
-from trainables.probes.inputs.subject import Subject
+from trainables.probes.inputs.subject import Subject, no_code
 from trainables.recipe.findings import Findings
 
 POSITION = 0.5
-"""A channel is one of position where the place explains at least this share of its variance before the first block."""
+"""A channel is one of position where the code has at least this share of its variance before the first block."""
 
 
 def block_channels(model: Host, images: Tensor) -> Array:
-    """The tokens of the patches before the first block, its encoding included, and after each block.
+    """The tokens of the patches before the first block, with the codes that are added there, and after each block.
 
     Shapes: normalized images (B, channels, rows, columns), to (blocks + 1, B, P, D). Raises: ProbeError for another
-    backbone, or for an encoding that changes the grid between two blocks.
-    Source: Gabor paper fig. 10. Differs: the paper shows two channels of one image, here are all.
+    backbone, for codes that are not added to all channels, or for an encoding that changes the grid.
+    Source: Gabor paper fig. 10. Differs: the paper shows two channels of one image, here are all of several.
     """
-    if not isinstance(model, PositionedViT):
-        raise ProbeError(f"channels are followed in vit, got {type(model).__name__.removeprefix('Positioned')}")
+    if not isinstance(model, PositionedViT) or model.encoding.reserved != ReservedChannels():
+        raise ProbeError("channels are followed in vit, where codes are added to all channels of the tokens")
     after: list[Tokens] = []
     hooks = [block.register_forward_hook(lambda module, inputs, output: after.append(output)) for block in model.blocks]
     try:
@@ -41,57 +42,53 @@ def block_channels(model: Host, images: Tensor) -> Array:
     return np.stack([float64(tokens.x[:, before.grid.prefix :]) for tokens in (before, *after)])
 
 
-def place_share(tokens: Any) -> Array:
-    """The share of each channel's variance, over images and patches, that the place of the patch explains.
+def code_share(tokens: Any, codes: Any) -> Array:
+    """The share of each channel's variance that its code has, where a token is its content plus its code.
 
-    1 where all images have the same map, and 1 / B at least for B images that have nothing in common, because the mean
-    of few images is not 0. A channel that is the same everywhere has 0.
-    Shapes: (B, P, D) to (D,). Source: ours, the eta squared of an analysis of variance. Differs: the Gabor paper gives no number.
+    The variance of the code over patches, by the sum of this and the variance of the content over images and patches.
+    A channel in which nothing varies has 0. Shapes: tokens (B, P, D), codes (P, D), to (D,).
     """
-    found = float64(tokens)
-    mean = found.mean(axis=0)
-    by_place = ((mean - mean.mean(axis=0)) ** 2).mean(axis=0)
-    total = ((found - mean.mean(axis=0)) ** 2).mean(axis=(0, 1))
-    flat = total <= 1e-24 * np.maximum((found**2).mean(axis=(0, 1)), 1e-300)
-    share: Array = np.where(flat, 0.0, by_place / np.where(flat, 1.0, total))
+    code = float64(codes)
+    of_code, of_content = code.var(axis=0), (float64(tokens) - code).var(axis=(0, 1))
+    total = of_code + of_content
+    share: Array = np.where(total > 0, of_code / np.where(total > 0, total, 1.0), 0.0)
     return share
 
 
-def kept(states: Array, channels: Any) -> Array:
-    """The correlation of each block's mean maps with those before the first block: the mean over these channels.
+def kept(states: Array, codes: Any) -> Array:
+    """How much each channel keeps of its code's shape: the correlation over patches of its mean over images with it.
 
-    Shapes: states (blocks + 1, B, P, D), to (blocks,). A map that is the same everywhere correlates with none: 0.
+    0 where one of both is the same everywhere. Shapes: states (blocks, B, P, D), codes (P, D), to (blocks, D).
     """
-    maps = states.mean(axis=1)[:, :, channels]
-    maps = maps - maps.mean(axis=1, keepdims=True)
-    sizes = np.sqrt((maps**2).sum(axis=1))
-    products = (maps[1:] * maps[:1]).sum(axis=1)
-    scale = sizes[1:] * sizes[:1]
-    result: Array = np.where(scale > 0, products / np.where(scale > 0, scale, 1.0), 0.0).mean(axis=1)
-    return result
+    means, code = states.mean(axis=1), float64(codes)
+    means, code = means - means.mean(axis=1, keepdims=True), code - code.mean(axis=0)
+    sizes = np.sqrt((means**2).sum(axis=1) * (code**2).sum(axis=0))
+    found: Array = np.where(sizes > 0, (means * code).sum(axis=1) / np.where(sizes > 0, sizes, 1.0), 0.0)
+    return found
 
 
 def probe(subject: Subject) -> Findings:
-    """`input`, `last`: the mean share of place before the first block, and after the last one.
+    """`position`: the share of channels that are those of position. `shallow`, `deep`: how much these keep of their
+    code's shape after the first and after the last third of the blocks; `shallow_above_deep`: the difference. They are
+    left out where no channel is one of position.
 
-    `shallow`, `deep`: how much the channels of position keep of their shape after the first and after the last third
-    of the blocks, the mean over these blocks; `shallow_above_deep`: their difference. They are left out where no
-    channel is one of position. `shares`: by block and channel. `maps`: of the first image, the channel with the
-    largest share of place before the first block, and the one with the smallest.
+    `shares`: of the code, by channel; `kept`: by block and channel. `maps`: of the first image, before the first block
+    and after each, the channel in which the code has the largest share, and the one in which it has the smallest.
     """
+    if subject.codes is None:
+        return no_code(subject)
     try:
         states = block_channels(subject.model, subject.images)
     except ProbeError as error:
         return Findings(note=str(error))
-    shares = np.stack([place_share(one) for one in states])
-    values = {"input": float(shares[0].mean()), "last": float(shares[-1].mean())}
-    position = np.flatnonzero(shares[0] >= POSITION)
-    if len(position):
-        by_block = kept(states, position)
-        third = max(1, len(by_block) // 3)
-        values["shallow"], values["deep"] = float(by_block[:third].mean()), float(by_block[-third:].mean())
+    shares, shapes = code_share(states[0], subject.codes), kept(states[1:], subject.codes)
+    position = shares >= POSITION
+    values = {"position": float(position.mean())}
+    if position.any():
+        third = max(1, len(shapes) // 3)
+        values["shallow"] = float(shapes[:third, position].mean())
+        values["deep"] = float(shapes[-third:, position].mean())
         values["shallow_above_deep"] = values["shallow"] - values["deep"]
-    pair = [int(shares[0].argmax()), int(shares[0].argmin())]
-    grid = subject.grid
-    maps = states[:, 0][:, :, pair].reshape(len(states), grid.rows, grid.columns, 2)
-    return Findings(values, {"shares": shares, "maps": maps.astype(np.float32)})
+    pair = [int(shares.argmax()), int(shares.argmin())]
+    maps = states[:, 0][:, :, pair].reshape(len(states), subject.grid.rows, subject.grid.columns, 2)
+    return Findings(values, {"shares": shares, "kept": shapes, "maps": maps.astype(np.float32)})

@@ -64,9 +64,9 @@ def by_block(result: StudyResult) -> Plot | None:
                 pictures = [maps[state, :, :, number] for state in (0, *(block + 1 for block in blocks))]
                 rows.append((f"{name(result, row)}: {kind}", pictures))
     caption = sentences((
-        "Two channels of the tokens for the first validation image, before the first block (input) and after some of "
-        "the blocks, after training, for the first seed: above the channel in which the place of a patch explains most "
-        "of the variance before the first block, below the one in which it explains least.",
+        "Two channels of the tokens for the first validation image, before the first block (input) and after blocks, "
+        "after training, for the first seed: above the channel in which the code has the largest share of the variance "
+        "before the first block, below the one in which it has the smallest.",
         "Bright is high; each picture has its own scale.",
     ))  # fmt: skip
     return Plot("block_channels", caption, lambda sheet: draw_pictures(rows, heads, sheet)) if rows else None

@@ -71,10 +71,9 @@ WORDS = {
     ),
     "block_channels": (
         "How long does position keep its shape?",
-        "The share of a channel's variance, over images and patches, that the place of a patch explains, the mean over "
-        "channels: before the first block (input), and after the last one. A channel is one of position where that "
-        "share is a half or more before the first block. shallow and deep are the correlations of such channels' mean "
-        "maps with those before the first block, in the first and in the last third of the blocks.",
+        "A channel is one of position where half or more of its variance before the first block is that of the code; "
+        "position is the share of such channels. shallow and deep are the correlations of their mean maps over images "
+        "with the code, after the first and after the last third of the blocks.",
     ),
 }
 """By probe: the title of its table, and what its numbers are."""

@@ -10,7 +10,7 @@ from tests.rooms.trainables.probes.models import model, pictures, recipe
 from trainables import probes
 from trainables.backbones import CaiT
 from trainables.encodings.encoding_torch import Tokens
-from trainables.probes.block_channels import kept, place_share, probe
+from trainables.probes.block_channels import POSITION, kept, probe
 from trainables.probes.inputs.arrays import ProbeError
 from trainables.probes.inputs.subject import Subject
 from trainables.recipe import Recipe
@@ -42,72 +42,76 @@ def test_the_states_are_those_of_the_blocks_run_by_hand(encoding, pool) -> None:
         np.testing.assert_allclose(state, one[:, prefix:].numpy(), rtol=1e-9, atol=1e-12)
 
 
-def test_the_share_of_place_equals_a_loop() -> None:
-    tokens = np.random.default_rng(0).normal(size=(5, 6, 3)) + np.arange(6)[None, :, None] * np.array([0, 0.5, 9])
-    shares = place_share(tokens)
+def test_the_share_of_a_code_equals_a_loop() -> None:
+    rng = np.random.default_rng(0)
+    code, content = rng.normal(size=(6, 3)) * np.array([0, 1, 9]), rng.normal(size=(5, 6, 3))
+    shares = probes.code_share(content + code, code)
     for channel in range(3):
-        values = tokens[:, :, channel]
-        middle = values.mean()
-        between = 5 * sum((values[:, patch].mean() - middle) ** 2 for patch in range(6))
-        within = sum((values[i, patch] - values[:, patch].mean()) ** 2 for i in range(5) for patch in range(6))
-        assert shares[channel] == pytest.approx(between / (between + within))
-    assert shares[0] < shares[1] < shares[2]
+        middle, mean = content[:, :, channel].mean(), code[:, channel].mean()
+        of_content = np.mean([(content[i, p, channel] - middle) ** 2 for i in range(5) for p in range(6)])
+        of_code = np.mean([(code[p, channel] - mean) ** 2 for p in range(6)])
+        assert shares[channel] == pytest.approx(of_code / (of_code + of_content))
+    assert shares[0] == 0
+    assert shares[2] > 0.9
 
 
-def test_a_map_of_its_own_is_all_place_and_noise_is_a_share_of_the_images() -> None:
-    rng = np.random.default_rng(1)
-    same = np.broadcast_to(rng.normal(size=(1, 400, 1)), (8, 400, 1))
-    noise, flat = rng.normal(size=(8, 400, 1)), np.full((8, 400, 1), 0.1)
-    shares = place_share(np.concatenate([same, noise, flat], axis=2))
-    assert shares[0] == pytest.approx(1)
-    assert shares[1] == pytest.approx(1 / 8, abs=0.03)
-    assert shares[2] == 0
+def test_images_that_are_alike_on_average_are_no_code() -> None:
+    """All images bright in their middle: what the place says of the content counts as content."""
+    content = np.broadcast_to(np.arange(6.0)[None, :, None], (4, 6, 2))
+    assert probes.code_share(content, np.zeros((6, 2))) == pytest.approx([0, 0])
+    assert probes.code_share(np.zeros((4, 6, 1)), np.zeros((6, 1))) == pytest.approx([0])
 
 
-def test_what_is_kept_is_the_correlation_of_mean_maps() -> None:
+def test_what_is_kept_is_the_correlation_with_the_code() -> None:
     rng = np.random.default_rng(2)
-    states = rng.normal(size=(4, 3, 7, 5))
-    channels = [1, 4]
-    found = kept(states, channels)
-    for block in range(3):
-        pairs = [(states[0, :, :, one].mean(axis=0), states[block + 1, :, :, one].mean(axis=0)) for one in channels]
-        assert found[block] == pytest.approx(np.mean([np.corrcoef(*pair)[0, 1] for pair in pairs]))
-    states[1] = 3 * states[0] + 2
-    states[2] = 1.0
-    assert kept(states, channels)[:2] == pytest.approx([1, 0])
+    states, code = rng.normal(size=(4, 3, 7, 5)), rng.normal(size=(7, 5))
+    found = kept(states, code)
+    for block in range(4):
+        for channel in range(5):
+            mean = states[block, :, :, channel].mean(axis=0)
+            assert found[block, channel] == pytest.approx(np.corrcoef(mean, code[:, channel])[0, 1])
+    states[1], states[2] = 3 * code + 2, 1.0
+    assert kept(states, code)[1] == pytest.approx(np.ones(5))
+    assert kept(states, code)[2] == pytest.approx(np.zeros(5))
 
 
 def test_the_probe_gives_the_means_over_thirds_of_the_blocks() -> None:
-    found = recipe(encoding={"kind": "learnable", "std": 3.0}, model__depth=3)
+    found = recipe(encoding={"kind": "learnable", "std": 1.5}, model__depth=3)
     subject = Subject(found, model(found))
     states = probes.block_channels(subject.model, subject.images)
     findings = probe(subject)
-    shares = np.stack([place_share(one) for one in states])
+    shares = probes.code_share(states[0], subject.codes)
+    shapes = kept(states[1:], subject.codes)
+    position = np.flatnonzero(shares >= POSITION)
+    assert 0 < len(position) < 16, "else the test shows little"
+    assert findings.values["position"] == pytest.approx(len(position) / 16)
+    assert findings.values["shallow"] == pytest.approx(shapes[0, position].mean())
+    assert findings.values["deep"] == pytest.approx(shapes[2, position].mean())
+    assert findings.values["shallow_above_deep"] == pytest.approx((shapes[0] - shapes[2])[position].mean())
     np.testing.assert_allclose(findings.arrays["shares"], shares)
-    assert findings.values["input"] == pytest.approx(shares[0].mean())
-    assert findings.values["last"] == pytest.approx(shares[-1].mean())
-    by_block = kept(states, np.flatnonzero(shares[0] >= 0.5))
-    assert findings.values["shallow"] == pytest.approx(by_block[0])
-    assert findings.values["deep"] == pytest.approx(by_block[2])
-    assert findings.values["shallow_above_deep"] == pytest.approx(by_block[0] - by_block[2])
+    np.testing.assert_allclose(findings.arrays["kept"], shapes)
     maps = findings.arrays["maps"]
     assert maps.shape == (4, 3, 3, 2)
-    position, content = shares[0].argmax(), shares[0].argmin()
-    np.testing.assert_allclose(maps[2, :, :, 0].ravel(), states[2, 0, :, position], rtol=1e-5)
-    np.testing.assert_allclose(maps[2, :, :, 1].ravel(), states[2, 0, :, content], rtol=1e-5)
+    np.testing.assert_allclose(maps[2, :, :, 0].ravel(), states[2, 0, :, shares.argmax()], rtol=1e-5)
+    np.testing.assert_allclose(maps[2, :, :, 1].ravel(), states[2, 0, :, shares.argmin()], rtol=1e-5)
 
 
-def test_without_a_channel_of_position_nothing_is_kept() -> None:
-    found = recipe(encoding__kind="none")
-    subject = Subject(found, model(found))
-    images = torch.randn(32, *found.data.size, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
-    subject.__dict__["images"] = images  # a cached property
-    assert {*probe(subject).values} == {"input", "last"}
+def test_a_code_in_no_channel_of_position_keeps_nothing() -> None:
+    found = recipe(encoding__kind="learnable")
+    made = model(found)
+    with torch.no_grad():
+        made.get_parameter("encoding.learnable.table").mul_(1e-3)
+    assert probe(Subject(found, made)).values == {"position": 0}
 
 
 def test_what_cannot_be_followed_is_said() -> None:
-    shrinking = recipe(encoding={"kind": "peg", "padding": "valid", "places": [0]})
+    bare = recipe(encoding__kind="none")
+    assert "none adds nothing to the tokens before the first block" in probe(Subject(bare, model(bare))).note
+    beside = recipe(encoding={"kind": "learnable", "injection": {"kind": "concat"}})
+    assert "where codes are added to all channels" in probe(Subject(beside, model(beside))).note
+    parts = [{"kind": "learnable"}, {"kind": "peg", "padding": "valid", "places": [0]}]
+    shrinking = recipe(encoding={"kind": "composed", "parts": parts})
     assert "where all blocks have one grid" in probe(Subject(shrinking, model(shrinking))).note
     cait = build_model(Recipe(model=CaiT()).put({"encoding.kind": "learnable"}))
-    with pytest.raises(ProbeError, match="channels are followed in vit, got CaiT"):
+    with pytest.raises(ProbeError, match="channels are followed in vit"):
         probes.block_channels(cait, torch.zeros(1, 3, 32, 32))
