@@ -85,7 +85,7 @@ study = Study(
         *GAPS[1:],
         TOP_FIVE_GAP,
         "figure 10 shows two channels of one image after each block, of a model that is not named. The report draws "
-        "two such channels; the claim is about all channels of which the table is half or more before the first block, "
-        "in the arm with a table there",
+        "two such channels; the claim is about the quarter of all channels in which the table has the largest share "
+        "before the first block, in the arm with a table there",
     ),
 )

@@ -86,7 +86,7 @@ study = Study(
         "after the first block content holds position, too; figure 11 takes the table as carried unchanged (eq. 9), "
         "and so does last_by_first; the shares and position are of the first block, where the split is exact",
         "what figures 7 and 8 call horizontal, vertical and angle is read from pictures and not defined: no claim; the "
-        "report draws the terms between all tokens, the mean over images and heads",
+        "report draws the terms between all patches, the mean over images and heads",
         "that learning is “enhanced” is read as a larger share of the four deviations over keys; the scale range of "
         "figure 9 is a deviation here",
         "32 images here, 500 there; the models of several stages of figures 9 and 11 are left out: the probe cannot "

@@ -16,8 +16,8 @@ from trainables.probes.inputs.attention import evaluated, recorded
 from trainables.probes.inputs.subject import Subject, no_code
 from trainables.recipe.findings import Findings
 
-POSITION = 0.5
-"""A channel is one of position where the code has at least this share of its variance before the first block."""
+POSITION = 4
+"""One channel in so many is one of position: those in which the code has the largest share before the first block."""
 
 
 def block_channels(model: Host, images: Tensor) -> Array:
@@ -68,9 +68,8 @@ def kept(states: Array, codes: Any) -> Array:
 
 
 def probe(subject: Subject) -> Findings:
-    """`position`: the share of channels that are those of position. `shallow`, `deep`: how much these keep of their
-    code's shape after the first and after the last third of the blocks; `shallow_above_deep`: the difference. They are
-    left out where no channel is one of position.
+    """`share`: of the code in the channels of position. `shallow`, `deep`: how much these keep of their code's shape
+    after the first and after the last third of the blocks; `shallow_above_deep`: the difference.
 
     `shares`: of the code, by channel; `kept`: by block and channel. `maps`: of the first image, before the first block
     and after each, the channel in which the code has the largest share, and the one in which it has the smallest.
@@ -82,13 +81,14 @@ def probe(subject: Subject) -> Findings:
     except ProbeError as error:
         return Findings(note=str(error))
     shares, shapes = code_share(states[0], subject.codes), kept(states[1:], subject.codes)
-    position = shares >= POSITION
-    values = {"position": float(position.mean())}
-    if position.any():
-        third = max(1, len(shapes) // 3)
-        values["shallow"] = float(shapes[:third, position].mean())
-        values["deep"] = float(shapes[-third:, position].mean())
-        values["shallow_above_deep"] = values["shallow"] - values["deep"]
-    pair = [int(shares.argmax()), int(shares.argmin())]
-    maps = states[:, 0][:, :, pair].reshape(len(states), subject.grid.rows, subject.grid.columns, 2)
+    order = np.argsort(shares, kind="stable")
+    position, third = order[-max(1, len(order) // POSITION) :], max(1, len(shapes) // 3)
+    shallow, deep = float(shapes[:third, position].mean()), float(shapes[-third:, position].mean())
+    values = {
+        "share": float(shares[position].mean()),
+        "shallow": shallow,
+        "deep": deep,
+        "shallow_above_deep": shallow - deep,
+    }
+    maps = states[:, 0][:, :, order[[-1, 0]]].reshape(len(states), subject.grid.rows, subject.grid.columns, 2)
     return Findings(values, {"shares": shares, "kept": shapes, "maps": maps.astype(np.float32)})

@@ -24,16 +24,18 @@ PANEL_IN = 1.9
 
 
 def term_maps(result: StudyResult) -> Plot | None:
-    """A row a trial, of its first seed after training: each term of the first block, tokens by tokens."""
+    """A row a trial, of its first seed after training: each term of the first block, patches by patches."""
     rows: list[Row] = []
     for row, kept in found(result, "logit_terms"):
         for one in arrays(kept, "after", "mean")[:1]:
-            rows.append((name(result, row), [*np.asarray(one.arrays["mean"], dtype=float)]))
+            prefix = row.recipe.shapes[0].prefix
+            terms = np.asarray(one.arrays["mean"], dtype=float)[:, prefix:, prefix:]
+            rows.append((name(result, row), [*(terms - terms.mean(axis=2, keepdims=True))]))
     caption = sentences((
-        "Each term of the logits between all tokens (a row is a query, a column a key), the mean over heads and "
+        "Each term of the logits between all patches (a row is a query, a column a key), the mean over heads and "
         "images, after training, for the first seed, in the first block that has the code.",
-        "Tokens are numbered row by row, behind the class token where there is one. Bright is high; each square has "
-        "its own scale.",
+        "The mean of each row is subtracted, because it changes no attention weight. Patches are numbered row by row. "
+        "Bright is high; each square has its own scale.",
     ))  # fmt: skip
     return Plot("logit_term_maps", caption, lambda sheet: draw_pictures(rows, TERMS, sheet)) if rows else None
 

@@ -23,7 +23,7 @@ def spaced(count: int) -> list[int]:
 
 def draw_pictures(rows: Sequence[Row], heads: Sequence[str], sheet: Sheet) -> Figure:
     """The pictures below their heads; bright is high. A name stands over the first picture of its row."""
-    size = 0.75 if sheet.narrow else 1.15
+    size = min(0.75 if sheet.narrow else 1.15, sheet.width_in / len(heads))
     fig = sheet.figure((size + 0.42) * len(rows) + 0.3)
     panels = fig.subplots(len(rows), len(heads), squeeze=False)
     for number, ((label, pictures), line) in enumerate(zip(rows, panels, strict=True)):

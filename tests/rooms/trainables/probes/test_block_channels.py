@@ -82,9 +82,9 @@ def test_the_probe_gives_the_means_over_thirds_of_the_blocks() -> None:
     findings = probe(subject)
     shares = probes.code_share(states[0], subject.codes)
     shapes = kept(states[1:], subject.codes)
-    position = np.flatnonzero(shares >= POSITION)
-    assert 0 < len(position) < 16, "else the test shows little"
-    assert findings.values["position"] == pytest.approx(len(position) / 16)
+    position = sorted(range(16), key=lambda channel: shares[channel])[-16 // POSITION :]
+    assert len(position) == 4
+    assert findings.values["share"] == pytest.approx(shares[position].mean())
     assert findings.values["shallow"] == pytest.approx(shapes[0, position].mean())
     assert findings.values["deep"] == pytest.approx(shapes[2, position].mean())
     assert findings.values["shallow_above_deep"] == pytest.approx((shapes[0] - shapes[2])[position].mean())
@@ -96,12 +96,12 @@ def test_the_probe_gives_the_means_over_thirds_of_the_blocks() -> None:
     np.testing.assert_allclose(maps[2, :, :, 1].ravel(), states[2, 0, :, shares.argmin()], rtol=1e-5)
 
 
-def test_a_code_in_no_channel_of_position_keeps_nothing() -> None:
+def test_a_code_of_zeros_has_no_share_and_keeps_nothing() -> None:
     found = recipe(encoding__kind="learnable")
     made = model(found)
     with torch.no_grad():
-        made.get_parameter("encoding.learnable.table").mul_(1e-3)
-    assert probe(Subject(found, made)).values == {"position": 0}
+        made.get_parameter("encoding.learnable.table").zero_()
+    assert {*probe(Subject(found, made)).values.values()} == {0.0}
 
 
 def test_what_cannot_be_followed_is_said() -> None:

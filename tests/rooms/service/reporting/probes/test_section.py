@@ -154,9 +154,11 @@ def test_weights_between_patches_and_terms_are_squares_of_the_first_seed(result,
     shown = [row for row in result.of("trial") if row.name != "irpe"]
     assert len(terms.axes) == len(TERMS) * len(shown)
     for number, row in enumerate(shown):
-        mean = row.probe("logit_terms", 0).after.arrays["mean"]
-        for place in range(len(TERMS)):
-            np.testing.assert_allclose(terms.axes[len(TERMS) * number + place].images[0].get_array(), mean[place])
+        mean = row.probe("logit_terms", 0).after.arrays["mean"].astype(float)
+        assert mean.shape == (len(TERMS), 17, 17), "with the class token"
+        for place, term in enumerate(mean[:, 1:, 1:]):
+            centered = [line - line.mean() for line in term]
+            np.testing.assert_allclose(terms.axes[len(TERMS) * number + place].images[0].get_array(), centered)
 
 
 @pytest.mark.parametrize("sheet", [WIDE, NARROW], ids=["wide", "narrow"])
