@@ -67,8 +67,14 @@ def answer(result: StudyResult) -> None:
     if not out.is_terminal:
         out.print(table(summarize(result.history, alive=False), result.edition))
     sentence(out, headline(result))
-    for one in result.claims:
-        verdict(one)
+    found, departure = result.claims, result.departure
+    if departure and not departure.told and len(found) > 1:
+        label = Text(found[0].label, style=COLORS[found[0].word])
+        rest = f": {plural(len(found), 'claim')}. {departure.sentence} The report has the scores that each is about."
+        sentence(out, label.append(rest, style="not bold default"))
+    else:
+        for one in found:
+            verdict(one)
     out.print()
 
 

@@ -39,4 +39,4 @@ def test_a_study_runs_at_smoke(terminal, name: str) -> None:
     assert found["state"] == "done"
     assert not [row["label"] for row in found["rows"] if row["state"].startswith(("failed", "diverged"))]
     assert "SUPPORTED:" not in ran.out
-    assert ran.out.count("NOT JUDGED") >= len(edition.study.claims)
+    assert ran.out.count("NOT JUDGED") == min(1, len(edition.study.claims))

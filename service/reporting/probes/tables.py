@@ -71,9 +71,9 @@ WORDS = {
     ),
     "block_channels": (
         "How long does position keep its shape?",
-        "The channels of position are the quarter of all in which the code has the largest share of the variance before "
-        "the first block; share is the mean of these shares. shallow and deep are the correlations of their mean maps "
-        "over images with the code, after the first and after the last third of the blocks.",
+        "The channels of position are the quarter of all in which the code has the largest share of the variance "
+        "before the first block; share is the mean of these shares. shallow and deep are the correlations of their "
+        "mean maps over images with the code, after the first and after the last third of the blocks.",
     ),
 }
 """By probe: the title of its table, and what its numbers are."""

@@ -1,0 +1,36 @@
+"""What a run prints at its end: verdicts, and one line where a size judges no claim."""
+
+from search_spaces.claim import Better, NoWorse
+from service.terminal import ending
+from tests.rooms.service.reporting.test_claims_and_papers import GAP, run, study
+
+CLAIMS = (Better("pvt, peg", "pvt", source="table 13"), NoWorse("pvt, peg", "pvt", 0.03))
+
+
+def said(capsys, result) -> str:
+    ending.answer(result)
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_a_size_that_judges_nothing_says_so_once(tmp_path, capsys) -> None:
+    text = said(capsys, run(tmp_path, study(claims=CLAIMS).at("smoke")))
+    assert text.count("NOT JUDGED") == 1
+    assert f"NOT JUDGED at smoke: 2 claims. S{GAP[1:]}. The report has the scores that each is about." in text
+
+
+def test_one_claim_that_is_not_judged_has_its_scores(tmp_path, capsys) -> None:
+    text = said(capsys, run(tmp_path, study().at("smoke")))
+    assert "NOT JUDGED at smoke: “pvt, peg” is better than “pvt” (table 13)." in text
+    assert "Here “pvt, peg” has test score 0.7" in text
+
+
+def test_own_values_tell_what_each_claim_finds(tmp_path, capsys) -> None:
+    text = said(capsys, run(tmp_path, study(claims=CLAIMS).at("full", set={"optimizer.lr": 0.002})))
+    assert text.count("NOT JUDGED with own values") == 2
+    assert text.count("it comes out REFUTED") == 2
+
+
+def test_claims_that_are_judged_stand_one_by_one(tmp_path, capsys) -> None:
+    text = said(capsys, run(tmp_path, study(claims=CLAIMS).at("full")))
+    assert text.count("REFUTED: ") == 2
+    assert "NOT JUDGED" not in text
