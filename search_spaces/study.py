@@ -61,8 +61,8 @@ class Study(Spec):
     """One question about position encodings, and everything needed to answer it.
 
     `family` groups studies in MLflow (the paper's short name), `paper` is the source of the question, `expected` what
-    to expect, `gaps` in what it differs from the paper's protocol. `minutes`: what budgets take on 2 cores;
-    `gpu_hours`: what `locus plan` predicts for those that are too large to be run here.
+    to expect, `found` what came out at a budget, `gaps` in what it differs from the paper's protocol. `minutes`: what
+    budgets take on 2 cores; `gpu_hours`: what `locus plan` predicts for those that are too large to be run here.
     """
 
     name: str = Field(pattern=rf"^{NAME}$", description=WORDS)
@@ -81,12 +81,15 @@ class Study(Spec):
     minutes: dict[str, float] = Field(default_factory=dict)
     gpu_hours: dict[str, float] = Field(default_factory=dict)
     expected: str = ""
+    found: dict[str, str] = Field(default_factory=dict)
     gaps: tuple[str, ...] = Field(default=(), strict=False)
 
     @model_validator(mode="after")
     def _builds(self) -> Study:
         metric = f"val/{self.base.data.reported}"
         require(self.score.metric == metric, "score.metric", f"{metric!r} for {self.base.data.kind}", self.score.metric)
+        sizes = [*self.budgets] or ["base"]
+        require({*self.found} <= {*sizes}, "found", f"by budget ({', '.join(sizes)})", [*self.found])
         require("weights" in self.keep or not self.probes, "keep", "weights where probes are named", [*self.keep])
         for name, size in self.budgets.items():
             require(re.fullmatch(NAME, name) is not None, f"budgets.{name}", f"named by {WORDS}", name)

@@ -51,10 +51,13 @@ BUDGETS = {
 }
 
 SINES_GAP = "sines are computed for the new grid; the paper does not say whether it does that or resamples them"
-GAPS = (
+SIZE_GAP = (
     "DeiT-tiny, 12 blocks of 192 channels read at the class token, on ImageNet there; 3 blocks of 64 channels, whose "
-    "patches are averaged, on red-green images here: only the order can be compared",
-    "the budget images has 5,000 images of CIFAR-10, without augmentation",
+    "patches are averaged, on red-green images here: only the order can be compared"
+)
+IMAGES_GAP = "the budget images has 5,000 images of CIFAR-10, without augmentation"
+TRAINING_GAPS = (
     "the budget paper has a batch of 1,024, as table 10 has; 4.1 has 2,048 and a rate in proportion to the batch",
     "table 10 names LAMB for CPVT; by 4.1 all models but CPVT-B have AdamW, and so have ours",
 )
+GAPS = (SIZE_GAP, IMAGES_GAP, *TRAINING_GAPS)

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 class Page:
     """Everything that a report shows, as text, tables and figures.
 
-    `results`: tables of results that come before the figures; `more`: those after them; `known`, `known_figures`: what
-    the encodings know. `links`: by name, the addresses of the study in MLflow.
+    `found`: what came out at this budget before, in the study's own words. `results`: tables of results before the
+    figures; `more`: those after them; `known`, `known_figures`: what the encodings know. `links`: by name, the
+    addresses of the study in MLflow.
     """
 
     id: str
@@ -43,6 +44,7 @@ class Page:
     date: str
     headline: str
     expected: str
+    found: str
     verdicts: list[Verdict]
     results: list[Table]
     figures: list[Drawn]
@@ -89,6 +91,7 @@ def page(result: StudyResult, links: Mapping[str, str]) -> Page:
         date=datetime.fromtimestamp(result.history.last or 0.0, UTC).strftime("%-d %B %Y"),
         headline=headline(result),
         expected=study.expected,
+        found=study.found.get(result.edition.budget, "") if not result.edition.own_paths else "",
         verdicts=result.claims,
         results=_known(*league_tables(result), measured(result), tuned(result), efficiency(result)),
         figures=figures(result),

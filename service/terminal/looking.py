@@ -101,7 +101,7 @@ def show(study: Study, as_json: bool) -> None:
     out = console()
     sentence(out, title(study.name, study.question))
     said = [(label, text) for label in ("paper", "expected") if (text := getattr(study, label))]
-    section(out, "about", said)
+    section(out, "about", [*said, *((f"found at {budget}", text) for budget, text in study.found.items())])
     plan = study.plan
     if isinstance(plan, Ablation):
         _show_arms(out, plan)

@@ -77,10 +77,10 @@ def attention_weights(result: StudyResult) -> Plot | None:
             blocks = spaced(len(maps))
             rows.append((name(result, row), [maps[block].reshape(maps.shape[1], -1) for block in blocks]))
     caption = sentences((
-        "The weight that each patch (a row of a square) gives to each other one (a column), by block: the mean over "
-        "heads and images, after training, for the first seed.",
-        "Patches are numbered row by row, so that a bright diagonal is a patch that looks at itself, and lines beside "
-        "it are its neighbors. Bright is much; each square has its own scale.",
+        "The weight that each patch (a row of a square) gives to each patch (a column), by block: the mean over heads "
+        "and images, after training, for the first seed.",
+        "Patches are numbered row by row, so a bright diagonal means that patches attend to themselves, lines beside "
+        "it that they attend to neighbors. Bright is much; each square has its own scale.",
     ))  # fmt: skip
     heads = [f"block {block}" for block in blocks]
     return Plot("attention_weights", caption, lambda sheet: draw_pictures(rows, heads, sheet)) if rows else None

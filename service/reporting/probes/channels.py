@@ -28,7 +28,7 @@ def shapes(result: StudyResult) -> Plot | None:
             best = [np.where(kinds == kind, spread, -1.0) for kind in SHAPES]
             rows.append((name(result, row), [maps[:, :, some.argmax()] if some.max() >= 0 else None for some in best]))
     caption = sentences((
-        "Channels of the codes after training, for the first seed: of each shape the one that varies most over the "
+        "Channels of the codes after training, for the first seed: for each shape, the one that varies most over the "
         "patches.",
         "Bright is high; each picture has its own scale. Where there is no picture, no channel has that shape.",
     ))  # fmt: skip
@@ -46,7 +46,7 @@ def projected(result: StudyResult) -> Plot | None:
     caption = sentences((
         "One channel of the code (p) and of what the first block makes of it for queries, keys and values, after "
         "training, for the first seed.",
-        "It is the channel of the values of which edges explain most. Bright is high; each picture has its own scale.",
+        "It is the channel that edge markers explain best in v. Bright is high; each picture has its own scale.",
     ))  # fmt: skip
     return Plot("projections", caption, lambda sheet: draw_pictures(rows, PROJECTED, sheet)) if rows else None
 

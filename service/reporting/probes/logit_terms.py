@@ -53,7 +53,7 @@ def terms_by_block(result: StudyResult) -> Plot | None:
     caption = sentences((
         "How much each term of the logits varies over the keys, by block: its standard deviation, in logits, the mean "
         "over heads, images and seeds, after training.",
-        "Codes of the tokens count as carried through all blocks unchanged.",
+        "Codes of the tokens are taken as passing through all blocks unchanged.",
     ))  # fmt: skip
     return Plot("logit_terms", caption, lambda sheet: _draw(lines, sheet))
 

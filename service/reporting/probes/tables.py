@@ -64,16 +64,16 @@ WORDS = {
         "the first block makes of it for queries, keys and values. v_above_qk is v minus the mean of q and k.",
     ),
     "image_classes": (
-        "To which images does position matter?",
+        "For which images does position matter?",
         "The share of the test images that are right with and without position (ignored), only without it (mislead), "
         "only with it (correct), and in neither case (useless); changed is mislead and correct. Both models share one "
         "frozen backbone.",
     ),
     "block_channels": (
         "How long does position keep its shape?",
-        "The channels of position are the quarter of all in which the code has the largest share of the variance "
+        "Channels of position are the quarter of all channels in which the code has the largest share of the variance "
         "before the first block; share is the mean of these shares. shallow and deep are the correlations of their "
-        "mean maps over images with the code, after the first and after the last third of the blocks.",
+        "maps (means over images) with the code, as means over the first and over the last third of the blocks.",
     ),
 }
 """By probe: the title of its table, and what its numbers are."""

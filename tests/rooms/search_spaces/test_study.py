@@ -315,3 +315,11 @@ def test_equal_values_share_one_recipe_and_close_ones_do_not() -> None:
     assert found.study.recipe({"encoding.gamma": 3}) == one
     changed = search().at(set={"optimizer.lr": 0.5})
     assert changed.study.recipe({"encoding.gamma": 3.0}).optimizer.lr == 0.5
+
+
+def test_what_was_found_belongs_to_a_budget_and_changes_no_definition() -> None:
+    plain = search(budgets={"cpu": Budget()})
+    told = search(budgets={"cpu": Budget()}, found={"cpu": "3 seeds: 0.99"})
+    assert told.at("cpu").definition == plain.at("cpu").definition
+    with pytest.raises(SpecError, match=r"found must be by budget \(cpu\), got \['images'\]"):
+        search(budgets={"cpu": Budget()}, found={"images": "0.5"})

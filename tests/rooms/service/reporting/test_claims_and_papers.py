@@ -275,3 +275,19 @@ def test_every_smoke_budget_of_a_study_with_claims_says_what_it_cannot_judge(nam
         assert found.budgets["smoke"].gap
     same = any(one.same_data for one in found.published)
     assert found.family == "thesis" or not same, "only the thesis' own images share our axis"
+
+
+def test_what_was_found_before_stands_beside_the_same_size_alone(tmp_path):
+    told = study(expected="a PEG helps", found={"full": "3 seeds: a PEG adds 0.02"})
+    for name, edition, there in (
+        ("same", told.at("full"), True),
+        ("other", told.at("smoke"), False),
+        ("own", told.at("full", set={"optimizer.lr": 0.002}), False),
+    ):
+        texts = said(run(tmp_path / name, edition))
+        for view in ("html", "markdown"):
+            assert "Expected: a PEG helps." in texts[view]
+            assert ("when the authors of this study ran it" in texts[view]) == there
+            assert ("3 seeds: a PEG adds 0.02" in texts[view]) == there
+    shown = CliRunner().invoke(app, ["show", "peg-padding"])
+    assert "found at cpu" in shown.output
