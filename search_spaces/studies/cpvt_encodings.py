@@ -53,7 +53,7 @@ study = Study(
         "above six of LE (+0.0005; 36), and figure 5's distance in the second block (none minus LE -0.0917; 51; none "
         "minus PEG +0.0673; 143).",
     },
-    base=BASE.put({"model.depth": 6, "test_sizes": [LARGER]}),
+    base=BASE.put({"model.depth": 6, "optimizer.lr": 0.002, "test_sizes": [LARGER]}),
     plan=Ablation(
         arms={
             "none": {"encoding.kind": "none"},

@@ -63,7 +63,7 @@ study = Study(
     score=Score("val/accuracy"),
     budgets={
         "smoke": SMOKE_BUDGET,
-        "cpu": Budget(seeds=3),
+        "cpu": Budget(seeds=6),
         "images": Budget({**PHOTOGRAPHS, "model.depth": 12}, seeds=3),
         "paper": PAPER_BUDGET,
     },

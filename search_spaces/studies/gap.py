@@ -24,7 +24,7 @@ study = Study(
         "table (+0.0141; 96.7 %, 0.0015 to 0.0267). Inconclusive: GAP helps the table (+0.0022; -0.0262 to 0.0305; "
         "about 560 seeds would decide it), PEG above the table with the class token (+0.0150; -0.0059 to 0.0358; 9).",
     },
-    base=BASE.put({"data.task": "direction", "data.train_size": 4000, "model.depth": 6}),
+    base=BASE.put({"data.task": "direction", "data.train_size": 4000, "model.depth": 6, "optimizer.lr": 0.002}),
     plan=Ablation(
         axes={
             "encoding": {"LE": {"encoding.kind": "learnable"}, "PEG": {"encoding.places": [0, 1, 2, 3, 4]}},
