@@ -25,7 +25,7 @@ from search_spaces.published import Published as Published
 from search_spaces.roles import Role
 from search_spaces.trial import Score as Score
 from search_spaces.trial import Trial as Trial
-from search_spaces.words import placeless, short, without_sources
+from search_spaces.words import placeless, quoted, short, without_sources
 from trainables.own import Values, carry
 from trainables.recipe import Recipe
 from trainables.recipe.findings import ProbeNames
@@ -103,7 +103,7 @@ class Study(Spec):
                 raise SpecError(
                     f"arm {name!r}: {error}" if name else f"{error}; {self._said_of_space(str(error))}"
                 ) from None
-        if isinstance(self.plan, Ablation) and self.plan.axes:
+        if isinstance(self.plan, Ablation):
             require_different({name: self.recipe(point).identity() for name, point in self.plan.arms.items()})
         if isinstance(self.plan, Ablation) and self.plan.tune:
             check_tuning(self.plan.tune, self.base, self.plan.arms)
@@ -241,6 +241,7 @@ class Study(Spec):
             for path in own:
                 if all(_overrides(arm, path) for arm in plan.arms.values()):
                     raise SpecError(f"{path} is set by every arm of {self.name}; give another path")
+                _require_same_arms(self.name, plan.arms, path)
             if plan.tune and own:
                 plan = plan.tuned_by(plan.tune.pinned(own, self.name))
         else:
@@ -316,3 +317,22 @@ class Edition(Spec):
 def _overrides(arm: Mapping[str, Any], path: str) -> bool:
     """Whether an arm sets a path, a node that holds it, or that node's kind, which resets the node."""
     return any(path == said or path.startswith(f"{said.removesuffix('.kind')}.") for said in arm)
+
+
+def _require_same_arms(study: str, arms: Mapping[str, Mapping[str, Any]], path: str) -> None:
+    """Refuses a path of the user's own that makes some arms other than their names say.
+
+    An arm is known by the kind of its encoding, model or data, and by the values of its encoding. Where others leave
+    such a path alone, the base's value is what they are.
+    """
+    root, node = path.partition(".")[0], path.removesuffix(".kind")
+    if root not in ("encoding", "model", "data") or (root != "encoding" and node == path):
+        return
+    known = {path, node} if node != path else {path}
+    some = [name for name, arm in arms.items() if known & {*arm}]
+    left = [name for name, arm in arms.items() if not _overrides(arm, path)]
+    if some and left:
+        raise SpecError(
+            f"{path} is what arms of {study} differ in: {quoted(some[0])} sets it, and {quoted(left[0])} would no "
+            "longer be what its name says; write arms of your own"
+        )

@@ -159,17 +159,17 @@ def leave_one_out(parts: Mapping[str, Mapping[str, Any]], everything: str = "all
 
 
 def require_different(recipes: Mapping[str, Any]) -> None:
-    """Refuses combinations of axes that are one recipe: their difference would be 0 whatever is true.
+    """Refuses arms that are one recipe: their difference would be 0 whatever is true.
 
-    A value of the user's own can make them so: where an axis leaves a path alone in one of its values, `--set` of that
-    path changes what this value means. `recipes`: the identity of each arm's recipe.
+    A value of the user's own can make them so: where an arm leaves a path alone, `--set` of that path changes what the
+    arm is. `recipes`: the identity of each arm's recipe.
     """
     seen: dict[str, str] = {}
     for name, recipe in recipes.items():
         other = seen.setdefault(digest(recipe), name)
         if other != name:
             raise SpecError(
-                f"arms of axes must be different recipes, got {other!r} and {name!r} alike; `without` leaves one out"
+                f"arms must be different recipes, got {other!r} and {name!r} alike (of axes, `without` leaves one out)"
             )
 
 

@@ -182,7 +182,8 @@ def _not_told_apart(result: StudyResult, best: TrialResult, rows: list[TrialResu
 
 def _gap_words(result: StudyResult, row: TrialResult, gap: Difference) -> str:
     """`“peg”, 0.0021 below it (5 seeds can detect 0.0060 or more)`."""
-    least = smallest_difference(gap.estimate.n, (gap.estimate.error or 0.0) * gap.estimate.n**0.5)
+    level = gap.adjusted.level if gap.adjusted else ALPHA
+    least = smallest_difference(gap.estimate.n, (gap.estimate.error or 0.0) * gap.estimate.n**0.5, alpha=level)
     side = "below" if gap.mean >= 0 else "above"
     told = f" ({plural(gap.estimate.n, 'seed')} can detect {fixed(least)} or more)" if least is not None else ""
     return f"{trial_words(result, row)}, {fixed(abs(gap.mean))} {side} it{told}"

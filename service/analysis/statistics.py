@@ -192,13 +192,17 @@ class Scores:
         return far and gap >= SPLIT_RATIO * widest
 
 
+LEAST_GAIN = 0.05
+"""The share of the way from chance to a perfect score that a seed needs before one asks how much of it is kept."""
+
+
 def kept(after: Scores, before: Scores) -> Scores:
     """The share that a trial keeps of what it has above chance, by seed: 1 where nothing changes, 0 at chance.
 
-    Seeds at chance before have nothing to keep, and are left out.
+    Seeds near chance before have nothing to keep, and are left out: the share of a gain of almost 0 may be any number.
     """
-    chance = before.scale.chance
-    least = chance + before.scale.luck
+    chance, high = before.scale.chance, before.scale.high
+    least = chance + max(before.scale.luck, LEAST_GAIN * (high - chance) if math.isfinite(high) else 0.0)
     had = {seed: own - chance for seed, own in before.values.items() if own > least and seed in after.values}
     values = {seed: (after.values[seed] - chance) / own for seed, own in had.items()}
     steps = math.hypot(after.scale.step, before.scale.step)

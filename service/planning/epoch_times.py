@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heapreplace
 from statistics import fmean, median
 
 from trainables.recipe import Recipe
@@ -71,5 +72,8 @@ def _work(recipe: Recipe) -> str:
 
 
 def side_by_side(seconds: Sequence[float], max_concurrent: int) -> float:
-    """How long runs of these times take: as long as the longest one at least, and no slot is idle before the end."""
-    return max(sum(seconds) / min(max_concurrent, len(seconds)), max(seconds)) if seconds else 0.0
+    """How long runs of these times take, each begun as soon as one before it has ended."""
+    ends = [0.0] * max(1, min(max_concurrent, len(seconds)))
+    for one in seconds:
+        heapreplace(ends, ends[0] + one)
+    return max(ends)

@@ -67,7 +67,7 @@ def estimate_work(
             changed.update(codes(run.recipe).changed(older[-1].code))
     ahead, counts, base = unproposed(history), Counter(work.values()), history.edition.study.base
     left += [(recipe, recipe.optimizer.epochs) for recipe in ahead.recipes]
-    times, peaks = _measured_times_and_peaks(history, outcomes)
+    times, peaks = _measured_times_and_peaks(history, outcomes, placement)
     seconds = [epochs * time for recipe, epochs in left if (time := times(recipe)) is not None]
     return WorkEstimate(
         done=counts["done"],
@@ -145,22 +145,26 @@ def run_memory(history: History, outcomes: Outcomes) -> float:
     return max([*peaks, *(cost.memory_bytes / 2**30 for cost in costs)])
 
 
-def _measured_times_and_peaks(history: History, outcomes: Outcomes) -> tuple[EpochTimes, list[float]]:
-    """The times of epochs and the memory of runs: of this study, else of earlier answers."""
+def _measured_times_and_peaks(
+    history: History, outcomes: Outcomes, placement: Placement | None = None
+) -> tuple[EpochTimes, list[float]]:
+    """The times of epochs and the memory of runs: of this study, else of earlier answers of the same kind of device."""
     states = [(run.recipe, history.state(run)) for run in known_runs(history)]
     own = EpochTimes(
         run_time(recipe, (epoch.values for epoch in state.curve.values()), state.answered) for recipe, state in states
     )
     if own.usual is not None:
         return own, measured(history, "memory/peak_gib")
-    return _measured_alike(outcomes, history.edition.study.base)
+    return _measured_alike(outcomes, history.edition.study.base, placement)
 
 
-def _measured_alike(outcomes: Outcomes, base: Recipe) -> tuple[EpochTimes, list[float]]:
-    """The time of an epoch and the memory of earlier answers of the same data and model."""
+def _measured_alike(outcomes: Outcomes, base: Recipe, placement: Placement | None) -> tuple[EpochTimes, list[float]]:
+    """The time of an epoch and the memory of earlier answers of the same data and model, on a CPU or on a GPU."""
     files = sorted(outcomes.folder.glob("*/*.json"), key=lambda path: path.stat().st_mtime)[-LOOKED_AT:]
     found = [outcomes.get(path.parent.name, path.stem) for path in files]
     alike = [one for one in found if one and (one.run.recipe.data, one.run.recipe.model) == (base.data, base.model)]
+    if placement is not None:
+        alike = [one for one in alike if (one.environment.get("device", "cpu") == "cpu") == (placement.device == "cpu")]
     curves = [(one.run.recipe, [epoch.values for epoch in one.outcome.curve]) for one in alike]
     times = EpochTimes(run_time(recipe, curve, ended=True) for recipe, curve in curves)
     return times, [peak for _, curve in curves for peak in _each("memory/peak_gib", curve)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from search_spaces.study import Ablation
+from search_spaces.study import Ablation, Plan
 from search_spaces.words import plural
 from service.analysis.estimates.power import paired_spread, power_sentence
 from service.analysis.estimates.tuning import tuning_sentence
@@ -180,7 +180,7 @@ def _note(result: StudyResult, rows: Sequence[TrialResult], columns: Sequence[Co
             "“Equal” and “differs” compare our mean with the published number, within the margin that the study states "
             f"(two one-sided tests{tests}); the published number counts as exact."
         ]
-    parts += _power(rows)
+    parts += _power(rows, result.edition.study.plan)
     parts += cost_note(result, rows)
     if any(cell.endswith("*") for column in columns if column.head == "published" for cell in column.cells):
         parts += [f"*Published on other data or for another question{_why(result)}: do not compare with our scores."]
@@ -191,7 +191,7 @@ def _why(result: StudyResult) -> str:
     return f" (here {result.departure.why})" if result.departure else ""
 
 
-def _power(rows: Sequence[TrialResult]) -> list[str]:
+def _power(rows: Sequence[TrialResult], plan: Plan) -> list[str]:
     """Which differences the study's seeds can detect."""
     count = max(row.test.asked for row in rows)
-    return [power_sentence(count, paired_spread(row.test for row in rows))] if len(rows) > 1 else []
+    return [power_sentence(count, paired_spread({row.name: row.test for row in rows}, plan))] if len(rows) > 1 else []

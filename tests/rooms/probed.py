@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -34,9 +35,10 @@ ARMS = {
 }
 
 
-def study(*names: str, depth: int = 1, **more) -> Study:
+def study(*names: str, depth: int = 1, arms: dict[str, dict[str, Any]] = ARMS, **more) -> Study:
     base = Recipe(encoding=Learnable()).put({**SMALL, "model.depth": depth})
-    return Study(name="known", question="?", base=base, plan=Ablation(ARMS, "irpe"), seeds=2, probes=names, **more)
+    baseline = [*arms][2]
+    return Study(name="known", question="?", base=base, plan=Ablation(arms, baseline), seeds=2, probes=names, **more)
 
 
 def weights_of(run: Run, parent: Path | None = None) -> dict[str, torch.Tensor]:
@@ -49,16 +51,16 @@ def weights_of(run: Run, parent: Path | None = None) -> dict[str, torch.Tensor]:
     }
 
 
-def probed(root: Path, *names: str, depth: int = 1) -> Home:
-    """Four arms with two seeds and their weights; one arm starts from a parent."""
-    hand = ByHand(root, study(*names, depth=depth).at())
+def probed(root: Path, *names: str, depth: int = 1, arms: dict[str, dict[str, Any]] = ARMS) -> Home:
+    """Four arms with two seeds and their weights; one arm starts from a parent. `arms`: others, without a parent."""
+    hand = ByHand(root, study(*names, depth=depth, arms=arms).at())
     with hand.journal:
         hand.journal.write(Counts(seeds=2))
-        arms = [hand.plan("trial", number, values, name) for number, (name, values) in enumerate(ARMS.items())]
-        first = Run(recipe=arms[-1].recipe, seed=0).parents["init"]
-        hand.journal.write(Planned(role="parent", number=1, name="p", values={"key": first.key}))
-        parent = Trial(number=1, name="p", values={}, recipe=first.recipe, role="parent")
-        for trial in (parent, *arms):
+        trials = [hand.plan("trial", number, values, name) for number, (name, values) in enumerate(arms.items())]
+        if first := Run(recipe=trials[-1].recipe, seed=0).parents.get("init"):
+            hand.journal.write(Planned(role="parent", number=1, name="p", values={"key": first.key}))
+            trials.insert(0, Trial(number=1, name="p", values={}, recipe=first.recipe, role="parent"))
+        for trial in trials:
             for seed in range(2):
                 hand.complete(trial, seed, 0.7, 0.7)
                 run = Run(recipe=trial.recipe, seed=seed)

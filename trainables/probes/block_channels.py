@@ -18,6 +18,8 @@ from trainables.recipe.findings import Findings
 
 POSITION = 4
 """One channel in so many is one of position: those in which the code has the largest share before the first block."""
+LEAST = 0.1
+"""The share of the code, the mean over these channels, from which on one asks how much of its shape is kept."""
 
 
 def block_channels(model: Host, images: Tensor) -> Array:
@@ -68,11 +70,12 @@ def kept(states: Array, codes: Any) -> Array:
 
 
 def probe(subject: Subject) -> Findings:
-    """`share`: of the code in the channels of position. `shallow`, `deep`: how much these keep of their code's shape
-    after the first and after the last third of the blocks; `shallow_above_deep`: the difference.
+    """`share`: of the code in the channels of position. `input`, `shallow`, `deep`: how much of its shape they show
+    before the first block, and in the first and the last third of the blocks (means over them); `shallow_above_deep`:
+    the difference. They are left out where the share is below LEAST: there is no shape to keep.
 
-    `shares`: of the code, by channel; `kept`: by block and channel. `maps`: of the first image, before the first block
-    and after each, the channel in which the code has the largest share, and the one in which it has the smallest.
+    `shares`: of the code, by channel; `kept`: before the first block and after each, by channel. `maps`: of the first
+    image at the same places, the channel in which the code has the largest share, and that with the smallest.
     """
     if subject.codes is None:
         return no_code(subject)
@@ -80,15 +83,18 @@ def probe(subject: Subject) -> Findings:
         states = block_channels(subject.model, subject.images)
     except ProbeError as error:
         return Findings(note=str(error))
-    shares, shapes = code_share(states[0], subject.codes), kept(states[1:], subject.codes)
+    shares, shapes = code_share(states[0], subject.codes), kept(states, subject.codes)
     order = np.argsort(shares, kind="stable")
-    position, third = order[-max(1, len(order) // POSITION) :], max(1, len(shapes) // 3)
-    shallow, deep = float(shapes[:third, position].mean()), float(shapes[-third:, position].mean())
-    values = {
-        "share": float(shares[position].mean()),
-        "shallow": shallow,
-        "deep": deep,
-        "shallow_above_deep": shallow - deep,
-    }
+    position = order[-max(1, len(order) // POSITION) :]
+    values = {"share": float(shares[position].mean())}
+    if values["share"] >= LEAST:
+        by_block, third = shapes[:, position].mean(axis=1), max(1, (len(shapes) - 1) // 3)
+        shallow, deep = float(by_block[1 : 1 + third].mean()), float(by_block[-third:].mean())
+        values |= {
+            "input": float(by_block[0]),
+            "shallow": shallow,
+            "deep": deep,
+            "shallow_above_deep": shallow - deep,
+        }
     maps = states[:, 0][:, :, order[[-1, 0]]].reshape(len(states), subject.grid.rows, subject.grid.columns, 2)
     return Findings(values, {"shares": shares, "kept": shapes, "maps": maps.astype(np.float32)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,7 +39,7 @@ def logit_terms(model: Host, images: Tensor, carried: bool = False) -> list[Bloc
     the concat paper sees the residual stream (p_{d+1} = p); all else in a token counts as content. The layer norm
     divides content and position by the deviation of their sum; its bias, and that of the projection, belong to the
     content. Codes in queries and keys are split in every block that has them; what an earlier block has added to the
-    tokens there is content.
+    tokens there is content. Where several blocks add codes to the tokens, `carried` adds them up.
     Shapes: images (B, channels, rows, columns). Raises: ProbeError for an encoding, or a backbone, for which no such
     split is exact.
     Source: concat paper eqs. 8 and 9; Gabor paper eq. 11. Differs: the papers leave out the layer norm.
@@ -54,10 +55,13 @@ def logit_terms(model: Host, images: Tensor, carried: bool = False) -> list[Bloc
     blocks = recorded(model, images)
     with evaluated(model):
         early = [number for number, block in enumerate(blocks) if block.tokens is not block.content]
-        coded = early[:1] or [number for number, block in enumerate(blocks) if _changed(block)]
-        position = _position(blocks[early[0]]) if early else None
-        coded = [*range(early[0], len(blocks))] if carried and early else coded
-        return [BlockTerms(number, _terms(model, blocks[number], number, position)) for number in coded]
+        codes = {number: _position(blocks[number]) for number in early}
+        coded = sorted({*early[:1], *(number for number, block in enumerate(blocks) if _changed(block))})
+        if carried and early:
+            coded = [*range(early[0], len(blocks))]
+            added = (codes.get(number, torch.zeros_like(codes[early[0]])) for number in coded)
+            codes = dict(zip(coded, accumulate(added, torch.add), strict=True))
+        return [BlockTerms(number, _terms(model, blocks[number], number, codes.get(number))) for number in coded]
 
 
 def _splits(part: PositionEncoding) -> bool:

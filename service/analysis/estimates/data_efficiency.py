@@ -99,8 +99,8 @@ class Curve:
 
     @cached_property
     def laws(self) -> dict[int, PowerLaw]:
-        """The law of each seed that has a score at every size."""
-        seeds = sorted(set.intersection(*({*one.values} for one in self.scores.values())))
+        """The law of each seed that has a score at every size, and diverged at none: chance is no point of a curve."""
+        seeds = sorted(set.intersection(*({*one.values} - {*one.diverged} for one in self.scores.values())))
         ceiling = next(iter(self.scores.values())).scale.high
         sizes = list(self.scores)
         return {seed: fit(sizes, [self.scores[size].values[seed] for size in sizes], ceiling) for seed in seeds}

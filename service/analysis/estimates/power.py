@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Mapping
 
+from search_spaces.study import Ablation, Plan
 from search_spaces.words import plural
 from service.analysis.format import fixed
 from service.analysis.statistics import ALPHA, FEWEST, Scores, difference
@@ -68,19 +69,26 @@ def _power(pairs: int, away: float, alpha: float) -> float:
     return float(1 - nctdtr(pairs - 1, away, quantile(1 - alpha / 2, pairs - 1)))
 
 
-def paired_spread(trials: Iterable[Scores]) -> float | None:
-    """The standard deviation of paired differences so far, pooled over the trials beside the first; None before any."""
-    known = [scores for scores in trials if scores.n > 1]
-    gaps = [gap for other in known[1:] if (gap := difference(other, known[0])) is not None]
+def paired_spread(trials: Mapping[str, Scores], plan: Plan) -> float | None:
+    """The standard deviation of paired differences so far, pooled over those that the study asks; None before any.
+
+    An arm is compared with the baseline, or with what stands for it; a point of a search with the first point.
+    `trials`: by name.
+    """
+    known = {name: scores for name, scores in trials.items() if scores.n > 1}
+    first = next(iter(known), "")
+    partners = {name: plan.compared_with(name) if isinstance(plan, Ablation) else first for name in known}
+    pairs = [(known[name], known[other]) for name, other in partners.items() if other in known and other != name]
+    gaps = [gap for one, other in pairs if (gap := difference(one, other)) is not None]
     found = [(gap.n - 1, gap.error * math.sqrt(gap.n)) for gap in gaps if gap.error is not None]
     if found:
         return math.sqrt(sum(df * std**2 for df, std in found) / sum(df for df, _ in found))
-    alone = known[0].estimate if known else None
+    alone = known[first].estimate if known else None
     return math.sqrt(2 * alone.n) * alone.error if alone and alone.error is not None else None
 
 
 def power_sentence(pairs: int, spread: float | None = None) -> str:
-    """Which differences a study's seeds can detect, in one sentence. `spread`: `paired_spread` of the scores so far."""
+    """Which differences a study's seeds can detect, tested alone. `spread`: `paired_spread` of the scores so far."""
     if pairs < FEWEST:
         return f"{plural(pairs, 'seed')} can detect no difference: a test needs {FEWEST} or more."
     std = GUESS if spread is None else spread
@@ -95,5 +103,5 @@ def power_sentence(pairs: int, spread: float | None = None) -> str:
 
 def seeds_sentence(history: History) -> str:
     """Which differences the seeds asked for can detect, from the validation scores so far: a line of `locus plan`."""
-    trials = [validation_scores(history, trial) for trial in history.of("trial")]
-    return power_sentence(history.seeds, paired_spread(trials))
+    trials = {trial.name: validation_scores(history, trial) for trial in history.of("trial")}
+    return power_sentence(history.seeds, paired_spread(trials, history.edition.study.plan))

@@ -70,52 +70,37 @@ def _draw_distances(rows: list[tuple[str, Look, dict[When, Any], Any]], sheet: S
 def attention_weights(result: StudyResult) -> Plot | None:
     """A row a trial, of its first seed: the weights between all patches, a square a block; None without maps."""
     rows: list[Row] = []
-    blocks: list[int] = []
     for row, kept in found(result, "attention_maps"):
         for one in arrays(kept, "after", "maps")[:1]:
             maps = np.asarray(one.arrays["maps"], dtype=float)
             blocks = spaced(len(maps))
-            rows.append((name(result, row), [maps[block].reshape(maps.shape[1], -1) for block in blocks]))
+            pictures = [maps[block].reshape(maps.shape[1], -1) for block in blocks]
+            rows.append(Row(name(result, row), pictures, [f"block {block}" for block in blocks]))
     caption = sentences((
         "The weight that each patch (a row of a square) gives to each patch (a column), by block: the mean over heads "
         "and images, after training, for the first seed.",
         "Patches are numbered row by row, so a bright diagonal means that patches attend to themselves, lines beside "
         "it that they attend to neighbors. Bright is much; each square has its own scale.",
     ))  # fmt: skip
-    heads = [f"block {block}" for block in blocks]
-    return Plot("attention_weights", caption, lambda sheet: draw_pictures(rows, heads, sheet)) if rows else None
+    return Plot("attention_weights", caption, lambda sheet: draw_pictures(rows, sheet)) if rows else None
 
 
 def heat_maps(result: StudyResult) -> Plot | None:
     """A row a trial, of its first seed: what it looks at in a few images, which stand above; None without maps."""
-    rows: list[tuple[str, Any]] = []
-    pictures: Any = None
+    rows: list[Row] = []
+    images: Any = None
     for row, kept in found(result, "attention_maps"):
-        first = arrays(kept, "after", "heat")[:1]
-        if first:
-            pictures = first[0].arrays["images"] if pictures is None else pictures
-            rows.append((name(result, row), first[0].arrays["heat"]))
+        for one in arrays(kept, "after", "heat")[:1]:
+            own, heat = one.arrays["images"], np.asarray(one.arrays["heat"], dtype=float)
+            if images is None or not np.array_equal(own, images):
+                rows.append(Row("images", [*own], [""] * len(own)))
+                images = own
+            rows.append(Row(name(result, row), [*heat], [""] * len(heat)))
     if not rows:
         return None
     caption = sentences((
-        "Above, the first validation images; below, by trial, how much the last block attends to each patch, for the "
+        "The first validation images; below them, by trial, how much the last block attends to each patch, for the "
         "first seed after training.",
         "Bright is much; each map has its own scale.",
     ))  # fmt: skip
-    return Plot("attention_maps", caption, lambda sheet: _draw_heat(pictures, rows, sheet))
-
-
-def _draw_heat(pictures: Any, rows: list[tuple[str, Any]], sheet: Sheet) -> Figure:
-    size = 0.75 if sheet.narrow else 1.15
-    fig = sheet.figure((size + 0.3) * (len(rows) + 1) + 0.3)
-    panels = fig.subplots(len(rows) + 1, len(pictures), squeeze=False)
-    gray = pictures.shape[3] == 1
-    for axes, one in zip(panels[0], pictures, strict=True):
-        axes.imshow(one[:, :, 0] if gray else one[:, :, :3], cmap="gray" if gray else None, interpolation="nearest")
-    for (label, maps), line in zip(rows, panels[1:], strict=True):
-        line[0].set_title(label, fontsize=7.5 if sheet.narrow else 8.5, color=INK, loc="left")
-        for axes, one in zip(line, maps, strict=True):
-            axes.imshow(np.array(one, dtype=float), cmap="cividis", interpolation="nearest")
-    for axes in panels.ravel():
-        axes.set_axis_off()
-    return fig
+    return Plot("attention_maps", caption, lambda sheet: draw_pictures(rows, sheet))

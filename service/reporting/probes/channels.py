@@ -26,13 +26,14 @@ def shapes(result: StudyResult) -> Plot | None:
             maps, kinds = np.asarray(one.arrays["maps"], dtype=float), np.asarray(one.arrays["kinds"])
             spread = maps.var(axis=(0, 1))
             best = [np.where(kinds == kind, spread, -1.0) for kind in SHAPES]
-            rows.append((name(result, row), [maps[:, :, some.argmax()] if some.max() >= 0 else None for some in best]))
+            pictures = [maps[:, :, some.argmax()] if some.max() >= 0 else None for some in best]
+            rows.append(Row(name(result, row), pictures, SHAPES))
     caption = sentences((
         "Channels of the codes after training, for the first seed: for each shape, the one that varies most over the "
         "patches.",
         "Bright is high; each picture has its own scale. Where there is no picture, no channel has that shape.",
     ))  # fmt: skip
-    return Plot("channel_shapes", caption, lambda sheet: draw_pictures(rows, SHAPES, sheet)) if rows else None
+    return Plot("channel_shapes", caption, lambda sheet: draw_pictures(rows, sheet)) if rows else None
 
 
 def projected(result: StudyResult) -> Plot | None:
@@ -42,19 +43,18 @@ def projected(result: StudyResult) -> Plot | None:
         for one in arrays(kept, "after", "maps")[:1]:
             maps = np.asarray(one.arrays["maps"], dtype=float)
             channel = int(one.arrays["shares"][PROJECTED.index("v")].argmax())
-            rows.append((name(result, row), [*maps[:, :, :, channel]]))
+            rows.append(Row(name(result, row), [*maps[:, :, :, channel]], PROJECTED))
     caption = sentences((
         "One channel of the code (p) and of what the first block makes of it for queries, keys and values, after "
         "training, for the first seed.",
         "It is the channel that edge markers explain best in v. Bright is high; each picture has its own scale.",
     ))  # fmt: skip
-    return Plot("projections", caption, lambda sheet: draw_pictures(rows, PROJECTED, sheet)) if rows else None
+    return Plot("projections", caption, lambda sheet: draw_pictures(rows, sheet)) if rows else None
 
 
 def by_block(result: StudyResult) -> Plot | None:
     """Two rows a trial, of its first seed after training: a channel of position and one of content, block by block."""
     rows: list[Row] = []
-    heads: list[str] = []
     for row, kept in found(result, "block_channels"):
         for one in arrays(kept, "after", "maps")[:1]:
             maps = np.asarray(one.arrays["maps"], dtype=float)
@@ -62,11 +62,11 @@ def by_block(result: StudyResult) -> Plot | None:
             heads = ["input", *(f"after {block}" for block in blocks)]
             for number, kind in enumerate(("position", "content")):
                 pictures = [maps[state, :, :, number] for state in (0, *(block + 1 for block in blocks))]
-                rows.append((f"{name(result, row)}: {kind}", pictures))
+                rows.append(Row(f"{name(result, row)}: {kind}", pictures, heads))
     caption = sentences((
         "Two channels of the tokens for the first validation image, before the first block (input) and after blocks, "
         "after training, for the first seed: above the channel in which the code has the largest share of the variance "
         "before the first block, below the one in which it has the smallest.",
         "Bright is high; each picture has its own scale.",
     ))  # fmt: skip
-    return Plot("block_channels", caption, lambda sheet: draw_pictures(rows, heads, sheet)) if rows else None
+    return Plot("block_channels", caption, lambda sheet: draw_pictures(rows, sheet)) if rows else None

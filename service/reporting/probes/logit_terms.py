@@ -30,14 +30,14 @@ def term_maps(result: StudyResult) -> Plot | None:
         for one in arrays(kept, "after", "mean")[:1]:
             prefix = row.recipe.shapes[0].prefix
             terms = np.asarray(one.arrays["mean"], dtype=float)[:, prefix:, prefix:]
-            rows.append((name(result, row), [*(terms - terms.mean(axis=2, keepdims=True))]))
+            rows.append(Row(name(result, row), [*(terms - terms.mean(axis=2, keepdims=True))], TERMS))
     caption = sentences((
         "Each term of the logits between all patches (a row is a query, a column a key), the mean over heads and "
         "images, after training, for the first seed, in the first block that has the code.",
         "The mean of each row is subtracted, because it changes no attention weight. Patches are numbered row by row. "
         "Bright is high; each square has its own scale.",
     ))  # fmt: skip
-    return Plot("logit_term_maps", caption, lambda sheet: draw_pictures(rows, TERMS, sheet)) if rows else None
+    return Plot("logit_term_maps", caption, lambda sheet: draw_pictures(rows, sheet)) if rows else None
 
 
 def terms_by_block(result: StudyResult) -> Plot | None:

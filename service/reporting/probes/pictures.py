@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from service.reporting.figures.style import INK, Sheet
 
-Row = tuple[str, list[Any]]
-"""The name of a row and its pictures; None where there is none."""
+
+@dataclass(frozen=True)
+class Row:
+    """The name of a row, and its pictures, each with a head; None where there is no picture."""
+
+    name: str
+    pictures: Sequence[Any]
+    heads: Sequence[str]
+
+
 MOST_BLOCKS = 6
 """How many blocks have a picture at most."""
 
@@ -21,16 +31,33 @@ def spaced(count: int) -> list[int]:
     return sorted({round(place) for place in np.linspace(0, count - 1, min(count, MOST_BLOCKS))})
 
 
-def draw_pictures(rows: Sequence[Row], heads: Sequence[str], sheet: Sheet) -> Figure:
-    """The pictures below their heads; bright is high. A name stands over the first picture of its row."""
-    size = min(0.75 if sheet.narrow else 1.15, sheet.width_in / len(heads))
+def draw_pictures(rows: Sequence[Row], sheet: Sheet) -> Figure:
+    """The pictures, row by row; bright is high. Heads stand over a row where they differ from those of the row above.
+
+    The name of a row stands over its first picture.
+    """
+    columns = max(len(row.pictures) for row in rows)
+    size = min(0.75 if sheet.narrow else 1.15, sheet.width_in / columns)
     fig = sheet.figure((size + 0.42) * len(rows) + 0.3)
-    panels = fig.subplots(len(rows), len(heads), squeeze=False)
-    for number, ((label, pictures), line) in enumerate(zip(rows, panels, strict=True)):
-        for head, picture, axes in zip(heads, pictures, line, strict=True):
-            axes.set_axis_off()
+    panels = fig.subplots(len(rows), columns, squeeze=False)
+    for axes in panels.ravel():
+        axes.set_axis_off()
+    above: Sequence[str] = ()
+    for row, line in zip(rows, panels, strict=True):
+        for head, picture, axes in zip(row.heads, row.pictures, line, strict=False):
             if picture is not None:
-                axes.imshow(picture, cmap="cividis", interpolation="nearest")
-            words = [label] * (axes is line[0]) + [head] * (number == 0)
+                _show(axes, picture)
+            words = [row.name] * (axes is line[0]) + [head] * (list(row.heads) != list(above))
             axes.set_title("\n".join(words), fontsize=7.5 if sheet.narrow else 8.5, color=INK, loc="left")
+        above = row.heads
     return fig
+
+
+def _show(axes: Axes, picture: Any) -> None:
+    """A map in the colors of all maps; a photograph, channels last, in its own, and a gray one in gray."""
+    if picture.ndim == 2:
+        axes.imshow(picture, cmap="cividis", interpolation="nearest")
+    elif picture.shape[2] == 1:
+        axes.imshow(picture[:, :, 0], cmap="gray", interpolation="nearest")
+    else:
+        axes.imshow(picture[:, :, :3], interpolation="nearest")

@@ -72,8 +72,9 @@ WORDS = {
     "block_channels": (
         "How long does position keep its shape?",
         "Channels of position are the quarter of all channels in which the code has the largest share of the variance "
-        "before the first block; share is the mean of these shares. shallow and deep are the correlations of their "
-        "maps (means over images) with the code, as means over the first and over the last third of the blocks.",
+        "before the first block; share is the mean of these shares. input, shallow and deep are the correlations of "
+        "their maps (means over images) with the code: before the first block, and as means over the first and over "
+        "the last third of the blocks. A share below 0.1 has no shape to keep.",
     ),
 }
 """By probe: the title of its table, and what its numbers are."""

@@ -8,13 +8,15 @@ import sys
 import pytest
 
 from search_spaces.claim import KeepsMore
+from search_spaces.study import Ablation, Study
 from service.analysis.claims.verdicts import judge
 from service.analysis.study_status import all_status
 from service.analysis.tables import brief_table
 from service.results import Result
 from service.storage.home import Home
+from service.storage.journal import Counts
 from service.storage.outcomes import averaged
-from tests.rooms.by_hand import ARMS, ablated, ablation, at_sides, searched
+from tests.rooms.by_hand import ARMS, ByHand, ablated, ablation, at_sides, base, searched
 from trainables.spec import LocusError
 
 
@@ -241,3 +243,20 @@ def test_the_report_draws_sides_where_there_are_some(sides_result):
     for text in ("24", "32", "64", "peg", "learnable", "none", "chance", "side of the test images in pixels"):
         assert f">{text}</text>" in drawn
     assert "(sides.svg)" in (folder / "report.md").read_text()
+
+
+def test_what_seeds_can_detect_is_more_than_what_they_did_not(tmp_path):
+    """Eleven differences share one level: three seeds detect 0.04, where one difference alone would need 0.01."""
+    arms = {f"arm {number}": {"encoding.gamma": 1.0 + number} for number in range(12)}
+    hand = ByHand(tmp_path, Study(name="many", question="?", base=base(), plan=Ablation(arms, "arm 0")).at())
+    with hand.journal:
+        hand.journal.write(Counts(seeds=3))
+        for number, (name, values) in enumerate(arms.items()):
+            trial = hand.plan("trial", number, values, name)
+            for seed, wobble in enumerate((0.0, 0.004, 0.008)):
+                score = 0.9 if number == 1 else 0.88 - wobble + 0.004
+                hand.complete(trial, seed, score, score)
+    text = Result.open(Home(tmp_path), "many@base").headline
+    found = re.findall(r"(\d\.\d+) below it \(3 seeds can detect (\d\.\d+) or more\)", text)
+    assert len(found) == 3, text
+    assert all(float(least) > float(gap) for gap, least in found), found

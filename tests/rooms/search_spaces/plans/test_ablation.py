@@ -104,7 +104,9 @@ def test_definitions_of_plans_without_axes_stay() -> None:
 
 
 def test_values_of_ones_own_meet_axes_as_they_meet_arms() -> None:
-    assert study(crossed()).at(set={"encoding.gamma": 3.0, "encoding.kind": "fourier"}).id.startswith("crossed@base~")
+    assert study(crossed()).at(set={"model.depth": 2}).id.startswith("crossed@base~")
+    with pytest.raises(SpecError, match=r"“none, class token” would no longer be what its name says"):
+        study(crossed()).at(set={"encoding.gamma": 3.0, "encoding.kind": "fourier"})
     axes = {"rate": {"low": {"optimizer.lr": 1e-4}, "high": {"optimizer.lr": 1e-2}}, "read-out": READ_OUT}
     with pytest.raises(SpecError, match=r"^optimizer.lr is set by every arm of crossed; give another path$"):
         study(Ablation(axes=axes, baseline="low")).at(set={"optimizer.lr": 0.1})
@@ -118,7 +120,7 @@ def test_combinations_that_are_one_recipe_are_refused() -> None:
     with pytest.raises(SpecError, match=r"arm 'none, near'.*no field 'encoding.gamma'"):
         study(Ablation(axes=axes, baseline="usual"))
     axes = {"encoding": ENCODING, "way": {"as it is": {}, "explicit": {"model.pool": "token"}}}
-    said = r"^arms of axes must be different recipes, got 'none, as it is' and 'none, explicit' alike; `without` leaves"
+    said = r"^arms must be different recipes, got 'none, as it is' and 'none, explicit' alike"
     with pytest.raises(SpecError, match=said):
         study(Ablation(axes=axes, baseline="as it is"))
 

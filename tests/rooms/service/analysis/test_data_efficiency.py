@@ -1,6 +1,7 @@
 """Power laws of scores over the number of training images, against laws that are known and a search by force."""
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -83,6 +84,16 @@ def test_the_images_that_a_level_needs_are_averaged_as_logarithms():
     assert math.exp(needed.estimate.mean) == pytest.approx(stats.gmean(by_hand), rel=1e-4)
     theirs = stats.t.interval(0.95, 2, np.mean(np.log(by_hand)), stats.sem(np.log(by_hand)))
     assert needed.estimate.interval() == pytest.approx(theirs, rel=1e-3)
+
+
+def test_a_seed_that_diverged_has_no_law():
+    """Its chance at one size is no point of a curve: the limit would be 0.9 for 0.98."""
+    whole = curve(0.3, 0.35, 0.4)
+    largest = whole.scores[SIZES[-1]]
+    fallen = replace(largest, values={**largest.values, 1: 0.5}, diverged=frozenset({1}))
+    found = Curve("fourier", {**whole.scores, SIZES[-1]: fallen})
+    assert [*found.laws] == [0, 2]
+    assert found.laws[0] == whole.laws[0]
 
 
 def test_a_level_beyond_what_was_tried_is_not_guessed():

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from search_spaces.space import Real, Space
+from search_spaces.study import Ablation, Search
 from service.analysis.estimates.power import GUESS, paired_spread, power_sentence, seeds_needed, smallest_difference
 from service.analysis.statistics import Scores, difference
 
@@ -28,12 +30,34 @@ def test_it_is_the_published_formula():
     assert smallest_difference(2, 0.02) is None
 
 
+FIRST, ALIKE = Scores({0: 0.5, 1: 0.7, 2: 0.9}, 3), Scores({0: 0.51, 1: 0.70, 2: 0.92}, 3)
+ENCODINGS = {"none": {"encoding.kind": "none"}, "peg": {"encoding.kind": "peg"}, "irpe": {"encoding.kind": "irpe"}}
+
+
 def test_the_spread_is_that_of_paired_differences():
-    first = Scores({0: 0.5, 1: 0.7, 2: 0.9}, 3)
-    alike = Scores({0: 0.51, 1: 0.70, 2: 0.92}, 3)
-    assert paired_spread([first, alike]) == pytest.approx(0.01)
-    assert paired_spread([first]) == pytest.approx(2**0.5 * 0.2), "as if the other trial were independent"
-    assert paired_spread([]) is paired_spread([Scores({0: 0.5}, 3)]) is None
+    plan = Search(Space({"optimizer.lr": Real(1e-4, 1e-2)}))
+    assert paired_spread({"a": FIRST, "b": ALIKE}, plan) == pytest.approx(0.01)
+    assert paired_spread({"a": FIRST}, plan) == pytest.approx(2**0.5 * 0.2), "as if the other trial were independent"
+    assert paired_spread({}, plan) is paired_spread({"a": Scores({0: 0.5}, 3)}, plan) is None
+
+
+def test_the_spread_is_that_of_the_differences_that_are_asked():
+    """A first arm whose seeds split says nothing of the others beside the baseline."""
+    plan = Ablation(ENCODINGS, baseline="peg")
+    wild = Scores({0: 0.1, 1: 0.9, 2: 0.2}, 3)
+    scores = {"peg": FIRST, "irpe": ALIKE}
+    assert paired_spread({"none": FIRST, **scores}, plan) == pytest.approx((0.01**2 / 2) ** 0.5)
+    wide = paired_spread({"none": wild, **scores}, plan)
+    both = [difference(one, FIRST) for one in (wild, ALIKE)]
+    assert wide == pytest.approx((sum(3 * one.error**2 for one in both) / 2) ** 0.5)
+
+
+def test_arms_of_different_tasks_are_not_paired():
+    tasks = {"left": {}, "half": {"data.task": "absolute"}}
+    plan = Ablation(axes={"encoding": ENCODINGS, "task": tasks}, baseline="none", tasks="task")
+    near = {f"{name}, left": scores for name, scores in (("none", FIRST), ("peg", ALIKE))}
+    far = {f"{name}, half": Scores({0: 0.9, 1: 0.1, 2: 0.5}, 3) for name in ("none", "peg")}
+    assert paired_spread({**near, **far}, plan) == pytest.approx((0.01**2 / 2) ** 0.5)
 
 
 def test_the_sentence_names_its_numbers_and_where_they_are_from():

@@ -1,6 +1,7 @@
 """Ranks over tasks, against the worked example of Demsar 2006 and against scipy."""
 
 import math
+from itertools import permutations, product
 
 import numpy as np
 import pytest
@@ -75,8 +76,45 @@ def test_every_method_that_is_not_told_apart_from_another_shares_a_group(table):
 
 def test_methods_that_every_task_ranks_alike_are_told_apart():
     found = rank({str(task): {"a": 3.0, "b": 2.0, "c": 1.0} for task in range(30)})
-    assert (found.friedman.f, found.friedman.p) == (math.inf, 0.0)
+    assert found.friedman.f == math.inf
+    assert found.friedman.p == pytest.approx(6.0**-29), "the first task may have any order, each other one that"
     assert found.groups() == []
+
+
+@pytest.mark.parametrize(("methods", "tasks"), [(3, 3), (3, 4), (4, 3), (3, 5)])
+def test_the_p_of_few_tasks_is_that_of_all_orders(methods, tasks):
+    """Every order of every task, one by one; ranks with ties are as likely in any order, too."""
+    draw = np.random.default_rng(methods * tasks)
+    for _ in range(8):
+        rows = draw.integers(0, 3, size=(tasks, methods)).astype(float)
+        found = rank({str(task): {str(name): value for name, value in enumerate(row)} for task, row in enumerate(rows)})
+        ranks = [list(found.by_task[str(task)].values()) for task in range(tasks)]
+        own = sum(np.sum(ranks, axis=0) ** 2)
+        orders = [[*permutations(one)] for one in ranks]
+        far = [sum(np.sum(table, axis=0) ** 2) >= own - 1e-9 for table in product(*orders)]
+        assert found.friedman.p == pytest.approx(np.mean(far))
+
+
+def test_three_tasks_that_nearly_agree_decide_nothing():
+    """By F alone p would be 0.049; of 216 orders 42 differ as much."""
+    table = {"a": (1, 2, 3), "b": (1, 2, 3), "c": (2, 1, 3)}
+    found = rank({task: dict(zip("xyz", map(float, row), strict=True)) for task, row in table.items()})
+    assert found.friedman.f > 7
+    assert found.friedman.p == pytest.approx(7 / 36)
+    assert found.groups() == [["z", "y", "x"]] or len(found.groups()) == 1
+
+
+@pytest.mark.parametrize(("methods", "tasks"), [(3, 3), (4, 3), (5, 3), (4, 4), (5, 4)])
+def test_few_tasks_without_any_difference_are_rejected_once_in_twenty_at_most(methods, tasks):
+    draw = np.random.default_rng(0)
+    rejected = 0
+    for _ in range(150):
+        rows = draw.normal(size=(tasks, methods))
+        scores = {
+            str(task): {str(name): float(value) for name, value in enumerate(row)} for task, row in enumerate(rows)
+        }
+        rejected += rank(scores).friedman.p < 0.05
+    assert rejected / 150 < 0.10, "4 standard errors above 0.05 are 0.12"
 
 
 def test_methods_that_always_tie_are_alike():

@@ -115,6 +115,16 @@ def test_what_keeps_more_of_its_score_may_have_the_lower_one():
     assert word(KeepsMore("than", "who", 48), **shares) == "REFUTED"
 
 
+def test_a_gain_of_almost_nothing_has_no_share_to_keep():
+    """0.003 of R² at the own side and -0.2 at another one would be -67 times what there was."""
+    r2 = Scale(0.0, high=1.0)
+    own = {"who": Scores({0: 0.90, 1: 0.91, 2: 0.92}, 3, r2), "than": Scores({0: 0.002, 1: 0.003, 2: 0.004}, 3, r2)}
+    at = {"who": Scores({0: 0.5, 1: 0.51, 2: 0.5}, 3, r2), "than": Scores({0: -0.2, 1: -0.25, 2: -0.3}, 3, r2)}
+    shares = {name: kept(at[name], own[name]) for name in own}
+    assert (shares["who"].n, shares["than"].n) == (3, 0)
+    assert word(KeepsMore("who", "than", 48), **shares) == "INCONCLUSIVE"
+
+
 def by_trying(distance: float, std: float, level: float) -> int:
     """The fewest seeds with which a one-sided t-test at a level has 80 % of power, one number after another."""
     for seeds in range(3, 1001):

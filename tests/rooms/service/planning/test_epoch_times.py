@@ -60,5 +60,11 @@ def test_runs_side_by_side_take_no_less_than_the_longest_and_than_their_share(se
     assert found >= max(seconds)
     assert found >= sum(seconds) / slots - 1e-9
     assert found <= sum(seconds) + 1e-9
+    assert found <= sum(seconds) / slots + max(seconds) + 1e-9
     assert side_by_side(seconds, 1) == pytest.approx(sum(seconds))
     assert side_by_side([], slots) == 0.0
+
+
+@pytest.mark.parametrize(("runs", "slots", "rounds"), [(17, 16, 2), (5, 4, 2), (3, 2, 2), (4, 4, 1), (32, 16, 2)])
+def test_equal_runs_take_whole_rounds(runs: int, slots: int, rounds: int) -> None:
+    assert side_by_side([10.0] * runs, slots) == pytest.approx(10 * rounds)

@@ -1,5 +1,6 @@
 """The plan: what is done, what is reused, what is missing and why, how long."""
 
+import json
 import math
 import random
 from dataclasses import replace
@@ -40,10 +41,11 @@ def search(trials: int = 7, seeds: int = 3) -> Edition:
     return Study(name="reach", question="?", base=BASE, plan=plan, seeds=seeds).at()
 
 
-def planned(home: Home, edition: Edition, max_concurrent: int = 2, **options) -> WorkEstimate:
+def planned(home: Home, edition: Edition, max_concurrent: int = 2, device: str = "cpu", **options) -> WorkEstimate:
     history = History.open(home, edition)
     history.raise_counts(edition)
-    return estimate_work(history, Outcomes(home), Placement(max_concurrent=max_concurrent), CodeDigests(), **options)
+    placement = Placement(max_concurrent=max_concurrent, device=device)
+    return estimate_work(history, Outcomes(home), placement, CodeDigests(), **options)
 
 
 @pytest.fixture
@@ -184,6 +186,18 @@ def test_the_time_comes_from_whole_runs_of_earlier_studies(home: Home) -> None:
     found = planned(home, arms("later", seeds=3), max_concurrent=1)
     assert found.reused == 2
     assert found.seconds == pytest.approx(START_S + 2 * sum(times)), "two more seeds of each"
+
+
+def test_answers_of_another_kind_of_device_predict_nothing(home: Home) -> None:
+    """A GPU's epochs would make a study on a CPU seem short."""
+    conduct(home, arms(seeds=1))
+    for path in home.outcomes.glob("*/*.json"):
+        answer = json.loads(path.read_text())
+        answer["environment"]["device"] = "NVIDIA H100"
+        path.write_text(json.dumps(answer))
+    later = arms("later", seeds=3)
+    assert planned(home, later, max_concurrent=1).seconds is None
+    assert planned(home, later, max_concurrent=1, device="cuda").seconds is not None
 
 
 def test_what_was_predicted_stands_beside_what_was_measured(home: Home) -> None:

@@ -57,7 +57,10 @@ def test_epochs_of_running_runs_count(home):
             for run in history.runs(trial).values()
         )
         assert history.state(next(iter(history.runs(history.trials[0]).values()))).epoch > 0
-        assert Forecast(history)(2).seconds == pytest.approx(max(left / 2, 9 * long))
+        both = Forecast(history)(2).seconds
+        assert max(left / 2, 9 * long) <= both + 1e-9
+        assert both <= left / 2 + 9 * long, "one process may be idle while the last run ends"
+        assert Forecast(history)(1).seconds == pytest.approx(left)
         assert Forecast(history)(100).seconds == pytest.approx(9 * long), "no run is shared between two processes"
 
 

@@ -10,7 +10,7 @@ from tests.rooms.trainables.probes.models import model, pictures, recipe
 from trainables import probes
 from trainables.backbones import CaiT
 from trainables.encodings.encoding_torch import Tokens
-from trainables.probes.block_channels import POSITION, kept, probe
+from trainables.probes.block_channels import LEAST, POSITION, kept, probe
 from trainables.probes.inputs.arrays import ProbeError
 from trainables.probes.inputs.subject import Subject
 from trainables.recipe import Recipe
@@ -81,13 +81,14 @@ def test_the_probe_gives_the_means_over_thirds_of_the_blocks() -> None:
     states = probes.block_channels(subject.model, subject.images)
     findings = probe(subject)
     shares = probes.code_share(states[0], subject.codes)
-    shapes = kept(states[1:], subject.codes)
+    shapes = kept(states, subject.codes)
     position = sorted(range(16), key=lambda channel: shares[channel])[-16 // POSITION :]
     assert len(position) == 4
     assert findings.values["share"] == pytest.approx(shares[position].mean())
-    assert findings.values["shallow"] == pytest.approx(shapes[0, position].mean())
-    assert findings.values["deep"] == pytest.approx(shapes[2, position].mean())
-    assert findings.values["shallow_above_deep"] == pytest.approx((shapes[0] - shapes[2])[position].mean())
+    assert findings.values["input"] == pytest.approx(shapes[0, position].mean())
+    assert findings.values["shallow"] == pytest.approx(shapes[1, position].mean())
+    assert findings.values["deep"] == pytest.approx(shapes[3, position].mean())
+    assert findings.values["shallow_above_deep"] == pytest.approx((shapes[1] - shapes[3])[position].mean())
     np.testing.assert_allclose(findings.arrays["shares"], shares)
     np.testing.assert_allclose(findings.arrays["kept"], shapes)
     maps = findings.arrays["maps"]
@@ -96,12 +97,14 @@ def test_the_probe_gives_the_means_over_thirds_of_the_blocks() -> None:
     np.testing.assert_allclose(maps[2, :, :, 1].ravel(), states[2, 0, :, shares.argmin()], rtol=1e-5)
 
 
-def test_a_code_of_zeros_has_no_share_and_keeps_nothing() -> None:
+def test_a_code_with_hardly_a_share_has_no_shape_to_keep() -> None:
     found = recipe(encoding__kind="learnable")
     made = model(found)
     with torch.no_grad():
-        made.get_parameter("encoding.learnable.table").zero_()
-    assert {*probe(Subject(found, made)).values.values()} == {0.0}
+        made.get_parameter("encoding.learnable.table").mul_(1e-3)
+    values = probe(Subject(found, made)).values
+    assert {*values} == {"share"}
+    assert 0 < values["share"] < LEAST
 
 
 def test_what_cannot_be_followed_is_said() -> None:

@@ -33,7 +33,7 @@ SPLIT = {
     "concat": ({"kind": "learnable", "injection": places("common", kind="concat")}, [0]),
     "concat common and key": (
         {"kind": "learnable", "injection": places("common", "key", kind="concat", shared=False)},
-        [0],
+        [0, 1],
     ),
     "query, key": ({"kind": "learnable", "injection": places("query", "key")}, [0, 1]),
     "key": ({"kind": "learnable", "injection": places("key", blocks=1)}, [0]),
@@ -44,7 +44,7 @@ SPLIT = {
     "concat query": ({"kind": "gabor", "injection": places("query", "value", kind="concat", split=0.5)}, [0, 1]),
     "own": ({"kind": "learnable", "injection": places("query", "key", shared=False)}, [0, 1]),
     "extend": ({"kind": "learnable", "injection": {"kind": "extend", "channels": 4}}, [0, 1]),
-    "both": ({"kind": "learnable", "injection": places("common", "query", "key")}, [0]),
+    "both": ({"kind": "learnable", "injection": places("common", "query", "key")}, [0, 1]),
     "value": ({"kind": "learnable", "injection": places("value")}, []),
 }
 
@@ -85,6 +85,28 @@ def test_carried_codes_are_split_in_every_block_and_add_up(kind) -> None:
         torch.testing.assert_close(centered(one.terms.sum(dim=0)), centered(true), rtol=0, atol=1e-10)
     own = probes.logit_terms(model(recipe(encoding__kind="learnable", encoding__injection=HEADS)), images, carried=True)
     assert [one.block for one in own] == [0, 1], "codes of queries and keys are split as without it"
+
+
+def test_codes_that_are_added_in_several_blocks_are_carried_together() -> None:
+    """Blocks that do nothing, patches of zeros and no biases: all that the second block sees is the code, twice."""
+    found = recipe(encoding={"kind": "learnable", "injection": places("common", blocks=2)})
+    made, images = model(found), pictures(found, 2)
+    with torch.no_grad():
+        for module in (
+            made.patch_embed.proj,
+            *(layer for block in made.blocks for layer in (block.attn.proj, block.mlp.fc2)),
+        ):
+            module.weight.zero_()
+            module.bias.zero_()
+        made.cls_token.zero_()
+        for block in made.blocks:
+            block.norm1.bias.zero_()
+            block.attn.qkv.bias.zero_()
+    first, second = probes.logit_terms(made, images, carried=True)
+    for terms in (first.terms, second.terms):
+        assert terms[3].abs().max() > 0.1
+        torch.testing.assert_close(terms[:3], torch.zeros_like(terms[:3]), rtol=0, atol=1e-12)
+    assert [one.block for one in probes.logit_terms(made, images)] == [0], "later blocks mix what earlier ones added"
 
 
 def test_a_code_that_later_blocks_cannot_see_has_no_carried_terms() -> None:

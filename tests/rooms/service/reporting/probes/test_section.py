@@ -192,6 +192,48 @@ def test_terms_by_block_are_means_over_heads_and_seeds(tmp_path, sheet) -> None:
     assert {text.get_text() for text in fig.axes[-1].texts} == {row.name for row in trials}
 
 
+@pytest.fixture(scope="module")
+def deep(tmp_path_factory) -> Result:
+    """Two arms with more blocks than pictures, of different depths and on different images."""
+    arms = {
+        "eight": {"model.depth": 8},
+        "twelve": {"model.depth": 12, "data.data_seed": 1},
+        "again": {"model.depth": 12, "data.data_seed": 1, "optimizer.lr": 0.01},
+    }
+    found = Result.open(
+        probed(tmp_path_factory.mktemp("deep"), "attention_maps", "block_channels", arms=arms), "known@base"
+    )
+    compute_probes(found, print, lambda: False)
+    return found
+
+
+def test_each_row_has_the_heads_of_its_own_blocks(deep) -> None:
+    with mpl.rc_context(STYLE):
+        weights, channels = attention_weights(deep).draw(WIDE), by_block(deep).draw(WIDE)
+    heads = [[axes.get_title(loc="left").splitlines()[-1:] for axes in fig.axes] for fig in (weights, channels)]
+    rows = [heads[0][6 * row : 6 * row + 6] for row in range(3)]
+    assert rows[0] == [[f"block {block}"] for block in (0, 1, 3, 4, 6, 7)]
+    assert rows[1] == [[f"block {block}"] for block in (0, 2, 4, 7, 9, 11)]
+    assert rows[2] == [["again"], [], [], [], [], []], "the same blocks are not named again"
+    shown = {"eight": (0, 1, 3, 4, 6, 7), "twelve": (0, 2, 4, 7, 9, 11)}
+    for number, row in enumerate(deep.of("trial")[:2]):
+        maps = row.probe("attention_maps", 0).after.arrays["maps"]
+        for place, block in enumerate(shown[row.name]):
+            picture = weights.axes[6 * number + place].images[0].get_array()
+            np.testing.assert_allclose(picture, maps[block].reshape(16, 16), rtol=1e-6)
+    assert heads[1][1:7] == [[f"after {block}"] for block in (0, 1, 3, 4, 6, 7)]
+
+
+def test_heat_maps_stand_below_the_images_that_they_are_of(deep) -> None:
+    with mpl.rc_context(STYLE):
+        fig = heat_maps(deep).draw(WIDE)
+    names = [axes.get_title(loc="left").splitlines()[0] for axes in fig.axes[::4]]
+    assert names == ["images", "eight", "images", "twelve", "again"]
+    for row, trial in ((0, 0), (2, 1)):
+        images = deep.of("trial")[trial].probe("attention_maps", 0).after.arrays["images"]
+        np.testing.assert_array_equal(fig.axes[4 * row].images[0].get_array(), images[0])
+
+
 def test_one_block_has_no_line(result) -> None:
     assert terms_by_block(result) is None
 
