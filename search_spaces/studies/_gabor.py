@@ -123,4 +123,5 @@ GAPS = (
     "of two studies (attention-parts, edge-in-value): 20 were too few for codes in q and k",
     "the paper gives no initial values of a Gabor code; trainables/encodings/gabor.py says which are ours",
     "a class token has a vector of its own in every code, as the paper's counts of parameters need it",
+    "the budget images has 5,000 images of CIFAR-10, without augmentation, a grid of 8 x 8 patches",
 )

@@ -94,7 +94,6 @@ study = Study(
     ),
     gaps=(
         *GAPS,
-        "the images of the budget images are 5,000 of CIFAR-10, without augmentation, a grid of 8 x 8 patches",
         "the counts of table 3 say what its rows are: 78.3k of part 4 is G+E in q and k, and edges in v, of all "
         "blocks (78,336); parts 2, 3 and 4 share scores with table 4's last row, whose count is 78.3k, but 96.8k is "
         "printed; 69.1k of parts 2 and 3 fits no form that we know. All our arms with parts have edges in v",

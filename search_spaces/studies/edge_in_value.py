@@ -99,7 +99,6 @@ study = Study(
     ),
     gaps=(
         *GAPS,
-        "the images of the budget images are 5,000 of CIFAR-10, without augmentation, a grid of 8 x 8 patches",
         "figure 9 shows one channel of a ViT that was trained with its table; our table is new on a frozen backbone. "
         "The probe gives the share of the variance that edges explain, over all channels",
         "4.4 says that G+E in v is worse than E; 0.05 points are far below what our seeds can show, so the claim here "
