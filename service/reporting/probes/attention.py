@@ -11,7 +11,7 @@ from service.reporting.figures.dots import name
 from service.reporting.figures.palette import Look, Palette
 from service.reporting.figures.plot import Plot, sentences
 from service.reporting.figures.style import INK, MUTED, PAPER, Sheet
-from service.reporting.probes.found import arrays, found
+from service.reporting.probes.found import arrays, found, of_first_seeds
 from service.reporting.probes.pictures import Row, draw_pictures, spaced
 from trainables.recipe.findings import When
 
@@ -70,12 +70,11 @@ def _draw_distances(rows: list[tuple[str, Look, dict[When, Any], Any]], sheet: S
 def attention_weights(result: StudyResult) -> Plot | None:
     """A row a trial, of its first seed: the weights between all patches, a square a block; None without maps."""
     rows: list[Row] = []
-    for row, kept in found(result, "attention_maps"):
-        for one in arrays(kept, "after", "maps")[:1]:
-            maps = np.asarray(one.arrays["maps"], dtype=float)
-            blocks = spaced(len(maps))
-            pictures = [maps[block].reshape(maps.shape[1], -1) for block in blocks]
-            rows.append(Row(name(result, row), pictures, [f"block {block}" for block in blocks]))
+    for row, one in of_first_seeds(result, "attention_maps", "maps"):
+        maps = np.asarray(one.arrays["maps"], dtype=float)
+        blocks = spaced(len(maps))
+        pictures = [maps[block].reshape(maps.shape[1], -1) for block in blocks]
+        rows.append(Row(name(result, row), pictures, [f"block {block}" for block in blocks]))
     caption = sentences((
         "The weight that each patch (a row of a square) gives to each patch (a column), by block: the mean over heads "
         "and images, after training, for the first seed.",
@@ -89,13 +88,12 @@ def heat_maps(result: StudyResult) -> Plot | None:
     """A row a trial, of its first seed: what it looks at in a few images, which stand above; None without maps."""
     rows: list[Row] = []
     images: Any = None
-    for row, kept in found(result, "attention_maps"):
-        for one in arrays(kept, "after", "heat")[:1]:
-            own, heat = one.arrays["images"], np.asarray(one.arrays["heat"], dtype=float)
-            if images is None or not np.array_equal(own, images):
-                rows.append(Row("images", [*own], [""] * len(own)))
-                images = own
-            rows.append(Row(name(result, row), [*heat], [""] * len(heat)))
+    for row, one in of_first_seeds(result, "attention_maps", "heat"):
+        own, heat = one.arrays["images"], np.asarray(one.arrays["heat"], dtype=float)
+        if images is None or not np.array_equal(own, images):
+            rows.append(Row("images", [*own], [""] * len(own)))
+            images = own
+        rows.append(Row(name(result, row), [*heat], [""] * len(heat)))
     if not rows:
         return None
     caption = sentences((

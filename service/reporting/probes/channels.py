@@ -8,7 +8,7 @@ import numpy as np
 
 from service.reporting.figures.dots import name
 from service.reporting.figures.plot import Plot, sentences
-from service.reporting.probes.found import arrays, found
+from service.reporting.probes.found import of_first_seeds
 from service.reporting.probes.pictures import Row, draw_pictures, spaced
 
 if TYPE_CHECKING:
@@ -21,13 +21,12 @@ PROJECTED = ("p", "q", "k", "v")
 def shapes(result: StudyResult) -> Plot | None:
     """A row a trial, of its first seed after training: the channel of each shape that varies most; None without any."""
     rows: list[Row] = []
-    for row, kept in found(result, "channel_shapes"):
-        for one in arrays(kept, "after", "maps")[:1]:
-            maps, kinds = np.asarray(one.arrays["maps"], dtype=float), np.asarray(one.arrays["kinds"])
-            spread = maps.var(axis=(0, 1))
-            best = [np.where(kinds == kind, spread, -1.0) for kind in SHAPES]
-            pictures = [maps[:, :, some.argmax()] if some.max() >= 0 else None for some in best]
-            rows.append(Row(name(result, row), pictures, SHAPES))
+    for row, one in of_first_seeds(result, "channel_shapes", "maps"):
+        maps, kinds = np.asarray(one.arrays["maps"], dtype=float), np.asarray(one.arrays["kinds"])
+        spread = maps.var(axis=(0, 1))
+        best = [np.where(kinds == kind, spread, -1.0) for kind in SHAPES]
+        pictures = [maps[:, :, some.argmax()] if some.max() >= 0 else None for some in best]
+        rows.append(Row(name(result, row), pictures, SHAPES))
     caption = sentences((
         "Channels of the codes after training, for the first seed: for each shape, the one that varies most over the "
         "patches.",
@@ -39,11 +38,10 @@ def shapes(result: StudyResult) -> Plot | None:
 def projected(result: StudyResult) -> Plot | None:
     """A row a trial, of its first seed after training: the channel of the values that has most of edges."""
     rows: list[Row] = []
-    for row, kept in found(result, "projections"):
-        for one in arrays(kept, "after", "maps")[:1]:
-            maps = np.asarray(one.arrays["maps"], dtype=float)
-            channel = int(one.arrays["shares"][PROJECTED.index("v")].argmax())
-            rows.append(Row(name(result, row), [*maps[:, :, :, channel]], PROJECTED))
+    for row, one in of_first_seeds(result, "projections", "maps"):
+        maps = np.asarray(one.arrays["maps"], dtype=float)
+        channel = int(one.arrays["shares"][PROJECTED.index("v")].argmax())
+        rows.append(Row(name(result, row), [*maps[:, :, :, channel]], PROJECTED))
     caption = sentences((
         "One channel of the code (p) and of what the first block makes of it for queries, keys and values, after "
         "training, for the first seed.",
@@ -55,14 +53,13 @@ def projected(result: StudyResult) -> Plot | None:
 def by_block(result: StudyResult) -> Plot | None:
     """Two rows a trial, of its first seed after training: a channel of position and one of content, block by block."""
     rows: list[Row] = []
-    for row, kept in found(result, "block_channels"):
-        for one in arrays(kept, "after", "maps")[:1]:
-            maps = np.asarray(one.arrays["maps"], dtype=float)
-            blocks = spaced(len(maps) - 1)
-            heads = ["input", *(f"after {block}" for block in blocks)]
-            for number, kind in enumerate(("position", "content")):
-                pictures = [maps[state, :, :, number] for state in (0, *(block + 1 for block in blocks))]
-                rows.append(Row(f"{name(result, row)}: {kind}", pictures, heads))
+    for row, one in of_first_seeds(result, "block_channels", "maps"):
+        maps = np.asarray(one.arrays["maps"], dtype=float)
+        blocks = spaced(len(maps) - 1)
+        heads = ["input", *(f"after {block}" for block in blocks)]
+        for number, kind in enumerate(("position", "content")):
+            pictures = [maps[state, :, :, number] for state in (0, *(block + 1 for block in blocks))]
+            rows.append(Row(f"{name(result, row)}: {kind}", pictures, heads))
     caption = sentences((
         "Two channels of the tokens for the first validation image, before the first block (input) and after blocks, "
         "after training, for the first seed: above the channel in which the code has the largest share of the variance "

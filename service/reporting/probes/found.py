@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from trainables.recipe.findings import Findings, Probed, When
@@ -25,3 +26,10 @@ def found(result: StudyResult, probe: str) -> ByTrial:
 def arrays(kept: dict[int, Probed], when: When, name: str) -> list[Findings]:
     """The findings that have an array of this name, in the order of the seeds."""
     return [one.at(when) for _, one in sorted(kept.items()) if name in one.at(when).arrays]
+
+
+def of_first_seeds(result: StudyResult, probe: str, name: str) -> Iterator[tuple[TrialResult, Findings]]:
+    """Each trial with what was found after training in the first seed that has an array of this name."""
+    for row, kept in found(result, probe):
+        for one in arrays(kept, "after", name)[:1]:
+            yield row, one

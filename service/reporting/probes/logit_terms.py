@@ -12,7 +12,7 @@ from service.reporting.figures.labels import Label, label_ends
 from service.reporting.figures.palette import Look, Palette
 from service.reporting.figures.plot import Plot, sentences
 from service.reporting.figures.style import INK, Sheet
-from service.reporting.probes.found import arrays, found
+from service.reporting.probes.found import arrays, found, of_first_seeds
 from service.reporting.probes.pictures import Row, draw_pictures
 
 if TYPE_CHECKING:
@@ -26,11 +26,10 @@ PANEL_IN = 1.9
 def term_maps(result: StudyResult) -> Plot | None:
     """A row a trial, of its first seed after training: each term of the first block, patches by patches."""
     rows: list[Row] = []
-    for row, kept in found(result, "logit_terms"):
-        for one in arrays(kept, "after", "mean")[:1]:
-            prefix = row.recipe.shapes[0].prefix
-            terms = np.asarray(one.arrays["mean"], dtype=float)[:, prefix:, prefix:]
-            rows.append(Row(name(result, row), [*(terms - terms.mean(axis=2, keepdims=True))], TERMS))
+    for row, one in of_first_seeds(result, "logit_terms", "mean"):
+        prefix = row.recipe.shapes[0].prefix
+        terms = np.asarray(one.arrays["mean"], dtype=float)[:, prefix:, prefix:]
+        rows.append(Row(name(result, row), [*(terms - terms.mean(axis=2, keepdims=True))], TERMS))
     caption = sentences((
         "Each term of the logits between all patches (a row is a query, a column a key), the mean over heads and "
         "images, after training, for the first seed, in the first block that has the code.",

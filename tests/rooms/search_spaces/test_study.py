@@ -5,7 +5,6 @@ import json
 import pytest
 
 from search_spaces.claim import AtLeast, Better
-from search_spaces.library import find
 from search_spaces.space import Choice, Integer, Real, Space
 from search_spaces.study import Ablation, Budget, Edition, Halving, Score, Search, Study
 from search_spaces.words import short
@@ -326,33 +325,3 @@ def test_what_was_found_belongs_to_a_budget_and_changes_no_definition() -> None:
     assert told.at("cpu").definition == plain.at("cpu").definition
     with pytest.raises(SpecError, match=r"found must be by budget \(cpu\), got \['images'\]"):
         search(budgets={"cpu": Budget()}, found={"images": "0.5"})
-
-
-@pytest.mark.parametrize(("name", "path", "value"), [
-    ("direction", "encoding.kind", "rotary"),
-    ("peg-kernel", "encoding.kernel", 5),
-    ("concat-vs-add", "model.kind", "swin"),
-    ("atlas", "data.kind", "digits"),
-    ("concat-vs-add", "encoding.injection.kind", "extend"),
-])  # fmt: skip
-def test_a_value_that_makes_an_arm_other_than_its_name_is_refused(name, path, value):
-    said = rf"{path} is what arms of {name} differ in: “.*” sets it, and “.*” would no longer be what its name says"
-    with pytest.raises(SpecError, match=said):
-        find(name).at(set={path: value})
-
-
-@pytest.mark.parametrize(("name", "path", "value"), [
-    ("direction", "model.embed_dim", 32),
-    ("gabor-depth", "optimizer.lr", 0.01),
-    ("cpvt-encodings", "encoding.kernel", 5),
-    ("cifar-baselines", "data.kind", "digits"),
-    ("atlas", "model.depth", 3),
-])  # fmt: skip
-def test_values_that_no_arm_is_known_by_may_be_set(name, path, value):
-    assert find(name).at(set={path: value}).own_paths == (path,)
-
-
-def test_arms_that_are_one_recipe_are_refused():
-    arms = {"none": {}, "fourier": {"encoding.kind": "fourier", "encoding.gamma": 2.5}}
-    with pytest.raises(SpecError, match="arms must be different recipes, got 'none' and 'fourier' alike"):
-        Study(name="same", question="?", base=Recipe(encoding=Fourier(gamma=2.5)), plan=Ablation(arms, "none"))
