@@ -38,7 +38,10 @@ def efficiency(result: StudyResult) -> Table | None:
         columns += _images(number(found[0].level(share)), [curve.needed(share) for curve in found])
     intervals = any(column.head.endswith(INTERVAL) for column in columns)
     title = f"How the {metric_words(result.edition.study.score.test)} grows with the number of training images"
-    return Table("efficiency", title, columns, note=NOTE.format(", with Student's 95 % interval" * intervals))
+    note = NOTE.format(", with Student's 95 % interval" * intervals)
+    if any(scores.diverged for curve in found for scores in curve.scores.values()):
+        note += " A seed that diverged at some number of images has no law."
+    return Table("efficiency", title, columns, note=note)
 
 
 def _over_seeds(found: list[Curve], name: str) -> list[Column]:

@@ -103,8 +103,8 @@ def test_a_level_beyond_what_was_tried_is_not_guessed():
     assert (quick.needed(0.9).below, quick.needed(0.9).estimate) == (1, None)
 
 
-def studied(root, sizes=(100, 200, 400, 800), odd: dict | None = None) -> Result:
-    """Two encodings over some sizes, of three seeds."""
+def studied(root, sizes=(100, 200, 400, 800), odd: dict | None = None, fallen: tuple[str, int] | None = None) -> Result:
+    """Two encodings over some sizes, of three seeds. `fallen`: the arm and the seed that diverged."""
     arms = {
         f"{kind}, {size}": {"encoding.kind": kind, "data.train_size": size}
         for kind in ("fourier", "learnable")
@@ -120,7 +120,10 @@ def studied(root, sizes=(100, 200, 400, 800), odd: dict | None = None) -> Result
             for seed in range(3):
                 exponent = 0.9 if "fourier" in name else 0.2
                 score = round(1 - (0.4 + 0.01 * seed) * (trial.recipe.data.train_size / 100) ** -exponent, 4)
-                hand.complete(trial, seed, score, score)
+                if (name, seed) == fallen:
+                    hand.diverge(trial, seed, 2)
+                else:
+                    hand.complete(trial, seed, score, score)
     return Result.open(Home(root), edition.id)
 
 
@@ -140,6 +143,14 @@ def test_trials_that_differ_in_size_alone_are_a_curve(tmp_path):
     (row,) = [line for line in text.splitlines() if line.startswith("| learnable | 100 to 800")]
     assert "over 800" in row
     assert (tmp_path / "studies" / "sizes@base" / "report" / "table-efficiency.tex").exists()
+
+
+def test_the_table_says_that_a_diverged_seed_has_no_law(tmp_path):
+    said = "A seed that diverged at some number of images has no law."
+    whole, fallen = studied(tmp_path / "whole"), studied(tmp_path / "fallen", fallen=("fourier, 800", 1))
+    texts = [(one.report().parent / "report.md").read_text() for one in (whole, fallen)]
+    assert [said in text for text in texts] == [False, True]
+    assert fallen.efficiency[0].over_seeds("limit").n == 2
 
 
 def test_three_sizes_or_doubles_are_no_curve(tmp_path):
