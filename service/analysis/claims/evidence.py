@@ -94,7 +94,8 @@ def _lacking(name: str, scores: Scores | None, claim: Claim) -> str | None:
         none = plural(scores.asked - scores.n, "seed")
         return f"{none} of {who} had nothing to keep: no answer yet, or a score at chance at the training's own side."
     if not scores.complete:
-        return f"Only {scores.n} of {plural(scores.asked, 'seed')} of {who} have an answer."
+        said = "a value of the probe" if isinstance(claim, ClaimOfProbe) else "an answer"
+        return f"Only {scores.n} of {plural(scores.asked, 'seed')} of {who} have {said}."
     if scores.n < FEWEST:
         return f"{who} has {_values(scores)}; a claim needs {FEWEST} seeds or more."
     if scores.diverged and isinstance(claim, NEEDS_SCORES):

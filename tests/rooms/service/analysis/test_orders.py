@@ -159,7 +159,7 @@ def test_a_probe_that_a_trial_lacks_shows_no_rise():
     whole, part = Scores({0: 0.8, 1: 0.8, 2: 0.9}, 3), Scores({0: 0.9, 2: 0.9}, 3)
     claim = ProbeRising(("a", "b"), "direction", "left")
     assert verdict(claim, a=whole).why == "“b” has no value of the probe yet."
-    assert verdict(claim, a=whole, b=part).why == "Only 2 of 3 seeds of “b” have an answer."
+    assert verdict(claim, a=whole, b=part).why == "Only 2 of 3 seeds of “b” have a value of the probe."
 
 
 def test_each_claim_is_judged_on_its_own_scores():
