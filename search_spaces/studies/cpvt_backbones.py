@@ -1,6 +1,6 @@
 """Does a PEG in each stage help pyramids and windows, with a class token and with averaged patches?
 
-Source: CPVT 4.6, table 13 (PVT), B.5 and figure 4 (Swin), D.4, table 15. Cost: smoke 1 min, cpu 5 min, images 50 min on
+Source: CPVT 4.6, table 13 (PVT), B.5 and figure 4 (Swin), D.4, table 15. Cost: smoke 1 min, cpu 8 min, images 50 min on
 2 cores; paper 23 GPU-hours, paper-small 37 GPU-hours, paper-medium 59 GPU-hours.
 Expected: a PEG beats PVT's tables, with both read-outs, and helps Swin; PVT v2's convolutions leave it little to add.
 On red-green images all arms with a PEG or a table come near 1, so only photographs can tell the read-outs apart.
@@ -50,16 +50,20 @@ study = Study(
     question="Does a PEG in each stage help pyramids and windows, with a class token and with averaged patches?",
     family="cpvt",
     paper=f"{PAPER}, 4.6, table 13 and B.5",
-    minutes={"smoke": 1, "cpu": 5, "images": 50},
+    minutes={"smoke": 1, "cpu": 8, "images": 50},
     gpu_hours={"paper": 23, "paper-small": 37, "paper-medium": 59},
     expected="a PEG beats PVT's tables and helps Swin; PVT v2's convolutions leave it little to add",
     found={
-        "cpu": "3 seeds, test images: PVT without position 0.4847 (GAP) and 0.5000 (class token), with PEG or table "
-        "1.0000, but for one seed of PEG with GAP that never begins to learn; Swin 1.0000 with PEG, and 0.470, 0.936 "
-        "and 1.000 without; PVT v2 1.0000 with and without. All five claims are inconclusive (98 % intervals): PEG "
-        "minus table +0.0000 with the class token (-0.0016 to 0.0016; more than 1,000 seeds would decide it) and "
-        "-0.1667 with GAP (-1.0000 to 0.9941; 33), GAP minus class token -0.1667 with PEG (33) and +0.0000 with a "
-        "table (more than 1,000), PEG in Swin +0.1980 (-0.9653 to 1.0000; 25).",
+        "cpu": "5 seeds, test images: “pvt, none, GAP” 0.4970, “pvt, none, class token” 0.4928, “pvt, peg, GAP” "
+        "1.0000, “pvt, peg, class token” 1.0000, “pvt, table, GAP” 1.0000, “pvt, table, class token” 1.0000, “swin, "
+        "none, GAP” 0.7190, “swin, peg, GAP” 1.0000, “pvt v2, none, GAP” 0.9998, “pvt v2, peg, GAP” 1.0000. "
+        "Inconclusive: “pvt, peg, class token” is better than “pvt, table, class token” (+0.0000; 98 %, -0.0007 to "
+        "0.0007; more than 1,000 seeds would decide it); “pvt, peg, GAP” is better than “pvt, table, GAP” (+0.0000; "
+        "98 %, -0.0007 to 0.0007; more than 1,000 seeds would decide it); “pvt, peg, GAP” is better than “pvt, peg, "
+        "class token” (+0.0000; 98 %, -0.0007 to 0.0007; more than 1,000 seeds would decide it); “pvt, table, GAP” is "
+        "better than “pvt, table, class token” (+0.0000; 98 %, -0.0007 to 0.0007; more than 1,000 seeds would decide "
+        "it); “swin, peg, GAP” is better than “swin, none, GAP” (+0.2810; 98 %, -0.0632 to 0.6252; about 9 seeds "
+        "would decide it).",
     },
     base=Recipe(data=RedGreen(task="absolute")),
     plan=Ablation(
