@@ -25,7 +25,7 @@ from search_spaces.published import Published as Published
 from search_spaces.roles import Role
 from search_spaces.trial import Score as Score
 from search_spaces.trial import Trial as Trial
-from search_spaces.words import placeless, quoted, short, without_sources
+from search_spaces.words import placeless, quoted, rough_time, short, without_sources
 from trainables.own import Values, carry
 from trainables.recipe import Recipe
 from trainables.recipe.findings import ProbeNames
@@ -62,7 +62,8 @@ class Study(Spec):
 
     `family` groups studies in MLflow (the paper's short name), `paper` is the source of the question, `expected` what
     to expect, `found` what came out at a budget, `gaps` in what it differs from the paper's protocol. `minutes`: what
-    budgets take on 2 cores; `gpu_hours`: what `locus plan` predicts for those that are too large to be run here.
+    budgets take on 2 cores, an estimate for those that are `not_run` yet; `gpu_hours`: what `locus plan` predicts for
+    those that are too large to be run here.
     """
 
     name: str = Field(pattern=rf"^{NAME}$", description=WORDS)
@@ -79,6 +80,7 @@ class Study(Spec):
     family: str = Field(default="sweeps", pattern=r"^[\w.-]+$", description="a short word")
     paper: str = ""
     minutes: dict[str, float] = Field(default_factory=dict)
+    not_run: tuple[str, ...] = Field(default=(), strict=False)
     gpu_hours: dict[str, float] = Field(default_factory=dict)
     expected: str = ""
     found: dict[str, str] = Field(default_factory=dict)
@@ -89,7 +91,9 @@ class Study(Spec):
         metric = f"val/{self.base.data.reported}"
         require(self.score.metric == metric, "score.metric", f"{metric!r} for {self.base.data.kind}", self.score.metric)
         sizes = [*self.budgets] or ["base"]
-        require({*self.found} <= {*sizes}, "found", f"by budget ({', '.join(sizes)})", [*self.found])
+        require({*self.not_run} <= {*sizes}, "not_run", f"some of {', '.join(sizes)}", [*self.not_run])
+        ran = [size for size in sizes if size not in self.not_run]
+        require({*self.found} <= {*ran}, "found", f"by budget ({', '.join(ran) or 'none was run'})", [*self.found])
         require("weights" in self.keep or not self.probes, "keep", "weights where probes are named", [*self.keep])
         for name, size in self.budgets.items():
             require(re.fullmatch(NAME, name) is not None, f"budgets.{name}", f"named by {WORDS}", name)
@@ -200,6 +204,12 @@ class Study(Spec):
         budgeted = sized.counted(seeds=size.seeds, trials=size.trials, stop=size.stop, gaps=gaps, minutes=self.minutes)
         return Edition(budget=budget, study=budgeted.counted(seeds=seeds, trials=trials))
 
+    def time_words(self, budget: str) -> str:
+        """What a budget takes, in words: `28 min`, `estimated 30 min`, `2.7 GPU-hours`; nothing where unknown."""
+        if budget in self.minutes:
+            return "estimated " * (budget in self.not_run) + rough_time(self.minutes[budget])
+        return f"{self.gpu_hours[budget]:g} GPU-hours" if budget in self.gpu_hours else ""
+
     def counted(
         self, *, seeds: int | None = None, trials: int | None = None, stop: bool = True, **fields: Any
     ) -> Study:
@@ -263,9 +273,10 @@ class Edition(Spec):
         return f"{self.study.name}@{self.budget}{self.mark}"
 
     @property
-    def minutes(self) -> float | None:
-        """What the budget takes on 2 cores, where the study says it and the user changed no value and no count."""
-        return None if self.mark else self.study.minutes.get(self.budget)
+    def stated_time(self) -> str:
+        """What the budget takes on 2 cores, in words; nothing where the study does not say, or for the user's values."""
+        known = not self.mark and self.budget in self.study.minutes
+        return self.study.time_words(self.budget) if known else ""
 
     @property
     def definition(self) -> dict[str, Any]:

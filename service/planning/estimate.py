@@ -87,7 +87,7 @@ def estimate_work(
         peak_gib=max(peaks, default=None),
         epoch_s=times.usual,
         work=work_rows(history, work, ahead),
-        stated_minutes=history.edition.minutes,
+        stated_time=history.edition.stated_time,
         recipes=tuple(recipe for recipe, _ in left),
     )
 

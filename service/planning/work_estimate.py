@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from search_spaces.words import clock, plural, rough_time
+from search_spaces.words import clock, plural
 from service.planning.placement import Placement, runs_by_memory
 from service.planning.work_rows import WorkRow
 from trainables.recipe import Recipe
@@ -29,7 +29,7 @@ class WorkEstimate:
     weights and each data set that missing runs need and that is not there. `points` counts the points of a space that
     has fewer than the trials `asked` for; elsewhere it equals them. `peak_gib`: the most memory that a run took, where
     one is known; `epoch_s`: the time of an epoch of a run; `work`: a row a
-    trial; `stated_minutes`: what the study says that the budget takes on 2 cores; `recipes`: one for each run to train,
+    trial; `stated_time`: what the study says that the budget takes on 2 cores; `recipes`: one for each run to train,
     the base where a point is unknown; `gpu_hours`: see `with_gpu_hours`. Units: seconds, bytes.
     """
 
@@ -50,7 +50,7 @@ class WorkEstimate:
     peak_gib: float | None = None
     epoch_s: float | None = None
     work: tuple[WorkRow, ...] = ()
-    stated_minutes: float | None = None
+    stated_time: str = ""
     recipes: tuple[Recipe, ...] = ()
     gpu_hours: float | None = None
 
@@ -71,7 +71,7 @@ class WorkEstimate:
         It imports torch. The hours stay unknown without it, and for a model of the user's own that needs numbers to be
         built.
         """
-        if self.seconds is not None or self.stated_minutes is not None or not self.recipes:
+        if self.seconds is not None or self.stated_time or not self.recipes:
             return self
         try:
             from trainables.recipe.flops_torch import training_flops
@@ -117,8 +117,8 @@ class WorkEstimate:
             return "nothing to wait for"
         if self.seconds is not None:
             return f"about {clock(self.seconds)}"
-        if self.stated_minutes is not None:
-            said = f" (the study says: {rough_time(self.stated_minutes)} on 2 cores)"
+        if self.stated_time:
+            said = f" (the study says: {self.stated_time} on 2 cores)"
         elif self.gpu_hours is not None:
             said = f" (about {self.gpu_hours:.2g} hours of a GPU at {GPU_FLOPS / 1e12:.0f} TFLOP/s)"
         else:

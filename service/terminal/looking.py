@@ -13,7 +13,7 @@ from rich.text import Text
 from search_spaces import library
 from search_spaces.coverage import PAPERS
 from search_spaces.study import Ablation, Budget, Edition, Study, Tuning
-from search_spaces.words import clock, listed, plural, rough_time, setting_words, value_words, without_sources
+from search_spaces.words import clock, listed, plural, setting_words, value_words, without_sources
 from service.analysis.study_status import StudyStatus
 from service.storage import editions
 from service.storage.home import Home
@@ -87,10 +87,9 @@ def _sizes(study: Study) -> dict[str, str]:
 
 
 def _time(study: Study, budget: str) -> str:
-    """What a study says of a budget's time: ` (28 min)`, ` (2.7 GPU-hours)`, or nothing."""
-    if budget in study.minutes:
-        return f" ({rough_time(study.minutes[budget])})"
-    return f" ({study.gpu_hours[budget]:g} GPU-hours)" if budget in study.gpu_hours else ""
+    """What a study says of a budget's time, behind its counts; nothing where it says none."""
+    said = study.time_words(budget)
+    return f" ({said})" if said else ""
 
 
 def show(study: Study, as_json: bool) -> None:

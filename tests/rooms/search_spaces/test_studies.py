@@ -60,7 +60,9 @@ def test_every_study_says_what_each_of_its_budgets_costs(name: str) -> None:
     assert study.family != "sweeps"
     assert {*study.minutes} | {*study.gpu_hours} == {*study.budgets} >= {"smoke"}
     assert {*study.gpu_hours} == {budget for budget in study.budgets if budget.startswith("paper")}
-    cost = ", ".join(f"{budget} {rough_time(minutes)}" for budget, minutes in study.minutes.items()) + " on 2 cores"
+    guessed = {budget: " (an estimate)" for budget in study.not_run}
+    times = {budget: rough_time(minutes) + guessed.get(budget, "") for budget, minutes in study.minutes.items()}
+    cost = ", ".join(f"{budget} {time}" for budget, time in times.items()) + " on 2 cores"
     if study.gpu_hours:
         cost += "; " + ", ".join(f"{budget} {hours:g} GPU-hours" for budget, hours in study.gpu_hours.items())
     assert f"Cost: {cost}." in " ".join(note(name).split()), "the note says the same"

@@ -25,6 +25,7 @@ from trainables.recipe import FromTrial, Recipe
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.cost import Cost, estimate_cost
 from trainables.recipe.flops_torch import training_flops
+from trainables.spec import SpecError
 
 BASE = Recipe(encoding=Fourier(gamma=2.5)).put({"optimizer.epochs": 6})
 LARGE = {"data.image_size": 224, "model.embed_dim": 384, "model.depth": 12}
@@ -68,10 +69,20 @@ def test_before_the_first_run_the_time_is_what_the_study_took_at_this_budget(hom
     said = [*planned(home, stated).with_gpu_hours().lines("x")][-1]
     assert said.endswith("time unknown until the first epoch (the study says: 28 min on 2 cores)")
     other = Study(**{**dict(study), "minutes": {"base": 28.0}}).at(set={"optimizer.epochs": 7})
-    assert other.minutes is None, "the user's own values take another time"
-    for counts, minutes in (({"seeds": study.seeds}, 28.0), ({"seeds": 60}, None)):
-        assert Study(**{**dict(study), "minutes": {"base": 28.0}}).at(**counts).minutes == minutes
-        assert resolve(stated, **counts).minutes == minutes
+    assert other.stated_time == "", "the user's own values take another time"
+    for counts, time in (({"seeds": study.seeds}, "28 min"), ({"seeds": 60}, "")):
+        assert Study(**{**dict(study), "minutes": {"base": 28.0}}).at(**counts).stated_time == time
+        assert resolve(stated, **counts).stated_time == time
+
+
+def test_a_time_that_nobody_measured_is_an_estimate(home: Home) -> None:
+    guessed = Study(**{**dict(arms().study), "minutes": {"base": 28.0}, "not_run": ("base",)})
+    said = [*planned(home, guessed.at()).with_gpu_hours().lines("x")][-1]
+    assert said.endswith("(the study says: estimated 28 min on 2 cores)")
+    with pytest.raises(SpecError, match=r"not_run must be some of base, got \['cpu'\]"):
+        Study(**{**dict(guessed), "not_run": ("cpu",)})
+    with pytest.raises(SpecError, match="found must be by budget"):
+        Study(**{**dict(guessed), "found": {"base": "0.9"}})
 
 
 def test_where_no_time_is_stated_the_hours_of_a_gpu_are_counted(home: Home) -> None:
