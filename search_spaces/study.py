@@ -274,7 +274,7 @@ class Edition(Spec):
 
     @property
     def stated_time(self) -> str:
-        """What the budget takes on 2 cores, in words; nothing where the study does not say, or for the user's values."""
+        """What the budget takes on 2 cores, in words; nothing where the study says nothing, or values were changed."""
         known = not self.mark and self.budget in self.study.minutes
         return self.study.time_words(self.budget) if known else ""
 
