@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -16,7 +15,7 @@ from pydantic import Field, model_validator
 
 from search_spaces.claim import AtChance, Claim, ClaimOfProbe
 from search_spaces.plans.ablation import Ablation as Ablation
-from search_spaces.plans.ablation import require_different
+from search_spaces.plans.ablation import check_own_paths, require_different
 from search_spaces.plans.search import Halving as Halving
 from search_spaces.plans.search import Search as Search
 from search_spaces.plans.tuning import Tuning as Tuning
@@ -25,7 +24,7 @@ from search_spaces.published import Published as Published
 from search_spaces.roles import Role
 from search_spaces.trial import Score as Score
 from search_spaces.trial import Trial as Trial
-from search_spaces.words import placeless, quoted, rough_time, short, without_sources
+from search_spaces.words import placeless, rough_time, short, without_sources
 from trainables.own import Values, carry
 from trainables.recipe import Recipe
 from trainables.recipe.findings import ProbeNames
@@ -248,10 +247,7 @@ class Study(Spec):
         plan = self.plan
         if isinstance(plan, Ablation):
             plan = plan.resized(size.arms) if size.arms else plan
-            for path in own:
-                if all(_overrides(arm, path) for arm in plan.arms.values()):
-                    raise SpecError(f"{path} is set by every arm of {self.name}; give another path")
-                _require_same_arms(self.name, plan.arms, path)
+            check_own_paths(self.name, plan.arms, own)
             if plan.tune and own:
                 plan = plan.tuned_by(plan.tune.pinned(own, self.name))
         else:
@@ -323,27 +319,3 @@ class Edition(Spec):
         assert plan.tune is not None
         values, tunes = plan.tune.put_on(plan.arms[arm], point), (arm, [*plan.arms].index(arm))
         return self.trial(number, values, f"{arm}: {short(point)}", role="tuning", tunes=tunes)
-
-
-def _overrides(arm: Mapping[str, Any], path: str) -> bool:
-    """Whether an arm sets a path, a node that holds it, or that node's kind, which resets the node."""
-    return any(path == said or path.startswith(f"{said.removesuffix('.kind')}.") for said in arm)
-
-
-def _require_same_arms(study: str, arms: Mapping[str, Mapping[str, Any]], path: str) -> None:
-    """Refuses a path of the user's own that makes some arms other than their names say.
-
-    An arm is known by the kind of its encoding, model or data, and by the values of its encoding. Where others leave
-    such a path alone, the base's value is what they are.
-    """
-    root, node = path.partition(".")[0], path.removesuffix(".kind")
-    if root not in ("encoding", "model", "data") or (root != "encoding" and node == path):
-        return
-    known = {path, node} if node != path else {path}
-    some = [name for name, arm in arms.items() if known & {*arm}]
-    left = [name for name, arm in arms.items() if not _overrides(arm, path)]
-    if some and left:
-        raise SpecError(
-            f"{path} is what arms of {study} differ in: {quoted(some[0])} sets it, and {quoted(left[0])} would no "
-            "longer be what its name says; write arms of your own"
-        )

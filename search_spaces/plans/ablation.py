@@ -173,6 +173,38 @@ def require_different(recipes: Mapping[str, Any]) -> None:
             )
 
 
+def check_own_paths(study: str, arms: Mapping[str, Mapping[str, Any]], paths: Iterable[str]) -> None:
+    """Refuses paths of the user's own that change no arm, or make an arm other than its name says."""
+    for path in paths:
+        if all(_overrides(arm, path) for arm in arms.values()):
+            raise SpecError(f"{path} is set by every arm of {study}; give another path")
+        _require_same_arms(study, arms, path)
+
+
+def _overrides(arm: Mapping[str, Any], path: str) -> bool:
+    """Whether an arm sets a path, a node that holds it, or that node's kind, which resets the node."""
+    return any(path == said or path.startswith(f"{said.removesuffix('.kind')}.") for said in arm)
+
+
+def _require_same_arms(study: str, arms: Mapping[str, Mapping[str, Any]], path: str) -> None:
+    """Refuses a path that makes some arms other than their names say.
+
+    An arm is known by the kind of its encoding, model or data, and by the values of its encoding. Where others leave
+    such a path alone, the base's value is what they are.
+    """
+    root, node = path.partition(".")[0], path.removesuffix(".kind")
+    if root not in ("encoding", "model", "data") or (root != "encoding" and node == path):
+        return
+    known = {path, node} if node != path else {path}
+    some = [name for name, arm in arms.items() if known & {*arm}]
+    left = [name for name, arm in arms.items() if not _overrides(arm, path)]
+    if some and left:
+        raise SpecError(
+            f"{path} is what arms of {study} differ in: {quoted(some[0])} sets it, and {quoted(left[0])} would no "
+            "longer be what its name says; write arms of your own"
+        )
+
+
 def _are_axes(given: Any) -> bool:
     """Whether a value has the form of axes."""
     return isinstance(given, Mapping) and all(
