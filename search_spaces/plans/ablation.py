@@ -192,11 +192,10 @@ def _require_same_arms(study: str, arms: Mapping[str, Mapping[str, Any]], path: 
     An arm is known by the kind of its encoding, model or data, and by the values of its encoding. Where others leave
     such a path alone, the base's value is what they are.
     """
-    root, node = path.partition(".")[0], path.removesuffix(".kind")
-    if root not in ("encoding", "model", "data") or (root != "encoding" and node == path):
+    node = path.removesuffix(".kind")
+    if node not in ("encoding", "model", "data") and not node.startswith("encoding."):
         return
-    known = {path, node} if node != path else {path}
-    some = [name for name, arm in arms.items() if known & {*arm}]
+    some = [name for name, arm in arms.items() if {node, f"{node}.kind"} & {*arm}]
     left = [name for name, arm in arms.items() if not _overrides(arm, path)]
     if some and left:
         raise SpecError(

@@ -49,6 +49,17 @@ study = Study(
 )
 """An ablation with an encoding of one's own: four runs of two epochs."""
 
+WIDTHS = (
+    SPIRAL[: SPIRAL.index("    plan=")]
+    + """    plan=Ablation(
+        arms={"narrow": {"model.embed_dim": 8}, "wide": {"model.embed_dim": 32}}, baseline="narrow"
+    ),
+    seeds=2,
+)
+"""
+)
+"""The same encoding, and arms that leave the encoding alone, so that any may be set."""
+
 ENCODINGS = (
     SMALL
     + """

@@ -12,7 +12,7 @@ from search_spaces.study import Study
 from service.cli import main
 from service.storage import editions
 from service.storage.home import Home
-from tests.journeys.files import ENCODINGS, REACH, SPIRAL
+from tests.journeys.files import ENCODINGS, REACH, SPIRAL, WIDTHS
 from tests.journeys.terminal import Terminal
 
 SEARCH = ("run", "fourier-gamma", "--budget", "smoke")
@@ -165,13 +165,17 @@ def test_a_name_that_was_nearly_run_is_offered(folder, monkeypatch, capsys):
 
 
 def test_nodes_and_own_kinds_may_be_given_whole(folder, monkeypatch, capsys):
-    (folder / "mine.py").write_text(SPIRAL)
+    (folder / "mine.py").write_text(WIDTHS)
     node = ("--set", 'encoding={"kind": "irpe"}', "--set", "encoding.index.alpha=1")
     assert typed(monkeypatch, "plan", "./mine.py", *node) == 0
     whole = capsys.readouterr().out.splitlines()[-2]
     assert typed(monkeypatch, "plan", "./mine.py", "--set", "encoding.kind=irpe", *node[2:]) == 0
     assert capsys.readouterr().out.splitlines()[-2] == whole
-    assert typed(monkeypatch, "plan", "direction", "--set", 'encoding={"kind": "mine.py:Spiral"}') == 0
+    own = ("--set", 'encoding={"kind": "mine.py:Spiral"}')
+    assert typed(monkeypatch, "plan", "./mine.py", *own) == 0
+    capsys.readouterr()
+    assert typed(monkeypatch, "plan", "direction", *own) == 2
+    assert "would no longer be what its name says" in capsys.readouterr().err
 
 
 def test_values_that_are_there_already_make_no_other_edition():

@@ -11,6 +11,7 @@ from trainables.spec import SpecError
 
 @pytest.mark.parametrize(("name", "path", "value"), [
     ("direction", "encoding.kind", "rotary"),
+    ("direction", "encoding", {"kind": "rotary"}),
     ("peg-kernel", "encoding.kernel", 5),
     ("concat-vs-add", "model.kind", "swin"),
     ("atlas", "data.kind", "digits"),
