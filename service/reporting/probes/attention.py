@@ -12,7 +12,7 @@ from service.reporting.figures.palette import Look, Palette
 from service.reporting.figures.plot import Plot, sentences
 from service.reporting.figures.style import INK, MUTED, PAPER, Sheet
 from service.reporting.probes.found import arrays, found, of_first_seeds
-from service.reporting.probes.pictures import Row, draw_pictures, spaced
+from service.reporting.probes.pictures import Row, pictured, spaced
 from trainables.recipe.findings import When
 
 if TYPE_CHECKING:
@@ -75,13 +75,14 @@ def attention_weights(result: StudyResult) -> Plot | None:
         blocks = spaced(len(maps))
         pictures = [maps[block].reshape(maps.shape[1], -1) for block in blocks]
         rows.append(Row(name(result, row), pictures, [f"block {block}" for block in blocks]))
-    caption = sentences((
+    return pictured(
+        "attention_weights",
+        rows,
         "The weight that each patch (a row of a square) gives to each patch (a column), by block: the mean over heads "
         "and images, after training, for the first seed.",
         "Patches are numbered row by row, so a bright diagonal means that patches attend to themselves, lines beside "
         "it that they attend to neighbors. Bright is much; each square has its own scale.",
-    ))  # fmt: skip
-    return Plot("attention_weights", caption, lambda sheet: draw_pictures(rows, sheet)) if rows else None
+    )
 
 
 def heat_maps(result: StudyResult) -> Plot | None:
@@ -94,11 +95,10 @@ def heat_maps(result: StudyResult) -> Plot | None:
             rows.append(Row("images", [*own], [""] * len(own)))
             images = own
         rows.append(Row(name(result, row), [*heat], [""] * len(heat)))
-    if not rows:
-        return None
-    caption = sentences((
+    return pictured(
+        "attention_maps",
+        rows,
         "The first validation images; below them, by trial, how much the last block attends to each patch, for the "
         "first seed after training.",
         "Bright is much; each map has its own scale.",
-    ))  # fmt: skip
-    return Plot("attention_maps", caption, lambda sheet: draw_pictures(rows, sheet))
+    )

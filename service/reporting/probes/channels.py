@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from service.reporting.figures.dots import name
-from service.reporting.figures.plot import Plot, sentences
+from service.reporting.figures.plot import Plot
 from service.reporting.probes.found import of_first_seeds
-from service.reporting.probes.pictures import Row, draw_pictures, spaced
+from service.reporting.probes.pictures import Row, pictured, spaced
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
@@ -27,12 +27,13 @@ def shapes(result: StudyResult) -> Plot | None:
         best = [np.where(kinds == kind, spread, -1.0) for kind in SHAPES]
         pictures = [maps[:, :, some.argmax()] if some.max() >= 0 else None for some in best]
         rows.append(Row(name(result, row), pictures, SHAPES))
-    caption = sentences((
+    return pictured(
+        "channel_shapes",
+        rows,
         "Channels of the codes after training, for the first seed: for each shape, the one that varies most over the "
         "patches.",
         "Bright is high; each picture has its own scale. Where there is no picture, no channel has that shape.",
-    ))  # fmt: skip
-    return Plot("channel_shapes", caption, lambda sheet: draw_pictures(rows, sheet)) if rows else None
+    )
 
 
 def projected(result: StudyResult) -> Plot | None:
@@ -42,12 +43,13 @@ def projected(result: StudyResult) -> Plot | None:
         maps = np.asarray(one.arrays["maps"], dtype=float)
         channel = int(one.arrays["shares"][PROJECTED.index("v")].argmax())
         rows.append(Row(name(result, row), [*maps[:, :, :, channel]], PROJECTED))
-    caption = sentences((
+    return pictured(
+        "projections",
+        rows,
         "One channel of the code (p) and of what the first block makes of it for queries, keys and values, after "
         "training, for the first seed.",
         "It is the channel that edge markers explain best in v. Bright is high; each picture has its own scale.",
-    ))  # fmt: skip
-    return Plot("projections", caption, lambda sheet: draw_pictures(rows, sheet)) if rows else None
+    )
 
 
 def by_block(result: StudyResult) -> Plot | None:
@@ -60,10 +62,11 @@ def by_block(result: StudyResult) -> Plot | None:
         for number, kind in enumerate(("position", "content")):
             pictures = [maps[state, :, :, number] for state in (0, *(block + 1 for block in blocks))]
             rows.append(Row(f"{name(result, row)}: {kind}", pictures, heads))
-    caption = sentences((
+    return pictured(
+        "block_channels",
+        rows,
         "Two channels of the tokens for the first validation image, before the first block (input) and after blocks, "
         "after training, for the first seed: above the channel in which the code has the largest share of the variance "
         "before the first block, below the one in which it has the smallest.",
         "Bright is high; each picture has its own scale.",
-    ))  # fmt: skip
-    return Plot("block_channels", caption, lambda sheet: draw_pictures(rows, sheet)) if rows else None
+    )

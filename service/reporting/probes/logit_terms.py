@@ -13,7 +13,7 @@ from service.reporting.figures.palette import Look, Palette
 from service.reporting.figures.plot import Plot, sentences
 from service.reporting.figures.style import INK, Sheet
 from service.reporting.probes.found import arrays, found, of_first_seeds
-from service.reporting.probes.pictures import Row, draw_pictures
+from service.reporting.probes.pictures import Row, pictured
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
@@ -30,13 +30,14 @@ def term_maps(result: StudyResult) -> Plot | None:
         prefix = row.recipe.shapes[0].prefix
         terms = np.asarray(one.arrays["mean"], dtype=float)[:, prefix:, prefix:]
         rows.append(Row(name(result, row), [*(terms - terms.mean(axis=2, keepdims=True))], TERMS))
-    caption = sentences((
+    return pictured(
+        "logit_term_maps",
+        rows,
         "Each term of the logits between all patches (a row is a query, a column a key), the mean over heads and "
         "images, after training, for the first seed, in the first block that has the code.",
         "The mean of each row is subtracted, because it changes no attention weight. Patches are numbered row by row. "
         "Bright is high; each square has its own scale.",
-    ))  # fmt: skip
-    return Plot("logit_term_maps", caption, lambda sheet: draw_pictures(rows, sheet)) if rows else None
+    )
 
 
 def terms_by_block(result: StudyResult) -> Plot | None:

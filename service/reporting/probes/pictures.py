@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from service.reporting.figures.plot import Plot, sentences
 from service.reporting.figures.style import INK, Sheet
 
 
@@ -29,6 +30,11 @@ MOST_BLOCKS = 6
 def spaced(count: int) -> list[int]:
     """The blocks that are shown: all, or some that are equally far apart, the first and the last among them."""
     return sorted({round(place) for place in np.linspace(0, count - 1, min(count, MOST_BLOCKS))})
+
+
+def pictured(name: str, rows: Sequence[Row], *words: str) -> Plot | None:
+    """A figure of these rows, its caption made of these sentences; None without a row."""
+    return Plot(name, sentences(words), lambda sheet: draw_pictures(rows, sheet)) if rows else None
 
 
 def draw_pictures(rows: Sequence[Row], sheet: Sheet) -> Figure:
