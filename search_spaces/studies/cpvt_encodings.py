@@ -48,11 +48,11 @@ study = Study(
         "1.0000. Supported: none is at chance; LE (+0.5015, 99.2 % interval 0.4824 to 0.5206), sinusoidal (+0.5017) "
         "and 2D RPE (+0.5017) are above none; PEG is no worse than LE (-0.0048; 99 %, -0.0084 to -0.0012), LE and RPE "
         "no worse than PEG (+0.0050; 99.1 %, 0.0024 to 0.0076), PEG and LE better than PEG (+0.0050; 98.9 %, 0.0026 "
-        "to 0.0074). Refuted: on images of 40 instead of 32 pixels PEG is not better than LE and RPE (-0.0966; 99.3 "
-        "%, -0.1631 to -0.0301). Inconclusive: LE above 2D RPE (-0.0002; about 41 seeds would decide it), six layers "
-        "of LE above one (-0.0003; 124), five PEGs above four layers of PEG and LE (+0.0000; more than 1,000) and "
-        "above six of LE (+0.0005; 36), and figure 5's distance in the second block (none minus LE -0.0917; 51; none "
-        "minus PEG +0.0673; 143).",
+        "to 0.0074). Refuted: on images of 40 instead of 24 pixels PEG is better than LE and RPE (-0.0966; 99.3 %, "
+        "-0.1631 to -0.0301). Inconclusive: LE above 2D RPE (-0.0002; about 41 seeds would decide it), six layers of "
+        "LE above one (-0.0003; 124), five PEGs above four layers of PEG and LE (+0.0000; more than 1,000) and above "
+        "six of LE (+0.0005; 36), and figure 5's distance in the second block (none minus LE -0.0917; 51; none minus "
+        "PEG +0.0673; 143).",
     },
     base=BASE.put({"model.depth": 6, "optimizer.lr": 0.002, "test_sizes": [LARGER]}),
     plan=Ablation(
