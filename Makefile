@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint types fast slow studies faults browser e2e benchmark install
+.PHONY: demo test lint types fast gate slow studies faults browser e2e benchmark nightly steady processors mutants install
 
 demo: install
 	$(BIN)/locus run fourier-gamma --budget smoke
@@ -20,24 +20,30 @@ types: install
 	$(BIN)/mypy
 
 # A file of tests a process, a process a core, a thread a process.
+FAST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile
 fast: install
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile
+	$(FAST)
 
-# Real clusters and longer trainings, one test after another. SLOW names some of the files.
+# Real clusters, killed processes: the few of them that find what the fast tests cannot, before each hand-in.
+gate: install
+	$(BIN)/python -m pytest -v -rR -m gate --durations=10
+
+# Real clusters and longer trainings, one test after another. SLOW names some of the files. A slow or fault test that
+# fails runs once more; what passed at its second try is listed, and the next change mends it.
 SLOW ?= tests
 slow: install
-	$(BIN)/python -m pytest -v -m slow $(SLOW) --durations=10 --ignore=$(STUDIES)
+	$(BIN)/python -m pytest -v -rR -m slow $(SLOW) --durations=10 --ignore=$(STUDIES)
 
 # Every named study at its smallest size, two at a time in one home: while one trains, the other starts or reports.
 STUDIES := tests/journeys/test_studies.py
 studies: install
-	$(BIN)/python -m pytest -v -m slow -n 2 --dist load $(STUDIES) --durations=30
+	$(BIN)/python -m pytest -v -rR -m slow -n 2 --dist load $(STUDIES) --durations=30
 
 # Killed processes and nodes, full disks, code that goes wrong, Ctrl-C: what is left, and that the study goes on. FAULTS
 # names some of the files. Only root can mount the small disk of test_storage.py.
 FAULTS ?= tests/faults
 faults: install
-	$(BIN)/python -m pytest -v -m fault $(FAULTS) --durations=10
+	$(BIN)/python -m pytest -v -rR -m fault $(FAULTS) --durations=10
 
 # Pages in a headless Chromium, which must be on the PATH.
 browser: install
@@ -51,6 +57,23 @@ e2e: install
 # Speed; wants a quiet machine.
 benchmark: install
 	$(BIN)/python -m pytest -q -s -m benchmark
+
+# Everything above but benchmarks, with new random examples, some hours long. It goes on where a part fails, and prints
+# one table. NIGHTLY names some of the parts: `make nightly NIGHTLY="random slow"`.
+nightly: install
+	$(BIN)/python -m tests.nightly $(NIGHTLY)
+
+# Five times all fast tests beside four busy loops: what fails here flakes.
+steady: install
+	$(BIN)/python -m tests.steady
+
+# All fast tests on three processors whose matrix products round otherwise (tests/processor.py).
+processors: install
+	for number in 1 2 3; do $(FAST) --processor $$number || exit 1; done
+
+# Are the tests able to fail? 60 planted errors, each of which some fast test should find. An hour.
+mutants: install
+	$(BIN)/python -m tests.mutants.mutants
 
 install: .venv/installed
 

@@ -1,8 +1,10 @@
 """Under pytest the shapes written at the boundaries of encodings and backbones are checked.
 
-A property's examples have no limit of time: on a busy machine the same example takes many times as long.
+A property's examples have no limit of time: on a busy machine the same example takes many times as long. They are the
+same in each run; `make nightly` draws others (`--hypothesis-profile nightly`) and prints the seed.
 """
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from jaxtyping import install_import_hook
 
 from tests.journeys.files import ENCODINGS
 from tests.journeys.terminal import Terminal
+from tests.processor import on_processor
 from tests.s3_server import S3Server
 
 ROOT = Path(__file__).parents[1]
@@ -22,9 +25,32 @@ CHECKED = [
 
 install_import_hook(CHECKED, "beartype.beartype")
 
-usual = settings.get_profile(settings.get_current_profile_name())
-settings.register_profile("busy", usual, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("busy")
+BUSY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("gate", BUSY, derandomize=True, database=None)
+settings.register_profile("nightly", BUSY, derandomize=False, print_blob=True)
+settings.load_profile("gate")
+RERUNS = ("slow", "fault")
+"""Tests that start real clusters and kill processes run once more if they fail; the summary lists them."""
+
+
+def pytest_addoption(parser):
+    """Adds the number of a played processor (`tests/processor.py`)."""
+    parser.addoption("--processor", type=int, default=None, help="round matrix products as processor N would")
+
+
+def pytest_collection_modifyitems(items):
+    """Lets slow and fault tests have a second try."""
+    for item in items:
+        if any(item.get_closest_marker(name) for name in RERUNS):
+            item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Runs a test, with its fixtures, on that processor."""
+    number = item.config.getoption("--processor")
+    with contextlib.nullcontext() if number is None else on_processor(number):
+        return (yield)
 
 
 @pytest.fixture

@@ -30,12 +30,10 @@ LEFT_TO_THE_USER = re.compile(
 """What may stand behind such a name: a variable, a path, the name of a Secret, or how it is used."""
 
 
-@pytest.mark.parametrize("file", TEXTS, ids=named)
-def test_no_file_holds_a_secret(file):
-    for line in file.read_text().splitlines():
-        found = SECRET.match(line)
-        if found and not line.lstrip().startswith("#"):
-            assert LEFT_TO_THE_USER.match(found["value"]), line
+def test_no_file_holds_a_secret():
+    lines = [(named(file), line) for file in TEXTS for line in file.read_text().splitlines()]
+    found = [(file, line, SECRET.match(line)) for file, line in lines if not line.lstrip().startswith("#")]
+    assert [(file, line) for file, line, match in found if match and not LEFT_TO_THE_USER.match(match["value"])] == []
 
 
 @pytest.mark.parametrize(
@@ -47,9 +45,8 @@ def test_a_secret_would_be_found(line):
     assert not LEFT_TO_THE_USER.match(found["value"])
 
 
-@pytest.mark.parametrize("file", YAMLS, ids=named)
-def test_every_image_has_its_version(file):
-    for document in documents(file):
+def test_every_image_has_its_version():
+    for document in (document for file in YAMLS for document in documents(file)):
         images = [one for name in ("image", "worker_image") for one in values_of(name, document)]
         images += [f"{one['name']}:{one['newTag']}" for one in next(values_of("images", document), [])]
         for image in images:
@@ -59,15 +56,13 @@ def test_every_image_has_its_version(file):
                 assert tag.removesuffix("-cpu") == PROJECT["version"], image
 
 
-@pytest.mark.parametrize("file", TEXTS, ids=named)
-def test_nothing_is_the_latest(file):
-    assert not re.search(r":latest\b", file.read_text())
+def test_nothing_is_the_latest():
+    assert [named(file) for file in TEXTS if re.search(r":latest\b", file.read_text())] == []
 
 
-@pytest.mark.parametrize("file", TEXTS, ids=named)
-def test_versions_are_those_of_the_project(file):
+def test_versions_are_those_of_the_project():
     """A version of Ray, of MLflow or of locus that a file tells is the pinned one."""
-    text = file.read_text()
+    text = "\n".join(file.read_text() for file in TEXTS)
     for found in re.findall(r"(?:rayVersion: |\bray==|rayproject/ray:)\"?(\d[\w.]*)", text):
         assert found == PINS["ray"]
     for found in re.findall(r"\bmlflow(?:==|:v?)(\d+\.[\w.]+)", text):
@@ -76,12 +71,11 @@ def test_versions_are_those_of_the_project(file):
         assert found.rstrip(".") == PROJECT["version"]
 
 
-@pytest.mark.parametrize("file", TEXTS, ids=named)
-def test_lines_and_files_are_short(file):
-    lines = file.read_text().splitlines()
-    assert len(lines) <= 350
-    if file.suffix != ".md":
-        assert max(map(len, lines), default=0) <= 120
+def test_lines_and_files_are_short():
+    lines = {file: file.read_text().splitlines() for file in TEXTS}
+    assert [named(file) for file in TEXTS if len(lines[file]) > 350] == []
+    code = [file for file in TEXTS if file.suffix != ".md"]
+    assert [named(file) for file in code if max(map(len, lines[file]), default=0) > 120] == []
 
 
 def test_the_readme_names_files_and_studies_that_are_there():

@@ -94,6 +94,7 @@ def wait_for_training(running, terminal):
     raise AssertionError(running.out)
 
 
+@pytest.mark.gate
 def test_what_was_interrupted_goes_on_bit_for_bit(terminal, terminals):
     command = ("run", "./study.py", "-v", "--budget", "long")
     running = terminal.begin(*command)

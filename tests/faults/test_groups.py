@@ -35,6 +35,7 @@ def of(facts: list[Fact], kind: type) -> list:
     return [fact for fact in facts if isinstance(fact, kind)]
 
 
+@pytest.mark.gate
 def test_a_killed_worker_fails_the_group_which_is_tried_again_and_goes_on(tmp_path: Path):
     killer = Killer("ray::RayTrainWorker")
     facts = conduct(

@@ -37,6 +37,7 @@ def shown(terminal, id):
     return {} if store is None else {place: row.id for place, row in store.shown.items() if place[0] != "trial"}
 
 
+@pytest.mark.gate
 def test_an_ablation_has_the_numbers_of_the_undisturbed_one(terminals):
     plain, hurt = terminals("plain"), terminals("hurt")
     assert plain.type(*ABLATION).code == 0
@@ -57,6 +58,7 @@ def test_an_ablation_has_the_numbers_of_the_undisturbed_one(terminals):
     assert verified.code == 0, verified.out
 
 
+@pytest.mark.gate
 def test_a_search_one_at_a_time_proposes_the_same_points(terminals):
     plain, hurt = terminals("plain", REACH), terminals("hurt", REACH)
     command = (*SEARCH, "--max-concurrent", "1")

@@ -108,7 +108,7 @@ def within(seconds: float, begin, end) -> None:
     end()
 
 
-@pytest.mark.parametrize("seconds", [1, 20, 60])
+@pytest.mark.parametrize("seconds", [pytest.param(1, marks=pytest.mark.gate), 20, 60])
 def test_it_is_killed_and_comes_back(tmp_path, mlflow, right, capsys, seconds):
     home = Home(tmp_path / "home")
     warning, longest, notes = drive(home, mlflow.address, lambda: within(seconds, mlflow.kill, mlflow.start))

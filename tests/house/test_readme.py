@@ -135,20 +135,22 @@ CHECKS = {
 """What the README says about the laws, and the parts of `make test` that look at kinds."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("check", CHECKS)
 def test_the_new_kind_passes_what_make_test_checks(tree, check):
     words = [sys.executable, "-m", *CHECKS[check]]
     env = {**os.environ, "PYTHONPATH": str(tree)}
-    done = subprocess.run(words, cwd=tree, capture_output=True, text=True, env=env, timeout=280)
+    done = subprocess.run(words, cwd=tree, capture_output=True, text=True, env=env)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     if check == "laws":
         assert int(re.search(r"(\d+) passed", done.stdout).group(1)) > 15
 
 
-@pytest.mark.parametrize("promised", re.findall(r"^\| `(.*?)` \|", SECTION, re.MULTILINE))
-def test_the_methods_and_flags_of_the_table_are_there(promised):
-    for name in re.findall(r"\w+", promised.partition("(")[0]):
-        assert hasattr(PositionEncoding, name)
+def test_the_methods_and_flags_of_the_table_are_there():
+    promised = re.findall(r"^\| `(.*?)` \|", SECTION, re.MULTILINE)
+    names = [name for cell in promised for name in re.findall(r"\w+", cell.partition("(")[0])]
+    assert len(names) >= 5
+    assert [name for name in names if not hasattr(PositionEncoding, name)] == []
 
 
 @pytest.mark.slow

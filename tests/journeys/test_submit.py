@@ -25,6 +25,7 @@ def shown(home: Home, edition: Edition) -> dict:
     return {place: (one.id, one.status) for place, one in look_up(home, edition).shown.items()}
 
 
+@pytest.mark.gate
 def test_it_is_submitted_asked_for_more_stopped_and_goes_on(cluster, laptop, tmp_path):
     home = Home(laptop.home)
     at = ("--address", cluster.address)
@@ -94,6 +95,7 @@ def test_a_refusal_over_there_is_one_line_here(cluster, laptop):
     assert "the study itself cannot be shown: no study 'encodings@base' was run in" in status.out
 
 
+@pytest.mark.gate
 def test_an_unknown_study_and_a_wrong_token_are_one_line(cluster, laptop, tmp_path):
     unknown = laptop.type("status", "nothing", "--address", cluster.address)
     assert unknown.code == 2
