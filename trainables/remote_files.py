@@ -1,18 +1,27 @@
 """A folder that fsspec reaches (s3://bucket/x, file:///x, a path), its files written and read as a whole.
 
 It is the only door to fsspec. A place that does not answer is asked again for some minutes, and then said.
+
+Each try runs in a thread of its own, which is left alone where it does not come back: a server may stand still in a way
+for which its library has no limit of time, a disk of another machine may be gone, and the one thread in which fsspec
+does its work may be dead. A disk of this machine is no exception, as nothing in its path tells it from another one's.
 """
 
 from __future__ import annotations
 
 import os
+import tempfile
+import threading
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from fsspec.asyn import iothread
 from fsspec.core import url_to_fs
 from fsspec.utils import get_protocol
 
@@ -25,6 +34,10 @@ PATIENCE_S = 300.0
 AGAIN_S = 0.5
 """How long the second try waits; later ones wait twice as long each, up to `LONGEST_S`."""
 LONGEST_S = 10.0
+LIMIT_S = 300.0
+"""How long a try may last in which nothing is seen to move."""
+SLOWEST = 2**18
+"""The slowest connection that is waited for: what is sent has a second for so many bytes. Units: bytes in a second."""
 LOCAL = {"file": {"auto_mkdir": True}, "local": {"auto_mkdir": True}}
 S3: dict[str, Any] = {"config_kwargs": {"connect_timeout": 10, "read_timeout": 30, "retries": {"max_attempts": 0}}}
 """Without it, a server that stands still would be waited for many minutes."""
@@ -40,26 +53,40 @@ class StorageError(LocusError, OSError):
     """A place that does not answer, or refuses."""
 
 
+class _StoodStillError(Exception):
+    """A try that did not come back."""
+
+
 @dataclass(frozen=True)
 class RemoteFolder:
     """A folder at a URI; names in it may have slashes. `patience`: how long it is asked again, in seconds.
 
     A folder on a disk of this machine is asked once.
 
-    Every method raises StorageError where the place refuses, or does not answer for so long.
+    `limit`: how long one try may last, in seconds; none follows a try that reaches it, as the later one could be
+    overtaken by it. What is sent has a second more for each `SLOWEST` bytes, and a file that is fetched has the limit
+    anew while it grows.
+
+    Every method raises StorageError where the place refuses, or does not answer for so long. A try that was given up
+    may still end later: what it wrote is then there.
     """
 
     uri: str
     patience: float = PATIENCE_S
+    limit: float = LIMIT_S
 
     def inside(self, name: str) -> RemoteFolder:
         """A folder in this one."""
-        return RemoteFolder(f"{self.uri.rstrip('/')}/{name}", self.patience)
+        return replace(self, uri=f"{self.uri.rstrip('/')}/{name}")
+
+    def longest(self, size: int) -> float:
+        """How long it may take until so many bytes are sent, or are known not to be. Units: seconds."""
+        return self.patience + self._limit(size)
 
     def check(self) -> None:
         """Writes a file and removes it. Raises: StorageError, after one try, where that cannot be."""
         probe = f".locus-{uuid.uuid4().hex}"
-        once = RemoteFolder(self.uri, 0.0)
+        once = replace(self, patience=0.0)
         once.write(probe, b"locus")
         once.remove(probe)
 
@@ -68,7 +95,7 @@ class RemoteFolder:
         return bool(self._asked(lambda fs, path: fs.isfile(path), name))
 
     def read(self, name: str) -> bytes | None:
-        """The content of a file; None where there is none."""
+        """The content of a small file; None where there is none. Large ones need `get`, which sees how they grow."""
         try:
             return bytes(self._asked(lambda fs, path: fs.cat_file(path), name))
         except FileNotFoundError:
@@ -76,7 +103,9 @@ class RemoteFolder:
 
     def write(self, name: str, content: bytes) -> None:
         """Writes a file; readers see the old one or the new one, never a part."""
-        self._written(lambda fs, path: _whole(fs, path, lambda at: fs.pipe_file(at, content)), name)
+        self._written(
+            lambda fs, path: _whole(fs, path, lambda at: fs.pipe_file(at, content)), name, lambda: len(content)
+        )
 
     def create(self, name: str, content: bytes) -> bool:
         """Writes a file where none is, for one writer alone; False where another one has.
@@ -84,21 +113,25 @@ class RemoteFolder:
         On a disk, a reader that comes at the same moment may see it empty.
         """
         try:
-            self._written(lambda fs, path: _exclusive(fs, path, content), name)
+            self._written(lambda fs, path: _exclusive(fs, path, content), name, lambda: len(content))
         except FileExistsError:
             return self.read(name) == content  # an answer that was lost on the way is asked for again
         return True
 
     def put(self, local: Path, name: str) -> None:
         """Copies a local file here."""
-        self._written(lambda fs, path: _whole(fs, path, lambda at: fs.put_file(str(local), at)), name)
+        self._written(
+            lambda fs, path: _whole(fs, path, lambda at: fs.put_file(str(local), at)),
+            name,
+            lambda: local.stat().st_size,
+        )
 
     def get(self, name: str, local: Path) -> bool:
         """Copies a file from here to a local path, as a whole; False where there is none."""
         draft = local.with_name(f"{local.name}.{uuid.uuid4().hex}.part")
         local.parent.mkdir(parents=True, exist_ok=True)
         try:
-            self._asked(lambda fs, path: fs.get_file(path, str(draft)), name)
+            self._asked(lambda fs, path: fs.get_file(path, str(draft)), name, come=lambda: _size(draft))
             os.replace(draft, local)
         except FileNotFoundError:
             return False
@@ -108,10 +141,12 @@ class RemoteFolder:
 
     def copy(self, name: str, target: str) -> bool:
         """Copies a file to another name; False where there is none."""
-        content = self.read(name)
-        if content is not None:
-            self.write(target, content)
-        return content is not None
+        with tempfile.TemporaryDirectory(prefix="locus-copy-") as folder:
+            local = Path(folder) / "file"
+            found = self.get(name, local)
+            if found:
+                self.put(local, target)
+        return found
 
     def names(self, under: str = "") -> list[str]:
         """The names of all files here, or in a folder below, sorted."""
@@ -156,21 +191,37 @@ class RemoteFolder:
         fs, path = _opened(self.uri)
         return path, PyFileSystem(FSSpecHandler(fs))
 
-    def _written(self, action: Callable[[Any, str], None], name: str) -> None:
+    def _limit(self, size: int) -> float:
+        return self.limit + size / SLOWEST
+
+    def _written(self, action: Callable[[Any, str], None], name: str, size: Callable[[], int]) -> None:
         try:
-            self._asked(action, name)
+            self._asked(action, name, size)
         except FileNotFoundError as error:  # where a file is to be written, its bucket is missing
             raise StorageError(f"{self.uri} cannot be used ({_words(error)})") from error
 
-    def _asked(self, action: Callable[[Any, str], T], name: str) -> T:
+    def _asked(
+        self,
+        action: Callable[[Any, str], T],
+        name: str,
+        size: Callable[[], int] = lambda: 0,
+        come: Callable[[], int] = lambda: 0,
+    ) -> T:
+        """What an action answers. `size`: the bytes that it sends. `come`: how many have come so far."""
+        if threading.current_thread() is iothread[0]:  # only what the garbage collector calls gets there
+            raise StorageError(f"{self.uri} cannot be asked in fsspec's own thread, which would wait for itself")
         patience = 0.0 if get_protocol(self.uri) in LOCAL else self.patience  # a disk that is full stays full
         until, pause = time.monotonic() + patience, AGAIN_S
         while True:
             try:
+                # here, and not in the thread of the try: fsspec remembers some file systems thread by thread
                 fs, root = _opened(self.uri)
-                return action(fs, f"{root.rstrip('/')}/{name}" if name else root)
+                path = f"{root.rstrip('/')}/{name}" if name else root
+                return _in_time(partial(action, fs, path), self._limit(size()), come)
             except (FileNotFoundError, FileExistsError):
                 raise
+            except _StoodStillError as error:
+                raise StorageError(f"{self.uri} does not answer ({error})") from None
             except FINAL as error:
                 raise StorageError(f"{self.uri} cannot be used ({_words(error)})") from error
             except Exception as error:  # libraries of places raise errors of many kinds
@@ -179,6 +230,37 @@ class RemoteFolder:
                     raise StorageError(f"{self.uri} does not answer{after} ({_words(error)})") from error
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_S)
+
+
+def _in_time(action: Callable[[], T], limit: float, come: Callable[[], int]) -> T:
+    """What an action answers in a thread of its own, which nobody waits for when the process ends.
+
+    Raises: what the action raises; _StoodStillError after `limit` seconds in which `come` did not change.
+    """
+    answer: Future[T] = Future()
+    threading.Thread(target=_answer, args=(action, answer), name="storage", daemon=True).start()
+    try:
+        seen = come()
+        while not wait([answer], limit).done:
+            if (now := come()) == seen:
+                raise _StoodStillError(f"nothing came for {limit:.3g} s")
+            seen = now
+        return answer.result()
+    finally:
+        del answer  # an error holds this frame: together they would be a cycle, left for the garbage collector
+
+
+def _answer(action: Callable[[], T], answer: Future[T]) -> None:
+    try:
+        answer.set_result(action())
+    except BaseException as error:
+        answer.set_exception(error)
+    finally:
+        del answer  # as above
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
 
 
 def _opened(uri: str) -> tuple[Any, str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,12 +66,13 @@ def rerun(home: Home, start: str, report: Callable[[str], None] = lambda line: N
     with tempfile.TemporaryDirectory(prefix="locus-rerun-") as folder, settings:
         for line in _environment_differences(environment, device):
             report(line)
-        for measured in train(run, Path(folder), device, parents=parents, team=team, data=home.data):
-            if isinstance(measured, Diverged):
-                ending = "diverged"
-                break
-            now.append(measured)
-            report(f"epoch {measured.epoch}/{run.recipe.optimizer.epochs}")
+        with closing(train(run, Path(folder), device, parents=parents, team=team, data=home.data)) as epochs:
+            for measured in epochs:
+                if isinstance(measured, Diverged):
+                    ending = "diverged"
+                    break
+                now.append(measured)
+                report(f"epoch {measured.epoch}/{run.recipe.optimizer.epochs}")
     differences = compare(before.outcome.curve, now)
     if ending != before.outcome.kind:
         differences.append(Difference(len(now), f"ended {ending}, before {before.outcome.kind}", None, None))

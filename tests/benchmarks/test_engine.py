@@ -57,6 +57,7 @@ def plain(folder):
             ended.append(time.time())
 
     def function(config):
+        from contextlib import closing
         from pathlib import Path
         from tempfile import TemporaryDirectory
 
@@ -66,8 +67,8 @@ def plain(folder):
 
         torch.set_num_threads(1)
         run = Run(recipe=Recipe.read(recipes[config["arm"]]), seed=config["seed"])
-        with TemporaryDirectory() as folder:
-            for said in train(run, Path(folder)):
+        with TemporaryDirectory() as folder, closing(train(run, Path(folder))) as epochs:
+            for said in epochs:
                 tune.report({"epoch": said.epoch})
 
     ray.init(address="local", include_dashboard=False, log_to_driver=False, logging_level="ERROR")

@@ -9,6 +9,7 @@ import itertools
 import statistics
 import time
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 import torch
@@ -73,9 +74,10 @@ def ratio(tmp_path, model: ViT, encoding: EncodingSpec, data: RedGreen) -> float
     """Our images a second over the plain loop's, epoch by epoch in turn: the median; the first pair is not counted."""
     optimizer = AdamW(batch_size=BATCH, epochs=PAIRS + 2)
     run = Run(recipe=Recipe(data=data, model=model, encoding=encoding, optimizer=optimizer), seed=0)
-    ours = (measured.values["train/images_per_s"] for measured in train(run, tmp_path))
     plain = plain_loop(model, data, isinstance(encoding, Learnable))
-    pairs = list(itertools.islice(zip(ours, plain, strict=False), PAIRS + 1))[1:]
+    with closing(train(run, tmp_path)) as epochs:
+        ours = (measured.values["train/images_per_s"] for measured in epochs)
+        pairs = list(itertools.islice(zip(ours, plain, strict=False), PAIRS + 1))[1:]
     mine, theirs = (statistics.median(speeds) for speeds in zip(*pairs, strict=True))
     found = statistics.median(our / their for our, their in pairs)
     print(f"\n{mine:.0f} images/s, {found:.2f} times the {theirs:.0f} of a plain loop")

@@ -11,8 +11,8 @@ import math
 import random
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from search_spaces.study import Edition
@@ -39,11 +39,12 @@ def reach(recipe: Recipe) -> float:
 
 
 def measure(run: Run, epoch: int) -> Measurement:
-    """What an epoch shows: it rises to `reach`, with noise that the seed decides."""
+    """What an epoch shows: it rises to `reach`, with noise and a time that the seed decides."""
     epochs = run.recipe.optimizer.epochs
-    noise = random.Random(f"{run.key} {epoch}").gauss(0, 0.01)
+    chance = random.Random(f"{run.key} {epoch}")
+    noise = chance.gauss(0, 0.01)
     value = 0.5 + (reach(run.recipe) - 0.5) * (1 - math.exp(-3 * epoch / epochs)) + noise
-    values = {"train/loss": 1 - value, "val/accuracy": value, "time/epoch_s": random.random()}
+    values = {"train/loss": 1 - value, "val/accuracy": value, "time/epoch_s": chance.random()}
     if epoch == epochs:
         values["test/accuracy"] = value - 0.01
     return Measurement(epoch=epoch, values=values)
@@ -67,17 +68,25 @@ class Toy:
     ) -> None:
         self.driver, self.chance, self.max_concurrent, self.fails, self.cut = driver, chance, max_concurrent, fails, cut
         self.trained: Counter[tuple[str, int]] = Counter()
-        self.workers: dict[str, tuple[Job, Iterator[Measurement | Diverged]]] = {}
+        self.workers: dict[str, tuple[Job, Generator[Measurement | Diverged]]] = {}
         self.order: list[Run] = []
 
     def drive(self) -> Toy:
         """Until nothing is left. Fails where the driver neither ends nor gives, or gives a key twice at once."""
-        while True:
-            finished = self._fill()
-            if not self.workers:
-                assert finished, "the driver hangs: nothing in flight, nothing to give, not finished"
-                return self
-            self._advance(self.chance.choice(sorted(self.workers)))
+        with closing(self):
+            while True:
+                finished = self._fill()
+                if not self.workers:
+                    assert finished, "the driver hangs: nothing in flight, nothing to give, not finished"
+                    return self
+                self._advance(self.chance.choice(sorted(self.workers)))
+
+    def close(self) -> None:
+        """Ends the workers that are left, as those of a dead driver end: what they have at a storage is sent there."""
+        with ExitStack() as ends:
+            while self.workers:
+                _, (_, epochs) = self.workers.popitem()
+                ends.enter_context(closing(epochs))
 
     def _fill(self) -> bool:
         while len(self.workers) < self.max_concurrent:
@@ -90,14 +99,14 @@ class Toy:
             self.workers[job.run.key] = (job, self._train(job))
         return False
 
-    def _train(self, job: Job) -> Iterator[Measurement | Diverged]:
-        with local_files(job) as (local, sender):
-            for said in self._epochs(local):
+    def _train(self, job: Job) -> Generator[Measurement | Diverged]:
+        with local_files(job) as (local, sender), closing(self._epochs(local)) as epochs:
+            for said in epochs:
                 if sender is not None and (isinstance(said, Diverged) or said.epoch == job.run.recipe.optimizer.epochs):
                     sender.last()
                 yield said
 
-    def _epochs(self, job: Job) -> Iterator[Measurement | Diverged]:
+    def _epochs(self, job: Job) -> Generator[Measurement | Diverged]:
         checkpoint = Path(job.folder) / "checkpoint.pt"
         done = int(checkpoint.read_text()) if checkpoint.exists() else 0
         if done == job.run.recipe.optimizer.epochs:
@@ -127,6 +136,7 @@ class Toy:
             self._tick()
             return
         del self.workers[key]
+        epochs.close()
         if said is not None and self.driver.stop:
             self.driver.release(job)
         assert key not in self.driver.in_flight

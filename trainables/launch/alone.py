@@ -14,7 +14,10 @@ from trainables.launch.job import Job
 from trainables.launch.worker import work
 
 ENDS_S = 60.0
-"""How long `close` waits until a training ends its epoch. A training between two epochs ends at once. In seconds."""
+"""How long `close` waits until a training ends its epoch, and `next` until its thread has ended after the last message.
+
+A training between two epochs ends at once. Units: seconds.
+"""
 
 
 class Alone:
@@ -35,7 +38,7 @@ class Alone:
         said = self._messages.get()
         self._answered = said is None
         if said is None:
-            self._training.join()
+            self._training.join(ENDS_S)
         if self._error is not None:
             raise self._error
         return said

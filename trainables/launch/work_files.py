@@ -19,6 +19,8 @@ CHECKPOINT, WEIGHTS, EMA_WEIGHTS = "checkpoint.pt", "weights.pt", "weights_ema.p
 """What a training writes into its folder (`trainables.training.checkpoint`)."""
 PATIENCE_S = 120.0
 """How long a worker asks a storage again that is away: less than a run may be silent."""
+LIMIT_S = 120.0
+"""How long one try of a worker's may last: with its patience, less than a run may be silent."""
 LOOK_S = 2.0
 """How often a new checkpoint is looked for."""
 
@@ -26,12 +28,13 @@ LOOK_S = 2.0
 class Sender:
     """Sends copies of what a training has written. A checkpoint that cannot be sent is sent later, with the next one.
 
-    Only rank 0 writes files, so only its sender has any to send.
+    Only rank 0 writes files, so only its sender has any to send. It belongs to the thread that makes it.
     """
 
     def __init__(self, folder: Path, remote: RemoteFolder) -> None:
         self._folder, self._remote = folder, remote
         self._sent = self._state()
+        self._owner = threading.current_thread()
         self._lock = threading.Lock()
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="copies", daemon=True)
@@ -45,9 +48,18 @@ class Sender:
         self._send()
 
     def close(self) -> None:
-        """Sends the checkpoint of a run that was stopped. Raises: StorageError."""
+        """Sends the checkpoint of a run that was stopped. Raises: StorageError.
+
+        In another thread than its owner's it neither waits nor sends: it is Python's garbage collector then that closes
+        what nobody has closed, and it may run in fsspec's own thread, for which the copies wait, or in that of the
+        copies.
+        """
         self._end.set()
-        self._thread.join()
+        if threading.current_thread() is not self._owner:
+            return
+        self._thread.join(self._remote.longest(_size(self._folder / CHECKPOINT)))
+        if self._thread.is_alive():
+            raise StorageError(f"{self._remote.uri} does not answer: a checkpoint is still being sent")
         self._send()
 
     def _watch(self) -> None:
@@ -82,7 +94,7 @@ def local_files(job: Job) -> Iterator[tuple[Job, Sender | None]]:
     if not is_uri(job.folder):
         yield job, None
         return
-    remote = RemoteFolder(job.folder, PATIENCE_S)
+    remote = RemoteFolder(job.folder, PATIENCE_S, LIMIT_S)
     with scratch("locus-run-") as own:
         folder = own / "work"
         folder.mkdir()
@@ -98,6 +110,10 @@ def local_files(job: Job) -> Iterator[tuple[Job, Sender | None]]:
         sender.close()
 
 
+def _size(file: Path) -> int:
+    return file.stat().st_size if file.exists() else 0
+
+
 def is_uri(folder: str) -> bool:
     """Whether a folder is a URI, and no path on this node."""
     return "://" in folder
@@ -106,6 +122,6 @@ def is_uri(folder: str) -> bool:
 def _fetched(uri: str, local: Path) -> Path:
     """A parent's weights on this node."""
     folder, _, name = uri.rpartition("/")
-    if not RemoteFolder(folder, PATIENCE_S).get(name, local):
+    if not RemoteFolder(folder, PATIENCE_S, LIMIT_S).get(name, local):
         raise StorageError(f"{uri} must hold the weights of a parent, got no such file")
     return local

@@ -60,8 +60,9 @@ def train(
     """Trains a run: one Measurement an epoch, the last with the test set's metric too, or a Diverged as the last item.
 
     Where the folder has a checkpoint, training goes on from it, also inside an epoch, after the measurements before it
-    have been yielded again. Checkpoints are written as `Saver` says, when the iterator is closed, before the tests of
-    the last epoch where a crash in them could lose more than a second of training, and at the end, after the weights.
+    have been yielded again. Checkpoints are written as `Saver` says, when the iterator is closed (by its user, with
+    `closing`: what the garbage collector has to close may save nothing), before the tests of the last epoch where a
+    crash in them could lose more than a second of training, and at the end, after the weights.
     `parents`: the files of the weights of the runs that this one needs, by their use (`Run.parents`). `data`: the
     folder of known data sets and of decoded images; without it only images that are made, or in a folder of their own.
     A checkpoint that is damaged for any of the workers is set aside, and the run begins again.
@@ -103,7 +104,7 @@ def train(
             try:
                 yield curve[-1]
             except GeneratorExit:
-                if epoch < epochs and not due:
+                if epoch < epochs and not due and saver.is_mine:
                     training.save(saver, progress)
                 raise
 

@@ -6,6 +6,7 @@ Training stands still only while a checkpoint is copied in memory; writing to di
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -52,14 +53,24 @@ class Progress:
 
 
 class Saver:
-    """Writes one file again and again, in a thread of its own. `clock`: seconds, from any start."""
+    """Writes one file again and again, in a thread of its own. `clock`: seconds, from any start.
+
+    It belongs to the thread that makes it. In another one it is Python's garbage collector that ends a training which
+    nobody has closed: it may be the thread that writes, which would wait for itself, or one that others wait for.
+    """
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self.path, self._clock = path, clock
+        self._owner = threading.current_thread()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._writing: Future[float] | None = None
         self._begun = clock()
         self._took = 0.0
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether this thread is its owner, and so may save and wait."""
+        return threading.current_thread() is self._owner
 
     @property
     def since(self) -> float:
@@ -96,11 +107,12 @@ class Saver:
             self.path.replace(self.path.with_suffix(DAMAGED))
 
     def close(self) -> None:
-        """Waits as `wait` does, and ends the thread."""
+        """Waits as `wait` does, and ends the thread; in another thread than its owner's without waiting."""
         try:
-            self.wait()
+            if self.is_mine:
+                self.wait()
         finally:
-            self._thread.shutdown()
+            self._thread.shutdown(wait=self.is_mine)
 
     def _write(self, content: bytes) -> float:
         begun = self._clock()

@@ -48,8 +48,7 @@ class Mirror:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._copies is not None:
-            self._join()
+        if self._copies is not None and self._has_ended():
             self._lease.end()
 
     def open(self, journal: Journal) -> None:
@@ -71,7 +70,8 @@ class Mirror:
         """Sends what is left and clears what is not needed. Returns a warning where the storage lacks something."""
         if self._copies is None or self._thread is None:
             return None
-        self._join()
+        if not self._has_ended():
+            return f"the storage lacks a part ({self._copies.uri} stands still); run the study again to send the rest"
         answers = {(run, code) for (run, code), state in history.states.items() if state.answered}
         copies = replace(self._copies, patience=CLOSE_S)
         try:
@@ -82,10 +82,15 @@ class Mirror:
             return f"the storage lacks a part ({error}); run the study again to send the rest"
         return None
 
-    def _join(self) -> None:
+    def _has_ended(self) -> bool:
+        """Ends the thread; False where it stands still in a call to the storage, for which nobody waits longer.
+
+        Its lease is not ended then: the next driver sees no sign of life.
+        """
         self._end.set()
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(CLOSE_S)
+        return self._thread is None or not self._thread.is_alive()
 
     def _send(self, journal: Journal) -> None:
         while not self._end.wait(SEND_S):

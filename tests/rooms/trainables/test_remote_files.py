@@ -1,14 +1,19 @@
 """Room: files at a place that fsspec reaches: a folder, memory, an S3-compatible server."""
 
+import os
 import pickle
 import signal
+import socket
 import threading
 import time
 
 import pytest
+from fsspec import get_filesystem_class
+from fsspec.asyn import get_loop
 from fsspec.implementations.memory import MemoryFileSystem
 
 from tests.s3_server import S3Server
+from trainables import remote_files
 from trainables.remote_files import RemoteFolder, StorageError
 
 
@@ -106,3 +111,94 @@ def test_a_server_that_stands_still_is_waited_for_and_a_dead_one_is_said(monkeyp
             RemoteFolder(server.uri, patience=0).read("a")
     finally:
         server.end()
+
+
+def test_a_server_that_takes_a_call_and_never_answers_is_said(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.setenv(name, "word")
+        get_filesystem_class("s3").clear_instance_cache()
+        folder = RemoteFolder("s3://locus/here", limit=0.2)
+        for ask in (folder.check, folder.names, lambda: folder.inside("x").read("a")):
+            with pytest.raises(StorageError, match=r"s3://locus/here.* does not answer \(nothing came for 0.2 s\)"):
+                ask()
+
+
+def test_a_thread_of_fsspec_that_does_not_answer_is_said_and_used_again_when_it_does(s3):
+    folder, again = RemoteFolder(s3), threading.Event()
+    folder.write("a", b"1")
+    get_loop().call_soon_threadsafe(again.wait, 60)
+    with pytest.raises(StorageError, match=r"does not answer \(nothing came for 0.2 s\)"):
+        RemoteFolder(s3, limit=0.2).read("a")
+    again.set()
+    assert folder.read("a") == b"1"
+
+
+def test_a_call_in_the_thread_of_fsspec_is_refused(s3):
+    """It would wait for itself. Only the garbage collector makes such calls, when it closes what nobody has closed."""
+    said: list[BaseException] = []
+    done = threading.Event()
+
+    def ask() -> None:
+        try:
+            RemoteFolder(s3).read("a")
+        except StorageError as error:
+            said.append(error)
+        done.set()
+
+    get_loop().call_soon_threadsafe(ask)
+    assert done.wait(60)
+    assert "cannot be asked in fsspec's own thread" in str(*said)
+
+
+def test_a_disk_that_does_not_answer_is_said(tmp_path):
+    os.mkfifo(tmp_path / "away")  # who opens it waits until another process writes
+    with pytest.raises(StorageError, match=r"does not answer \(nothing came for 0.2 s\)"):
+        RemoteFolder(str(tmp_path), limit=0.2).read("away")
+    os.close(os.open(tmp_path / "away", os.O_RDWR))
+
+
+def test_what_is_large_has_more_time_to_be_sent(tmp_path, monkeypatch):
+    limits: list[float] = []
+    in_time = remote_files._in_time
+
+    def seen(action, limit, come):
+        limits.append(limit)
+        return in_time(action, limit, come)
+
+    monkeypatch.setattr(remote_files, "_in_time", seen)
+    monkeypatch.setattr(remote_files, "SLOWEST", 2)
+    folder = RemoteFolder(f"memory://{tmp_path}", patience=5, limit=10)
+    (tmp_path / "local").write_bytes(b"12345678")
+    folder.write("a", b"123456")
+    folder.create("b", b"1234")
+    folder.put(tmp_path / "local", "c")
+    folder.read("c")
+    assert limits == [13, 12, 14, 10]
+    assert folder.longest(8) == 19
+    with pytest.raises(StorageError, match=r"FileNotFoundError"):
+        folder.put(tmp_path / "nothing", "d")
+
+
+def test_a_file_is_fetched_as_long_as_it_grows(tmp_path, monkeypatch):
+    whole, size = threading.Event(), remote_files._size
+
+    def growing(draft):
+        with draft.open("ab") as file:
+            file.write(b"1")
+        if size(draft) == 4:
+            whole.set()
+        return size(draft)
+
+    monkeypatch.setattr(MemoryFileSystem, "get_file", lambda *_: whole.wait(60))
+    monkeypatch.setattr(remote_files, "_size", growing)
+    folder = RemoteFolder(f"memory://{tmp_path}", limit=0.01)
+    assert folder.get("a", tmp_path / "back")
+    assert (tmp_path / "back").read_bytes().startswith(b"1111")
+    whole.clear()
+    monkeypatch.setattr(remote_files, "_size", size)
+    with pytest.raises(StorageError, match=r"does not answer \(nothing came for 0.01 s\)"):
+        folder.get("a", tmp_path / "again")
+    whole.set()
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith("again")]

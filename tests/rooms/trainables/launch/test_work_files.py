@@ -1,15 +1,20 @@
 """Room: a job whose folder is a URI is trained without a shared disk, and goes on elsewhere."""
 
+import asyncio
+import gc
 import json
 import tempfile
+import threading
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from fsspec.asyn import get_loop
 
 from tests.rooms.trainables.launch.test_worker import RUN, losses, trained
 from trainables.launch import work_files
 from trainables.launch.job import Job
-from trainables.launch.work_files import local_files
+from trainables.launch.work_files import Sender, local_files
 from trainables.launch.worker import work
 from trainables.recipe import FromTrial
 from trainables.recipe.code_digest import CodeDigests
@@ -91,3 +96,100 @@ def test_a_folder_that_is_a_path_stays_as_it_is(tmp_path):
         assert local is mine
         assert sender is None
     assert json.loads(mine.model_dump_json())["folder"] == str(tmp_path)
+
+
+@contextmanager
+def collected_by_hand():
+    """Nothing is collected while the block lasts but by `gc.collect`."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def leave(folder: str, ended: list[threading.Thread]) -> None:
+    """Leaves a training that nobody closes, with a new checkpoint, to the garbage collector."""
+
+    def training():
+        try:
+            with local_files(job(folder)) as (local, _):
+                (Path(local.folder) / "checkpoint.pt").write_bytes(b"1")
+                yield
+        finally:
+            ended.append(threading.current_thread())
+
+    running = training()
+    next(running)
+    cycle = [running]
+    cycle.append(cycle)
+
+
+def test_a_training_that_is_collected_in_the_thread_of_all_storages_keeps_nobody_waiting(s3, scratch, monkeypatch):
+    """The copies wait for that thread, so it must not wait for them: all storages of the process would stand still."""
+    monkeypatch.setattr(work_files, "LOOK_S", 0.01)
+    asking, busy, done, put = threading.Event(), threading.Event(), threading.Event(), RemoteFolder.put
+
+    def waiting(*args):
+        asking.set()
+        busy.wait(60)
+        put(*args)
+
+    monkeypatch.setattr(RemoteFolder, "put", waiting)
+    remote, loop = RemoteFolder(f"{s3}/work", patience=0), get_loop()
+    remote.write("before", b"1")
+    ended: list[threading.Thread] = []
+
+    def collect() -> None:
+        busy.set()  # so the copies wait for this thread, or will
+        gc.collect()
+        done.set()
+
+    with collected_by_hand():
+        leave(f"{s3}/work", ended)
+        assert asking.wait(60)
+        loop.call_soon_threadsafe(collect)
+        assert done.wait(60), "the thread waits for itself"
+    assert [thread.name for thread in ended] == ["fsspecIO"]
+    asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result(60)
+    remote.write("after", b"2")
+    assert (remote.read("before"), remote.read("after")) == (b"1", b"2")
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_a_training_that_is_collected_in_the_thread_of_its_copies_keeps_nobody_waiting(s3, scratch, monkeypatch):
+    monkeypatch.setattr(work_files, "LOOK_S", 0.01)
+    put, done = RemoteFolder.put, threading.Event()
+
+    def collecting(*args):
+        gc.collect()
+        done.set()
+        put(*args)
+
+    monkeypatch.setattr(RemoteFolder, "put", collecting)
+    ended: list[threading.Thread] = []
+    with collected_by_hand():
+        leave(f"{s3}/work", ended)
+        assert done.wait(60), "the thread waits for itself"
+    (thread,) = ended
+    assert thread.name == "copies"
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+def test_copies_that_stand_still_are_not_waited_for_without_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(work_files, "LOOK_S", 0.01)
+    asking, again = threading.Event(), threading.Event()
+
+    def stand_still(*_):
+        asking.set()
+        again.wait(60)
+
+    monkeypatch.setattr(RemoteFolder, "put", stand_still)
+    sender = Sender(tmp_path, RemoteFolder("memory://work", patience=0.1, limit=0.1))
+    (tmp_path / "checkpoint.pt").write_bytes(b"1")
+    assert asking.wait(60)
+    with pytest.raises(StorageError, match=r"memory://work does not answer: a checkpoint is still being sent"):
+        sender.close()
+    again.set()

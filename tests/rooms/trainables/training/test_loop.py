@@ -1,6 +1,7 @@
 """The training loop: against a plain loop, what it measures, and what moves it."""
 
 import math
+from contextlib import closing
 from itertools import islice
 
 import numpy as np
@@ -86,11 +87,11 @@ def test_a_run_is_the_plain_loop(tmp_path):
 
 
 def test_weights_lie_there_before_the_last_measurement(tmp_path):
-    running = train(small(), tmp_path)
-    list(islice(running, 3))
-    assert not (tmp_path / WEIGHTS).exists()
-    next(running)
-    assert (tmp_path / WEIGHTS).exists()
+    with closing(train(small(), tmp_path)) as running:
+        list(islice(running, 3))
+        assert not (tmp_path / WEIGHTS).exists()
+        next(running)
+        assert (tmp_path / WEIGHTS).exists()
 
 
 def test_the_seed_moves_the_run_and_nothing_else_does(tmp_path):

@@ -52,7 +52,7 @@ def test_a_copy_that_is_removed_while_it_is_read_is_not_taken_for_an_empty_one(t
     JournalCopy(journal, remote, 9, segment=4).send(0.0)
     journal.write_bytes(b"one\ntwo\nthree\nfour\n")
     new = JournalCopy(journal, RemoteFolder(remote.uri, 0), 10, segment=4)
-    assert sent_journal(TakenOver(remote.uri, 0, [new])) == journal.read_bytes()
+    assert sent_journal(TakenOver(remote.uri, 0, new=[new])) == journal.read_bytes()
 
 
 @given(before=LINES, late=LINES, after=LINES, removed=st.booleans())
@@ -94,7 +94,7 @@ def test_a_driver_that_dies_while_it_begins_changes_nothing(tmp_path_factory, li
     remote, journal = RemoteFolder(str(folder / "there"), patience=0), folder / "journal.jsonl"
     journal.write_bytes(b"".join(line + b"\n" for line in lines))
     JournalCopy(journal, remote, 1, segment=16).send(0.0)
-    dying = JournalCopy(journal, Filling(remote.uri, 0.0, [room]), 2, segment=16)
+    dying = JournalCopy(journal, Filling(remote.uri, 0.0, room=[room]), 2, segment=16)
     with contextlib.suppress(StorageError):
         dying.send(0.0)
     assert sent_journal(remote) == journal.read_bytes()
