@@ -1,12 +1,15 @@
 """Writes the report of a study: one self-contained page, the same in Markdown, figures and tables as files beside it.
 
-<home>/studies/<id>/report/report.html report.md results.csv trials.csv *.svg *.pdf table-*.csv table-*.tex
+<home>/studies/<id>/report/report.html report.md results.csv trials.csv *.svg *.pdf table-*.csv table-*.tex files.json
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,12 +30,8 @@ SYMBOLS = {"SUPPORTED": "✓", "REFUTED": "✕", "INCONCLUSIVE": "?", "NOT JUDGE
 """A sign beside each verdict, so that readers need no colors to distinguish them."""
 FEW = 12
 """A folded table with so few rows is open at first."""
-FIGURES = (
-    "landscape|contour|history|data_sizes|trials|differences|sides|cost|curves|similarity_maps|attention_distance|"
-    "attention_maps"
-)
-OURS = re.compile(rf"({FIGURES})\.(svg|pdf)|table-\w+\.(csv|tex)")
-"""The names of figures and tables; those that a page has no more are removed."""
+WRITTEN = "files.json"
+"""Beside the page: the names of the files that were written with it, each with the SHA-256 of its content."""
 
 
 def write(result: StudyResult, links: Mapping[str, str] | None = None) -> Path:
@@ -51,15 +50,37 @@ def write(result: StudyResult, links: Mapping[str, str] | None = None) -> Path:
     for drawn in page.all_figures:
         files |= {f"{drawn.name}.svg": drawn.svg, f"{drawn.name}.pdf": drawn.pdf}
     files |= {"report.md": _render("report.md.j2", page), "report.html": _render("report.html.j2", page)}
+    earlier, now = _written(folder), {name: _digest(content) for name, content in files.items()}
+    write_whole(folder / WRITTEN, json.dumps(earlier | now, indent=0))  # both, because the next lines may be cut
     for name, content in files.items():
         write_whole(folder / name, content)
     for path in folder.iterdir():
-        if OURS.fullmatch(path.name) and path.name not in files:
+        gone = path.name in earlier.keys() - now.keys() and path.is_file()
+        if gone and earlier[path.name] == _digest(path.read_bytes()):
             path.unlink()
+    write_whole(folder / WRITTEN, json.dumps(now, indent=0))
     return folder / "report.html"
 
 
+def _digest(content: str | bytes) -> str:
+    return hashlib.sha256(content if isinstance(content, bytes) else content.encode()).hexdigest()
+
+
+def _written(folder: Path) -> dict[str, str]:
+    """What an earlier page wrote, by name. A file that a user has changed since is not ours any more."""
+    try:
+        known = json.loads((folder / WRITTEN).read_bytes())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
 def _render(name: str, page: Page) -> str:
+    return _templates().get_template(name).render(page=page, symbols=SYMBOLS, few=FEW)
+
+
+@cache
+def _templates() -> jinja2.Environment:
     templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=jinja2.select_autoescape(["html.j2"]),
@@ -72,7 +93,7 @@ def _render(name: str, page: Page) -> str:
     templates.filters["linked_markdown"] = linked_markdown
     templates.filters["fenced"] = _fenced
     templates.filters["cell"] = lambda text: " ".join(text.split()).replace("|", "\\|")
-    return templates.get_template(name).render(page=page, symbols=SYMBOLS, few=FEW)
+    return templates
 
 
 def _fenced(text: str) -> str:

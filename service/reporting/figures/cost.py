@@ -115,7 +115,7 @@ def _caption(result: StudyResult, rows: Sequence[TrialResult]) -> str:
     return sentences((
         f"The {metric_words(result.edition.study.score.test)} of each trial over the {' and the '.join(names)}"
         f"{', with the 95 % interval' if intervals else ''}.",
-        "The time is the mean over a trial's completed runs." if timed else "",
+        "The time is the median over a trial's completed runs." if timed else "",
         WITHOUT_PARENTS if timed and result.of("parent") else "",
         MIXED if timed and mixed_machines(result) else "",
         "The best is in bold." if any(row in result.winners for row in rows) else "",

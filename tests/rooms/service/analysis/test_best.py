@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from search_spaces.claim import AtLeast
 from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Edition, Search, Study
@@ -112,25 +110,21 @@ def test_a_trial_that_lacks_a_seed_cannot_win(tmp_path: Path) -> None:
     assert [row.name for row in result.winners] == ["whole"]
 
 
-@pytest.mark.parametrize(
-    ("scores", "said"),
-    [
-        ((0.5, 0.5, 0.5), "No arm is above chance (0.50): nothing was learnt in 8 epochs."),
-        ((0.507, 0.507, 0.507), "No arm is above chance (0.50): nothing was learnt in 8 epochs."),
-        ((0.5, 0.5, 0.98), "No arm is above chance (0.50) over its seeds: “b” has validation accuracy 0.6600 ("),
-    ],
-)
-def test_with_all_arms_at_chance_nothing_is_best(tmp_path: Path, scores, said) -> None:
-    result = ablated(tmp_path, {"a": (0.5, 0.5, 0.5), "b": scores})
-    assert (result.best, result.winners) == (None, [])
-    assert result.headline.startswith(said)
-    assert not any(row.best for row in one_status(Home(tmp_path), result.edition.id).rows)
-    study = next(row for row in rows(result.history, "FINISHED") if row.id == STUDY)
-    assert "locus.best" not in study.tags
-    assert not [name for name in study.points[0].values if name.startswith("best/")]
-    page = result.report().read_text()
-    assert 'class="strong"' not in page
-    assert result.claims[0].word == "REFUTED", "claims are judged all the same"
+def test_with_all_arms_at_chance_nothing_is_best(tmp_path: Path) -> None:
+    nothing = "No arm is above chance (0.50): nothing was learnt in 8 epochs."
+    split = "No arm is above chance (0.50) over its seeds: “b” has validation accuracy 0.6600 ("
+    for scores, said in (((0.5, 0.5, 0.5), nothing), ((0.507, 0.507, 0.507), nothing), ((0.5, 0.5, 0.98), split)):
+        root = tmp_path / str(scores)
+        result = ablated(root, {"a": (0.5, 0.5, 0.5), "b": scores})
+        assert (result.best, result.winners) == (None, [])
+        assert result.headline.startswith(said)
+        assert not any(row.best for row in one_status(Home(root), result.edition.id).rows)
+        study = next(row for row in rows(result.history, "FINISHED") if row.id == STUDY)
+        assert "locus.best" not in study.tags
+        assert not [name for name in study.points[0].values if name.startswith("best/")]
+        page = result.report().read_text()
+        assert 'class="strong"' not in page
+        assert result.claims[0].word == "REFUTED", "claims are judged all the same"
 
 
 def test_points_at_chance_are_named_while_their_confirmation_has_no_score(tmp_path: Path) -> None:

@@ -127,13 +127,24 @@ def studied(root, sizes=(100, 200, 400, 800), odd: dict | None = None, fallen: t
     return Result.open(Home(root), edition.id)
 
 
-def test_trials_that_differ_in_size_alone_are_a_curve(tmp_path):
-    result = studied(tmp_path)
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> Result:
+    result = studied(tmp_path_factory.mktemp("whole"))
+    result.report()
+    return result
+
+
+def text_of(result: Result) -> str:
+    return (result.home.study(result.edition.id).report / "report.md").read_text()
+
+
+def test_trials_that_differ_in_size_alone_are_a_curve(whole):
+    result = whole
     assert [(one.name, [*one.scores]) for one in result.efficiency] == [
         ("fourier", [100, 200, 400, 800]),
         ("learnable", [100, 200, 400, 800]),
     ]
-    text = (result.report().parent / "report.md").read_text()
+    text = text_of(result)
     assert "How the test accuracy grows with the number of training images" in text
     fourier, _ = result.efficiency
     assert fourier.over_seeds("exponent").mean == pytest.approx(0.9, abs=0.02)
@@ -142,14 +153,14 @@ def test_trials_that_differ_in_size_alone_are_a_curve(tmp_path):
     assert f"| {middle:.0f} |" in row
     (row,) = [line for line in text.splitlines() if line.startswith("| learnable | 100 to 800")]
     assert "over 800" in row
-    assert (tmp_path / "studies" / "sizes@base" / "report" / "table-efficiency.tex").exists()
+    assert (result.home.study("sizes@base").report / "table-efficiency.tex").exists()
 
 
-def test_the_table_says_that_a_diverged_seed_has_no_law(tmp_path):
+def test_the_table_says_that_a_diverged_seed_has_no_law(whole, tmp_path):
     said = "A seed that diverged at some number of images has no law."
-    whole, fallen = studied(tmp_path / "whole"), studied(tmp_path / "fallen", fallen=("fourier, 800", 1))
-    texts = [(one.report().parent / "report.md").read_text() for one in (whole, fallen)]
-    assert [said in text for text in texts] == [False, True]
+    fallen = studied(tmp_path, fallen=("fourier, 800", 1))
+    fallen.report()
+    assert [said in text_of(one) for one in (whole, fallen)] == [False, True]
     assert fallen.efficiency[0].over_seeds("limit").n == 2
 
 

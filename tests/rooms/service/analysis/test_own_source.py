@@ -58,47 +58,56 @@ AS_PATHS = {"encoding.kind": "mine.py:Spiral", "encoding.turns": 3, "encoding.so
 OF_DATA = {"data.kind": "mine.py:Spiral", "data.train_size": 30, "data.source": DATA}
 
 
-@pytest.fixture(params=[AS_NODE, AS_PATHS, OF_DATA], ids=["node", "paths", "data"])
-def result(request, tmp_path) -> Result:
-    arms = {"near": {}, "spiral": request.param}
+WAYS = {"node": AS_NODE, "paths": AS_PATHS, "data": OF_DATA}
+
+
+@pytest.fixture(scope="module")
+def reported(tmp_path_factory) -> dict[Path, Result]:
+    """A study for each way to give a source, by the path of its page."""
+    found = [written(tmp_path_factory.mktemp(name), values) for name, values in WAYS.items()]
+    return {result.report(): result for result in found}
+
+
+def written(root: Path, values: dict) -> Result:
+    arms = {"near": {}, "spiral": values}
     edition = Study(name="own", question="Which?", base=base(), plan=Ablation(arms, "near"), seeds=3).at()
-    hand = ByHand(tmp_path, edition)
+    hand = ByHand(root, edition)
     with hand.journal:
         hand.journal.write(Counts(seeds=3))
         for number, (name, values) in enumerate(edition.study.plan.arms.items()):
             trial = hand.plan("trial", number, values, name)
             for seed in range(3):
                 hand.complete(trial, seed, 0.8, 0.8)
-    return Result.open(Home(tmp_path), edition.id)
+    return Result.open(Home(root), edition.id)
 
 
-def test_it_is_in_no_table_and_no_param(result, capsys, tmp_path):
-    page = result.report()
-    assert "SECRET TEXT" not in (page.parent / "results.csv").read_text()
-    for row in rows(result.history, "FINISHED"):
-        assert "SECRET TEXT" not in str(row.params) + str(row.tags) + row.name
-    assert "SECRET TEXT" not in json.dumps(one_status(result.home, result.edition.id).plain())
-    for trial in result.edition.arms():
-        dataset = _data(trial.recipe).dataset
-        assert "SECRET TEXT" not in f"{dataset.name} {dataset.source}"
-    assert not {"encoding.source", "data.source"} & {*result.edition.study.paths()}
-    file = tmp_path / "study.json"
-    file.write_text(json.dumps(result.edition.study.plain()))
-    looking.show(find(str(file)), as_json=False)
-    shown = capsys.readouterr().out
-    assert "mine.py:Spiral" in shown
-    assert "SECRET TEXT" not in shown
+def test_it_is_in_no_table_and_no_param(reported, capsys, tmp_path):
+    for page, result in reported.items():
+        assert "SECRET TEXT" not in (page.parent / "results.csv").read_text()
+        for row in rows(result.history, "FINISHED"):
+            assert "SECRET TEXT" not in str(row.params) + str(row.tags) + row.name
+        assert "SECRET TEXT" not in json.dumps(one_status(result.home, result.edition.id).plain())
+        for trial in result.edition.arms():
+            dataset = _data(trial.recipe).dataset
+            assert "SECRET TEXT" not in f"{dataset.name} {dataset.source}"
+        assert not {"encoding.source", "data.source"} & {*result.edition.study.paths()}
+        file = tmp_path / "study.json"
+        file.write_text(json.dumps(result.edition.study.plain()))
+        looking.show(find(str(file)), as_json=False)
+        shown = capsys.readouterr().out
+        assert "mine.py:Spiral" in shown
+        assert "SECRET TEXT" not in shown
 
 
-def test_it_stands_once_folded_at_the_end_of_the_report(result):
-    page = result.report()
-    for file in ("report.html", "report.md"):
-        text = (page.parent / file).read_text()
-        assert text.count("SECRET TEXT") == 1
-        assert text.index("Source of mine.py") > text.rindex("How it was run")
-        assert "mine.py:Spiral" in text[: text.rindex("How it was run")]
-    markdown = (page.parent / "report.md").read_text()
-    assert "\n````python\n" in markdown, "a fence longer than any in the file"
+def test_it_stands_once_folded_at_the_end_of_the_report(reported):
+    for page in reported:
+        for file in ("report.html", "report.md"):
+            text = (page.parent / file).read_text()
+            assert text.count("SECRET TEXT") == 1
+            assert text.index("Source of mine.py") > text.rindex("How it was run")
+            assert "mine.py:Spiral" in text[: text.rindex("How it was run")]
+        markdown = (page.parent / "report.md").read_text()
+        assert "\n````python\n" in markdown, "a fence longer than any in the file"
 
 
 def test_values_read_the_same_everywhere():

@@ -67,10 +67,10 @@ def test_the_sentence_names_its_numbers_and_where_they_are_from():
     assert power_sentence(5, 0.01).endswith("0.0100, as measured).")
 
 
-@pytest.mark.parametrize(("effect", "published"), [(0.2, 199), (0.5, 34), (0.8, 15), (1.0, 10), (1.5, 6)])
-def test_the_seeds_needed_are_those_of_gpowers_tables(effect, published):
+def test_the_seeds_needed_are_those_of_gpowers_tables():
     # G*Power 3.1: t tests, difference between two dependent means, two-sided, alpha 0.05, power 0.8
-    assert seeds_needed(effect, std=1.0) == seeds_needed(-effect * 0.02, std=0.02) == published
+    for effect, published in ((0.2, 199), (0.5, 34), (0.8, 15), (1.0, 10), (1.5, 6)):
+        assert seeds_needed(effect, std=1.0) == seeds_needed(-effect * 0.02, std=0.02) == published
 
 
 def test_the_seeds_needed_have_ends():

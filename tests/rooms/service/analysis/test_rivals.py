@@ -1,5 +1,6 @@
 """What a search with random rivals shows: names for claims, tables, the report, the headline."""
 
+import html
 from statistics import fmean
 
 import pytest
@@ -8,7 +9,8 @@ from search_spaces.claim import AtLeast, NoWorse
 from search_spaces.space import Choice, Space
 from search_spaces.study import Ablation, Published, Search, Study
 from service.analysis.study_status import one_status
-from service.reporting.page import page
+from service.reporting.results_table import measured
+from service.reporting.sections import points, random_points
 from service.results import Result
 from service.storage.home import Home
 from service.tracking import scores as tracked
@@ -59,16 +61,19 @@ def test_no_rival_is_best_and_its_points_stay_out_of_the_searchs_own(result):
 def test_tables_and_headline_name_the_best_random_point(result):
     random = result.random
     own = f"#r{random.trial.number} {random.name} (best of 8 random points)"
-    shown = page(result, {})
-    tables = {table.name: table for table in shown.tables}
-    assert own in tables["results"].columns[0].cells
-    assert ", and of the best of 8 random points, on fresh seeds" in tables["results"].title
-    assert len(tables["points"].columns[0].cells) == len(tables["random"].columns[0].cells) == 8
-    assert all(cell.startswith("#r") for cell in tables["random"].columns[0].cells)
-    assert "the best of 8 random points, #r" in shown.headline
+    table = measured(result)
+    assert own in table.columns[0].cells
+    assert ", and of the best of 8 random points, on fresh seeds" in table.title
+    searched, drawn = points(result), random_points(result)
+    assert len(searched.columns[0].cells) == len(drawn.columns[0].cells) == 8
+    assert all(cell.startswith("#r") for cell in drawn.columns[0].cells)
+    assert "the best of 8 random points, #r" in result.headline
     kinds = result.trials().groupby("role").size().to_dict()
     assert (kinds["trial"], kinds["rival"], kinds["rival_confirmation"]) == (8, 8, 3)
-    assert result.report().exists()
+    page = result.report().read_text()
+    assert table.title in page
+    assert result.headline in html.unescape(page)
+    assert all(f'id="table-{name}"' in page for name in ("results", "points", "random"))
 
 
 def test_mlflow_tells_random_points_from_others_and_hides_their_test_scores(result):

@@ -4,9 +4,6 @@ import pytest
 from scipy import stats
 
 from service.analysis.estimates.stopping import Rung, judge_rungs, rank_correlation, stopping_sentence
-from service.results import Result
-from service.storage.home import Home
-from tests.rooms.by_hand import ablated, searched
 
 
 def test_it_is_spearmans():
@@ -18,8 +15,8 @@ def test_it_is_spearmans():
     assert rank_correlation(pairs[:3]) is rank_correlation([(0.5, one) for one, _ in pairs]) is None
 
 
-def test_the_rungs_of_a_search_are_those_of_its_journal(tmp_path):
-    result = Result.open(Home(tmp_path), searched(tmp_path))
+def test_the_rungs_of_a_search_are_those_of_its_journal(search):
+    result = search
     runs = result.of("trial")
     found = judge_rungs(result.history)
     assert [rung.epoch for rung in found] == [3, 6]
@@ -37,10 +34,9 @@ def test_the_rungs_of_a_search_are_those_of_its_journal(tmp_path):
     assert "Trials that were stopped have no final score" in text
 
 
-def test_an_ablation_has_no_rungs(tmp_path):
-    result = Result.open(Home(tmp_path), ablated(tmp_path))
-    assert judge_rungs(result.history) == []
-    assert "Rank correlation" not in repr(result)
+def test_an_ablation_has_no_rungs(ablation):
+    assert judge_rungs(ablation.history) == []
+    assert "Rank correlation" not in repr(ablation)
 
 
 def test_what_is_not_known_is_not_said():

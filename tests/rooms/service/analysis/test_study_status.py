@@ -16,7 +16,6 @@ from service.storage.home import Home
 from service.storage.journal import read
 from service.terminal.live import Progress
 from service.terminal.trials_table import shown
-from tests.rooms.by_hand import ablated, searched
 from tests.rooms.toy import Toy, conduct, driving
 from trainables.encodings import Fourier
 from trainables.recipe import Recipe
@@ -40,8 +39,8 @@ def home(tmp_path: Path) -> Home:
     return Home(tmp_path)
 
 
-def test_a_searchs_rows(tmp_path: Path) -> None:
-    found = {row.label: row for row in one_status(Home(tmp_path), searched(tmp_path)).rows}
+def test_a_searchs_rows(two_studies: Home) -> None:
+    found = {row.label: row for row in one_status(two_studies, "reach@base").rows}
     assert len(found) == 13
     assert (found["9"].state, found["9"].done, found["9"].asked, found["9"].epoch) == ("done", 3, 3, 8)
     assert found["1"].state == "stopped at 3 (cut-off 0.85)"
@@ -56,8 +55,8 @@ def test_a_searchs_rows(tmp_path: Path) -> None:
     assert best[0].score == f"{best[0].mean:.4f} +- {best[0].std:.4f}"
 
 
-def test_an_ablations_rows(tmp_path: Path) -> None:
-    found = {row.name: row for row in one_status(Home(tmp_path), ablated(tmp_path)).rows}
+def test_an_ablations_rows(two_studies: Home) -> None:
+    found = {row.name: row for row in one_status(two_studies, "encodings@base").rows}
     assert (found["learnable"].state, found["learnable"].done) == ("done, 1 of 5 diverged", 5)
     assert found["relative bias"].state.startswith("failed: CUDA error")
     assert found["fourier"].values == {"encoding.kind": "fourier"}

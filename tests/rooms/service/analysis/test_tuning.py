@@ -11,7 +11,9 @@ from service.analysis.comparison.definition import changes
 from service.analysis.estimates.tuning import tunings
 from service.analysis.study_status import one_status
 from service.consistency import verify
-from service.reporting.page import page
+from service.reporting.page import Page, page
+from service.reporting.table import Table
+from service.reporting.tuning_tables import tuned as tuned_table
 from service.results import Result
 from service.storage.home import Home
 from service.storage.journal import Tuned, read
@@ -41,8 +43,37 @@ def result(tmp_path_factory) -> Result:
     return Result.open(home, claimed().id)
 
 
-def tables(found: Result) -> dict:
-    return {table.name: table for table in page(found, {}).tables}
+@pytest.fixture(scope="module")
+def shown(result) -> Page:
+    return page(result, {})
+
+
+@pytest.fixture(scope="module")
+def chosen_by_two(tmp_path_factory) -> Home:
+    """A home where each arm was tuned over two trials and trained."""
+    home = Home(tmp_path_factory.mktemp("two"))
+    conduct(home, fair(2))
+    return home
+
+
+@pytest.fixture
+def copied(chosen_by_two, tmp_path) -> Home:
+    """The same in a home that a test may change."""
+    shutil.copytree(chosen_by_two.root, tmp_path / "home")
+    return Home(tmp_path / "home")
+
+
+def by_name(shown: Page) -> dict[str, Table]:
+    return {table.name: table for table in shown.tables}
+
+
+def by_head(table: Table) -> dict[str, list[str]]:
+    return {column.head: list(column.cells) for column in table.columns}
+
+
+def written(found: Result) -> str:
+    """The report in Markdown."""
+    return found.report().with_name("report.md").read_text()
 
 
 def test_only_the_arms_are_compared_judged_and_called_best(result):
@@ -68,37 +99,31 @@ def test_a_trial_that_tunes_beats_every_arm_without_being_best():
     assert places == ["trial"] * 2 + ["tuning"] * 4
 
 
-def test_the_report_says_for_each_arm_over_how_many_trials_and_to_what_it_was_tuned(result):
-    table = tables(result)["tuned"]
-    by_head = {column.head: list(column.cells) for column in table.columns}
-    assert by_head["arm"] == [*ARMS]
-    assert by_head["trials"] == ["3", "3", "3"]
-    for arm, label, words, given in zip(
-        *(by_head[head] for head in ("arm", "chosen", "tuned to", "given")), strict=True
-    ):
+def test_the_report_says_for_each_arm_over_how_many_trials_and_to_what_it_was_tuned(result, shown):
+    tables = by_name(shown)
+    cells = by_head(tables["tuned"])
+    assert cells["arm"] == [*ARMS]
+    assert cells["trials"] == ["3", "3", "3"]
+    for arm, label, words, given in zip(*(cells[head] for head in ("arm", "chosen", "tuned to", "given")), strict=True):
         chosen = result.history.tuning.chosen_trial(arm)
         assert label == f"#{chosen.label}"
         assert words == f"encoding.gamma = {chosen.recipe.encoding.gamma:.6g}"
         assert given == f"encoding.gamma = {'30' if arm == 'far' else '2.5'}"
-    assert "1 seed (3000), on which no arm is compared" in table.note
-    points = tables(result)["tuning"]
-    assert len(points.rows) == 9
-    assert len(points.strong) == 3
-    assert (
-        "Each arm was tuned first, by the same search over 3 trials of encoding.gamma" in tables(result)["results"].note
-    )
-    assert ("seeds of the tuning", "3000", False) in page(result, {}).surroundings
-    arms = {column.head: list(column.cells) for column in tables(result)["arms"].columns}
-    assert all("(#t" in cell for cell in arms["tuned to"])
+    assert "1 seed (3000), on which no arm is compared" in tables["tuned"].note
+    assert len(tables["tuning"].rows) == 9
+    assert len(tables["tuning"].strong) == 3
+    assert "Each arm was tuned first, by the same search over 3 trials of encoding.gamma" in tables["results"].note
+    assert ("seeds of the tuning", "3000", False) in shown.surroundings
+    assert all("(#t" in cell for cell in by_head(tables["arms"])["tuned to"])
     assert result.report().exists()
 
 
-def test_time_that_tuned_an_arm_is_shown_and_in_no_time_of_a_run(result):
+def test_time_that_tuned_an_arm_is_shown_and_in_no_time_of_a_run(result, shown):
     for one in tunings(result):
         assert one.seconds == pytest.approx(sum(run.seconds for row in one.rows for run in row.runs.values()))
     trials = result.trials()
     assert trials.groupby("role").size().to_dict() == {"trial": 3, "tuning": 9}
-    assert page(result, {}).effort.startswith("18 runs trained here")
+    assert shown.effort.startswith("18 runs trained here")
 
 
 def test_status_counts_the_runs_of_the_tuning_and_the_arms_as_trials(result):
@@ -137,32 +162,32 @@ def test_a_line_says_what_was_planned_and_what_was_chosen(result):
     assert lines[0] == f"tuned: #{chosen.label} {chosen.name}"
 
 
-@pytest.mark.parametrize("cut", [3, 15, 33, 53, 56, 60])
-def test_a_report_of_any_moment_is_whole(tmp_path, cut):
-    home, edition = Home(tmp_path), claimed()
-    conduct(home, edition, cut=cut)
-    found = Result.open(home, edition.id)
-    assert found.report().exists()
-    assert "Not finished" in found.headline or "No answer yet" in found.headline
-    done = one_status(home, edition.id)
-    assert done.state == "unfinished"
-    assert done.trials.endswith("/3")
-    assert {"BROKEN"} & {verdict.word for verdict in found.claims} == set()
-    study = next(rows(found.history, "KILLED"))
-    assert study.points[0].values["progress/asked"] == 18
-    if cut == 3:
-        cells = {column.head: list(column.cells) for column in tables(found)["tuned"].columns}
-        assert set(cells["tuned to"]) == {"not yet"}
-        assert "not begun" in found.headline
+def test_a_report_of_any_moment_is_whole(tmp_path):
+    edition = claimed()
+    for cut in (3, 15, 33, 53, 56, 60):
+        home = Home(tmp_path / str(cut))
+        conduct(home, edition, cut=cut)
+        found = Result.open(home, edition.id)
+        text = written(found)
+        assert "Not finished" in found.headline or "No answer yet" in found.headline
+        done = one_status(home, edition.id)
+        assert done.state == "unfinished"
+        assert done.trials.endswith("/3")
+        assert {"BROKEN"} & {verdict.word for verdict in found.claims} == set()
+        study = next(rows(found.history, "KILLED"))
+        assert study.points[0].values["progress/asked"] == 18
+        if cut == 3:
+            assert set(by_head(tuned_table(found))["tuned to"]) == {"not yet"}
+            assert text.count("| not yet |") == 3
+            assert "not begun" in found.headline
 
 
 def test_the_page_says_where_an_arm_has_its_own_values(tmp_path):
     home, edition = Home(tmp_path), fair(2, space=BEYOND)
     conduct(home, edition)
-    found = Result.open(home, edition.id)
-    remarks = page(found, {}).remarks
-    assert any("“token” is not tuned: each of its 2 trials diverged" in remark for remark in remarks)
-    cells = {column.head: list(column.cells) for column in tables(found)["tuned"].columns}
+    shown = page(Result.open(home, edition.id), {})
+    assert any("“token” is not tuned: each of its 2 trials diverged" in remark for remark in shown.remarks)
+    cells = by_head(by_name(shown)["tuned"])
     assert cells["trials"] == ["2, 2 diverged"] * 3
     assert cells["tuned to"] == ["not tuned"] * 3
 
@@ -171,10 +196,9 @@ def test_the_page_says_which_arm_is_left_out(tmp_path):
     home, edition = Home(tmp_path), claimed(2)
     conduct(home, edition, fails=lambda job, epoch: job.run.recipe.model.pool == "avg")
     found = Result.open(home, edition.id)
-    assert "“mean” is left out: none of its 2 tuning trials completed." in page(found, {}).remarks
+    assert "“mean” is left out: none of its 2 tuning trials completed." in written(found)
     assert "Not finished: 1 trial not begun" in found.headline
     assert one_status(home, edition.id).state == "failed"
-    assert found.report().exists()
     assert "mean" not in found.scores
 
 
@@ -182,21 +206,20 @@ def test_a_failed_trial_beside_a_choice_is_counted_in_the_table_and_not_open(tmp
     home, edition = Home(tmp_path), fair(2)
     first = edition.tuning_trial("token", 0, {"encoding.gamma": 1.0}).recipe.model
     conduct(home, edition, fails=lambda job, epoch: job.label == "t0.0" and job.run.recipe.model == first)
-    found = Result.open(home, edition.id)
     for _ in range(2):
-        cells = {column.head: list(column.cells) for column in tables(found)["tuned"].columns}
-        assert cells["trials"] == ["2, 1 failed", "2", "2"]
-        assert page(found, {}).remarks == ["“token” was tuned over fewer trials: 1 of its 2 failed."]
+        found = Result.open(home, edition.id)
+        assert by_head(tuned_table(found))["trials"] == ["2, 1 failed", "2", "2"]
+        (remark,) = [one.remark for one in tunings(found) if one.remark]
+        assert remark == "“token” was tuned over fewer trials: 1 of its 2 failed."
         status = one_status(home, edition.id)
         assert (status.state, status.rows[0].state) == ("done", "failed: the worker died")
         assert "Not finished" not in found.headline
         assert not conduct(home, edition).trained, "the choice is made, so another command does not try it again"
-        found = Result.open(home, edition.id)
+    assert page(found, {}).remarks == [remark]
 
 
-def test_after_an_edit_the_page_says_that_the_choice_is_of_other_code(tmp_path):
-    home, edition = Home(tmp_path), fair(2)
-    conduct(home, edition)
+def test_after_an_edit_the_page_says_that_the_choice_is_of_other_code(copied):
+    home, edition = copied, fair(2)
     conduct(home, edition, options={"codes": Edited()})
     found = Result.open(home, edition.id, codes=Edited())
     assert sum("stay as they were chosen, by runs of other code" in remark for remark in page(found, {}).remarks) == 3
@@ -204,9 +227,8 @@ def test_after_an_edit_the_page_says_that_the_choice_is_of_other_code(tmp_path):
     assert all(row.answer.status == "completed" for row in found.of("trial"))
 
 
-def test_adopted_answers_of_the_tuning_count_as_those_of_the_arms_do(tmp_path):
-    home, edition = Home(tmp_path), fair(2)
-    conduct(home, edition)
+def test_adopted_answers_of_the_tuning_count_as_those_of_the_arms_do(copied):
+    home, edition = copied, fair(2)
     assert not conduct(home, edition, options={"codes": Edited(), "adopt": True}).trained
     found = Result.open(home, edition.id, codes=Edited())
     assert not [remark for remark in page(found, {}).remarks if "other code that do not count" in remark]
@@ -234,9 +256,8 @@ def mirrored(home: Home, edition: Edition) -> None:
     assert sync.close("FINISHED") is None
 
 
-def test_verify_holds_and_sees_another_choice(tmp_path):
-    home, edition = Home(tmp_path), fair(2)
-    conduct(home, edition)
+def test_verify_holds_and_sees_another_choice(copied):
+    home, edition = copied, fair(2)
     mirrored(home, edition)
     checks = verify(home, edition)
     assert [check.name for check in checks if not check.ok] == []
@@ -248,7 +269,6 @@ def test_verify_holds_and_sees_another_choice(tmp_path):
     assert wrong != text
     journal.write_text(wrong)
     assert "tuning" in [check.name for check in verify(home, edition) if not check.ok]
-    shutil.rmtree(tmp_path)
 
 
 def test_a_comparison_names_the_tuning_as_a_difference():

@@ -1,16 +1,15 @@
 """Files of one study that cannot be read hide no other study."""
 
 import json
+import shutil
 from pathlib import Path
 
-import pytest
 from typer.testing import CliRunner
 
 from service.analysis.study_status import all_status
 from service.cli import app
 from service.storage.home import Home
 from service.tracking.server import _editions
-from tests.rooms.by_hand import ablated, searched
 
 RUN = CliRunner()
 
@@ -37,22 +36,21 @@ DAMAGES = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_it_is_a_row_of_its_own(tmp_path, damage):
-    home = Home(tmp_path)
-    searched(tmp_path)
-    ablated(tmp_path)
-    whole = {one.id: one for one in all_status(home)}
-    damage(home)
-    found = {one.id: one for one in all_status(home)}
-    assert found["encodings@base"].plain() == whole["encodings@base"].plain()
-    assert found["reach@base"].state == "unreadable"
-    assert found["reach@base"].trouble
-    done = RUN.invoke(app, ["status", "--home", str(tmp_path)])
-    assert done.exit_code == 0, done.output
-    assert "encodings@base" in done.output
-    assert "reach@base cannot be read: " in done.output
-    assert "Traceback" not in done.output
-    said = json.loads(RUN.invoke(app, ["status", "--home", str(tmp_path), "--json"]).output)
-    assert {one["id"]: bool(one["trouble"]) for one in said} == {"reach@base": True, "encodings@base": False}
-    assert "encodings@base" in {edition.id for edition in _editions(home, None)}
+def test_it_is_a_row_of_its_own(two_studies, tmp_path):
+    whole = {one.id: one for one in all_status(two_studies)}
+    for name, damage in DAMAGES.items():
+        home = Home(tmp_path / name)
+        shutil.copytree(two_studies.root, home.root)
+        damage(home)
+        found = {one.id: one for one in all_status(home)}
+        assert found["encodings@base"].plain() == whole["encodings@base"].plain(), name
+        assert found["reach@base"].state == "unreadable", name
+        assert found["reach@base"].trouble, name
+        done = RUN.invoke(app, ["status", "--home", str(home.root)])
+        assert done.exit_code == 0, done.output
+        assert "encodings@base" in done.output
+        assert "reach@base cannot be read: " in done.output
+        assert "Traceback" not in done.output
+        said = json.loads(RUN.invoke(app, ["status", "--home", str(home.root), "--json"]).output)
+        assert {one["id"]: bool(one["trouble"]) for one in said} == {"reach@base": True, "encodings@base": False}
+        assert "encodings@base" in {edition.id for edition in _editions(home, None)}, name

@@ -1,27 +1,25 @@
 """The page of a report: its numbers, links and addresses, and how it was run."""
 
+import dataclasses
 import html
 import re
+from pathlib import Path
 
-import pytest
-
+from search_spaces.study import Ablation, Study
+from service.reporting import files
 from service.reporting.files import write
 from service.reporting.links import linked, linked_markdown
+from service.reporting.page import page as page_of
 from service.reporting.provenance import code_rows, seed_rows, surroundings
 from service.results import Result
 from service.storage.home import Home
+from service.storage.journal import Counts
 from service.tracking.views import Links
-from tests.rooms.by_hand import ByHand, ablated, searched
+from tests.rooms.by_hand import ByHand, base
 
 
-@pytest.fixture(scope="module")
-def search(tmp_path_factory) -> Result:
-    root = tmp_path_factory.mktemp("search")
-    return Result.open(Home(root), searched(root))
-
-
-def test_figures_and_tables_are_numbered_in_their_order(search):
-    page = html.unescape(search.report().read_text())
+def test_figures_and_tables_are_numbered_in_their_order(reported_search):
+    page = html.unescape(reported_search.page.read_text())
     for word in ("Figure", "Table"):
         found = re.findall(rf'<a href="#{word.lower()}-[a-z]+">{word} (\d+)\.</a>', page)
         assert found == [str(number + 1) for number in range(len(found))]
@@ -29,19 +27,32 @@ def test_figures_and_tables_are_numbered_in_their_order(search):
     assert set(re.findall(r'href="#([^"]+)"', page)) <= set(re.findall(r'\sid="([^"]+)"', page))
 
 
-def test_the_study_in_mlflow_is_linked(search):
+def small(root, arms=("one",), **given) -> Result:
+    """A study of one run an arm, whose page is written soon."""
+    plan = Ablation({name: {"encoding.gamma": 1.0 + place} for place, name in enumerate(arms)}, arms[0])
+    edition = Study(name="small", question="?", base=base(), plan=plan, seeds=1).at()
+    hand = ByHand(root, edition)
+    with hand.journal:
+        hand.journal.write(Counts(seeds=1))
+        for number, name in enumerate(arms):
+            hand.complete(hand.plan("trial", number, plan.arms[name], name), 0, 0.8, 0.8, **given)
+    return Result.open(Home(root), edition.id)
+
+
+def test_the_study_in_mlflow_is_linked(tmp_path):
+    result = small(tmp_path)
     links = Links("http://host/#/experiments/1/runs?a=1&b=2", "http://host/#/b", "http://host/#/d", "http://host/#/c")
-    page = search.report(links).read_text()
+    page = result.report(links).read_text()
     assert page.count('<a href="http://host/#/experiments/1/runs?a=1&amp;b=2">MLflow: trials</a>') == 2
     assert (
         "[MLflow: the study](http://host/#/c)"
-        in write(search, {"the study": "http://host/#/c"}).with_name("report.md").read_text()
+        in write(result, {"the study": "http://host/#/c"}).with_name("report.md").read_text()
     )
-    assert "MLflow: trials" not in search.report().read_text(), "the store of the home has no address"
+    assert "MLflow: trials" not in result.report().read_text(), "the store of the home has no address"
 
 
 def test_a_server_that_is_away_is_no_link_and_no_error(tmp_path):
-    id = searched(tmp_path)
+    id = small(tmp_path).edition.id
     result = Result.open(Home(tmp_path), id, "http://127.0.0.1:9/#/experiments/1/runs/2")
     assert "MLflow: trials" not in result.report().read_text()
 
@@ -56,32 +67,66 @@ def test_papers_are_linked_by_their_numbers():
     assert linked('<b> "no" reference') == "&lt;b&gt; &#34;no&#34; reference"
 
 
-def test_how_it_was_run_names_seeds_and_explains_workers(search, tmp_path, monkeypatch):
+def test_how_it_was_run_names_seeds_and_explains_workers(search, tmp_path):
     assert seed_rows(search) == [("seeds", "0, 1, 2"), ("seeds of the confirmation", "1000, 1001, 1002")]
     known = {"workers": 0, "host_cpu": "Xeon", "host_memory_gib": 23.6, "ray": "2.60.0"}
-    first = ByHand.complete
-    monkeypatch.setattr(ByHand, "complete", lambda self, *args, **odd: first(self, *args, **odd | known))
-    rows = {name: value for name, value, _ in surroundings(Result.open(Home(tmp_path), searched(tmp_path)))}
+    rows = {name: value for name, value, _ in surroundings(small(tmp_path, **known))}
     assert rows["workers a run"] == "0 (each run in one process)"
     assert (rows["CPU"], rows["memory (GiB)"], rows["Ray"], rows["PyTorch"]) == ("Xeon", "23.6", "2.60.0", "2.15.0")
 
 
-def test_digests_of_code_are_short_and_folded(tmp_path):
-    result = Result.open(Home(tmp_path), ablated(tmp_path))
+def test_digests_of_code_are_short_and_folded(reported_ablation):
+    result = reported_ablation.result
     codes = code_rows(result)
     assert all(re.fullmatch(r"[0-9a-f]{7}", code) for code, _ in codes)
     assert sorted(name for _, names in codes for name in re.findall("“(.*?)”", names)) == sorted(result.named)
-    page = result.report().read_text()
+    page = reported_ablation.page.read_text()
     folded = re.search(r"<details><summary>Code that trained.*?</details>", page, flags=re.DOTALL)[0]
     assert all(code in folded for code, _ in codes)
 
 
-def test_files_of_figures_that_are_gone_are_removed(tmp_path):
-    result = Result.open(Home(tmp_path), searched(tmp_path))
-    folder = result.report().parent
-    for name in ("sides.svg", "table-parents.tex", "mine.svg"):
-        (folder / name).write_text("old")
+SOURCES = [path.read_text() for path in Path(files.__file__).parent.rglob("*.py")]
+FIGURES = sorted({name for text in SOURCES for name in re.findall(r'(?:Plot|pictured)\(\s*"(\w+)"', text)})
+"""The name of every figure that a page may have."""
+
+
+def test_files_that_an_earlier_page_wrote_are_removed_and_no_others(tmp_path, monkeypatch):
+    assert {"critical_difference", "channel_shapes", "logit_terms", "sides"} <= {*FIGURES}
+    result = small(tmp_path)
+    earlier = page_of(result, {})
+    table = dataclasses.replace(earlier.tables[0], name="parents")
+    drawn = [dataclasses.replace(earlier.figures[0], name=name) for name in FIGURES]
+    richer = dataclasses.replace(earlier, figures=drawn, more=[*earlier.more, table])
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "page_of", lambda *_: richer)
+        folder = result.report().parent
+    gone = {f"{figure.name}.{end}" for figure in drawn for end in ("svg", "pdf")}
+    assert {*gone, "table-parents.tex", "table-parents.csv"} <= {path.name for path in folder.iterdir()}
+    (folder / "mine.svg").write_text("a user's")
+    (folder / "table-mine.tex").write_text("a user's")
+    (folder / "sides.svg").write_text("a user's own in the place of ours")
+    (folder / "channel_shapes.pdf").unlink()
+    (folder / "channel_shapes.pdf").mkdir()
     result.report()
-    assert not (folder / "sides.svg").exists()
-    assert not (folder / "table-parents.tex").exists()
-    assert (folder / "mine.svg").exists(), "what is not ours stays"
+    kept = {"mine.svg", "table-mine.tex", "sides.svg", "channel_shapes.pdf"}
+    assert {path.name for path in folder.iterdir()} == kept | written(earlier)
+    result.report()
+    assert {path.name for path in folder.iterdir()} == kept | written(earlier), "nor by a third page"
+
+
+def written(page) -> set[str]:
+    """The names of the files of a page."""
+    names = {"report.html", "report.md", "results.csv", "trials.csv", "files.json"}
+    names |= {f"{figure.name}.{end}" for figure in page.all_figures for end in ("svg", "pdf")}
+    return names | {f"table-{table.name}.{end}" for table in page.tables for end in ("csv", "tex")}
+
+
+def test_a_record_that_is_none_removes_nothing(tmp_path):
+    result = small(tmp_path)
+    folder = result.report().parent
+    (folder / "mine.svg").write_text("a user's")
+    for record in (b"", b"[]", b"\xff", b'{"mine.svg": 1, "../journal.jsonl": ""}'):
+        (folder / "files.json").write_bytes(record)
+        result.report()
+        assert (folder / "mine.svg").exists(), record
+        assert result.home.study(result.edition.id).journal.exists()

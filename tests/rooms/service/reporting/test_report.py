@@ -29,37 +29,23 @@ from trainables.recipe import Recipe
 from trainables.recipe.cost import estimate_cost
 
 
-@pytest.fixture(scope="module")
-def search(tmp_path_factory):
-    root = tmp_path_factory.mktemp("search")
-    result = Result.open(Home(root), searched(root))
-    return result, result.report()
-
-
-@pytest.fixture(scope="module")
-def ablation(tmp_path_factory):
-    root = tmp_path_factory.mktemp("ablation")
-    result = Result.open(Home(root), ablated(root))
-    return result, result.report()
-
-
-def test_the_files_of_a_report(search, ablation):
+def test_the_files_of_a_report(reported_search, reported_ablation):
     of_search = (
         {"landscape", "history", "trials", "differences", "curves"},
         {"results", "points", "rungs", "unfinished", "space"},
     )
     of_ablation = {"trials", "differences", "curves"}, {"results", "effects", "unfinished", "arms"}
-    for (result, page), (drawn, tables) in ((search, of_search), (ablation, of_ablation)):
-        folder = result.home.study(result.edition.id).report
-        assert page == folder / "report.html"
-        expected = {"report.html", "report.md", "results.csv", "trials.csv"}
+    for one, (drawn, tables) in ((reported_search, of_search), (reported_ablation, of_ablation)):
+        folder = one.result.home.study(one.result.edition.id).report
+        assert one.page == folder / "report.html"
+        expected = {"report.html", "report.md", "results.csv", "trials.csv", "files.json"}
         expected |= {f"{name}.{end}" for name in drawn for end in ("svg", "pdf")}
         expected |= {f"table-{name}.{end}" for name in tables | {"settings", "recipe"} for end in ("csv", "tex")}
         assert {path.name for path in folder.iterdir()} == expected
 
 
-def test_a_page_needs_nothing_else(search, ablation):
-    for _, path in (search, ablation):
+def test_a_page_needs_nothing_else(reported_search, reported_ablation):
+    for path in (reported_search.page, reported_ablation.page):
         page = path.read_text()
         assert re.findall(r'src="([^"]+)"|url\((?!#)([^)]+)\)|@import|<script|<link', page) == []
         for name in re.findall(r'(?<!xlink:)href="(?!#|http)([^"]+)"', page):
@@ -70,8 +56,8 @@ def test_a_page_needs_nothing_else(search, ablation):
             assert set(filter(None, used)) <= set(ids)
 
 
-def test_a_page_says_what_was_found(ablation):
-    result, path = ablation
+def test_a_page_says_what_was_found(reported_ablation):
+    result, path = reported_ablation.result, reported_ablation.page
     page = path.read_text()
     for text in (
         result.edition.study.question,
@@ -92,29 +78,14 @@ def test_a_page_says_what_was_found(ablation):
 
 
 def test_what_users_write_is_escaped(tmp_path):
-    root = tmp_path
-    result = Result.open(Home(root), ablated(root))
-    study = result.edition.study
-    wild = type(study)(**{**dict(study), "question": "Is a < b & c?", "gaps": ("<script>no</script>", "a|b")})
-    edition = type(result.edition)(budget="base", study=wild)
-    page = Result(result.home, edition, _with(result.history, edition), _outcomes(result)).report().read_text()
+    wild = Study(**{**dict(searched_two()), "question": "Is a < b & c?", "gaps": ("<script>no</script>", "a|b")})
+    page = two(tmp_path, wild).report().read_text()
     assert "Is a &lt; b &amp; c?" in page
     assert "<script>" not in page
 
 
-def _with(history, edition):
-    history.edition = edition
-    return history
-
-
-def _outcomes(result):
-    from service.storage.outcomes import Outcomes
-
-    return Outcomes(result.home)
-
-
-def test_the_markdown_shows_the_same_with_its_figures_beside(search):
-    result, page = search
+def test_the_markdown_shows_the_same_with_its_figures_beside(reported_search):
+    result, page = reported_search.result, reported_search.page
     text = (page.parent / "report.md").read_text()
     assert result.headline in text
     for name in re.findall(r"\]\((\S+\.svg)\)", text):
@@ -126,35 +97,35 @@ def test_the_markdown_shows_the_same_with_its_figures_beside(search):
         assert len({line.count("|") - line.count("\\|") for line in block.splitlines()}) == 1
 
 
-def test_the_figures_are_figures(search, ablation):
-    for _, page in (search, ablation):
+def test_the_figures_are_figures(reported_search, reported_ablation):
+    for page in (reported_search.page, reported_ablation.page):
         for path in page.parent.glob("*.svg"):
             root = ElementTree.parse(path).getroot()
             assert root.tag.endswith("svg")
             assert len(list(root.iter())) > 60
-    trials = (ablation[1].parent / "trials.svg").read_text()
+    trials = reported_ablation.page.with_name("trials.svg").read_text()
     for arm in ("none", "learnable", "sinusoidal", "fourier", "peg", "relative bias", "chance", "test accuracy"):
         assert f">{arm}</text>" in trials
-    landscape = (search[1].parent / "landscape.svg").read_text()
+    landscape = reported_search.page.with_name("landscape.svg").read_text()
     for mark in ("all seeds", "stopped early", "diverged", "a seed failed", "#9 on fresh seeds"):
         assert f">{mark}</text>" in landscape
 
 
-def test_writing_twice_writes_the_same(search):
-    result, page = search
+def test_writing_twice_writes_the_same(reported_search):
+    result, page = reported_search.result, reported_search.page
     before = {path.name: path.read_bytes() for path in page.parent.iterdir()}
     Result.open(result.home, result.edition.id).report()
     assert {path.name: path.read_bytes() for path in page.parent.iterdir()} == before
 
 
-def test_the_csv_is_the_table(search):
-    result, page = search
+def test_the_csv_is_the_table(reported_search):
+    result, page = reported_search.result, reported_search.page
     read = pd.read_csv(StringIO((page.parent / "results.csv").read_text()))
     assert read["key"].tolist() == result.table()["key"].tolist()
 
 
-def test_a_notebook_shows_the_page(search):
-    assert search[1]._repr_html_().startswith('<iframe srcdoc="&lt;!doctype html&gt;')
+def test_a_notebook_shows_the_page(reported_search):
+    assert reported_search.page._repr_html_().startswith('<iframe srcdoc="&lt;!doctype html&gt;')
 
 
 def test_the_configuration_names_what_differs():
@@ -171,7 +142,7 @@ def test_the_configuration_names_what_differs():
 
 
 def test_mixed_circumstances_are_counted(ablation):
-    found = circumstances(ablation[0])
+    found = circumstances(ablation)
     assert found["torch"] == {ENVIRONMENT["torch"]: 29}
     assert found["threads"] == {"1": 24, "2": 5}
 
@@ -220,13 +191,7 @@ def test_a_report_can_be_written_at_any_moment(make, tmp_path):
 
 
 def test_two_searched_paths_stand_side_by_side(tmp_path):
-    study = searched_two()
-    edition = study.at(seeds=1, trials=3)
-    hand = ByHand(tmp_path, edition)
-    with hand.journal:
-        for number, values in enumerate(POINTS):
-            hand.complete(hand.plan("trial", number, values), 0, 0.6 + number / 10, 0.6)
-    result = Result.open(Home(tmp_path), edition.id)
+    result = two(tmp_path, searched_two())
     landscape = (result.report().parent / "landscape.svg").read_text()
     for text in ("encoding.kind", "optimizer.lr", "encoding.gamma (patches)", "where encoding.kind is fourier", "peg"):
         assert re.search(rf">{re.escape(text)}</t(ext|span)>", landscape), text
@@ -247,8 +212,17 @@ def searched_two() -> Study:
     return Study(name="two", question="Which kind, how fast?", base=base(), plan=plan)
 
 
+def two(root, study: Study) -> Result:
+    edition = study.at(seeds=1, trials=3)
+    hand = ByHand(root, edition)
+    with hand.journal:
+        for number, values in enumerate(POINTS):
+            hand.complete(hand.plan("trial", number, values), 0, 0.6 + number / 10, 0.6)
+    return Result.open(Home(root), edition.id)
+
+
 def test_parameters_stand_where_arms_differ_in_them(ablation):
-    result, _ = ablation
+    result = ablation
     weights = {row.name: estimate_cost(row.recipe) for row in result.of("trial")}
     table = measured(result)
     assert [column.head for column in table.columns][-2:] == ["time (s)", "parameters"], "all of them learn"

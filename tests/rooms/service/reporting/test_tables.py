@@ -4,8 +4,6 @@ import csv
 import io
 import re
 
-import pytest
-
 from search_spaces.study import Ablation, Published, Study
 from service.analysis.format import between, fixed, signed, spread
 from service.reporting.costs import training_s
@@ -18,19 +16,7 @@ from service.results import Result
 from service.storage.home import Home
 from service.storage.journal import Counts, Planned
 from tests.rooms import by_hand
-from tests.rooms.by_hand import ByHand, ablated, base, searched
-
-
-@pytest.fixture(scope="module")
-def search(tmp_path_factory) -> Result:
-    root = tmp_path_factory.mktemp("search")
-    return Result.open(Home(root), searched(root))
-
-
-@pytest.fixture(scope="module")
-def ablation(tmp_path_factory) -> Result:
-    root = tmp_path_factory.mktemp("ablation")
-    return Result.open(Home(root), ablated(root))
+from tests.rooms.by_hand import ByHand, base
 
 
 def column(table: Table, full_head: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -24,9 +25,16 @@ from trainables.spec import LocusError, SpecError
 from trainables.training.loop import build_model_with_weights
 
 
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory) -> Home:
+    return probed(tmp_path_factory.mktemp("untouched"), "distance", "similarity", "attention_distance")
+
+
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return probed(tmp_path, "distance", "similarity", "attention_distance")
+def home(untouched: Home, tmp_path: Path) -> Home:
+    """A home of its own for each test, which computes probes in it."""
+    shutil.copytree(untouched.root, tmp_path / "home")
+    return Home(tmp_path / "home")
 
 
 def opened(home: Home) -> Result:
@@ -185,8 +193,6 @@ def test_probes_are_no_part_of_a_definition_and_change_no_key() -> None:
 
 
 def test_each_name_is_a_file_and_its_digest_moves_with_the_files_that_it_imports(tmp_path) -> None:
-    import shutil
-
     copy = tmp_path / "trainables"
     shutil.copytree(FOLDER, copy, ignore=shutil.ignore_patterns("__pycache__"))
     digests = CodeDigests(copy)

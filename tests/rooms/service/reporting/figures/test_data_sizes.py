@@ -12,19 +12,18 @@ from search_spaces.study import Ablation, Study
 from service.reporting.figures.data_sizes import beside, data_sizes, law_line
 from service.reporting.figures.palette import Palette
 from service.reporting.figures.style import NARROW, SERIES, STYLE, WIDE
-from service.reporting.page import page
 from service.results import Result
 from service.storage.home import Home
 from service.storage.journal import Counts
-from tests.rooms.by_hand import ByHand, ablated, base, searched
+from tests.rooms.by_hand import ByHand, base
 from tests.rooms.service.analysis.test_data_efficiency import studied
 
 SIZES = (100, 200, 400, 800)
 
 
-@pytest.fixture(scope="module")
-def result(tmp_path_factory) -> Result:
-    return studied(tmp_path_factory.mktemp("sizes"))
+@pytest.fixture
+def result(reported_sizes) -> Result:
+    return reported_sizes.result
 
 
 @pytest.fixture(autouse=True)
@@ -43,9 +42,12 @@ def test_the_line_is_the_mean_of_the_laws_that_made_the_scores(result):
     assert steps == pytest.approx(np.full(len(steps), steps[0])), "even on the logarithmic axis"
 
 
-@pytest.mark.parametrize("sheet", [WIDE, NARROW])
-def test_every_seed_mean_and_interval_is_drawn_near_its_size(result, sheet):
-    axes = data_sizes(result).draw(sheet).axes[0]
+def test_every_seed_mean_and_interval_is_drawn_near_its_size(result):
+    for sheet in (WIDE, NARROW):
+        near_its_size(result, data_sizes(result).draw(sheet).axes[0])
+
+
+def near_its_size(result, axes) -> None:
     assert axes.get_xscale() == "log"
     assert [text.get_text() for text in axes.get_xticklabels()] == ["100", "200", "400", "800"]
     curves = result.efficiency
@@ -115,12 +117,12 @@ def test_images_of_each_class_count_and_captions_name_what_occurs(result, tmp_pa
     assert [tuple(line.get_xydata()[0]) for line in axes.lines if line.get_marker() == "x"] == [(300, 0.1)]
 
 
-def test_it_is_on_the_page_of_such_a_study_alone(result, tmp_path):
-    shown = page(result, {})
-    assert shown.number("data_sizes") == "Figure 1"
-    folder = result.report().parent
-    assert re.search(r'href="data_sizes\.pdf"', (folder / "report.html").read_text())
+def test_it_is_on_the_page_of_such_a_study_alone(reported_sizes, search, ablation, tmp_path):
+    folder = reported_sizes.page.parent
+    html = (folder / "report.html").read_text()
+    assert re.search(r'<a href="#figure-data_sizes">Figure 1\.</a>', html)
+    assert re.search(r'href="data_sizes\.pdf"', html)
     assert (folder / "data_sizes.pdf").exists()
-    assert data_sizes(Result.open(Home(tmp_path / "a"), ablated(tmp_path / "a"))) is None
-    assert data_sizes(Result.open(Home(tmp_path / "b"), searched(tmp_path / "b"))) is None
-    assert data_sizes(studied(tmp_path / "c", sizes=(100, 200, 400))) is None
+    assert data_sizes(ablation) is None
+    assert data_sizes(search) is None
+    assert data_sizes(studied(tmp_path, sizes=(100, 200, 400))) is None

@@ -25,20 +25,8 @@ from service.reporting.figures.style import NARROW, SERIES, STYLE, WIDE
 from service.results import Result
 from service.storage.home import Home
 from service.storage.journal import Confirms, Counts
-from tests.rooms.by_hand import ARMS, ByHand, ablated, at_sides, base, searched
+from tests.rooms.by_hand import ARMS, ByHand, base
 from trainables.recipe.cost import estimate_cost
-
-
-@pytest.fixture(scope="module")
-def search(tmp_path_factory) -> Result:
-    root = tmp_path_factory.mktemp("search")
-    return Result.open(Home(root), searched(root))
-
-
-@pytest.fixture(scope="module")
-def ablation(tmp_path_factory) -> Result:
-    root = tmp_path_factory.mktemp("ablation")
-    return Result.open(Home(root), ablated(root))
 
 
 @pytest.fixture(autouse=True)
@@ -67,6 +55,11 @@ def plain(root, seeds=3, confirm=False, **arms) -> Result:
     return Result.open(Home(root), edition.id)
 
 
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory) -> Result:
+    return plain(tmp_path_factory.mktemp("calm"), confirm=True)
+
+
 def texts(fig) -> list[str]:
     """Every text of a figure, ticks left out."""
     found = [text.get_text() for ax in fig.axes for text in ax.texts]
@@ -78,20 +71,27 @@ def marks(axes, marker: str) -> list[tuple[float, float]]:
     return [(float(x), float(y)) for line in lines for x, y in zip(*line.get_data(), strict=True)]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("make", [searched, ablated, at_sides])
-def test_each_is_an_svg_for_both_sheets_and_a_pdf(kind, make, tmp_path):
-    plot = kind(Result.open(Home(tmp_path), make(tmp_path)))
-    if plot is None:
-        return
-    found, again = drawn(plot), drawn(plot)
-    assert found == again, "equal figures are equal files"
-    assert found.pdf.startswith(b"%PDF-")
-    assert found.pdf.rstrip().endswith(b"%%EOF")
-    widths = [float(re.search(r'width="([\d.]+)pt"', svg)[1]) for svg in (found.svg, found.narrow)]
-    assert widths == pytest.approx([72 * WIDE.width_in, 72 * NARROW.width_in])
-    assert "\n" not in found.caption
-    assert found.caption.endswith(".")
+def test_each_is_an_svg_for_both_sheets_and_a_pdf(reported_search, reported_ablation, reported_sides):
+    """Each is drawn again, for its page was drawn when the page was written."""
+    seen = set()
+    for one in (reported_search, reported_ablation, reported_sides):
+        page = one.page.read_text()
+        for kind in KINDS:
+            plot = kind(one.result)
+            if plot is None:
+                continue
+            seen.add(kind)
+            found = drawn(plot)
+            assert found.svg == one.page.with_name(f"{plot.name}.svg").read_text(), "equal figures are equal files"
+            assert found.pdf == one.page.with_name(f"{plot.name}.pdf").read_bytes(), "equal figures are equal files"
+            assert inline(found.narrow, "").partition("<defs>")[2] in page, "equal figures are equal files"
+            assert found.pdf.startswith(b"%PDF-")
+            assert found.pdf.rstrip().endswith(b"%%EOF")
+            widths = [float(re.search(r'width="([\d.]+)pt"', svg)[1]) for svg in (found.svg, found.narrow)]
+            assert widths == pytest.approx([72 * WIDE.width_in, 72 * NARROW.width_in])
+            assert "\n" not in found.caption
+            assert found.caption.endswith(".")
+    assert {kind.__name__ for kind in {*KINDS} - seen} == {"critical_difference", "contour", "data_sizes", "cost"}
 
 
 def test_a_page_recolors_a_figure_and_escapes_its_name(ablation):
@@ -154,19 +154,18 @@ def test_a_claims_pair_has_the_interval_of_its_verdict_and_its_margin(ablation):
     assert {(-0.01, -0.01), (0.01, 0.01)} <= {tuple(line.get_xdata()) for line in axes.lines}
 
 
-def test_a_search_without_claims_compares_nothing(tmp_path):
-    assert forest(plain(tmp_path, confirm=True)) is None
+def test_a_search_without_claims_compares_nothing(calm):
+    assert forest(calm) is None
 
 
-def test_the_whole_domain_is_on_the_axis_and_the_best_is_named_once(tmp_path):
-    result = plain(tmp_path, confirm=True)
-    fig = landscape(result).draw(WIDE)
+def test_the_whole_domain_is_on_the_axis_and_the_best_is_named_once(calm):
+    fig = landscape(calm).draw(WIDE)
     (axes,) = fig.axes
     low, high = axes.get_xlim()
     assert low < 1 < 9 < high
     assert high - low < 8 * 1.2
     assert texts(fig).count("#2") == 1
-    points = [(row.value("encoding.gamma"), pytest.approx(row.validation.mean)) for row in result.of("trial")]
+    points = [(row.value("encoding.gamma"), pytest.approx(row.validation.mean)) for row in calm.of("trial")]
     assert sorted(marks(axes, "o"))[:2] == points[:2]
 
 
@@ -235,15 +234,16 @@ def test_a_panel_a_path_with_its_own_points(tmp_path):
         assert all(len(line) <= 40 for label in labels for line in label.split("\n"))
 
 
-def test_captions_explain_what_occurs_and_nothing_else(search, ablation, tmp_path):
+def test_captions_explain_what_occurs_and_nothing_else(search, ablation, calm, tmp_path):
+    pair = plain(tmp_path / "pair", none={}, peg={"encoding.kind": "peg"})
     odd = {
-        "triangle": (landscape(search), landscape(plain(tmp_path / "a", confirm=True))),
-        "cross": (landscape(search), landscape(plain(tmp_path / "b", confirm=True))),
-        "hollow": (landscape(search), landscape(plain(tmp_path / "c", confirm=True))),
-        "Rings": (landscape(search), landscape(plain(tmp_path / "d"))),
-        "diverged": (dots(ablation), dots(plain(tmp_path / "e", confirm=True))),
-        "No interval": (dots(ablation), dots(plain(tmp_path / "f", confirm=True))),
-        "margin": (forest(ablation), forest(plain(tmp_path / "g", none={}, peg={"encoding.kind": "peg"}))),
+        "triangle": (landscape(search), landscape(calm)),
+        "cross": (landscape(search), landscape(calm)),
+        "hollow": (landscape(search), landscape(calm)),
+        "Rings": (landscape(search), landscape(plain(tmp_path / "open"))),
+        "diverged": (dots(ablation), dots(calm)),
+        "No interval": (dots(ablation), dots(calm)),
+        "margin": (forest(ablation), forest(pair)),
         "gray": (learning_curves(search), learning_curves(ablation)),
     }
     for word, (there, absent) in odd.items():
@@ -292,3 +292,32 @@ def test_cost_is_drawn_where_trials_differ_in_it(search, ablation, tmp_path):
     wanted = {(float(estimate_cost(row.recipe).parameters), row.test.mean) for row in result.of("trial")}
     assert set(marks(fig.axes[0], "o")) == wanted
     assert "time" not in cost(result).caption
+
+
+class Timed(ByHand):
+    """Epochs of 2 or 1 seconds; in the last seed they take ten times as long."""
+
+    def curve(self, trial, seed, *args):
+        epoch_s = (2.0 if trial.name == "slow" else 1.0) * (10 if seed == 2 else 1)
+        found = super().curve(trial, seed, *args)
+        return [one.model_copy(update={"values": one.values | {"time/epoch_s": epoch_s}}) for one in found]
+
+
+def test_a_time_is_the_median_of_the_runs_in_the_figure_and_in_its_caption(tmp_path):
+    arms = {"slow": {"encoding.gamma": 1.0}, "fast": {"encoding.gamma": 2.0}}
+    edition = Study(name="times", question="?", base=base(), plan=Ablation(arms, "slow")).at()
+    hand = Timed(tmp_path, edition)
+    with hand.journal:
+        hand.journal.write(Counts(seeds=3))
+        for number, (name, values) in enumerate(arms.items()):
+            trial = hand.plan("trial", number, values, name)
+            for seed in range(3):
+                hand.complete(trial, seed, 0.9, 0.9)
+    plot = cost(Result.open(Home(tmp_path), edition.id))
+    (axes,) = plot.draw(WIDE).axes
+    assert axes.get_xlabel() == "training time of a run (s)"
+    assert {line.get_xdata()[0] for line in axes.lines if line.get_markersize() == 6} == {8.0, 16.0}, (
+        "eight epochs of the run in the middle"
+    )
+    assert "The time is the median over a trial's completed runs." in plot.caption
+    assert "mean" not in plot.caption

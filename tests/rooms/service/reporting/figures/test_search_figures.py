@@ -11,16 +11,13 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgba
 from scipy.interpolate import LinearNDInterpolator
 
-from service.reporting.figures.plot import drawn, inline, to_svg
+from service.reporting.figures.plot import drawn, inline
 from service.reporting.figures.search.contour import chosen_pair, contour, levels, shade, surface
 from service.reporting.figures.search.landscape import landscape
 from service.reporting.figures.search.optimization_history import best_so_far, optimization_history, without_score
 from service.reporting.figures.search.shares import shares
 from service.reporting.figures.style import INK, MUTED, NARROW, STYLE, WIDE
-from service.reporting.page import page
 from service.results import Result
-from service.storage.home import Home
-from tests.rooms.by_hand import ablated, searched
 from tests.rooms.service.reporting.figures.searches import ABOVE, CHOICE, GAMMA, ODD, RATE, THREE, search
 
 
@@ -32,6 +29,11 @@ def two(tmp_path_factory) -> Result:
 @pytest.fixture(scope="module")
 def three(tmp_path_factory) -> Result:
     return search(tmp_path_factory.mktemp("three"), THREE, count=24)
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory) -> Result:
+    return search(tmp_path_factory.mktemp("calm"), count=11, odd={})
 
 
 @pytest.fixture(autouse=True)
@@ -82,8 +84,7 @@ def test_the_history_draws_each_point_at_its_number_and_both_lines(two):
     assert [row.trial.number for row in without_score(two)] == [6]
 
 
-def test_captions_and_keys_name_what_occurs(two, tmp_path):
-    calm = search(tmp_path, count=11, odd={})
+def test_captions_and_keys_name_what_occurs(two, calm):
     words = ("triangle", "cross", "hollow", "upright mark", "random points")
     for word in words:
         assert word in optimization_history(two).caption, word
@@ -217,27 +218,23 @@ def test_the_best_has_the_heavy_ring_in_its_own_color(tmp_path):
     assert f"#{best.trial.number} is the best on fresh seeds." in optimization_history(result).caption
 
 
-def test_a_page_has_them_where_they_belong_and_nowhere_else(two, tmp_path):
-    one = Result.open(Home(tmp_path / "one"), searched(tmp_path / "one"))
-    arms = Result.open(Home(tmp_path / "arms"), ablated(tmp_path / "arms"))
-    names = [[figure.name for figure in page(result, {}).figures] for result in (two, one, arms)]
-    assert names[0][:3] == ["landscape", "contour", "history"]
-    assert "contour" not in names[1], "one path has no plane"
-    assert "history" in names[1]
-    assert not {"landscape", "contour", "history"} & {*names[2]}
+def test_a_page_has_them_where_they_belong_and_nowhere_else(two, reported_search, reported_ablation):
+    """They are drawn twice and are equal files, and they change color in the dark."""
+    written = [{path.stem for path in one.page.parent.glob("*.svg")} for one in (reported_search, reported_ablation)]
+    assert "contour" not in written[0], "one path has no plane"
+    assert "history" in written[0]
+    assert not {"landscape", "contour", "history"} & written[1]
     folder = two.report().parent
-    for name in ("contour", "history"):
-        assert {f"{name}.svg", f"{name}.pdf"} <= {path.name for path in folder.iterdir()}
-        assert f'id="figure-{name}"' in (folder / "report.html").read_text()
-        assert f"({name}.svg)" in (folder / "report.md").read_text()
-
-
-def test_they_are_equal_files_twice_and_change_color_in_the_dark(two):
-    for plot in (contour(two), optimization_history(two)):
-        found = drawn(plot)
-        assert found == drawn(plot)
-        text = inline(to_svg(plot.draw(WIDE), plot.name), plot.caption)
-        assert "#1d232b" not in text, "every shade is a variable of the page"
-        assert "var(--ink)" in text
-        ids = re.findall(r' id="([^"]*)"', text)
+    text = (folder / "report.html").read_text()
+    assert re.findall(r'<a href="#figure-(\w+)">Figure', text)[:3] == ["landscape", "contour", "history"]
+    for figure in (drawn(contour(two)), drawn(optimization_history(two))):
+        assert (folder / f"{figure.name}.svg").read_text() == figure.svg
+        assert (folder / f"{figure.name}.pdf").read_bytes() == figure.pdf
+        assert inline(figure.narrow, "").partition("<defs>")[2] in text
+        assert f'id="figure-{figure.name}"' in text
+        assert f"({figure.name}.svg)" in (folder / "report.md").read_text()
+        wide = inline(figure.svg, figure.caption)
+        assert "#1d232b" not in wide, "every shade is a variable of the page"
+        assert "var(--ink)" in wide
+        ids = re.findall(r' id="([^"]*)"', wide)
         assert all(re.fullmatch(r"[a-zA-Z][0-9a-f_]{8,}", one) for one in ids), "names that two figures could share"

@@ -1,16 +1,13 @@
 """Units on axes are those of the fields."""
 
-import pytest
-
 from service.reporting.figures.units import axis_label, unit
 from trainables.backbones import ViT
 from trainables.encodings import IRPE, Composed, Fourier, Learnable
 from trainables.recipe import Recipe
 
 
-@pytest.mark.parametrize(
-    ("recipe", "path", "expected"),
-    [
+def test_a_field_names_its_unit():
+    for recipe, path, expected in (
         (Recipe(encoding=Fourier()), "encoding.gamma", "patches"),
         (Recipe(encoding=Fourier(coordinates="unit")), "encoding.gamma", "grid widths"),
         (Recipe(encoding=Composed((Learnable(), Fourier()))), "encoding.parts.1.gamma", "patches"),
@@ -18,10 +15,8 @@ from trainables.recipe import Recipe
         (Recipe(), "data.image_size", "pixels"),
         (Recipe(model=ViT()), "optimizer.lr", ""),
         (Recipe(), "encoding.gamma", ""),
-    ],
-)
-def test_a_field_names_its_unit(recipe, path, expected):
-    assert unit(recipe, path) == expected
+    ):
+        assert unit(recipe, path) == expected
 
 
 def test_a_mixture_of_units_is_no_unit():

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from service.analysis.probes.computing import compute_probes
-from service.reporting.figures.plot import drawn
+from service.reporting.figures.plot import drawn, inline, to_svg
 from service.reporting.figures.style import NARROW, STYLE, WIDE
-from service.reporting.page import page
 from service.reporting.probes.attention import attention_distances, attention_weights, heat_maps
 from service.reporting.probes.channels import PROJECTED, SHAPES, by_block, projected, shapes
 from service.reporting.probes.figures import probe_figures
@@ -20,9 +19,7 @@ from service.reporting.probes.pictures import MOST_BLOCKS, spaced
 from service.reporting.probes.similarity import similarity_maps
 from service.reporting.probes.tables import WORDS, probe_tables
 from service.results import Result
-from service.storage.home import Home
-from tests.rooms.by_hand import ablated
-from tests.rooms.probed import probed
+from tests.rooms.probed import ARMS, probed
 from trainables.probes.channel_shapes import SHAPES as PROBED_SHAPES
 from trainables.probes.logit_terms import TERMS as PROBED_TERMS
 from trainables.probes.projections import PARTS
@@ -60,24 +57,36 @@ def test_the_page_has_the_section_and_its_files(result) -> None:
     html, markdown = path.read_text(), (path.parent / "report.md").read_text()
     assert '<section id="known">' in html
     assert "## What the encodings know" in markdown
-    shown = page(result, {})
-    assert [figure.name for figure in shown.known_figures] == [
+    numbers = dict(re.findall(r'<a href="#figure-(\w+)">(Figure \d+)\.</a>', html))
+    plots = (
+        similarity_maps, attention_distances, attention_weights, heat_maps, term_maps, shapes, projected, by_block
+    )  # fmt: skip
+    known = [
         "similarity_maps", "attention_distance", "attention_weights", "attention_maps", "logit_term_maps",
         "channel_shapes", "projections", "block_channels",
     ]  # fmt: skip
-    for figure in shown.known_figures:
-        assert shown.number(figure.name) in markdown
-        for ending in ("svg", "pdf"):
-            assert (path.parent / f"{figure.name}.{ending}").is_file()
+    assert [*numbers][-len(known) :] == known
+    for name, kind in zip(known, plots, strict=True):
+        assert numbers[name] in markdown
+        plot = kind(result)
+        with mpl.rc_context(STYLE):
+            again = to_svg(plot.draw(WIDE), name)
+        assert plot.name == name
+        assert again == (path.parent / f"{name}.svg").read_text(), "equal figures are equal files"
+        assert (path.parent / f"{name}.pdf").is_file()
+        assert "\n" not in plot.caption
+    with mpl.rc_context(STYLE):
+        again = drawn(heat_maps(result))
+    assert again.pdf == (path.parent / "attention_maps.pdf").read_bytes(), "with maps and photographs in it"
+    assert inline(again.narrow, "").partition("<defs>")[2] in html, "equal figures are equal pages"
     assert (path.parent / "table-probe_direction.tex").is_file()
     ids = re.findall(r'\sid="([^"]+)"', html)
     assert len(ids) == len({*ids}), "no two things of the page share a name"
 
 
-def test_a_study_without_probes_has_no_section(tmp_path) -> None:
-    found = Result.open(Home(tmp_path), ablated(tmp_path))
-    assert (probe_tables(found), probe_figures(found)) == ([], [])
-    assert "What the encodings know" not in found.report().read_text()
+def test_a_study_without_probes_has_no_section(ablation, reported_ablation) -> None:
+    assert (probe_tables(ablation), probe_figures(ablation)) == ([], [])
+    assert "What the encodings know" not in reported_ablation.page.read_text()
 
 
 def test_what_is_missing_is_said(tmp_path) -> None:
@@ -89,107 +98,110 @@ def test_what_is_missing_is_said(tmp_path) -> None:
     found.report()
 
 
-@pytest.mark.parametrize("sheet", [WIDE, NARROW], ids=["wide", "narrow"])
-def test_maps_are_those_of_the_first_seed_and_distances_those_of_the_heads(result, sheet) -> None:
-    with mpl.rc_context(STYLE):
-        fig = similarity_maps(result).draw(sheet)
-        names = [row.name for row in result.of("trial") if row.name != "irpe"]
-        assert len(fig.axes) == 4 * len(names)
-        heads = [axes.get_title(loc="left").splitlines()[-1] for axes in fig.axes[:4]]
-        assert heads == ["before: middle", "after: corner", "after: edge", "after: middle"]
-        last = fig.axes[3].images[0].get_array()
-        kept = next(row for row in result.of("trial") if row.name == "learnable").probe("similarity", 0)
-        np.testing.assert_allclose(last, kept.after.arrays["maps"][2 * 4 + 2], rtol=1e-6)
-        fig = attention_distances(result).draw(sheet)
-        panels = {axes.get_title(loc="left"): axes for axes in fig.axes}
-        assert [*panels] == [row.name for row in result.of("trial")]
-        small = [line for line in panels["irpe"].lines if line.get_markersize() == 3]
-        trial = next(row for row in result.of("trial") if row.name == "irpe")
-        heads = np.mean([trial.probe("attention_distance", seed).after.arrays["by_head"] for seed in (0, 1)], axis=0)
-        np.testing.assert_allclose([line.get_ydata() for line in small], heads)
+def test_maps_are_those_of_the_first_seed_and_distances_those_of_the_heads(result) -> None:
+    for sheet in (WIDE, NARROW):
+        with mpl.rc_context(STYLE):
+            fig = similarity_maps(result).draw(sheet)
+            names = [row.name for row in result.of("trial") if row.name != "irpe"]
+            assert len(fig.axes) == 4 * len(names)
+            heads = [axes.get_title(loc="left").splitlines()[-1] for axes in fig.axes[:4]]
+            assert heads == ["before: middle", "after: corner", "after: edge", "after: middle"]
+            last = fig.axes[3].images[0].get_array()
+            kept = next(row for row in result.of("trial") if row.name == "learnable").probe("similarity", 0)
+            np.testing.assert_allclose(last, kept.after.arrays["maps"][2 * 4 + 2], rtol=1e-6)
+            fig = attention_distances(result).draw(sheet)
+            panels = {axes.get_title(loc="left"): axes for axes in fig.axes}
+            assert [*panels] == [row.name for row in result.of("trial")]
+            small = [line for line in panels["irpe"].lines if line.get_markersize() == 3]
+            trial = next(row for row in result.of("trial") if row.name == "irpe")
+            heads = np.mean(
+                [trial.probe("attention_distance", seed).after.arrays["by_head"] for seed in (0, 1)], axis=0
+            )
+            np.testing.assert_allclose([line.get_ydata() for line in small], heads)
 
 
-@pytest.mark.parametrize("sheet", [WIDE, NARROW], ids=["wide", "narrow"])
-def test_pictures_are_channels_of_the_first_seed(result, sheet) -> None:
-    trial = next(row for row in result.of("trial") if row.name == "learnable")
-    with mpl.rc_context(STYLE):
-        made, fig = trial.probe("channel_shapes", 0).after.arrays, shapes(result).draw(sheet)
-        for kind, axes in zip(SHAPES, fig.axes, strict=False):
-            some = np.flatnonzero(made["kinds"] == kind)
-            assert len(axes.images) == (len(some) > 0)
-            if len(some):
-                best = max(some, key=lambda channel: made["maps"][:, :, channel].var(dtype=float))
-                np.testing.assert_allclose(axes.images[0].get_array(), made["maps"][:, :, best])
-        assert [axes.get_title(loc="left").splitlines()[-1] for axes in fig.axes[:4]] == [*SHAPES]
-        made, fig = trial.probe("projections", 0).after.arrays, projected(result).draw(sheet)
-        channel = max(range(16), key=lambda one: made["shares"][3][one])
-        for number, axes in enumerate(fig.axes[: len(PROJECTED)]):
-            np.testing.assert_allclose(axes.images[0].get_array(), made["maps"][number, :, :, channel])
+def test_pictures_are_channels_of_the_first_seed(result) -> None:
+    for sheet in (WIDE, NARROW):
+        trial = next(row for row in result.of("trial") if row.name == "learnable")
+        with mpl.rc_context(STYLE):
+            made, fig = trial.probe("channel_shapes", 0).after.arrays, shapes(result).draw(sheet)
+            for kind, axes in zip(SHAPES, fig.axes, strict=False):
+                some = np.flatnonzero(made["kinds"] == kind)
+                assert len(axes.images) == (len(some) > 0)
+                if len(some):
+                    best = max(some, key=lambda channel: made["maps"][:, :, channel].var(dtype=float))
+                    np.testing.assert_allclose(axes.images[0].get_array(), made["maps"][:, :, best])
+            assert [axes.get_title(loc="left").splitlines()[-1] for axes in fig.axes[:4]] == [*SHAPES]
+            made, fig = trial.probe("projections", 0).after.arrays, projected(result).draw(sheet)
+            channel = max(range(16), key=lambda one: made["shares"][3][one])
+            for number, axes in enumerate(fig.axes[: len(PROJECTED)]):
+                np.testing.assert_allclose(axes.images[0].get_array(), made["maps"][number, :, :, channel])
 
 
-@pytest.mark.parametrize("sheet", [WIDE, NARROW], ids=["wide", "narrow"])
-def test_heat_maps_stand_below_their_images(result, sheet) -> None:
-    with mpl.rc_context(STYLE):
-        fig = heat_maps(result).draw(sheet)
-    trials = result.of("trial")
-    kept = [row.probe("attention_maps", 0).after.arrays for row in trials]
-    assert len(fig.axes) == 4 * (1 + len(trials))
-    assert fig.axes[0].images[0].get_array().shape == (16, 16, 3)
-    for place, (row, arrays) in enumerate(zip(trials, kept, strict=True)):
-        axes = fig.axes[4 * (1 + place) + 1]
-        np.testing.assert_allclose(axes.images[0].get_array(), arrays["heat"][1], rtol=1e-6)
-        assert fig.axes[4 * (1 + place)].get_title(loc="left").startswith(row.name)
-        np.testing.assert_array_equal(arrays["images"], kept[0]["images"], "all trials see the same images")
+def test_heat_maps_stand_below_their_images(result) -> None:
+    for sheet in (WIDE, NARROW):
+        with mpl.rc_context(STYLE):
+            fig = heat_maps(result).draw(sheet)
+        trials = result.of("trial")
+        kept = [row.probe("attention_maps", 0).after.arrays for row in trials]
+        assert len(fig.axes) == 4 * (1 + len(trials))
+        assert fig.axes[0].images[0].get_array().shape == (16, 16, 3)
+        for place, (row, arrays) in enumerate(zip(trials, kept, strict=True)):
+            axes = fig.axes[4 * (1 + place) + 1]
+            np.testing.assert_allclose(axes.images[0].get_array(), arrays["heat"][1], rtol=1e-6)
+            assert fig.axes[4 * (1 + place)].get_title(loc="left").startswith(row.name)
+            np.testing.assert_array_equal(arrays["images"], kept[0]["images"], "all trials see the same images")
 
 
-@pytest.mark.parametrize("sheet", [WIDE, NARROW], ids=["wide", "narrow"])
-def test_weights_between_patches_and_terms_are_squares_of_the_first_seed(result, sheet) -> None:
-    with mpl.rc_context(STYLE):
-        weights, terms = attention_weights(result).draw(sheet), term_maps(result).draw(sheet)
-    for number, row in enumerate(result.of("trial")):
-        maps = row.probe("attention_maps", 0).after.arrays["maps"]
-        (picture,) = weights.axes[number].images  # one block, so one picture a trial
-        np.testing.assert_allclose(picture.get_array(), maps[0].reshape(16, 16), rtol=1e-6)
-        np.testing.assert_allclose(picture.get_array().sum(axis=1), 1, rtol=1e-5)
-    shown = [row for row in result.of("trial") if row.name != "irpe"]
-    assert len(terms.axes) == len(TERMS) * len(shown)
-    for number, row in enumerate(shown):
-        mean = row.probe("logit_terms", 0).after.arrays["mean"].astype(float)
-        assert mean.shape == (len(TERMS), 17, 17), "with the class token"
-        for place, term in enumerate(mean[:, 1:, 1:]):
-            centered = [line - line.mean() for line in term]
-            np.testing.assert_allclose(terms.axes[len(TERMS) * number + place].images[0].get_array(), centered)
+def test_weights_between_patches_and_terms_are_squares_of_the_first_seed(result) -> None:
+    for sheet in (WIDE, NARROW):
+        with mpl.rc_context(STYLE):
+            weights, terms = attention_weights(result).draw(sheet), term_maps(result).draw(sheet)
+        for number, row in enumerate(result.of("trial")):
+            maps = row.probe("attention_maps", 0).after.arrays["maps"]
+            (picture,) = weights.axes[number].images  # one block, so one picture a trial
+            np.testing.assert_allclose(picture.get_array(), maps[0].reshape(16, 16), rtol=1e-6)
+            np.testing.assert_allclose(picture.get_array().sum(axis=1), 1, rtol=1e-5)
+        shown = [row for row in result.of("trial") if row.name != "irpe"]
+        assert len(terms.axes) == len(TERMS) * len(shown)
+        for number, row in enumerate(shown):
+            mean = row.probe("logit_terms", 0).after.arrays["mean"].astype(float)
+            assert mean.shape == (len(TERMS), 17, 17), "with the class token"
+            for place, term in enumerate(mean[:, 1:, 1:]):
+                centered = [line - line.mean() for line in term]
+                np.testing.assert_allclose(terms.axes[len(TERMS) * number + place].images[0].get_array(), centered)
 
 
-@pytest.mark.parametrize("sheet", [WIDE, NARROW], ids=["wide", "narrow"])
-def test_channels_from_block_to_block_are_those_of_the_first_image(result, sheet) -> None:
-    with mpl.rc_context(STYLE):
-        fig = by_block(result).draw(sheet)
-    trials = [row for row in result.of("trial") if row.name != "irpe"]  # it has no code
-    assert len(fig.axes) == 2 * 2 * len(trials), "one block: the input and what follows, of two channels"
-    assert fig.axes[0].get_title(loc="left").splitlines() == [f"{trials[0].name}: position", "input"]
-    assert fig.axes[1].get_title(loc="left") == "after 0"
-    for number, row in enumerate(trials):
-        maps = row.probe("block_channels", 0).after.arrays["maps"]
-        for channel in range(2):
-            for state in range(2):
-                picture = fig.axes[4 * number + 2 * channel + state].images[0].get_array()
-                np.testing.assert_allclose(picture, maps[state, :, :, channel], rtol=1e-6)
+def test_channels_from_block_to_block_are_those_of_the_first_image(result) -> None:
+    for sheet in (WIDE, NARROW):
+        with mpl.rc_context(STYLE):
+            fig = by_block(result).draw(sheet)
+        trials = [row for row in result.of("trial") if row.name != "irpe"]  # it has no code
+        assert len(fig.axes) == 2 * 2 * len(trials), "one block: the input and what follows, of two channels"
+        assert fig.axes[0].get_title(loc="left").splitlines() == [f"{trials[0].name}: position", "input"]
+        assert fig.axes[1].get_title(loc="left") == "after 0"
+        for number, row in enumerate(trials):
+            maps = row.probe("block_channels", 0).after.arrays["maps"]
+            for channel in range(2):
+                for state in range(2):
+                    picture = fig.axes[4 * number + 2 * channel + state].images[0].get_array()
+                    np.testing.assert_allclose(picture, maps[state, :, :, channel], rtol=1e-6)
 
 
-@pytest.mark.parametrize("sheet", [WIDE, NARROW], ids=["wide", "narrow"])
-def test_terms_by_block_are_means_over_heads_and_seeds(tmp_path, sheet) -> None:
-    found = Result.open(probed(tmp_path, "logit_terms", depth=2), "known@base")
+def test_terms_by_block_are_means_over_heads_and_seeds(tmp_path) -> None:
+    arms = {name: ARMS[name] for name in ("learnable", "sinusoidal", "irpe")}
+    found = Result.open(probed(tmp_path, "logit_terms", depth=2, arms=arms), "known@base")
     compute_probes(found, print, lambda: False)
-    with mpl.rc_context(STYLE):
-        fig = terms_by_block(found).draw(sheet)
-    assert [axes.get_title(loc="left") for axes in fig.axes] == [*TERMS]
     trials = [row for row in found.of("trial") if row.name != "irpe"]
-    for place, axes in enumerate(fig.axes):
-        for row, line in zip(trials, axes.lines, strict=True):
-            seeds = [row.probe("logit_terms", seed).after.arrays["by_depth"] for seed in (0, 1)]
-            np.testing.assert_allclose(line.get_ydata(), np.mean(seeds, axis=(0, 3))[:, place])
-    assert {text.get_text() for text in fig.axes[-1].texts} == {row.name for row in trials}
+    for sheet in (WIDE, NARROW):
+        with mpl.rc_context(STYLE):
+            fig = terms_by_block(found).draw(sheet)
+        assert [axes.get_title(loc="left") for axes in fig.axes] == [*TERMS]
+        for place, axes in enumerate(fig.axes):
+            for row, line in zip(trials, axes.lines, strict=True):
+                seeds = [row.probe("logit_terms", seed).after.arrays["by_depth"] for seed in (0, 1)]
+                np.testing.assert_allclose(line.get_ydata(), np.mean(seeds, axis=(0, 3))[:, place])
+        assert {text.get_text() for text in fig.axes[-1].texts} == {row.name for row in trials}
 
 
 @pytest.fixture(scope="module")
@@ -238,18 +250,10 @@ def test_one_block_has_no_line(result) -> None:
     assert terms_by_block(result) is None
 
 
-@pytest.mark.parametrize("count", [1, 2, MOST_BLOCKS, MOST_BLOCKS + 1, 12, 24])
-def test_blocks_that_are_shown_have_both_ends(count) -> None:
-    shown = spaced(count)
-    assert (shown[0], shown[-1], len(shown)) == (0, count - 1, min(count, MOST_BLOCKS))
-
-
-def test_equal_figures_are_equal_files(result) -> None:
-    with mpl.rc_context(STYLE):
-        plots = (similarity_maps(result), attention_distances(result), attention_weights(result), heat_maps(result))
-        for plot in (*plots, term_maps(result), shapes(result), projected(result), by_block(result)):
-            assert drawn(plot) == drawn(plot)
-            assert "\n" not in plot.caption
+def test_blocks_that_are_shown_have_both_ends() -> None:
+    for count in (1, 2, MOST_BLOCKS, MOST_BLOCKS + 1, 12, 24):
+        shown = spaced(count)
+        assert (shown[0], shown[-1], len(shown)) == (0, count - 1, min(count, MOST_BLOCKS))
 
 
 def test_pictures_are_in_the_order_of_the_probes() -> None:
