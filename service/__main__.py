@@ -6,6 +6,7 @@ import shlex
 import signal
 import sys
 import time
+from collections.abc import Callable
 
 INTERRUPTED = 130
 MISTAKE = 2
@@ -15,7 +16,7 @@ PATIENCE_S = 5.0
 """A press of Ctrl-C that comes so long after the end of the command means that Python's own end hangs."""
 
 
-def main() -> None:
+def main(clock: Callable[[], float] = time.monotonic) -> None:
     """Runs the command. A file that is no Python, because somebody is editing it, is one line and exit code 2.
 
     However the command ends, its exit code is its own: see `_keep_exit_code`.
@@ -26,22 +27,22 @@ def main() -> None:
 
         command()
     except SystemExit as ended:
-        _keep_exit_code(ended.code if isinstance(ended.code, int) else 0)
+        _keep_exit_code(ended.code if isinstance(ended.code, int) else 0, clock)
         raise
     except SyntaxError as error:
-        _keep_exit_code(MISTAKE)
+        _keep_exit_code(MISTAKE, clock)
         print(f"locus: {error.filename} is no Python: line {error.lineno}: {error.msg}", file=sys.stderr)
         sys.exit(MISTAKE)
     except KeyboardInterrupt:  # pressed before a study begins, or in a verb that begins nothing
-        _keep_exit_code(INTERRUPTED)
+        _keep_exit_code(INTERRUPTED, clock)
         print(f"stopped\n{'continue':11}{shlex.join(['locus', *sys.argv[1:]])}", flush=True)
         sys.exit(INTERRUPTED)
     except BaseException:
-        _keep_exit_code(BUG)
+        _keep_exit_code(BUG, clock)
         raise
 
 
-def _keep_exit_code(code: int) -> None:
+def _keep_exit_code(code: int, clock: Callable[[], float]) -> None:
     """Lets no Ctrl-C, a late one or an early one, change the exit code of a command that is over.
 
     A late one: Python takes its own handler away before it ends, so SIGINT is ignored at last (`main`); until then a
@@ -49,10 +50,10 @@ def _keep_exit_code(code: int) -> None:
     compiled from text (importing a dataclass compiles some), and ends by SIGINT although it was caught; compiling text
     again clears the note.
     """
-    over = time.monotonic()
+    over = clock()
 
     def pressed(*_: object) -> None:
-        if time.monotonic() - over > PATIENCE_S:
+        if clock() - over > PATIENCE_S:
             os._exit(code)
 
     signal.signal(signal.SIGINT, pressed)

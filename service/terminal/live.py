@@ -44,8 +44,14 @@ class Progress:
     and then; `all` a line for every event.
     """
 
-    def __init__(self, edition: Edition, console: Console | None = None, detail: Detail = "usual") -> None:
-        self.edition = edition
+    def __init__(
+        self,
+        edition: Edition,
+        console: Console | None = None,
+        detail: Detail = "usual",
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.edition, self._now = edition, now
         self.in_notebook = console is None and Console().is_jupyter
         width, height = (WIDTH, HEIGHT) if self.in_notebook else (None, None)
         terminal = False if self.in_notebook else None  # a kernel says that it has colors, which rich takes for one
@@ -59,7 +65,7 @@ class Progress:
         self._max_concurrent: Callable[[], int] = lambda: 1
         self._ended = False
         self._epoch_s: float | None = None
-        self._begun = self._said = time.monotonic()
+        self._begun = self._said = now()
         self._news = 0
         self._drawn: tuple[object, SegmentLines] | None = None
         self._rows: int | None = None
@@ -83,7 +89,7 @@ class Progress:
         self._max_concurrent, self._epoch_s, self._ended = max_concurrent, epoch_s, False
         self._lines, self._summaries = EventLines(history), Summaries(history)
         self._forecast = Forecast(history)
-        self._begun = self._said = time.monotonic()
+        self._begun = self._said = self._now()
         if self.console.is_terminal and self.detail == "usual":
             self.live = Live(get_renderable=self._view, console=self.console, refresh_per_second=REDRAWS)
             self.live.start()
@@ -96,7 +102,7 @@ class Progress:
         self._news += 1
         if self._history is None or self.live is not None or self.detail == "quiet":
             return
-        now = time.monotonic()
+        now = self._now()
         if self.detail == "usual" and (
             isinstance(fact, Started) or (isinstance(fact, Measured) and now - self._said < QUIET_S)
         ):
@@ -142,7 +148,7 @@ class Progress:
 
     def _bar(self) -> RenderableType:
         left = self._forecasted()
-        gone = clock(time.monotonic() - self._begun)
+        gone = clock(self._now() - self._begun)
         grid = Table.grid(padding=(0, 2))
         grid.add_column(no_wrap=True)
         grid.add_row(

@@ -1,10 +1,15 @@
 """What verify finds damaged is set aside by `repair`, and the next run makes it again, with the same numbers."""
 
 import json
+import shutil
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
 
 import pytest
 
 import service
+from search_spaces.study import Edition
 from service.repairing import repair, wrong_answers
 from service.storage.history import History
 from service.storage.home import Home
@@ -19,6 +24,21 @@ from trainables.spec import LocusError
 @pytest.fixture
 def home(tmp_path) -> Home:
     return Home(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def driven(tmp_path_factory) -> Callable[[Edition, Path], Home]:
+    """Copies the home of a study that has ended."""
+    known: dict[str, Path] = {}
+
+    def copied(edition: Edition, to: Path) -> Home:
+        if edition.id not in known:
+            known[edition.id] = tmp_path_factory.mktemp("driven")
+            conduct(Home(known[edition.id]), edition)
+        shutil.copytree(known[edition.id], to, dirs_exist_ok=True)
+        return Home(to)
+
+    return copied
 
 
 def other_number(outcomes: Outcomes, fact: Ended) -> None:
@@ -55,9 +75,9 @@ def no_weights(outcomes: Outcomes, fact: Ended) -> None:
 
 
 @pytest.mark.parametrize("spoil", [other_number, other_run, no_answer, cut_weights, one_bit_of_weights, no_weights])
-def test_a_damaged_answer_is_made_again(home: Home, spoil) -> None:
-    edition, outcomes = arms(), Outcomes(home)
-    conduct(home, edition)
+def test_a_damaged_answer_is_made_again(driven, tmp_path, spoil) -> None:
+    edition, home = arms(), driven(arms(), tmp_path)
+    outcomes = Outcomes(home)
     fact = facts(home, edition, Ended)[1]
     before = outcomes.get(fact.run, fact.code)
     spoil(outcomes, fact)
@@ -86,12 +106,16 @@ def test_a_damaged_probe_is_set_aside(home: Home) -> None:
     assert conduct(home, edition).order == [], "nothing is trained for a probe"
 
 
-@pytest.mark.parametrize("line", [b"garbage\n", b"\n", b'{"fact":"guessed"}\n'])
-@pytest.mark.parametrize("share", [0.0, 0.5, 0.9])
 @pytest.mark.parametrize("study", [arms, search])
-def test_a_journal_is_cut_where_it_cannot_be_read(home: Home, line: bytes, share: float, study) -> None:
-    edition = study()
-    conduct(home, edition)
+def test_a_journal_is_cut_where_it_cannot_be_read(driven, tmp_path, study) -> None:
+    lines, shares = (b"garbage\n", b"\n", b'{"fact":"guessed"}\n'), (0.0, 0.5, 0.9)
+    for number, (line, share) in enumerate(product(lines, shares)):
+        edition = study()
+        home = driven(edition, tmp_path / str(number))
+        is_cut_and_goes_on(home, edition, line, share, same=study is arms)
+
+
+def is_cut_and_goes_on(home: Home, edition: Edition, line: bytes, share: float, *, same: bool) -> None:
     journal, folder = home.study(edition.id).journal, str(home.root)
     answers = {fact.run for fact in facts(home, edition, Ended)}
     lines = journal.read_bytes().splitlines(keepends=True)
@@ -110,7 +134,7 @@ def test_a_journal_is_cut_where_it_cannot_be_read(home: Home, line: bytes, share
     assert len(read(journal)[0]) == at + 1
     again = conduct(home, edition)
     kept = {fact.run for fact in facts(home, edition, Ended)}
-    if study is arms:  # the points of a search may come out as others
+    if same:  # the points of a search may come out as others
         assert again.order == []
         assert kept == answers
 

@@ -11,6 +11,7 @@ from service.steering import BeingRunError, change, request
 from service.storage.control import Control, take
 from service.storage.home import Home
 from tests.rooms.service.execution.studies import arms, search
+from tests.rooms.service.waiting import until
 from tests.rooms.toy import conduct, driving
 from trainables.spec import LocusError
 
@@ -105,8 +106,7 @@ def test_a_driver_that_ends_before_it_reads_leaves_no_request(home: Home) -> Non
 
         asking = threading.Thread(target=ask)
         asking.start()
-        while not folder.control.exists():
-            time.sleep(0.01)
+        until(folder.control.exists)
     asking.join()
     assert [str(error) for error in failed] == [f"{arms().id} ended before its driver read this; type it again"]
     assert not folder.control.exists()

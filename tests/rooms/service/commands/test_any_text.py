@@ -9,6 +9,7 @@ from unittest import mock
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from typer.main import get_command
 
 from service import cli
 from tests.rooms.by_hand import ablated
@@ -46,12 +47,24 @@ VERBS = {
 }
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _built_once():
+    """Typer builds all commands anew whenever its app is called."""
+    with mock.patch.object(cli, "app", get_command(cli.app)):
+        yield
+
+
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
     around = tmp_path_factory.mktemp("around")
     for name in ("home", "other"):
         ablated(around / name)
     return around / "home"
+
+
+@pytest.fixture(scope="module")
+def around(home) -> list:
+    return outside(home)
 
 
 def outside(home) -> list:
@@ -75,8 +88,7 @@ def typed(capsys, *words: str) -> tuple[int, str]:
 @pytest.mark.parametrize("verb", VERBS)
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_a_verb_answers_or_refuses_in_a_sentence(capsys, home, verb, data):
-    around = outside(home)
+def test_a_verb_answers_or_refuses_in_a_sentence(capsys, home, around, verb, data):
     words = [verb, data.draw(NAME, label="name")]
     for option, values in VERBS[verb]:
         if data.draw(st.booleans(), label=option):

@@ -3,7 +3,6 @@
 import base64
 import json
 import threading
-import time
 
 import pytest
 from typer.testing import CliRunner
@@ -19,6 +18,7 @@ from service.results import Result
 from service.storage.control import take
 from service.storage.home import Home
 from tests.rooms.service.execution.studies import arms
+from tests.rooms.service.waiting import until
 from tests.rooms.toy import conduct, driving
 
 ID = arms().id
@@ -50,10 +50,7 @@ def heard():
         found = []
 
         def read():
-            until = time.monotonic() + 30
-            while not found and time.monotonic() < until:
-                found.extend(filter(None, [take(driver.folder)]))
-                time.sleep(0.01)
+            until(lambda: found.extend(filter(None, [take(driver.folder)])) or found)
 
         threads.append(threading.Thread(target=read))
         threads[0].start()

@@ -1,7 +1,6 @@
 """The verbs for a study that runs: an asked driver is no mistake."""
 
 import threading
-import time
 
 from typer.testing import CliRunner
 
@@ -9,6 +8,7 @@ from service.cli import app
 from service.storage.control import take
 from service.storage.home import Home
 from tests.rooms.service.execution.studies import arms
+from tests.rooms.service.waiting import until
 from tests.rooms.toy import conduct, driving
 
 
@@ -22,9 +22,7 @@ def test_a_stop_reaches_the_driver(tmp_path) -> None:
         found = []
 
         def read() -> None:
-            while not found:
-                found.extend(filter(None, [take(driver.folder)]))
-                time.sleep(0.01)
+            until(lambda: found.extend(filter(None, [take(driver.folder)])) or found)
 
         reader = threading.Thread(target=read)
         reader.start()

@@ -3,8 +3,6 @@
 import platform
 from pathlib import Path
 
-import pytest
-
 from service.doctor.nodes import of_node
 from service.execution.tune.nodes import NodeAnswer
 from service.storage.home import Home
@@ -25,27 +23,22 @@ def test_a_sound_node_is_ok():
     assert [name for name, _, _ in found()] == ["node 10.0.0.1", "disk", "clock", "GPUs", "memory"]
 
 
-@pytest.mark.parametrize(
-    ("seen", "name", "words"),
-    [
+def test_what_is_wrong_is_told_of_the_node() -> None:
+    for seen, name, words in [
         ({"shared": False, "free": None}, "home", "a (10.0.0.1) does not see /home as the head does"),
         ({"open": True}, "home", "/home can be written by everybody"),
         ({"python": "3.1"}, "packages", "a (10.0.0.1) has Python 3.1, the head"),
         ({"free": 0.1}, "disk", "0.1 GiB are free in /home of a (10.0.0.1)"),
         ({"gpus_of_torch": 0}, "GPUs", "torch sees 0 of 1 GPU of a (10.0.0.1)"),
         ({"error": "no torch"}, "node 10.0.0.1", "it does not answer: no torch"),
-    ],
-)
-def test_what_is_wrong_is_told_of_the_node(seen, name, words):
-    (wrong,) = [one for one in found(**seen) if one[1] == "wrong"]
-    assert wrong[0] == name
-    assert wrong[2].startswith(words)
+    ]:
+        (wrong,) = [one for one in found(**seen) if one[1] == "wrong"]
+        assert wrong[0] == name
+        assert wrong[2].startswith(words)
 
 
-@pytest.mark.parametrize(
-    ("time", "words"), [(80.0, "19 s behind"), (130.0, "29 s ahead"), (99.5, ""), (94.5, ""), (105.5, "")]
-)
-def test_a_clock_is_compared_with_the_times_of_question_and_answer(time, words):
-    (clock,) = [one for one in found(time=time) if one[0] == "clock"]
-    assert clock[1] == ("look" if words else "ok")
-    assert words in clock[2]
+def test_a_clock_is_compared_with_the_times_of_question_and_answer() -> None:
+    for time, words in [(80.0, "19 s behind"), (130.0, "29 s ahead"), (99.5, ""), (94.5, ""), (105.5, "")]:
+        (clock,) = [one for one in found(time=time) if one[0] == "clock"]
+        assert clock[1] == ("look" if words else "ok")
+        assert words in clock[2]

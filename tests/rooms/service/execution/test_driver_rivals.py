@@ -2,8 +2,6 @@
 
 import random
 
-import pytest
-
 from search_spaces.space import Real, Space, Subset
 from search_spaces.study import Edition, Halving, Search, Study
 from service.planning.unproposed import unproposed
@@ -90,15 +88,17 @@ def test_rivals_are_stopped_by_their_own_scores_alone(tmp_path) -> None:
             assert (value < line) == (cut.get(run.key) == epoch)
 
 
-@pytest.mark.parametrize("cut", [5, 20, 40, 60, 80])
-def test_a_killed_search_ends_as_the_undisturbed_one(tmp_path, cut: int) -> None:
-    calm, cut_short = Home(tmp_path / "calm"), Home(tmp_path / "cut")
-    conduct(calm, search(6), 3)
-    conduct(cut_short, search(6), 3, cut=cut)
-    conduct(cut_short, search(6), 4)
-    for role in ("trial", "rival"):
-        assert planned(calm, search(), role) == planned(cut_short, search(), role)
-    assert history(calm, search()).rival_confirms == history(cut_short, search()).rival_confirms
+def test_a_killed_search_ends_as_the_undisturbed_one(tmp_path) -> None:
+    calm, edition = Home(tmp_path / "calm"), search(6)
+    conduct(calm, edition, 3)
+    confirmed = history(calm, edition).rival_confirms
+    for cut in (5, 20, 40, 60, 80):
+        cut_short = Home(tmp_path / str(cut))
+        conduct(cut_short, edition, 3, cut=cut)
+        conduct(cut_short, edition, 4)
+        for role in ("trial", "rival"):
+            assert planned(calm, edition, role) == planned(cut_short, edition, role), cut
+        assert history(cut_short, edition).rival_confirms == confirmed, cut
 
 
 def test_an_extension_adds_points_and_rivals(tmp_path) -> None:

@@ -7,14 +7,14 @@ from service.execution.in_flight import InFlight
 from service.storage.home import Home
 
 HOLDER = """
-import sys, time
+import sys
 from pathlib import Path
 from service.execution.in_flight import InFlight
 from service.storage.home import Home
 
 held = InFlight(Home(Path(sys.argv[1])))
 print(held.claim("run", "code"), flush=True)
-time.sleep(20)
+sys.stdin.read()
 """
 
 
@@ -45,7 +45,8 @@ def test_what_was_given_back_can_be_claimed(tmp_path) -> None:
 
 
 def test_a_killed_process_holds_nothing(tmp_path) -> None:
-    with subprocess.Popen([sys.executable, "-c", HOLDER, tmp_path], stdout=subprocess.PIPE, text=True) as holder:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", HOLDER, tmp_path], **pipes) as holder:
         assert holder.stdout.readline() == "True\n"
         mine = InFlight(Home(tmp_path))
         assert not mine.claim("run", "code")

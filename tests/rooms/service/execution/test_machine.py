@@ -9,15 +9,20 @@ from service.planning.run_options import RunOptions
 from trainables.spec import SpecError
 
 
-@pytest.mark.parametrize(
-    ("names", "count"),
-    [
-        (None, 2), ("", 0), ("-1", 0), ("NoDevFiles", 0), ("0", 1), ("1, 0", 2), ("0,-1,1", 1), ("7", 0), ("1,7,0", 1),
+def test_gpus_are_counted_as_cuda_counts_them() -> None:
+    for names, count in [
+        (None, 2),
+        ("", 0),
+        ("-1", 0),
+        ("NoDevFiles", 0),
+        ("0", 1),
+        ("1, 0", 2),
+        ("0,-1,1", 1),
+        ("7", 0),
+        ("1,7,0", 1),
         ("GPU-8932f937,MIG-a/1/0", 2),
-    ],
-)  # fmt: skip
-def test_gpus_are_counted_as_cuda_counts_them(names, count):
-    assert len(visible_gpus(2, names)) == count
+    ]:
+        assert len(visible_gpus(2, names)) == count
 
 
 def test_a_placement_is_compiled_where_asked_for():
@@ -80,19 +85,16 @@ def test_runs_share_a_gpu_where_asked_for(four_gpus):
     assert shared(runs_per_gpu=20) == (20, 32, 0), "as many as there are cores"
 
 
-@pytest.mark.parametrize(
-    ("run_gib", "options", "runs"),
-    [
+def test_auto_is_as_many_as_memory_and_cores_allow(four_gpus) -> None:
+    for run_gib, options, runs in [
         (9.5, {}, 6),  # 64 of 80 GiB, 10 each with CUDA's own
         (1.0, {}, 8),  # a core each
         (1.0, {"threads": 4}, 2),
         (200.0, {}, 1),
         (1.0, {"workers": 2}, 1),
         (1.0, {"device": "cpu"}, 1),
-    ],
-)
-def test_auto_is_as_many_as_memory_and_cores_allow(four_gpus, run_gib, options, runs):
-    assert shared(run_gib, runs_per_gpu="auto", **options)[0] == runs
+    ]:
+        assert shared(run_gib, runs_per_gpu="auto", **options)[0] == runs
 
 
 def test_auto_needs_to_know_the_memory(four_gpus, monkeypatch):

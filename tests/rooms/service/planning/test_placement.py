@@ -6,9 +6,8 @@ from service.planning.placement import Machine, Node, place, runs_by_cores, runs
 from trainables.spec import SpecError
 
 
-@pytest.mark.parametrize(
-    ("machine", "options", "max_concurrent", "device"),
-    [
+def test_as_many_runs_as_fit() -> None:
+    for machine, options, max_concurrent, device in [
         (Machine(cores=2), {}, 2, "cpu"),
         (Machine(cores=7), {"threads": 2}, 3, "cpu"),
         (Machine(cores=8), {"max_concurrent": 3, "threads": 2}, 3, "cpu"),
@@ -16,17 +15,14 @@ from trainables.spec import SpecError
         (Machine(cores=16, gpus=4), {}, 4, "cuda"),
         (Machine(cores=16, gpus=4), {"workers": 2}, 2, "cuda"),
         (Machine(cores=3, gpus=8), {}, 3, "cuda"),
-    ],
-)
-def test_as_many_runs_as_fit(machine: Machine, options: dict, max_concurrent: int, device: str) -> None:
-    placement = place(machine, **options)
-    assert (placement.max_concurrent, placement.device) == (max_concurrent, device)
-    assert placement.max_concurrent * placement.cores <= machine.cores
+    ]:
+        placement = place(machine, **options)
+        assert (placement.max_concurrent, placement.device) == (max_concurrent, device)
+        assert placement.max_concurrent * placement.cores <= machine.cores
 
 
-@pytest.mark.parametrize(
-    ("machine", "options", "said"),
-    [
+def test_what_does_not_fit_is_refused() -> None:
+    for machine, options, said in [
         (Machine(cores=2), {"max_concurrent": 3}, "max-concurrent must be at most 2 with 2 cores and 1 a run, got 3"),
         (Machine(cores=2), {"threads": 3}, "a run of 1 x 3 threads must fit 2 cores, got 3"),
         (Machine(cores=1), {"workers": 2}, "a run of 2 x 1 threads must fit 1 core, got 2"),
@@ -44,20 +40,17 @@ def test_as_many_runs_as_fit(machine: Machine, options: dict, max_concurrent: in
             {"runs_per_gpu": 2, "max_concurrent": 5},
             "max-concurrent must be at most 4 with 8 cores and 1 a run, got 5",
         ),
-    ],
-)
-def test_what_does_not_fit_is_refused(machine: Machine, options: dict, said: str) -> None:
-    with pytest.raises(SpecError) as caught:
-        place(machine, **options)
-    assert str(caught.value) == said
+    ]:
+        with pytest.raises(SpecError) as caught:
+            place(machine, **options)
+        assert str(caught.value) == said
 
 
 BIG, SMALL = Node(cores=64, gib=20.0), Node(cores=8, gib=3.0)
 
 
-@pytest.mark.parametrize(
-    ("nodes", "run_gib", "options", "runs", "by_memory"),
-    [
+def test_memory_is_never_exceeded() -> None:
+    for nodes, run_gib, options, runs, by_memory in [
         ((BIG,), 0.8, {}, 25, True),
         ((BIG,), 0.2, {}, 64, False),
         ((BIG,), 30.0, {}, 1, True),  # the prediction may be too high
@@ -66,13 +59,11 @@ BIG, SMALL = Node(cores=64, gib=20.0), Node(cores=8, gib=3.0)
         ((BIG, SMALL), 0.8, {"workers": 4}, 7, True),
         ((BIG, Node(cores=0, gib=100.0)), 0.8, {}, 25, True),  # a head without cores adds nothing
         ((BIG,), 0.8, {"max_concurrent": 5}, 5, False),
-    ],
-)
-def test_memory_is_never_exceeded(nodes, run_gib, options, runs, by_memory) -> None:
-    found = place(Machine(cores=sum(node.cores for node in nodes), nodes=nodes), run_gib=run_gib, **options)
-    assert (found.max_concurrent, found.by_memory) == (runs, by_memory)
-    assert found.run_gib == min(run_gib, 20.0) or found.run_gib == run_gib
-    assert ("(by memory)" in str(found)) == by_memory
+    ]:
+        found = place(Machine(cores=sum(node.cores for node in nodes), nodes=nodes), run_gib=run_gib, **options)
+        assert (found.max_concurrent, found.by_memory) == (runs, by_memory)
+        assert found.run_gib == min(run_gib, 20.0) or found.run_gib == run_gib
+        assert ("(by memory)" in str(found)) == by_memory
 
 
 def test_runs_may_wait_for_machines_that_join_a_cluster() -> None:

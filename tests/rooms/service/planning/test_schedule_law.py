@@ -1,6 +1,7 @@
 """What comes next, as a law: every study ends, over random interleavings, failures and divergences."""
 
 import random
+from functools import cache
 
 import pytest
 from hypothesis import given, settings
@@ -119,6 +120,15 @@ def balanced(world: World) -> bool:
     return not counts or max(counts) - min(counts) <= 1
 
 
+@cache
+def edition_of(kind: str, seeds: int, trials: int) -> Edition:
+    if kind in ("search", "rival"):
+        return search(trials=trials, seeds=seeds, rival=kind == "rival")
+    if kind == "arms":
+        return arms(seeds=seeds)
+    return arms(seeds=seeds, tune=Tuning(Space({"optimizer.lr": Real(1e-4, 1e-2)}), trials, seeds=1 + trials % 2))
+
+
 @given(
     st.sampled_from(["search", "rival", "arms", "tuned"]),
     st.integers(0, 10**6),
@@ -130,9 +140,8 @@ def balanced(world: World) -> bool:
 def test_every_study_ends_with_nothing_twice(
     kind: str, seed: int, max_concurrent: int, seeds: int, trials: int
 ) -> None:
-    tune = Tuning(Space({"optimizer.lr": Real(1e-4, 1e-2)}), trials, seeds=1 + trials % 2) if kind == "tuned" else None
-    ablation = arms(seeds=seeds, tune=tune) if kind in ("arms", "tuned") else None
-    edition = ablation or search(trials=trials, seeds=seeds, rival=kind == "rival")
+    edition = edition_of(kind, seeds, 0 if kind == "arms" else trials)
+    tune = edition.study.plan.tune if kind == "tuned" else None
     world = World(Edition(budget="base", study=edition.study, mark=f"~{seed}"), seed, max_concurrent)
     steps = 0
     while world.step():

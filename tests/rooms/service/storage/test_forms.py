@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -54,11 +55,18 @@ def form_zero(home: Home) -> str:
     return "got form 0 of locus 0.1: use that locus"
 
 
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory) -> Path:
+    root = tmp_path_factory.mktemp("sound")
+    searched(root)
+    ablated(root)
+    return root
+
+
 @pytest.fixture(params=[newer, continued_by_a_newer_one, older, form_zero], ids=lambda one: one.__name__)
-def told(tmp_path: Path, request) -> tuple[Home, str]:
+def told(sound: Path, tmp_path: Path, request) -> tuple[Home, str]:
     """A home with a study whose journal is of another form, beside a sound one; and a part of the sentence."""
-    searched(tmp_path)
-    ablated(tmp_path)
+    shutil.copytree(sound, tmp_path, dirs_exist_ok=True)
     return Home(tmp_path), request.param(Home(tmp_path))
 
 

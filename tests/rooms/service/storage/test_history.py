@@ -44,9 +44,8 @@ def history(edition: Edition | None = None) -> tuple[History, Trial, list[Run]]:
     return found, trial, list(found.runs(trial).values())
 
 
-@pytest.mark.parametrize(
-    ("facts", "status", "epoch"),
-    [
+def test_the_status_of_a_run() -> None:
+    for facts, status, epoch in [
         (lambda run: [], "missing", 0),
         (lambda run: [started(run)], "running", 0),
         (lambda run: [started(run), measured(run, 1, 0.5), measured(run, 2, 0.6)], "running", 2),
@@ -56,16 +55,14 @@ def history(edition: Edition | None = None) -> tuple[History, Trial, list[Run]]:
         (lambda run: [started(run), measured(run, 5, 0.9), ended(run)], "completed", 5),
         (lambda run: [measured(run, 5, 0.9), ended(run, reused=True)], "completed", 5),
         (lambda run: [started(run), ended(run, "diverged", 2)], "diverged", 0),
-    ],
-)
-def test_the_status_of_a_run(facts, status: str, epoch: int) -> None:
-    found, _, runs = history()
-    for fact in facts(runs[0]):
-        found.add(fact)
-    state = found.state(runs[0])
-    assert (state.status, state.epoch) == (status, epoch)
-    assert state.answered == (status in ("completed", "diverged", "stopped"))
-    assert found.state(runs[1]).status == "missing"
+    ]:
+        found, _, runs = history()
+        for fact in facts(runs[0]):
+            found.add(fact)
+        state = found.state(runs[0])
+        assert (state.status, state.epoch) == (status, epoch)
+        assert state.answered == (status in ("completed", "diverged", "stopped"))
+        assert found.state(runs[1]).status == "missing"
 
 
 def test_the_first_fact_of_an_epoch_counts() -> None:
@@ -109,9 +106,8 @@ def test_chance_is_that_of_the_trials_own_task() -> None:
     assert found.answer(found.trials[0]).mean == 0.25
 
 
-@pytest.mark.parametrize(
-    ("facts", "status", "values"),
-    [
+def test_the_answer_of_a_searchs_trial() -> None:
+    for facts, status, values in [
         (lambda a, b, c: [], "open", {}),
         (lambda a, b, c: [measured(a, 2, 0.6), stopped(a)], "stopped", {0: 0.6}),
         (lambda a, b, c: [ended(a, "diverged")], "diverged", {0: 0.5}),
@@ -123,15 +119,13 @@ def test_chance_is_that_of_the_trials_own_task() -> None:
             "incomplete",
             {0: 0.9, 2: 0.7},
         ),
-    ],
-)
-def test_the_answer_of_a_searchs_trial(facts, status: str, values: dict) -> None:
-    found, trial, runs = history()
-    for fact in facts(*runs):
-        found.add(fact)
-    answer = found.answer(trial)
-    assert (answer.status, answer.values) == (status, values)
-    assert found.highest() == []
+    ]:
+        found, trial, runs = history()
+        for fact in facts(*runs):
+            found.add(fact)
+        answer = found.answer(trial)
+        assert (answer.status, answer.values) == (status, values)
+        assert found.highest() == []
 
 
 def test_an_ablations_arm_goes_on_after_a_diverged_first_seed() -> None:

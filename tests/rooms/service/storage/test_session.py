@@ -22,6 +22,7 @@ from service.storage.session import (
     at_work_elsewhere,
     newest,
 )
+from tests.rooms.service.waiting import until
 
 HERE, THERE, FAR = (Host(name, f"start of {name}") for name in ("here", "there", "far"))
 
@@ -130,15 +131,14 @@ def test_a_time_in_the_future_holds_nobody_up(tmp_path: Path) -> None:
 
 
 def test_the_heartbeat_keeps_a_study_and_finds_out_that_it_is_lost(tmp_path: Path) -> None:
-    first = begun(tmp_path, THERE, beat_s=0.05, stale_s=1.0)
-    for _ in range(15):
-        time.sleep(0.1)
+    first = begun(tmp_path, THERE, beat_s=0.05)
+    for _ in range(3):
+        age(tmp_path, 61)
+        until(lambda: at_work_elsewhere(drivers(tmp_path), HERE))
         with pytest.raises(HeldError):
-            session(tmp_path, HERE, stale_s=1.0).begin()
+            session(tmp_path, HERE).begin()
     (drivers(tmp_path) / "1.json").unlink()
-    until = time.monotonic() + 20
-    while first._lost is None and time.monotonic() < until:
-        time.sleep(0.01)
+    until(lambda: first._lost is not None)
     with pytest.raises(TakenOverError, match=r"1\.json must be there while this driver runs reach@cpu, got none"):
         first.recall()
     first.end()
@@ -147,9 +147,7 @@ def test_the_heartbeat_keeps_a_study_and_finds_out_that_it_is_lost(tmp_path: Pat
 def test_no_heartbeat_after_the_end_and_none_keeps_a_process_alive(tmp_path: Path) -> None:
     one = begun(tmp_path, HERE, beat_s=0.02)
     one.end()
-    before = newest(drivers(tmp_path)).beat
-    time.sleep(0.2)
-    assert newest(drivers(tmp_path)).beat == before
+    until(lambda: not one._thread.is_alive())
     code = (
         "import sys; from pathlib import Path; from service.storage.session import Session\n"
         "Session(Path(sys.argv[1]), beat_s=0.01).begin(); print('began')"
@@ -237,6 +235,7 @@ import json, sys, time
 from pathlib import Path
 from service.storage.session import HeldError, Host, Session
 me = sys.argv[2]
+print("ready", flush=True)
 for line in sys.stdin:
     at, folder = json.loads(line)
     one = Session(Path(folder), Host(me, me), beat_s=60)
@@ -258,8 +257,9 @@ def test_of_processes_that_begin_at_the_same_moment_one_wins(tmp_path: Path) -> 
         for place in range(3)
     ]
     try:
+        assert [racer.stdout.readline() for racer in racers] == ["ready\n"] * 3
         for attempt in range(40):
-            start = json.dumps([time.time() + (0.02 if attempt else 3), str(tmp_path / str(attempt) / "drivers")])
+            start = json.dumps([time.time() + 0.02, str(tmp_path / str(attempt) / "drivers")])
             for racer in racers:
                 racer.stdin.write(f"{start}\n")
                 racer.stdin.flush()
@@ -267,7 +267,7 @@ def test_of_processes_that_begin_at_the_same_moment_one_wins(tmp_path: Path) -> 
     finally:
         for racer in racers:
             racer.stdin.close()
-            racer.wait(30)
+            racer.wait(60)
             racer.stdout.close()
 
 

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 
 from service.storage.home import StudyFolder
 from service.storage.journal import Counts, Ended, Journal, Measured, Opened, Place, Started, read, read_on
-from service.storage.session import HeldError, Host, Session, TakenOverError, at_work_elsewhere
+from service.storage.session import STALE_S, HeldError, Host, Session, TakenOverError, newest
 
 THERE = Host("there", "start of there")
 MEASURED = Measured(run="k", code="c", epoch=1, values={"val/accuracy": 0.5})
@@ -26,21 +25,22 @@ def folder_of(root: Path) -> StudyFolder:
     return StudyFolder(root / "reach@cpu")
 
 
-def journal_of(root: Path, host: Host | None = None, stale_s: float = 60.0) -> Journal:
+def journal_of(root: Path, host: Host | None = None, stale_s: float = STALE_S) -> Journal:
     """A driver's journal; another host's has a lock of its own, as on a file system without locks between hosts."""
     folder = folder_of(root)
     lock = folder.root / f"lock of {host.name}" if host else folder.lock
-    return Journal(folder.journal, lock, Session(folder.drivers, host, beat_s=0.1, stale_s=stale_s))
+    return Journal(folder.journal, lock, Session(folder.drivers, host, beat_s=3600, stale_s=stale_s))
 
 
 @contextmanager
-def taken_over(root: Path, stale_s: float) -> Iterator[Journal]:
-    """The journal of the driver that takes over, as soon as it may."""
-    until = time.monotonic() + 60
-    while at_work_elsewhere(folder_of(root).drivers, THERE, stale_s):
-        assert time.monotonic() < until
-        time.sleep(0.05)
-    with journal_of(root, THERE, stale_s) as journal:
+def taken_over(root: Path) -> Iterator[Journal]:
+    """The journal of the driver that takes over, where the first one's last sign of life is as old as it may be."""
+    drivers = folder_of(root).drivers
+    with pytest.raises(HeldError):
+        journal_of(root, THERE).__enter__()
+    last = newest(drivers)
+    os.utime(drivers / f"{last.number}.json", (last.beat - STALE_S, last.beat - STALE_S))
+    with journal_of(root, THERE) as journal:
         yield journal
 
 
@@ -50,7 +50,7 @@ from pathlib import Path
 from service.storage.journal import Counts, Journal, Measured
 from service.storage.session import Session, TakenOverError
 folder = Path(sys.argv[1])
-session = Session(folder / "drivers", beat_s=0.1, stale_s=1.0)
+session = Session(folder / "drivers", beat_s=0.1)
 try:
     with Journal(folder / "journal.jsonl", folder / "lock", session) as journal:
         for number in range(1, 10_000_000):
@@ -71,9 +71,10 @@ def test_a_driver_that_was_suspended_ends_with_a_sentence(tmp_path: Path) -> Non
     try:
         assert writer.stdout.readline() == "began\n"
         with pytest.raises(HeldError, match=rf"is being run by another driver, on .* \(process {writer.pid}\); see"):
-            journal_of(tmp_path, THERE, stale_s=1.0).__enter__()
+            journal_of(tmp_path, THERE).__enter__()
         os.kill(writer.pid, signal.SIGSTOP)
-        with taken_over(tmp_path, stale_s=1.0) as second:
+        os.waitpid(writer.pid, os.WUNTRACED)  # it stands still from here on
+        with taken_over(tmp_path) as second:
             second.write(Counts(seeds=77))
             os.kill(writer.pid, signal.SIGCONT)
             said = writer.communicate(timeout=60)[0]
@@ -97,10 +98,9 @@ def test_a_driver_that_was_suspended_ends_with_a_sentence(tmp_path: Path) -> Non
 def test_a_line_that_comes_late_is_dropped(tmp_path: Path) -> None:
     folder = folder_of(tmp_path)
     with journal_of(tmp_path) as first:
-        first.session._over.set()  # suspended: no heartbeat
         first.write(Counts(seeds=3))
         whole, place = read_on(folder.journal)
-        with taken_over(tmp_path, stale_s=0.3) as second:
+        with taken_over(tmp_path) as second:
             assert [fact.by for fact in second.facts] == [1, 1]
             first.write(MEASURED)  # before a measurement it does not look
             for fact in (Counts(seeds=4), Started(run="k", code="c", attempt=1, seed=0, label="0")):

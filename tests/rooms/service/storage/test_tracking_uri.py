@@ -25,25 +25,22 @@ def test_a_server_with_credentials_is_refused_and_they_are_not_repeated(uri, mon
         tracking_uri()
 
 
-@pytest.mark.parametrize("uri", ["https://mlflow:5000/x", "sqlite:///runs/a@b/mlflow.db", "http://127.0.0.1:5000/?a=b"])
-def test_other_addresses_stay_as_they_are(uri):
-    assert tracking_uri(uri) == uri
-    assert not has_secrets(uri)
-    assert without_secrets(uri) == uri
+def test_other_addresses_stay_as_they_are() -> None:
+    for uri in ["https://mlflow:5000/x", "sqlite:///runs/a@b/mlflow.db", "http://127.0.0.1:5000/?a=b"]:
+        assert tracking_uri(uri) == uri
+        assert not has_secrets(uri)
+        assert without_secrets(uri) == uri
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
+def test_the_password_of_a_database_is_hidden() -> None:
+    for text, shown in [
         (f"postgresql://bob:{SECRET}@host/db", "postgresql://bob:***@host/db"),
         (f"postgresql+psycopg2://bob:{SECRET}@h:5432/db?x=1", "postgresql+psycopg2://bob:***@h:5432/db?x=1"),
         (f"mysql://bob:{SECRET}/@host", "mysql://bob:***@host"),
         (f"no postgresql://h/db?user=bob&password={SECRET} now", "no postgresql://h/db?user=bob&password=*** now"),
         (f"postgresql://bob:p@{SECRET}@host/db", "postgresql://bob:***@host/db"),
-    ],
-)  # fmt: skip
-def test_the_password_of_a_database_is_hidden(text, shown):
-    assert without_secrets(text) == shown
+    ]:
+        assert without_secrets(text) == shown
 
 
 def test_neither_an_error_nor_a_result_shows_it(tmp_path):
@@ -54,9 +51,8 @@ def test_neither_an_error_nor_a_result_shows_it(tmp_path):
     assert result.mlflow_url == "postgresql://bob:***@host/db"
 
 
-@pytest.mark.parametrize(
-    ("uri", "has"),
-    [
+def test_a_storage_has_no_part_that_may_hold_a_secret() -> None:
+    for uri, has in [
         ("s3://bucket/locus", False),
         ("abfs://container@account.dfs.core.windows.net/locus", False),
         ("abfs://user:word@account/locus", True),
@@ -64,7 +60,5 @@ def test_neither_an_error_nor_a_result_shows_it(tmp_path):
         ("s3://key@bucket/locus", True),
         ("simplecache::s3://key:word@bucket/locus", True),
         ("s3://bucket/locus?aws_secret_access_key=word", True),
-    ],
-)
-def test_a_storage_has_no_part_that_may_hold_a_secret(uri, has):
-    assert has_options(uri) is has
+    ]:
+        assert has_options(uri) is has

@@ -3,7 +3,6 @@
 import random
 import re
 import threading
-import time
 
 import pytest
 
@@ -14,6 +13,7 @@ from service.storage.journal import Measured, Planned
 from service.terminal.event_lines import EventLines
 from service.terminal.event_log import events
 from tests.rooms.service.execution.studies import arms
+from tests.rooms.service.waiting import until
 from tests.rooms.toy import Toy, conduct, driving
 from trainables.encodings import Fourier
 from trainables.recipe import Recipe
@@ -69,9 +69,16 @@ def test_one_run_alone_by_its_row_and_seed_or_by_its_key(home: Home) -> None:
 def test_it_follows_a_driver_to_its_end(home: Home) -> None:
     with driving(home, arms()) as driver:
         found: list[str] = []
-        follow = threading.Thread(target=lambda: found.extend(events(home, arms().id, follow=True)))
-        follow.start()
-        time.sleep(0.7)
-        Toy(driver, random.Random(0)).drive()
-    follow.join(10)
+
+        def follow() -> None:
+            for line in events(home, arms().id, follow=True):
+                found.append(line)
+
+        following = threading.Thread(target=follow)
+        following.start()
+        toy = Toy(driver, random.Random(0))
+        toy._fill()
+        until(lambda: found)
+        toy.drive()
+    following.join(60)
     assert found == list(events(home, arms().id))

@@ -4,7 +4,6 @@ import io
 import random
 import re
 import threading
-import time
 
 from rich.console import Console
 
@@ -13,6 +12,7 @@ from service.analysis.trial_summary import TrialSummary
 from service.storage.home import Home
 from service.terminal.live import Progress
 from service.terminal.trials_table import shown
+from tests.rooms.service.waiting import until
 from tests.rooms.toy import Toy, driving
 from trainables.encodings import Fourier
 from trainables.recipe import Recipe
@@ -31,15 +31,21 @@ def strip(text):
 
 
 def test_the_clock_goes_on_without_a_fact(tmp_path):
-    out = io.StringIO()
-    progress = Progress(STUDY.at(), screen(out))
+    out, at = io.StringIO(), [1000.0]
+    progress = Progress(STUDY.at(), screen(out), now=lambda: at[0])
+
+    def shows(clock):
+        return re.search(f"0 of 30 runs  {clock} gone, about 1:30:00 left", strip(out.getvalue()))
+
     with driving(Home(tmp_path), STUDY.at()) as driver:
         progress.begin(driver.history, driver.lock, lambda: 2, epoch_s=60.0)
-        time.sleep(2.6)
-        text = strip(out.getvalue())
-        progress.end()
-    clocks = re.findall(r"0 of 30 runs  (\d\d:\d\d) gone, about 1:30:00 left", text)
-    assert len({*clocks}) >= 2, text
+        try:
+            until(lambda: shows("00:00"))
+            assert not shows("01:02")
+            at[0] += 62
+            until(lambda: shows("01:02"))
+        finally:
+            progress.end()
 
 
 def test_the_screen_fits_its_terminal_and_says_how_many_rows_it_leaves_out(tmp_path):
@@ -72,14 +78,14 @@ def test_what_failed_comes_first():
 def test_a_screen_that_reads_while_the_driver_writes_never_fails(tmp_path):
     """Two threads on one history: without the lock a dictionary would change while it is read."""
     progress = Progress(STUDY.at(), screen(io.StringIO()))
-    errors = []
+    errors, locked = [], []
     with driving(Home(tmp_path), STUDY.at()) as driver:
-        progress.begin(driver.history, driver.lock, lambda: 2)
+        progress.begin(driver.history, driver.lock, lambda: locked.append(driver.lock._is_owned()) or 2)
         progress.live.stop()
         ended = threading.Event()
 
         def draw():
-            while not ended.is_set():
+            while not ended.wait(0.001):  # whoever asks for the lock again at once lets the driver wait for minutes
                 progress._news += 1
                 try:
                     progress._view()
@@ -92,3 +98,4 @@ def test_a_screen_that_reads_while_the_driver_writes_never_fails(tmp_path):
         ended.set()
         drawer.join()
     assert errors == []
+    assert {*locked} == {True}, "a view asks for the concurrent runs while it reads"

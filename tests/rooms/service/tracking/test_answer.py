@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from service.tracking.params import title
 from service.tracking.scores import rank_tag
 from service.tracking.sync import MlflowSync
 from tests.rooms.service.tracking.facts import Facts, points, runs, search, show
+from tests.rooms.service.waiting import until
 
 
 def confirmed(until: int = 2) -> Facts:
@@ -60,6 +60,12 @@ def test_the_order_of_trials_is_that_of_the_analysis_also_below_zero(home: Home)
     assert [trial.label for trial in by_tag] == [trial.label for trial in ranked(history)]
 
 
+def marked(home: Home) -> list[str]:
+    """The trials that MLflow marks as the best."""
+    rows = [run for run in runs(home).values() if run.data.tags["locus.level"] == "trial"]
+    return [run.info.run_name for run in rows if "locus.best" in run.data.tags]
+
+
 def test_the_mark_of_the_best_moves_while_the_study_runs(home: Home, monkeypatch) -> None:
     monkeypatch.setattr(sync, "PAUSE_S", 0.0)
     facts = Facts(search())
@@ -73,13 +79,8 @@ def test_the_mark_of_the_best_moves_while_the_study_runs(home: Home, monkeypatch
         for fact in facts.facts[sent:]:
             mlflow.add(fact)
         sent = len(facts.facts)
-        until = time.monotonic() + 20
-        marked: list[str] = []
-        while marked != [title(facts.edition, trial)] and time.monotonic() < until:
-            time.sleep(0.05)
-            rows = [run for run in runs(home).values() if run.data.tags["locus.level"] == "trial"]
-            marked = [run.info.run_name for run in rows if "locus.best" in run.data.tags]
-        assert marked == [title(facts.edition, trial)]
+        wanted = [title(facts.edition, trial)]
+        until(lambda wanted=wanted: marked(home) == wanted)
     assert mlflow.close("KILLED") is None
 
 
@@ -98,8 +99,7 @@ def test_the_best_curve_counts_finished_runs_and_has_a_point_a_change(home: Home
     mlflow.open()
     for fact in facts.facts:
         mlflow.add(fact)
-        while not mlflow._queue.empty():
-            pass
+        until(mlflow._queue.empty)
     assert mlflow.close("FINISHED") is None
     study = runs(home)["reach@base"]
     curve = points(home, study, "best/val/accuracy_mean")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -17,6 +15,7 @@ from service.tracking.sync import MlflowSync
 from service.tracking.views import PREFIX, unpacked
 from tests.rooms.service.tracking.facts import Facts, runs, search
 from tests.rooms.service.tracking.test_views import tags_of
+from tests.rooms.service.waiting import until
 
 STUDY = "reach@base"
 
@@ -151,10 +150,3 @@ def test_an_experiment_that_a_person_deleted_is_taken_out_of_the_trash(home):
     show(home, scored(0.75))
     assert client.get_experiment_by_name("thesis").lifecycle_stage == "active"
     assert {"reach@base", "#00 gamma=2.5", "#00 seed 0"} == runs(home).keys()
-
-
-def until(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.1)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-import time
 from getpass import getuser
 from itertools import count
 
 import pytest
+from filelock import FileLock
 from mlflow.entities import ViewType
 from mlflow.tracking import MlflowClient
 
@@ -18,6 +18,7 @@ from service.tracking import sync
 from service.tracking.store import MlflowError
 from service.tracking.sync import MlflowSync
 from tests.rooms.service.tracking.facts import Facts, everything, points, runs, search, show
+from tests.rooms.service.waiting import until
 from trainables.recipe import Run
 
 
@@ -104,9 +105,7 @@ def test_a_run_shown_long_ago_is_killed_with_its_study(home, small, monkeypatch)
     shown.open()
     for fact in small.facts:
         shown.add(fact)
-    until = time.monotonic() + 20
-    while "#03 seed 0" not in runs(home) and time.monotonic() < until:
-        time.sleep(0.05)
+    until(lambda: "#03 seed 0" in runs(home))
     assert shown.close("KILLED") is None
     assert runs(home)["#03 seed 0"].info.status == "KILLED"
 
@@ -117,7 +116,7 @@ def test_a_second_call_runs_again(home, small):
     again.open()
     for fact in small.facts:
         again.add(fact)
-    again._made.wait(10)
+    assert again._made.wait(60)
     assert runs(home)["reach@base"].info.status == "RUNNING"
     again.close("FINISHED")
     assert runs(home)["reach@base"].info.status == "FINISHED"
@@ -185,11 +184,11 @@ def test_trouble_never_reaches_the_driver(home, small, monkeypatch):
     monkeypatch.setattr(sync, "PAUSE_S", 0.0)
     shown = MlflowSync(small.edition, home, lambda recipe: "c0de", f"sqlite:///{home.root}/mlflow.db/in-a-file.db")
     shown.open()
-    began = time.monotonic()
-    for fact in small.facts:
-        shown.add(fact)
-    assert time.monotonic() - began < 0.1
-    monkeypatch.setattr(sync, "CLOSE_S", 4.0)
+    with FileLock(home.root / "mlflow.lock"):  # MLflow stands still
+        for fact in small.facts:
+            shown.add(fact)
+    for name, seconds in (("SOON_S", 0.2), ("CLOSE_S", 1.0), ("LAST_S", 60.0)):
+        monkeypatch.setattr(sync, name, seconds)
     said = []
     assert "MLflow lacks a part" in shown.close("FINISHED", note=said.append)
     assert said[0].startswith("waiting for MLflow (")
@@ -210,7 +209,7 @@ def test_what_failed_once_is_sent_later(home, small, monkeypatch, pause_s):
     shown.open()
     for fact in small.facts:
         shown.add(fact)
-        time.sleep(0.02)
+        until(shown._queue.empty)
     assert shown.close("FINISHED") is None
     shown_twice = everything(home)
     show(home, small)

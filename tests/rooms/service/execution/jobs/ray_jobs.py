@@ -15,7 +15,7 @@ JOB = "locus-reach-base-1"
 class RayJobs:
     """One job. `log` is its whole log, `status` its state; `breaks`: after how many letters each connection breaks.
 
-    `stands_still`: a connection that sent all its letters neither breaks nor ends; `refuses`: none is taken.
+    `stands_still`: a connection does not break there, and sends nothing more; `refuses`: none is taken.
     """
 
     def __init__(self, breaks: tuple[int, ...] = (), *, stands_still: bool = False, refuses: bool = False) -> None:
@@ -26,7 +26,7 @@ class RayJobs:
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
-        self._ready.wait(10)
+        assert self._ready.wait(60)
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -67,7 +67,7 @@ class RayJobs:
         sent = 0
         while until is None or sent < until:
             piece = self.log[sent : sent + 7 if until is None else min(sent + 7, until)]
-            if not piece and self.status != "RUNNING" and not self.stands_still:
+            if not piece and until is None and self.status != "RUNNING":
                 return stream
             if piece:
                 await stream.send_str(piece)
@@ -75,7 +75,7 @@ class RayJobs:
             else:
                 await asyncio.sleep(0.01)
         if self.stands_still:
-            await asyncio.sleep(30)
+            await asyncio.Event().wait()
         request.transport.abort()
         return stream
 
@@ -86,6 +86,6 @@ class RayJobs:
 
     def end(self) -> None:
         """Ends the server."""
-        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(60)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(60)

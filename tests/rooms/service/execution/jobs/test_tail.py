@@ -10,6 +10,7 @@ from service.execution.jobs import submission, tail
 from service.execution.jobs.client import Client
 from service.execution.jobs.submission import Submission
 from tests.rooms.service.execution.jobs.ray_jobs import JOB, RayJobs
+from tests.rooms.service.waiting import until
 
 LINES = [f"00:{number:02} epoch {number} of the wave, £ and 位" for number in range(60)]
 TEXT = "".join(f"{line}\n" for line in LINES)
@@ -39,13 +40,14 @@ def watched(server):
     return Submission(Client(server.address), server.address, JOB, "reach@base", None)
 
 
-def grow(server, by=11):
-    """Writes the log in pieces that end within lines, and ends the job."""
+def grow(server, connections=1, fetched=1):
+    """Writes the log in pieces that end within lines; ends the job after so many connections and wholes."""
 
     def write():
-        for begin in range(0, len(TEXT), by):
-            server.log += TEXT[begin : begin + by]
+        for begin in range(0, len(TEXT), 11):
+            server.log += TEXT[begin : begin + 11]
             time.sleep(0.002)
+        until(lambda: server.connections >= connections and server.fetched >= fetched)
         server.status = "SUCCEEDED"
 
     threading.Thread(target=write, daemon=True).start()
@@ -54,7 +56,7 @@ def grow(server, by=11):
 @pytest.mark.parametrize("breaks", [(), (1,), (40, 41, 700), (5, 5, 5, 5)], ids=str)
 def test_lines_come_whole_and_once_however_often_the_stream_breaks(served, breaks):
     server = served(*breaks)
-    grow(server)
+    grow(server, connections=len(breaks) + 1)
     assert list(watched(server).logs(follow=True)) == LINES
     assert server.connections == len(breaks) + 1
 
@@ -68,23 +70,16 @@ def test_the_whole_log_is_not_fetched_again_and_again(served):
 
 def test_a_stream_that_no_proxy_lets_pass_is_asked_for_as_a_whole(served):
     server = served(refuses=True)
-    grow(server)
+    grow(server, fetched=3)
     assert list(watched(server).logs(follow=True)) == LINES
-    assert server.fetched > 2
 
 
 def test_a_stream_that_stands_still_is_found_out(served, monkeypatch):
     """Its other end is gone, and nobody said so: the log grows, and no letter of it comes."""
     monkeypatch.setattr(tail, "QUIET_S", 0.1)
     server = served(300, stands_still=True)
-    grow(server)
-    begun = time.monotonic()
-    watched_lines = watched(server).logs(follow=True)
-    server_ends = threading.Timer(2.0, lambda: setattr(server, "stands_still", False))
-    server_ends.start()
-    assert list(watched_lines) == LINES
-    assert server.connections >= 2
-    assert time.monotonic() - begun < 20
+    grow(server, connections=2)
+    assert list(watched(server).logs(follow=True)) == LINES
 
 
 def test_what_the_stream_lacks_at_its_end_comes_from_the_log(served):
@@ -112,7 +107,4 @@ def test_whoever_stops_to_listen_leaves_no_thread(served):
     server.log += "more\n"
     assert next(lines) == "more"
     lines.close()
-    until = time.monotonic() + 10
-    while any(thread.name == "tail" for thread in threading.enumerate()):
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    until(lambda: all(thread.name != "tail" for thread in threading.enumerate()))

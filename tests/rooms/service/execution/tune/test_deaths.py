@@ -55,10 +55,10 @@ def test_errors_that_tune_knows_stay_as_they_are(error: RayError):
 
 @pytest.fixture
 def nodes(monkeypatch):
-    """Nodes of a cluster: one that answers, and one whose port nobody holds."""
-    with socket.create_server(("127.0.0.1", 0)) as here, socket.create_server(("127.0.0.1", 0)) as there:
+    """Nodes of a cluster: one that answers, and one at whose port nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as here, socket.socket() as there:
+        there.bind(("127.0.0.1", 0))  # it does not listen, and nobody else gets its port
         ports = [one.getsockname()[1] for one in (here, there)]
-        there.close()
         known = [
             {"NodeID": str(number), "Alive": True, "NodeManagerAddress": "127.0.0.1", "NodeManagerPort": port}
             for number, port in enumerate(ports)

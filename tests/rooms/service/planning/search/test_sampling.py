@@ -61,17 +61,16 @@ def undisturbed(tmp_path_factory) -> Home:
     return home
 
 
-@pytest.mark.parametrize("cut", [2, 9, 23, 40, 61])
-def test_a_search_cut_anywhere_proposes_and_stops_as_the_undisturbed_one(
-    undisturbed: Home, tmp_path: Path, cut: int
-) -> None:
-    home = Home(tmp_path)
-    assert conduct(home, search(), 1, cut=cut) is None
-    conduct(home, search(), 2)
-    assert points(home, search()) == points(undisturbed, search())
-    assert stops(home, search()) == stops(undisturbed, search())
-    assert len(points(home, search())) == 14
-    assert len(stops(home, search())) > 3
+def test_a_search_cut_anywhere_proposes_and_stops_as_the_undisturbed_one(undisturbed: Home, tmp_path: Path) -> None:
+    edition = search()
+    assert len(points(undisturbed, edition)) == 14
+    assert len(stops(undisturbed, edition)) > 3
+    for cut in (2, 9, 23, 40, 61):
+        home = Home(tmp_path / str(cut))
+        assert conduct(home, edition, 1, cut=cut) is None
+        conduct(home, edition, 2)
+        assert points(home, edition) == points(undisturbed, edition), cut
+        assert stops(home, edition) == stops(undisturbed, edition), cut
 
 
 def test_every_number_draws_anew(undisturbed: Home) -> None:
@@ -131,19 +130,24 @@ def test_another_study_draws_other_points() -> None:
 def test_a_journal_cut_between_measured_and_stopped_replays_to_equal_decisions(
     undisturbed: Home, tmp_path: Path
 ) -> None:
-    lines = undisturbed.study(search().id).journal.read_text().splitlines(keepends=True)
+    edition = search()
+    lines = undisturbed.study(edition.id).journal.read_text().splitlines(keepends=True)
     for number in [number for number, line in enumerate(lines) if '"fact":"stopped"' in line][:4]:
         home = Home(tmp_path / str(number))
-        folder = home.study(search().id)
-        shutil.copytree(undisturbed.study(search().id).root, folder.root)
+        folder = home.study(edition.id)
+        shutil.copytree(undisturbed.study(edition.id).root, folder.root)
         folder.journal.write_text("".join(lines[:number]))
-        conduct(home, search())
-        assert stops(home, search()) == stops(undisturbed, search())
-        assert points(home, search()) == points(undisturbed, search())
+        conduct(home, edition)
+        assert stops(home, edition) == stops(undisturbed, edition)
+        assert points(home, edition) == points(undisturbed, edition)
 
 
-@pytest.mark.parametrize(("epochs", "factor"), [(9, 3), (10, 2), (7, 4), (30, 2), (1, 3), (2, 3), (4, 3)])
-def test_halving_keeps_the_best_share_at_each_rung(epochs: int, factor: int) -> None:
+def test_halving_keeps_the_best_share_at_each_rung() -> None:
+    for epochs, factor in ((9, 3), (10, 2), (7, 4), (30, 2), (1, 3), (2, 3), (4, 3)):
+        keeps_the_best_share(epochs, factor)
+
+
+def keeps_the_best_share(epochs: int, factor: int) -> None:
     """Against a loop of our own: rungs at thirds of the epochs, at each the best 1/factor of those that came so far."""
     stopper, heard = EarlyStopper(search(epochs=epochs, factor=factor)), {}
     first = -(-epochs // 3)
@@ -253,16 +257,16 @@ SAMPLED = {"random": search(12, space=SPACE, sampler="random"), "grid": search(1
 
 
 @pytest.mark.parametrize("sampler", SAMPLED)
-@pytest.mark.parametrize("cut", [3, 17, 41])
-def test_every_sampler_resumes_exactly(tmp_path: Path, sampler: str, cut: int) -> None:
-    edition = SAMPLED[sampler]
-    calm, hurt = Home(tmp_path / "calm"), Home(tmp_path / "hurt")
+def test_every_sampler_resumes_exactly(tmp_path: Path, sampler: str) -> None:
+    edition, calm = SAMPLED[sampler], Home(tmp_path / "calm")
     conduct(calm, edition)
-    assert conduct(hurt, edition, 1, cut=cut) is None
-    conduct(hurt, edition, 2)
-    assert points(hurt, edition) == points(calm, edition)
-    assert stops(hurt, edition) == stops(calm, edition)
     assert len({json.dumps(point) for point in points(calm, edition)}) == 12
+    for cut in (3, 17, 41):
+        hurt = Home(tmp_path / str(cut))
+        assert conduct(hurt, edition, 1, cut=cut) is None
+        conduct(hurt, edition, 2)
+        assert points(hurt, edition) == points(calm, edition), cut
+        assert stops(hurt, edition) == stops(calm, edition), cut
 
 
 def test_a_random_search_learns_nothing_and_a_grid_tries_every_point(tmp_path: Path) -> None:
