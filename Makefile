@@ -19,8 +19,8 @@ lint: install
 types: install
 	$(BIN)/mypy
 
-# A file of tests a process, a process a core, a thread a process.
-FAST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile
+# A file of tests a process, a process a core, a thread a process. A process that stands still is ended with its stacks.
+FAST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile -o faulthandler_exit_on_timeout=true
 fast: install
 	$(FAST)
 
