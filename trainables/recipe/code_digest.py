@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from pathlib import Path
 
 from trainables.backbones import ViT
@@ -70,8 +71,7 @@ class CodeDigests:
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder or FOLDER
         self._known: dict[int, tuple[Recipe, CodeDigest]] = {}
-        self._tree = cache(self._tree_of)
-        self._fingerprint = cache(self._fingerprint_of)
+        self._module = cache(self._module_of)
         self._imports = cache(self._imports_of)
         self._reached = cache(self._reached_from)
         self._code = cache(self._code_of)
@@ -93,7 +93,7 @@ class CodeDigests:
     def _code_of(self, begins: frozenset[str], own: tuple[tuple[str, str], ...]) -> CodeDigest:
         """The code of all recipes that begin in the same files, and have the same files of their own."""
         return CodeDigest(
-            files={f"trainables/{name}": self._fingerprint(name) for name in self._reached(begins)} | dict(own)
+            files={f"trainables/{name}": self._module(name).fingerprint for name in self._reached(begins)} | dict(own)
         )
 
     def files(self, recipe: Recipe) -> list[str]:
@@ -123,14 +123,11 @@ class CodeDigests:
         while todo:
             found |= todo
             todo = {file for done in todo for file in self._imports(done) if file.startswith("probes/")} - found
-        return CodeDigest(files={f"trainables/{file}": self._fingerprint(file) for file in sorted(found)})
+        return CodeDigest(files={f"trainables/{file}": self._module(file).fingerprint for file in sorted(found)})
 
-    def _tree_of(self, name: str) -> ast.Module:
+    def _module_of(self, name: str) -> _Module:
         path = self._folder / name
-        return without_study(path.read_text(), str(path))
-
-    def _fingerprint_of(self, name: str) -> str:
-        return tree_fingerprint(self._tree(name))
+        return _parsed(path.read_text(), str(path))
 
     def _imports_of(self, name: str) -> frozenset[str]:
         """The files of `trainables/` that a file imports when it is imported itself.
@@ -138,10 +135,9 @@ class CodeDigests:
         A name that a package's list imports (`from trainables.encodings import PEG`) is looked up where it is defined.
         """
         found: set[str] = set()
-        for node in (node for node in self._tree(name).body if isinstance(node, ast.ImportFrom)):
-            module = node.module or ""
+        for module, names in self._module(name).imports:
             if module.partition(".")[0] == "trainables":
-                found |= {self._file(module, alias.name) for alias in node.names}
+                found |= {self._file(module, imported) for imported in names}
         return frozenset(found)
 
     def _own(self, file: str, source: str) -> Iterator[str]:
@@ -166,10 +162,27 @@ class CodeDigests:
         init = f"{inside}/__init__.py".lstrip("/")
         if not (self._folder / init).is_file():  # imported by a function of a user's file that nothing has called
             return init
-        for node in self._tree(init).body:
-            if isinstance(node, ast.ImportFrom) and name in {alias.name for alias in node.names}:
-                return self._file(node.module or "", name)
+        for imported, names in self._module(init).imports:
+            if name in names:
+                return self._file(imported, name)
         return init
+
+
+@dataclass(frozen=True)
+class _Module:
+    """What counts of a file: its fingerprint, and from which module its `from` lines at the top take which names."""
+
+    fingerprint: str
+    imports: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+@lru_cache(maxsize=512)
+def _parsed(text: str, path: str) -> _Module:
+    """A file by its text. It is kept: a process asks for its codes many times, and files change seldom."""
+    tree = without_study(text, path)
+    lines = (node for node in tree.body if isinstance(node, ast.ImportFrom))
+    imports = tuple((line.module or "", tuple(alias.name for alias in line.names)) for line in lines)
+    return _Module(tree_fingerprint(tree), imports)
 
 
 def _roots(recipe: Recipe) -> Iterator[str]:

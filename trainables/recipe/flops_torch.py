@@ -7,6 +7,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from trainables.recipe.model_torch import build_model
 from trainables.recipe.recipe import Recipe
+from trainables.spec import digest
 
 BACKWARD = 2
 """Backward passes cost twice the forward pass: one product for the inputs of a layer, one for its weights."""
@@ -30,7 +31,18 @@ def forward_flops(recipe: Recipe, side: int | None = None) -> int:
     Units: pixels.
     """
     size = recipe.data.size if side is None else recipe.size_at(side)
-    with torch.device("meta"), FlopCounterMode(display=False) as counter:
-        model = build_model(recipe, size).eval().requires_grad_(False)
-        model(torch.empty(1, *size))
-    return int(counter.get_total_flops())
+    key = digest([recipe.model.plain(), recipe.encoding.plain(), size, recipe.data.outputs])
+    if key not in _COUNTED:
+        with torch.device("meta"):
+            model = build_model(recipe, size).eval().requires_grad_(False)
+            with FlopCounterMode(display=False) as counter:
+                model(torch.empty(1, *size))
+        _COUNTED[key] = int(counter.get_total_flops())
+    return _COUNTED[key]
+
+
+_COUNTED: dict[str, int] = {}
+"""The operations of each model that this process has counted: recipes that differ elsewhere share them.
+
+A key holds the text of one's own encoding, so an edited one is counted anew.
+"""

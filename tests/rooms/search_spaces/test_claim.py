@@ -21,9 +21,8 @@ from search_spaces.claim import (
 from trainables.spec import SpecError
 
 
-@pytest.mark.parametrize(
-    ("claim", "sentence"),
-    [
+def test_a_claim_reads_as_a_sentence_and_travels(subtests) -> None:
+    for claim, sentence in [
         (AtLeast("best", 0.99), "“best” reaches at least 0.99"),
         (AtChance("none", 0.05), "“none” stays at chance, within 0.05"),
         (Better("fourier", "learnable"), "“fourier” is better than “learnable”"),
@@ -74,11 +73,10 @@ from trainables.spec import SpecError
         (KeepsMore("peg", "table", 48), "“peg” keeps more of its score than “table” at 48 px"),
         (KeepsMore("peg", "table", 64, 0.1), "“peg” keeps more of its score than “table” by more than 0.1 at 64 px"),
         (AtChance("none", image_size=48), "“none” stays at chance, within 0.03 at 48 px"),
-    ],
-)
-def test_a_claim_reads_as_a_sentence_and_travels(claim, sentence: str) -> None:
-    assert str(claim) == sentence
-    assert TypeAdapter(Claim).validate_json(claim.model_dump_json()) == claim
+    ]:
+        with subtests.test(str(claim)):
+            assert str(claim) == sentence
+            assert TypeAdapter(Claim).validate_json(claim.model_dump_json()) == claim
 
 
 def test_an_equivalence_needs_a_margin() -> None:
@@ -86,9 +84,8 @@ def test_an_equivalence_needs_a_margin() -> None:
         Equivalent("fourier", "peg", margin=0)
 
 
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
+def test_a_claim_that_says_nothing_is_refused(subtests) -> None:
+    for make, said in [
         (lambda: NoWorse("a", "b"), "margin must be given"),
         (lambda: NoWorse("a", "b", 0), "margin must be a positive margin, got 0"),
         (lambda: Ranked(("a",)), r"who must be a list of two names or more, got \('a',\)"),
@@ -100,8 +97,6 @@ def test_an_equivalence_needs_a_margin() -> None:
         (lambda: ProbeRising(("a",), "d", "r2"), r"who must be a list of two names or more, got \('a',\)"),
         (lambda: ProbeBetween("a", "d", "r2", None, None), "low must be a number where high is none, got None"),
         (lambda: ProbeBetween("a", "d", "r2", 0.5, 0.5), r"low must be less than high \(0.5\), got 0.5"),
-    ],
-)
-def test_a_claim_that_says_nothing_is_refused(make, said: str) -> None:
-    with pytest.raises(SpecError, match=said):
-        make()
+    ]:
+        with subtests.test(str(make)), pytest.raises(SpecError, match=said):
+            make()

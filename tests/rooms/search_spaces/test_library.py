@@ -1,6 +1,7 @@
 """Studies are found by name, by file, as JSON; every one of the house builds at each of its budgets."""
 
 import json
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -29,20 +30,20 @@ study = Study(name="mine", question="Does it turn?", base=Recipe(), plan=Ablatio
 '''
 
 
-@pytest.mark.parametrize("name", library.names())
-def test_every_study_is_whole(name: str) -> None:
-    study = library.find(name)
-    assert study.name == name
-    assert study.question.endswith("?")
-    assert study.paper
-    assert study.expected
-    assert study.gaps, "what differs from the paper is said"
-    for budget in ["base", *study.budgets]:
-        edition = study.at(budget)
-        assert Study.read(json.loads(json.dumps(edition.study.plain()))) == edition.study
-    module = __import__(f"search_spaces.studies.{name.replace('-', '_')}", fromlist=["study"])
-    for word in ("Source:", "Cost:", "Expected:"):
-        assert word in module.__doc__, f"the note of {name} says {word}"
+def test_every_study_is_whole() -> None:
+    for name in library.names():
+        study = library.find(name)
+        assert study.name == name
+        assert study.question.endswith("?"), name
+        assert study.paper, name
+        assert study.expected, name
+        assert study.gaps, f"{name}: what differs from the paper is said"
+        for budget in ["base", *study.budgets]:
+            edition = study.at(budget)
+            assert Study.read(json.loads(json.dumps(edition.study.plain()))) == edition.study, (name, budget)
+        module = import_module(f"search_spaces.studies.{name.replace('-', '_')}")
+        missing = [word for word in ("Source:", "Cost:", "Expected:") if word not in module.__doc__]
+        assert missing == [], f"the note of {name}"
 
 
 def test_an_unknown_name_is_met_with_the_nearest() -> None:

@@ -9,29 +9,31 @@ from trainables.recipe import Recipe
 from trainables.spec import SpecError
 
 
-@pytest.mark.parametrize(("name", "path", "value"), [
+def test_a_value_that_makes_an_arm_other_than_its_name_is_refused(subtests):
+    for name, path, value in [
     ("direction", "encoding.kind", "rotary"),
     ("direction", "encoding", {"kind": "rotary"}),
     ("peg-kernel", "encoding.kernel", 5),
     ("concat-vs-add", "model.kind", "swin"),
     ("atlas", "data.kind", "digits"),
     ("concat-vs-add", "encoding.injection.kind", "extend"),
-])  # fmt: skip
-def test_a_value_that_makes_an_arm_other_than_its_name_is_refused(name, path, value):
-    said = rf"{path} is what arms of {name} differ in: “.*” sets it, and “.*” would no longer be what its name says"
-    with pytest.raises(SpecError, match=said):
-        find(name).at(set={path: value})
+]:  # fmt: skip
+        with subtests.test(f"{name}, {path}, {value}"):
+            said = rf"{path} is what arms of {name} differ in: “.*” sets it, and “.*” would no longer be what its name"
+            with pytest.raises(SpecError, match=f"{said} says"):
+                find(name).at(set={path: value})
 
 
-@pytest.mark.parametrize(("name", "path", "value"), [
+def test_values_that_no_arm_is_known_by_may_be_set(subtests):
+    for name, path, value in [
     ("direction", "model.embed_dim", 32),
     ("gabor-depth", "optimizer.lr", 0.01),
     ("cpvt-encodings", "encoding.kernel", 5),
     ("cifar-baselines", "data.kind", "digits"),
     ("atlas", "model.depth", 3),
-])  # fmt: skip
-def test_values_that_no_arm_is_known_by_may_be_set(name, path, value):
-    assert find(name).at(set={path: value}).own_paths == (path,)
+]:  # fmt: skip
+        with subtests.test(f"{name}, {path}, {value}"):
+            assert find(name).at(set={path: value}).own_paths == (path,)
 
 
 def test_arms_that_are_one_recipe_are_refused():

@@ -76,7 +76,8 @@ def test_a_preset_goes_on_a_model_of_ones_own():
     assert found == ViT(embed_dim=192, depth=12, num_heads=3, patch_size=16, drop_path=0.1)
 
 
-@pytest.mark.parametrize(("study", "own", "said"), [
+def test_a_value_that_does_not_fit_is_refused_with_where_it_comes_from(subtests):
+    for study, own, said in [
     (ONE_BLOCK, {}, r"model\.drop_path must be 0 where depth is 1, .*, got 0\.1 "
      r"\(the preset deit sets it; a value of your own for model\.drop_path replaces it\)"),
     (STUDY, {"model": CaiT()}, r"no field 'model\.drop_path'; .* \(the preset deit sets it; it cannot be used here\)"),
@@ -84,10 +85,9 @@ def test_a_preset_goes_on_a_model_of_ones_own():
      r"\(the preset deit sets it; a value of your own for augment\.kind replaces it\)"),
     (STUDY, {"optimizer.min_lr": 1.0}, r"optimizer\.min_lr must be at most the highest rate \(0\.001\), got 1\.0"),
     (STUDY, {"optimizer.lrr": 1.0}, r"no field 'optimizer\.lrr'; known: [^()]*"),
-])  # fmt: skip
-def test_a_value_that_does_not_fit_is_refused_with_where_it_comes_from(study, own, said):
-    with pytest.raises(SpecError, match=rf"^{said}$"):
-        api.resolve(study, set=own, preset="deit")
+]:  # fmt: skip
+        with subtests.test(f"{study}, {own}"), pytest.raises(SpecError, match=rf"^{said}$"):
+            api.resolve(study, set=own, preset="deit")
 
 
 def test_what_does_not_fit_can_be_replaced():
@@ -108,10 +108,11 @@ def test_frozen_position_needs_weights():
         api.resolve(study, preset="gabor")
 
 
-@pytest.mark.parametrize("verb", ["run", "plan", "show", "submit --address http://head:8265"])
-def test_the_commands_have_the_option(verb):
-    with pytest.raises(SpecError, match=r"must be 0 where depth is 1.* \(the preset deit sets it"):
-        app([*verb.split(), "fourier-gamma", "--preset", "deit"], standalone_mode=False)
+def test_the_commands_have_the_option(subtests):
+    said = r"must be 0 where depth is 1.* \(the preset deit sets it"
+    for verb in ("run", "plan", "show", "submit --address http://head:8265"):
+        with subtests.test(verb), pytest.raises(SpecError, match=said):
+            app([*verb.split(), "fourier-gamma", "--preset", "deit"], standalone_mode=False)
 
 
 def test_every_preset_is_put_on_a_recipe_as_it_is():

@@ -124,9 +124,8 @@ def test_a_factor_stands_over_a_pinned_path_too() -> None:
 REAL = Real(low=1, high=2)
 
 
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
+def test_spaces_that_are_none_are_refused(subtests) -> None:
+    for make, said in [
         (lambda: Real(low=2, high=1), r"low must be below high \(1.0\), got 2"),
         (lambda: Real(low=0, high=1, log=True), r"low must be positive on a log scale, got 0"),
         (lambda: Integer(low=1, high=8, step=2), r"step must be a divisor of high - low \(7\), got 2"),
@@ -156,11 +155,9 @@ REAL = Real(low=1, high=2)
             ),
             r"b\.other must be a path that is open before it, got 'a'",
         ),
-    ],
-)
-def test_spaces_that_are_none_are_refused(make, said: str) -> None:
-    with pytest.raises(SpecError, match=said):
-        make()
+    ]:
+        with subtests.test(str(make)), pytest.raises(SpecError, match=said):
+            make()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from service import api
 from service.planning.run_options import RunOptions
 from trainables.recipe.cost import estimate_cost
 
-NAMES = library.names()
 SEARCHES = ("fourier-gamma", "irpe-abg", "irpe-ratio", "peg-placement", "concat-split")
 CPVT = (
     "peg-kernel",
@@ -54,121 +53,141 @@ def note(name: str) -> str:
     return file.read_text()
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_study_says_what_each_of_its_budgets_costs(name: str) -> None:
-    study = library.find(name)
-    assert study.family != "sweeps"
-    assert {*study.minutes} | {*study.gpu_hours} == {*study.budgets} >= {"smoke"}
-    assert {*study.gpu_hours} == {budget for budget in study.budgets if budget.startswith("paper")}
-    guessed = {budget: " (an estimate)" for budget in study.not_run}
-    times = {budget: rough_time(minutes) + guessed.get(budget, "") for budget, minutes in study.minutes.items()}
-    cost = ", ".join(f"{budget} {time}" for budget, time in times.items()) + " on 2 cores"
-    if study.gpu_hours:
-        cost += "; " + ", ".join(f"{budget} {hours:g} GPU-hours" for budget, hours in study.gpu_hours.items())
-    assert f"Cost: {cost}." in " ".join(note(name).split()), "the note says the same"
+STUDIES = {name: library.find(name) for name in library.names()}
+LARGE = {  # their plans take most of the time: many arms, or models of many small blocks
+    "attention-distance", "attention-parts", "concat-places", "concat-transfer", "concat-vs-add", "cpvt-backbones",
+    "cpvt-encodings", "distillation", "edge-in-value", "gabor-channels", "gabor-depth", "gabor-fit", "peg-kernel",
+    "realistic", "resolution",
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if library.find(name).gpu_hours])
-def test_the_hours_of_a_gpu_that_a_study_states_are_what_plan_predicts(name: str, tmp_path: Path) -> None:
-    study = library.find(name)
-    for budget, hours in study.gpu_hours.items():
-        _, estimate = api.plan(study.at(budget), RunOptions(home=str(tmp_path)))
-        assert estimate.gpu_hours == pytest.approx(hours, rel=0.05), f"{estimate.gpu_hours:.2g}"
+def test_every_study_says_what_each_of_its_budgets_costs() -> None:
+    wrong = []
+    for name, study in STUDIES.items():
+        if study.family == "sweeps" or not {*study.minutes} | {*study.gpu_hours} == {*study.budgets} >= {"smoke"}:
+            wrong.append(f"{name}: costs of budgets")
+        if {*study.gpu_hours} != {budget for budget in study.budgets if budget.startswith("paper")}:
+            wrong.append(f"{name}: hours of the paper's budgets")
+        guessed = {budget: " (an estimate)" for budget in study.not_run}
+        times = {budget: rough_time(minutes) + guessed.get(budget, "") for budget, minutes in study.minutes.items()}
+        cost = ", ".join(f"{budget} {time}" for budget, time in times.items()) + " on 2 cores"
+        if study.gpu_hours:
+            cost += "; " + ", ".join(f"{budget} {hours:g} GPU-hours" for budget, hours in study.gpu_hours.items())
+        if f"Cost: {cost}." not in " ".join(note(name).split()):
+            wrong.append(f"{name}: the note does not say the same: {cost}")
+    assert wrong == []
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_study_has_published_numbers_or_says_that_there_are_none(name: str) -> None:
-    study = library.find(name)
-    if not study.published and study.family in ("thesis", "irpe", "concat", "cpvt", "gabor") and study.claims:
-        assert "no number published" in " ".join((study.expected, *study.gaps))
-    for one in study.published:
-        assert one.source, one
-        assert re.search(r"table \d|README|figure \d", one.source), one
+@pytest.mark.parametrize("large", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_the_hours_of_a_gpu_that_a_study_states_are_what_plan_predicts(large: bool, tmp_path: Path) -> None:
+    assert {name for name, study in STUDIES.items() if study.gpu_hours} >= LARGE
+    wrong = {}
+    for name, study in STUDIES.items():
+        for budget, hours in study.gpu_hours.items() if (name in LARGE) == large else ():
+            _, estimate = api.plan(study.at(budget), RunOptions(home=str(tmp_path)))
+            if estimate.gpu_hours != pytest.approx(hours, rel=0.05):
+                wrong[name, budget] = (hours, estimate.gpu_hours)
+    assert wrong == {}
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_claim_with_a_source_names_a_place_in_the_paper_or_is_ours(name: str) -> None:
-    for claim in library.find(name).claims:
-        place = r"ours: |(table|figure) \d|[A-Z\d]\.\d: |the note: |README: "
-        assert not claim.source or re.search(place, claim.source), claim
+def test_every_study_has_published_numbers_or_says_that_there_are_none() -> None:
+    wrong = []
+    for name, study in STUDIES.items():
+        of_paper = study.family in ("thesis", "irpe", "concat", "cpvt", "gabor")
+        silent = "no number published" not in " ".join((study.expected, *study.gaps))
+        if not study.published and of_paper and study.claims and silent:
+            wrong.append((name, "says nothing"))
+        wrong += [
+            (name, one)
+            for one in study.published
+            if not (one.source and re.search(r"table \d|README|figure \d", one.source))
+        ]
+    assert wrong == []
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_smoke_budget_judges_nothing(name: str) -> None:
-    study = library.find(name)
-    if study.claims:
-        assert study.budgets["smoke"].gap
+def test_a_claim_with_a_source_names_a_place_in_the_paper_or_is_ours() -> None:
+    place = r"ours: |(table|figure) \d|[A-Z\d]\.\d: |the note: |README: "
+    claims = [(name, claim) for name, study in STUDIES.items() for claim in study.claims if claim.source]
+    assert [one for one in claims if not re.search(place, one[1].source)] == []
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_no_published_number_shares_an_axis_with_scores_of_other_data(name: str) -> None:
-    study = library.find(name)
-    kinds = {
-        budget: study.at(budget).study.base.data.kind
-        for budget, size in study.budgets.items()
-        if not size.gap and any(one.same_data for one in study.published)
-    }
-    assert len(set(kinds.values())) <= 1, kinds
+def test_a_smoke_budget_judges_nothing() -> None:
+    assert [name for name, study in STUDIES.items() if study.claims and not study.budgets["smoke"].gap] == []
 
 
-@pytest.mark.parametrize("name", SEARCHES)
-def test_the_searches_are_compared_with_random_points_and_with_the_papers(name: str) -> None:
-    study = library.find(name)
-    assert isinstance(study.plan, Search)
-    assert study.plan.rival
-    assert study.plan.first, "what the paper has is tried first"
-    pairs = {(claim.who, getattr(claim, "than", None)): claim for claim in study.claims}
-    assert pairs["best", "random"].kind == "no_worse"
-    for budget in ("cpu", "images"):
-        if budget in study.budgets:
-            edition = study.at(budget)
-            assert edition.study.seeds >= 3
-            assert edition.study.plan.trials > len(study.plan.first), "the search proposes points of its own"
-            assert not study.budgets[budget].gap
+def test_no_published_number_shares_an_axis_with_scores_of_other_data() -> None:
+    wrong = {}
+    for name, study in STUDIES.items():
+        kinds = {
+            budget: study.at(budget).study.base.data.kind
+            for budget, size in study.budgets.items()
+            if not size.gap and any(one.same_data for one in study.published)
+        }
+        if len(set(kinds.values())) > 1:
+            wrong[name] = kinds
+    assert wrong == {}
 
 
-@pytest.mark.parametrize("name", ON_IMAGES)
-def test_a_part_of_cifar_10_is_a_budget(name: str) -> None:
-    edition = library.find(name).at("images")
-    base = edition.study.base
-    assert base.data.kind == "cifar10"
-    assert 5_000 <= base.data.image_counts.train <= 10_000
-    assert edition.study.seeds >= 3
-    assert estimate_cost(base).memory_bytes < 2 * 2**30
+def test_the_searches_are_compared_with_random_points_and_with_the_papers(subtests) -> None:
+    for name in SEARCHES:
+        with subtests.test(str(name)):
+            study = STUDIES[name]
+            assert isinstance(study.plan, Search)
+            assert study.plan.rival
+            assert study.plan.first, "what the paper has is tried first"
+            pairs = {(claim.who, getattr(claim, "than", None)): claim for claim in study.claims}
+            assert pairs["best", "random"].kind == "no_worse"
+            for budget in ("cpu", "images"):
+                if budget in study.budgets:
+                    edition = study.at(budget)
+                    assert edition.study.seeds >= 3
+                    assert edition.study.plan.trials > len(study.plan.first), "the search proposes points of its own"
+                    assert not study.budgets[budget].gap
 
 
-@pytest.mark.parametrize("name", ["direction", "distance", "absolute", "color-shift"])
-def test_the_tables_of_the_thesis_have_both_read_outs_and_five_seeds(name: str) -> None:
-    edition = library.find(name).at("cpu")
-    assert isinstance(edition.study.plan, Ablation)
-    assert edition.study.seeds >= 5
-    pools = {arm.name: arm.recipe.model.pool for arm in edition.arms()}
-    for encoding in ("none", "absolute", "sinusoidal", "learnable sinusoidal", "fourier", "relative"):
-        assert (pools[f"{encoding}, token"], pools[f"{encoding}, mean"]) == ("token", "avg")
+def test_a_part_of_cifar_10_is_a_budget() -> None:
+    for name in ON_IMAGES:
+        edition = STUDIES[name].at("images")
+        base = edition.study.base
+        assert base.data.kind == "cifar10", name
+        assert 5_000 <= base.data.image_counts.train <= 10_000, name
+        assert edition.study.seeds >= 3, name
+        assert estimate_cost(base).memory_bytes < 2 * 2**30, name
 
 
-@pytest.mark.parametrize("name", CPVT)
-def test_the_paper_budgets_of_cpvt_are_deit_tiny_as_table_9_and_10_have_it(name: str) -> None:
-    study = library.find(name)
-    base = study.at("paper").study.base
-    assert (base.model.embed_dim, base.model.depth, base.model.num_heads) == (192, 12, 3)
-    assert (base.data.size, base.shapes[0].rows, base.model.pool) == ((3, 224, 224), 14, "token")
-    assert (base.optimizer.epochs, base.optimizer.batch_size, base.augment.kind) == (300, 1024, "deit")
-    assert study.budgets["paper"].gap, "its images are not ImageNet's"
+def test_the_tables_of_the_thesis_have_both_read_outs_and_five_seeds(subtests) -> None:
+    for name in ["direction", "distance", "absolute", "color-shift"]:
+        with subtests.test(str(name)):
+            edition = STUDIES[name].at("cpu")
+            assert isinstance(edition.study.plan, Ablation)
+            assert edition.study.seeds >= 5
+            pools = {arm.name: arm.recipe.model.pool for arm in edition.arms()}
+            for encoding in ("none", "absolute", "sinusoidal", "learnable sinusoidal", "fourier", "relative"):
+                assert (pools[f"{encoding}, token"], pools[f"{encoding}, mean"]) == ("token", "avg")
 
 
-@pytest.mark.parametrize("name", ["concat-vs-add", "attention-distance", "concat-similarity", "logit-terms"])
-def test_the_paper_budgets_of_the_concat_paper_train_its_models_as_deit(name: str) -> None:
-    study = library.find(name)
-    sizes = {"vit": (384, 12), "cait": (192, 36), "convit": (432, 12), "tnt": (384, 12)}
-    for arm in study.at("paper").arms():
-        model, optimizer = arm.recipe.model, arm.recipe.optimizer
-        if model.kind in sizes:
-            assert (model.embed_dim, model.depth) == sizes[model.kind]
-        assert optimizer.lr * optimizer.batch_size / optimizer.lr_base_size == pytest.approx(1e-3)
-        assert (optimizer.epochs, optimizer.batch_size, optimizer.min_lr) == (300, 1024, 1e-5)
-        assert (arm.recipe.data.size, arm.recipe.augment.kind) == ((3, 224, 224), "deit")
-    assert study.budgets["paper"].gap, "its images are not ImageNet's"
+def test_the_paper_budgets_of_cpvt_are_deit_tiny_as_table_9_and_10_have_it() -> None:
+    for name in CPVT:
+        base = STUDIES[name].at("paper").study.base
+        assert (base.model.embed_dim, base.model.depth, base.model.num_heads) == (192, 12, 3), name
+        assert (base.data.size, base.shapes[0].rows, base.model.pool) == ((3, 224, 224), 14, "token"), name
+        assert (base.optimizer.epochs, base.optimizer.batch_size, base.augment.kind) == (300, 1024, "deit"), name
+        assert STUDIES[name].budgets["paper"].gap, f"{name}: its images are not ImageNet's"
+
+
+def test_the_paper_budgets_of_the_concat_paper_train_its_models_as_deit(subtests) -> None:
+    for name in ["concat-vs-add", "attention-distance", "concat-similarity", "logit-terms"]:
+        with subtests.test(str(name)):
+            study = STUDIES[name]
+            sizes = {"vit": (384, 12), "cait": (192, 36), "convit": (432, 12), "tnt": (384, 12)}
+            for arm in study.at("paper").arms():
+                model, optimizer = arm.recipe.model, arm.recipe.optimizer
+                if model.kind in sizes:
+                    assert (model.embed_dim, model.depth) == sizes[model.kind]
+                assert optimizer.lr * optimizer.batch_size / optimizer.lr_base_size == pytest.approx(1e-3)
+                assert (optimizer.epochs, optimizer.batch_size, optimizer.min_lr) == (300, 1024, 1e-5)
+                assert (arm.recipe.data.size, arm.recipe.augment.kind) == ((3, 224, 224), "deit")
+            assert study.budgets["paper"].gap, "its images are not ImageNet's"
 
 
 @pytest.mark.parametrize("budget", ["smoke", "cpu", "paper"])
@@ -226,7 +245,7 @@ def test_a_size_without_random_points_has_no_claims_about_them() -> None:
 
 def test_a_size_of_photographs_has_no_claims_about_chance() -> None:
     for name in ("peg-kernel", "cpvt-encodings"):
-        study = library.find(name)
+        study = STUDIES[name]
         position, photographs = (
             [claim.kind for claim in study.at(budget).study.claims] for budget in ("cpu", "images")
         )

@@ -181,9 +181,8 @@ def test_the_definition_is_what_changes_a_run_or_chooses_a_trial() -> None:
     assert other.at().definition == arms().at().definition
 
 
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
+def test_mistakes_are_told_in_one_sentence(subtests) -> None:
+    for make, said in [
         (lambda: search(claims=(AtLeast("gamma", 0.9),)), r"claims must be about one of best, first, got 'gamma'"),
         (lambda: arms(claims=(Better("near", "fare"),)), r"claims must be about one of none, near, far, got 'fare'"),
         (lambda: search(score=Score("val/r2")), r"score\.metric must be 'val/accuracy' for red_green, got 'val/r2'"),
@@ -206,11 +205,9 @@ def test_the_definition_is_what_changes_a_run_or_chooses_a_trial() -> None:
             lambda: search(plan=Search(space=search().plan.space, first=({"encoding.gamma": 2.5},))),
             r"plan.first must be points with encoding.gamma, optimizer.lr, got \['encoding.gamma'\]",
         ),
-    ],
-)
-def test_mistakes_are_told_in_one_sentence(make, said: str) -> None:
-    with pytest.raises(SpecError, match=said):
-        make()
+    ]:
+        with subtests.test(str(make)), pytest.raises(SpecError, match=said):
+            make()
 
 
 def test_trials_know_their_label_and_their_seeds() -> None:
@@ -296,17 +293,18 @@ def test_a_sampler_belongs_to_the_definition_where_it_is_not_the_default() -> No
     assert blind.definition["plan"]["sampler"] == "random"
 
 
-@pytest.mark.parametrize("name", ["../../x", "r.2", "", "CPU", "a b"])
-def test_a_budget_that_would_leave_the_home_or_be_another_edition_is_refused(name: str) -> None:
+def test_a_budget_that_would_leave_the_home_or_be_another_edition_is_refused(subtests) -> None:
     """A budget is part of the id, which names a folder."""
-    plan = Ablation({"near": {}}, "near")
-    with pytest.raises(SpecError, match=r"budgets.*must be named by lower-case words joined by '-'"):
-        Study(name="one", question="?", base=Recipe(), plan=plan, budgets={name: Budget()})
-    study = Study(name="one", question="?", base=Recipe(), plan=plan)
-    with pytest.raises(SpecError, match="budget must be lower-case words"):
-        Edition(budget=name, study=study)
-    with pytest.raises(SpecError, match="mark must be"):
-        Edition(budget="base", study=study, mark="/../x")
+    for name in ["../../x", "r.2", "", "CPU", "a b"]:
+        with subtests.test(str(name)):
+            plan = Ablation({"near": {}}, "near")
+            with pytest.raises(SpecError, match=r"budgets.*must be named by lower-case words joined by '-'"):
+                Study(name="one", question="?", base=Recipe(), plan=plan, budgets={name: Budget()})
+            study = Study(name="one", question="?", base=Recipe(), plan=plan)
+            with pytest.raises(SpecError, match="budget must be lower-case words"):
+                Edition(budget=name, study=study)
+            with pytest.raises(SpecError, match="mark must be"):
+                Edition(budget="base", study=study, mark="/../x")
 
 
 def test_equal_values_share_one_recipe_and_close_ones_do_not() -> None:

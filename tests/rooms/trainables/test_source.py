@@ -31,9 +31,8 @@ study = "a question"
 '''
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
+def test_words_and_layout_change_nothing(subtests) -> None:
+    for old, new in [
         ('"""A file."""', ""),
         ('"""How large."""', '"""How very large."""'),
         ('"""A turn."""', '"""A turn, told at length.\n\n    With a second line."""'),
@@ -42,26 +41,23 @@ study = "a question"
         ("math.pi * x + SCALE", "(math.pi * x\n            + SCALE)"),
         ('study = "a question"', 'study = "another question"'),
         ("\n\n\nclass", "\n\n\n\n\n# here\nclass"),
-    ],
-)
-def test_words_and_layout_change_nothing(old: str, new: str) -> None:
-    assert old in FILE
-    assert fingerprint(FILE.replace(old, new)) == fingerprint(FILE)
+    ]:
+        with subtests.test(f"{old}, {new}"):
+            assert old in FILE
+            assert fingerprint(FILE.replace(old, new)) == fingerprint(FILE)
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
+def test_code_changes_the_fingerprint(subtests) -> None:
+    for old, new in [
         ("SCALE = 2.0", "SCALE = 2"),
         ("math.pi * x", "math.pi / x"),
         ("math.pi * x + SCALE", "math.pi * (x + SCALE)"),
         ("def angle(self, x)", "def angle(self, x=0)"),
         ("return math.pi", "return -math.pi"),
         ("class Turn", "class Turns"),
-    ],
-)
-def test_code_changes_the_fingerprint(old: str, new: str) -> None:
-    assert fingerprint(FILE.replace(old, new)) != fingerprint(FILE)
+    ]:
+        with subtests.test(f"{old}, {new}"):
+            assert fingerprint(FILE.replace(old, new)) != fingerprint(FILE)
 
 
 def test_a_text_is_loaded_once_under_its_digest() -> None:

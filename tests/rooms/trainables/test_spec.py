@@ -37,9 +37,8 @@ def test_positional_values_follow_the_fields_and_skip_kind() -> None:
         Leaf(1.0, "/a", "b")
 
 
-@pytest.mark.parametrize(
-    ("values", "sentence"),
-    [
+def test_errors_name_the_path_the_value_and_what_is_legal(subtests) -> None:
+    for values, sentence in [
         ({"node.size": 0}, "node.size must be a positive size, got 0"),
         ({"node.size": "2"}, "node.size must be a positive size, got '2'"),
         ({"node.size": float("nan")}, "node.size must be a positive size, got nan"),
@@ -60,15 +59,14 @@ def test_positional_values_follow_the_fields_and_skip_kind() -> None:
         ({"parts": [{"kind": "stone", "weight": -1}]}, "parts.0.weight must be a weight of 0 or more, got -1"),
         ({"parts.0": 3}, "no field 'parts.0'; the list has 0 entries, counted from 0"),
         ({"node.size.more": 1}, "no field 'node.size'; known: kind, size, folder"),
-    ],
-)
-def test_errors_name_the_path_the_value_and_what_is_legal(values: dict, sentence: str) -> None:
-    with pytest.raises(SpecError) as caught:
-        Tree().put(values)
-    assert str(caught.value) == sentence
-    again = pickle.loads(pickle.dumps(caught.value))
-    assert type(again) is SpecError
-    assert str(again) == sentence
+    ]:
+        with subtests.test(str(values)):
+            with pytest.raises(SpecError) as caught:
+                Tree().put(values)
+            assert str(caught.value) == sentence
+            again = pickle.loads(pickle.dumps(caught.value))
+            assert type(again) is SpecError
+            assert str(again) == sentence
 
 
 def test_a_spec_error_is_no_value_error() -> None:

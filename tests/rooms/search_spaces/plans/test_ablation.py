@@ -131,9 +131,8 @@ def test_claims_name_whole_arms() -> None:
         study(crossed(), claims=(Better("fourier", "none, mean pooling"),))
 
 
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
+def test_mistakes_are_told_in_one_sentence(subtests) -> None:
+    for make, said in [
         (lambda: Ablation(baseline="none"), r"arms must be given, or made of axes, one arm or more"),
         (lambda: crossed(arms={"a": {}}), r"arms must be left out beside axes, which make them, got 'a'"),
         (lambda: crossed(baseline="nine"), r"baseline must be a value of one axis .*mean pooling\), got 'nine'"),
@@ -158,12 +157,11 @@ def test_claims_name_whole_arms() -> None:
         (lambda: Ablation({"a": {}}, "a", without=[{"a": "b"}]), r"without must be left out where there are no axes"),
         (lambda: crossed(axes={"encoding": "none"}), r"axes"),
         (lambda: study(crossed(axes=AXES | {"w": {"x": {"optimizer.l": 1}}})), r"arm 'none, .*no field 'optimizer.l'"),
-    ],
-)
-def test_mistakes_are_told_in_one_sentence(make, said: str) -> None:
-    with pytest.raises(SpecError, match=said) as caught:
-        make()
-    assert "\n" not in str(caught.value)
+    ]:
+        with subtests.test(str(make)):
+            with pytest.raises(SpecError, match=said) as caught:
+                make()
+            assert "\n" not in str(caught.value)
 
 
 def test_leaving_one_out() -> None:

@@ -91,9 +91,8 @@ def test_the_arms_of_axes_are_tuned_each():
     assert edition.tuning_trial("peg, avg", 0, {"optimizer.lr": 1e-3}).recipe.model.pool == "avg"
 
 
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
+def test_what_no_tuning_can_be_is_refused_in_a_sentence(subtests):
+    for make, words in [
         (lambda: tuned({"encoding.gamma": Real(1.0, 2.0)}), "arm “none”: no field 'encoding.gamma'.*same space"),
         (lambda: tuned({"model.num_heads": Integer(1, 5)}), "arm “none”: model"),
         (
@@ -109,11 +108,9 @@ def test_the_arms_of_axes_are_tuned_each():
         (lambda: tuned(first=({"optimizer.lr": 1e-3}, {"optimizer.lr": 1e-3})), "without doubles"),
         (lambda: tuned(trials=0), "trials must be a positive number"),
         (lambda: tuned(seeds=0), "seeds must be a positive number"),
-    ],
-)  # fmt: skip
-def test_what_no_tuning_can_be_is_refused_in_a_sentence(make, words):
-    with pytest.raises(SpecError, match=words):
-        make()
+    ]:  # fmt: skip
+        with subtests.test(str(make)), pytest.raises(SpecError, match=words):
+            make()
 
 
 def test_a_factor_over_a_value_of_the_arm_is_taken_over_the_arms_own():

@@ -32,12 +32,13 @@ def targets(count):
     return torch.arange(count) % CLASSES
 
 
-@pytest.mark.parametrize("data", [RedGreen(), Digits()])
-@pytest.mark.parametrize("kind", ["standard", "deit"])
-def test_what_would_change_labels_is_refused(data, kind):
-    must = f"^augment.kind must be none for {data.kind} images, whose labels would change, got '{kind}'$"
-    with pytest.raises(SpecError, match=must):
-        Recipe(data=data).put({"augment.kind": kind})
+def test_what_would_change_labels_is_refused(subtests):
+    for data in [RedGreen(), Digits()]:
+        for kind in ["standard", "deit"]:
+            with subtests.test(f"{data}, {kind}"):
+                must = f"^augment.kind must be none for {data.kind} images, whose labels would change, got '{kind}'$"
+                with pytest.raises(SpecError, match=must):
+                    Recipe(data=data).put({"augment.kind": kind})
 
 
 def test_without_augmentation_the_key_is_as_it_was():
@@ -90,35 +91,39 @@ def test_no_border_and_no_flip_change_nothing():
     assert torch.equal(flipped, images.flip(3))
 
 
-@pytest.mark.parametrize("spec", [DeiT(), DeiT(mixup=0), DeiT(cutmix=0), DeiT(smoothing=0)], ids=repr)
-def test_mixing_is_timms(spec):
-    images, labels = pictures(8), targets(8)
-    for step in range(6):
-        made, soft = augmentation(spec).batch(images.clone(), labels, torch.arange(8), epoch=1, step=step)
-        timms = Mixup(spec.mixup, spec.cutmix, label_smoothing=spec.smoothing, num_classes=CLASSES)
-        with seeded(stream_seed(0, "mixup", step)):
-            expected, expected_soft = timms(images.clone(), labels)
-        assert torch.equal(made, expected)
-        assert torch.equal(soft, expected_soft)
-        assert torch.allclose(soft.sum(1), torch.ones(8))
+def test_mixing_is_timms(subtests):
+    for spec in [DeiT(), DeiT(mixup=0), DeiT(cutmix=0), DeiT(smoothing=0)]:
+        with subtests.test(str(spec)):
+            images, labels = pictures(8), targets(8)
+            for step in range(6):
+                made, soft = augmentation(spec).batch(images.clone(), labels, torch.arange(8), epoch=1, step=step)
+                timms = Mixup(spec.mixup, spec.cutmix, label_smoothing=spec.smoothing, num_classes=CLASSES)
+                with seeded(stream_seed(0, "mixup", step)):
+                    expected, expected_soft = timms(images.clone(), labels)
+                assert torch.equal(made, expected)
+                assert torch.equal(soft, expected_soft)
+                assert torch.allclose(soft.sum(1), torch.ones(8))
 
 
-@pytest.mark.parametrize("count", [1, 2, 5, 8, 9])
-@pytest.mark.parametrize("world", [2, 3])
-def test_workers_mix_the_same_images(count, world):
+def test_workers_mix_the_same_images(subtests):
     """Each worker's share of a batch, mixed by itself, is its share of the batch that was mixed as a whole."""
-    from trainables.training.distributed import DataParallel
+    for count in [1, 2, 5, 8, 9]:
+        for world in [2, 3]:
+            with subtests.test(f"{count}, {world}"):
+                from trainables.training.distributed import DataParallel
 
-    images, labels, made = pictures(count), targets(count), augmentation(DeiT())
-    for step in range(5):
-        whole = made.batch(images.clone(), labels, torch.arange(count), 1, step)
-        for rank in range(world):
-            team = DataParallel(rank, world)
-            if team.idle(count):
-                continue
-            mine = made.batch(team.share(images).clone(), team.share(labels), team.share(torch.arange(count)), 1, step)
-            for own, of_all in zip(mine, whole, strict=True):
-                assert torch.equal(own, team.share(of_all))
+                images, labels, made = pictures(count), targets(count), augmentation(DeiT())
+                for step in range(5):
+                    whole = made.batch(images.clone(), labels, torch.arange(count), 1, step)
+                    for rank in range(world):
+                        team = DataParallel(rank, world)
+                        if team.idle(count):
+                            continue
+                        mine = made.batch(
+                            team.share(images).clone(), team.share(labels), team.share(torch.arange(count)), 1, step
+                        )
+                        for own, of_all in zip(mine, whole, strict=True):
+                            assert torch.equal(own, team.share(of_all))
 
 
 def test_every_row_is_one_workers():

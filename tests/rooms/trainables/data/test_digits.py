@@ -58,23 +58,21 @@ def test_a_batch_runs_from_black_to_white():
     assert torch.equal(labels, splits.train.targets[[5, 3, 8]])
 
 
-@pytest.mark.parametrize("sizes", [(10, 10, 10), (10, 300, 1477), (1187, 300, 300), (1777, 10, 10), (10, 10, 1767)])
-def test_every_legal_size_can_be_drawn(sizes):
-    train, val, test = sizes
-    for seed in range(3):
-        made = arrays(Digits(train_size=train, val_size=val, test_size=test, data_seed=seed))
-        assert [len(made[split][1]) for split in ("train", "validation", "test")] == [train, val, test]
+def test_every_legal_size_can_be_drawn(subtests):
+    for sizes in [(10, 10, 10), (10, 300, 1477), (1187, 300, 300), (1777, 10, 10), (10, 10, 1767)]:
+        with subtests.test(str(sizes)):
+            train, val, test = sizes
+            for seed in range(3):
+                made = arrays(Digits(train_size=train, val_size=val, test_size=test, data_seed=seed))
+                assert [len(made[split][1]) for split in ("train", "validation", "test")] == [train, val, test]
 
 
-@pytest.mark.parametrize(
-    ("values", "said"),
-    [
+def test_sizes_that_cannot_be_drawn_are_refused_before_a_run(subtests):
+    for values, said in [
         ({"train_size": 1190}, "train_size must be 1197, or at most 1187: the digits left out need an image of each "),
         ({"test_size": 5}, "test_size must be at least 10, an image of each class, got 5"),
         ({"val_size": 8}, "val_size must be at least 10, an image of each class, got 8"),
         ({"train_size": 9}, "train_size must be at least 10, an image of each class, got 9"),
-    ],
-)
-def test_sizes_that_cannot_be_drawn_are_refused_before_a_run(values, said):
-    with pytest.raises(SpecError, match=f"^{re.escape(said)}"):
-        Digits(**values)
+    ]:
+        with subtests.test(str(values)), pytest.raises(SpecError, match=f"^{re.escape(said)}"):
+            Digits(**values)

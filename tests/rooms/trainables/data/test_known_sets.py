@@ -56,12 +56,13 @@ def test_tiny_imagenet_is_read_by_its_lists(tmp_path, monkeypatch):
         assert len(part.targets.unique()) == 200
 
 
-@pytest.mark.parametrize(("spec", "published"), [
+def test_the_fingerprint_is_the_published_checksum(subtests):
+    for spec, published in [
     (Cifar10(), CIFAR10.tgz_md5), (Cifar100(), CIFAR100.tgz_md5), (Flowers(), Flowers102._file_dict["image"][1]),
     (OxfordPets(), OxfordIIITPet._RESOURCES[0][1]),
-])  # fmt: skip
-def test_the_fingerprint_is_the_published_checksum(spec, published):
-    assert spec.fingerprint == published
+]:  # fmt: skip
+        with subtests.test(f"{spec}, {published}"):
+            assert spec.fingerprint == published
 
 
 @pytest.mark.parametrize("spec", [Cifar10(), Cifar100(), Flowers(), OxfordPets(), TinyImageNet()], ids=lambda s: s.kind)

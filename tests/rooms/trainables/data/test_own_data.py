@@ -183,7 +183,8 @@ def test_wrong_arrays_are_refused_before_training(name, old, new, sentence, tmp_
     assert str(caught.value) == f"{name}.arrays in mine.py must return {sentence}"
 
 
-@pytest.mark.parametrize(("old", "new", "sentence"), [
+def test_a_wrong_class_is_refused_when_the_recipe_is_made(subtests):
+    for old, new, sentence in [
     ("def arrays", "def other", "Shapes in mine.py must have a method arrays(self), got none"),
     ('    metric: ClassVar = "accuracy"\n', "", "Shapes in mine.py must declare metric, one of accuracy, r2, got none"),
     ('"accuracy"', '"loss"', "Shapes.metric in mine.py must be one of accuracy, r2, got 'loss'"),
@@ -209,12 +210,12 @@ def test_wrong_arrays_are_refused_before_training(name, old, new, sentence, tmp_
      "data.kind must name a DatasetSpec in mine.py, got 'Shapes'"),
     ("class Shapes(DatasetSpec)", "class Shapes", "data.kind must name a DatasetSpec in mine.py, got 'Shapes'"),
     ('"mine.py:Shapes"', '"mine.py:Disks"', "Shapes.kind in mine.py must be 'mine.py:Shapes', got 'mine.py:Disks'"),
-])  # fmt: skip
-def test_a_wrong_class_is_refused_when_the_recipe_is_made(old, new, sentence):
-    text = edited((old, new)).partition("class Places")[0]
-    with pytest.raises(SpecError) as caught:
-        own(source=text)
-    assert str(caught.value) == sentence
+]:  # fmt: skip
+        with subtests.test(f"{old}, {new}"):
+            text = edited((old, new)).partition("class Places")[0]
+            with pytest.raises(SpecError) as caught:
+                own(source=text)
+            assert str(caught.value) == sentence
 
 
 def test_an_encoding_is_no_data_and_data_are_no_encoding(tmp_path, monkeypatch):

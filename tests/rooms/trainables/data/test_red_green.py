@@ -100,14 +100,15 @@ def test_aligned_direction_shows_a_bag_of_patches_nothing():
     assert len(bags) == 1
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_a_draw_is_repeatable_and_each_split_its_own(task):
-    spec = RedGreen(task=task, train_size=200, val_size=200, test_size=200)
-    train = arrays(spec)["train"]
-    assert all(np.array_equal(a, b) for a, b in zip(train, arrays(spec)["train"], strict=True))
-    seen = {picture.tobytes() for picture in train[0]}
-    other = arrays(spec.put({"data_seed": 1}))["train"][0]
-    assert sum(picture.tobytes() in seen for picture in other) < 10
+def test_a_draw_is_repeatable_and_each_split_its_own(subtests):
+    for task in TASKS:
+        with subtests.test(str(task)):
+            spec = RedGreen(task=task, train_size=200, val_size=200, test_size=200)
+            train = arrays(spec)["train"]
+            assert all(np.array_equal(a, b) for a, b in zip(train, arrays(spec)["train"], strict=True))
+            seen = {picture.tobytes() for picture in train[0]}
+            other = arrays(spec.put({"data_seed": 1}))["train"][0]
+            assert sum(picture.tobytes() in seen for picture in other) < 10
 
 
 SCARCE = {
@@ -117,42 +118,48 @@ SCARCE = {
 """Splits that use up every image of a grid of 4 x 4, if the images of train are all different."""
 
 
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("aligned", [True, False])
-def test_no_image_of_validation_or_test_is_in_another_split(task, aligned):
-    train, val, test = SCARCE[task]
-    spec = RedGreen(task=task, image_size=8, square=2, aligned=aligned, train_size=train, val_size=val, test_size=test)
-    if aligned:
-        assert sum(map(spec._draws, ("train_size", "val_size", "test_size"))) <= spec.distinct
-    images = {split: [picture.tobytes() for picture in made] for split, (made, _) in arrays(spec).items()}
-    for split in ("validation", "test"):
-        assert len(images[split]) == len(set(images[split])) == count(spec, split)
-        others = {picture for other in images if other != split for picture in images[other]}
-        assert not others & set(images[split])
-        if task == "direction":
-            mirrored = {picture[..., ::-1].tobytes() for picture in arrays(spec)[split][0]}
-            assert not others & mirrored
+def test_no_image_of_validation_or_test_is_in_another_split(subtests):
+    for task in TASKS:
+        for aligned in [True, False]:
+            with subtests.test(f"{task}, {aligned}"):
+                train, val, test = SCARCE[task]
+                spec = RedGreen(
+                    task=task, image_size=8, square=2, aligned=aligned, train_size=train, val_size=val, test_size=test
+                )
+                if aligned:
+                    assert sum(map(spec._draws, ("train_size", "val_size", "test_size"))) <= spec.distinct
+                images = {split: [picture.tobytes() for picture in made] for split, (made, _) in arrays(spec).items()}
+                for split in ("validation", "test"):
+                    assert len(images[split]) == len(set(images[split])) == count(spec, split)
+                    others = {picture for other in images if other != split for picture in images[other]}
+                    assert not others & set(images[split])
+                    if task == "direction":
+                        mirrored = {picture[..., ::-1].tobytes() for picture in arrays(spec)[split][0]}
+                        assert not others & mirrored
 
 
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize(("image", "square", "aligned"), [(8, 2, True), (8, 2, False), (9, 2, False), (9, 3, True)])
-def test_different_images_are_counted(task, image, square, aligned):
+def test_different_images_are_counted(subtests):
     """By a slow loop over all places of both squares."""
-    if image < 4 * square:
-        image += square
-    spec = RedGreen(task=task, image_size=image, square=square, aligned=aligned, train_size=2, val_size=2, test_size=2)
-    places = range(0, image - square + 1, square if aligned else 1)
-    total = 0
-    for green, red in itertools.product(itertools.product(places, places), repeat=2):
-        down, right = red[0] - green[0], red[1] - green[1]
-        legal = abs(down) >= square or abs(right) >= square
-        legal &= right != 0 or not task.startswith("direction")
-        legal &= down != 0 or task != "direction4"
-        if task in ("absolute", "color_shift"):
-            upper = all(place[0] + square <= image / 2 for place in (green, red))
-            legal &= upper or all(place[0] >= image / 2 for place in (green, red))
-        total += legal
-    assert spec.distinct * spec.classes == total
+    for task in TASKS:
+        for image, square, aligned in [(8, 2, True), (8, 2, False), (9, 2, False), (9, 3, True)]:
+            with subtests.test(f"{task}, {image}, {square}, {aligned}"):
+                if image < 4 * square:
+                    image += square
+                spec = RedGreen(
+                    task=task, image_size=image, square=square, aligned=aligned, train_size=2, val_size=2, test_size=2
+                )
+                places = range(0, image - square + 1, square if aligned else 1)
+                total = 0
+                for green, red in itertools.product(itertools.product(places, places), repeat=2):
+                    down, right = red[0] - green[0], red[1] - green[1]
+                    legal = abs(down) >= square or abs(right) >= square
+                    legal &= right != 0 or not task.startswith("direction")
+                    legal &= down != 0 or task != "direction4"
+                    if task in ("absolute", "color_shift"):
+                        upper = all(place[0] + square <= image / 2 for place in (green, red))
+                        legal &= upper or all(place[0] >= image / 2 for place in (green, red))
+                    total += legal
+                assert spec.distinct * spec.classes == total
 
 
 def test_too_few_images_are_refused_before_any_is_drawn():
@@ -190,18 +197,19 @@ def test_r2_needs_images_whose_offsets_differ():
     assert 0 < refused < 40
 
 
-@pytest.mark.parametrize(("square", "patch", "legal"), [(4, 4, True), (4, 2, True), (4, 8, False), (8, 16, False)])
-def test_aligned_squares_fill_whole_patches(square, patch, legal):
+def test_aligned_squares_fill_whole_patches(subtests):
     """Else one patch shows both squares, and its pixels alone answer the question."""
-    data = RedGreen(aligned=True, square=square, train_size=20, val_size=20, test_size=20)
-    model = ViT(patch_size=patch)
-    if legal:
-        assert Recipe(data=data, model=model).data == data
-        return
-    said = rf"^data\.square must be a multiple of the patch's side \({patch}\) where data\.aligned is true"
-    with pytest.raises(SpecError, match=said):
-        Recipe(data=data, model=model)
-    assert Recipe(data=data.put({"aligned": False}), model=model).model == model
+    for square, patch, legal in [(4, 4, True), (4, 2, True), (4, 8, False), (8, 16, False)]:
+        with subtests.test(f"{square}, {patch}, {legal}"):
+            data = RedGreen(aligned=True, square=square, train_size=20, val_size=20, test_size=20)
+            model = ViT(patch_size=patch)
+            if legal:
+                assert Recipe(data=data, model=model).data == data
+                continue
+            said = rf"^data\.square must be a multiple of the patch's side \({patch}\) where data\.aligned is true"
+            with pytest.raises(SpecError, match=said):
+                Recipe(data=data, model=model)
+            assert Recipe(data=data.put({"aligned": False}), model=model).model == model
 
 
 def test_a_shift_of_color_moves_no_square():

@@ -6,9 +6,8 @@ from service.analysis.trial_scores import score_scale
 from trainables.data import Digits, RedGreen
 
 
-@pytest.mark.parametrize(
-    ("data", "metric", "skill"),
-    [
+def test_it_is_zero_at_chance_and_one_where_all_is_right(subtests) -> None:
+    for data, metric, skill in [
         (RedGreen(task="direction", skill=True), 0.5, 0.0),
         (RedGreen(task="direction", skill=True), 0.75, 0.5),
         (RedGreen(task="direction4", skill=True), 0.25, 0.0),
@@ -16,12 +15,11 @@ from trainables.data import Digits, RedGreen
         (RedGreen(task="distance", skill=True), 0.8, 0.8),
         (Digits(skill=True), 0.0, -1 / 9),
         (Digits(), 0.3, 0.3),
-    ],
-)
-def test_it_is_zero_at_chance_and_one_where_all_is_right(data, metric, skill) -> None:
-    assert data.score(metric) == pytest.approx(skill)
-    assert data.score(data.metric_chance) == pytest.approx(data.chance)
-    assert data.score(1.0) == 1.0
+    ]:
+        with subtests.test(f"{data}, {metric}, {skill}"):
+            assert data.score(metric) == pytest.approx(skill)
+            assert data.score(data.metric_chance) == pytest.approx(data.chance)
+            assert data.score(1.0) == 1.0
 
 
 def test_what_a_guess_may_reach_is_the_same_in_both_units() -> None:

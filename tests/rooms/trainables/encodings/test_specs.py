@@ -47,11 +47,12 @@ class Spiral(EncodingSpec):
 '''
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_can_be_named_alone(kind: str) -> None:
-    values = {"encoding.kind": kind}
-    recipe = Recipe().put(values | ({"encoding.parts": [{"kind": "peg"}]} if kind == "composed" else {}))
-    assert recipe.encoding.kind == ("peg" if kind == "composed" else kind)
+def test_every_kind_can_be_named_alone(subtests) -> None:
+    for kind in KINDS:
+        with subtests.test(str(kind)):
+            values = {"encoding.kind": kind}
+            recipe = Recipe().put(values | ({"encoding.parts": [{"kind": "peg"}]} if kind == "composed" else {}))
+            assert recipe.encoding.kind == ("peg" if kind == "composed" else kind)
 
 
 leaves = st.sampled_from([NoEncoding(), Learnable(), Sinusoidal(), Fourier(gamma=2.0), PEG(), PEG(places=())])
@@ -82,9 +83,8 @@ def test_the_unit_and_idle_parts_change_no_key() -> None:
     assert Recipe(encoding=Composed(parts=(Learnable(), PEG()))).encoding.label == "learnable+peg"
 
 
-@pytest.mark.parametrize(
-    ("values", "sentence"),
-    [
+def test_what_cannot_stand_is_refused_by_its_path(subtests) -> None:
+    for values, sentence in [
         ({"encoding.kind": "peg", "encoding.places": [0]}, "encoding.places must be block indices from -1 to -1 in a"),
         ({"encoding.kind": "peg", "encoding.kernel": 4}, "encoding.kernel must be odd, got 4"),
         (
@@ -93,12 +93,11 @@ def test_the_unit_and_idle_parts_change_no_key() -> None:
         ),
         ({"encoding.kind": "fourier", "encoding.features": 7}, "encoding.features must be even, got 7"),
         ({"encoding.kind": "wavelet"}, "encoding.kind must be one of none, learnable, "),
-    ],
-)
-def test_what_cannot_stand_is_refused_by_its_path(values: dict, sentence: str) -> None:
-    with pytest.raises(SpecError) as caught:
-        Recipe().put(values)
-    assert str(caught.value).startswith(sentence)
+    ]:
+        with subtests.test(str(values)):
+            with pytest.raises(SpecError) as caught:
+                Recipe().put(values)
+            assert str(caught.value).startswith(sentence)
 
 
 def own(turns: int = 3, source: str = SPIRAL) -> Recipe:

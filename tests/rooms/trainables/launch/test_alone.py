@@ -2,7 +2,6 @@
 
 import json
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,8 @@ from tests.rooms.trainables.launch.test_worker import job, losses, trained
 from trainables.launch import alone
 from trainables.launch.alone import Alone
 from trainables.launch.errors import WorkError
-from trainables.training import saving
+from trainables.training.checkpoint import read
+from trainables.training.saving import Progress
 
 
 def test_it_says_what_the_training_says_and_then_that_it_has_ended(tmp_path):
@@ -26,19 +26,19 @@ def test_it_says_what_the_training_says_and_then_that_it_has_ended(tmp_path):
 def test_it_trains_one_epoch_at_a_time(tmp_path):
     training = Alone(job(tmp_path / "a"))
     training.next()
-    time.sleep(0.5)
+    trained(job(tmp_path / "b"))  # a whole training: time enough for the other one, if it did not wait
     assert not (tmp_path / "a" / "weights.pt").exists()
     training.close()
     assert [path.name for path in Path(tmp_path / "a").iterdir()] == ["checkpoint.pt"]
+    assert len(Progress.read(read(tmp_path / "a" / "checkpoint.pt")["progress"]).curve) == 1
 
 
-def test_closing_waits_until_the_checkpoint_is_written(tmp_path, monkeypatch):
-    """Where it did not, the process of the training could end before."""
-    write_whole = saving.write_whole
-    monkeypatch.setattr(saving, "write_whole", lambda *given: (time.sleep(0.5), write_whole(*given)))
+def test_closing_waits_until_the_checkpoint_is_written(tmp_path):
+    """If it did not, the process of the training could end before."""
     training = Alone(job(tmp_path / "a"))
     training.next()
     training.close()
+    assert not training._training.is_alive()
     assert (tmp_path / "a" / "checkpoint.pt").exists()
 
 

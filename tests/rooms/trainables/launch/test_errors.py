@@ -79,10 +79,11 @@ DEATHS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "said"), DEATHS)
-def test_deaths_are_told_apart(text, said):
-    assert death(text) == said
-    assert lost(reason(text)) == (said == LOST)
+def test_deaths_are_told_apart(subtests):
+    for text, said in DEATHS:
+        with subtests.test(str(text)):
+            assert death(text) == said
+            assert lost(reason(text)) == (said == LOST)
 
 
 def test_without_words_the_last_line_is_the_reason():
@@ -100,9 +101,8 @@ def test_in_a_group_the_death_is_the_reason_and_not_who_waited_for_it():
     assert str(group_failure(Exception("a\nb"))) == "b"
 
 
-@pytest.mark.parametrize(
-    ("error", "again"),
-    [
+def test_what_code_caused_is_not_tried_again(subtests):
+    for error, again in [
         (NameError("gama"), False),
         (ValueError("shapes"), False),
         (RuntimeError("The size of tensor a (3) must match the size of tensor b (4)"), False),
@@ -112,15 +112,14 @@ def test_in_a_group_the_death_is_the_reason_and_not_who_waited_for_it():
         (RuntimeError("CUDA error: an illegal memory access was encountered"), True),
         (RuntimeError("[../gloo/transport/tcp/pair.cc:534] Connection closed by peer"), True),
         (RuntimeError("DataLoader worker (pid 4) is killed by signal: Killed."), True),
-    ],
-)
-def test_what_code_caused_is_not_tried_again(error, again):
-    found = failure(error)
-    assert isinstance(found, CodeError) is not again
-    last = f"trainables.launch.errors.{type(found).__name__}: {found}"
-    text = str(RayTaskError("train", f"Traceback ...\n{last}\n", found))
-    assert is_code_error(text) is not again
-    assert reason(text) == str(found)
+    ]:
+        with subtests.test(f"{error}, {again}"):
+            found = failure(error)
+            assert isinstance(found, CodeError) is not again
+            last = f"trainables.launch.errors.{type(found).__name__}: {found}"
+            text = str(RayTaskError("train", f"Traceback ...\n{last}\n", found))
+            assert is_code_error(text) is not again
+            assert reason(text) == str(found)
 
 
 def test_the_place_of_an_error_is_in_the_users_own_file():

@@ -1,14 +1,14 @@
 """Room: a job trained in one process, and by a group of two; what is said, what is left behind."""
 
 import json
-import multiprocessing
 import os
+import resource
 import subprocess
 import sys
+import threading
 import time
 from functools import partial
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
 
@@ -21,7 +21,7 @@ from trainables.recipe import AdamW, Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.outcome import Diverged, Measurement
 from trainables.training.optional import compiled as compilation
-from trainables.training.runtime import settings
+from trainables.training.runtime import release_memory, settings
 
 EPOCHS = 3
 RUN = Run(
@@ -32,6 +32,9 @@ RUN = Run(
     ),
     seed=1,
 )
+
+
+LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 
 
 def job(folder: Path, **layout) -> Job:
@@ -70,10 +73,10 @@ def test_a_launchers_variables_do_not_reach_a_run(tmp_path, monkeypatch):
     launcher["MASTER_PORT"] = "29511"
     for name, value in launcher.items():
         monkeypatch.setenv(name, value)
-    worker = multiprocessing.get_context("spawn").Process(target=alone, args=(tmp_path / "a",), daemon=True)
+    worker = threading.Thread(target=alone, args=(tmp_path / "a",), daemon=True)
     worker.start()
     worker.join(100)
-    assert worker.exitcode == 0, "it waits"
+    assert not worker.is_alive(), "it waits"
     assert (tmp_path / "a" / "weights.pt").exists()
     with without_launcher():
         assert not launcher.keys() & os.environ.keys()
@@ -93,7 +96,9 @@ def test_threads_and_precision_are_a_runs_own_and_recorded(tmp_path, monkeypatch
         assert settings() == before
 
 
-def test_a_compiled_job_says_so_and_in_how_many_graphs(tmp_path, monkeypatch):
+def test_a_compiled_job_says_so_and_in_how_many_graphs(tmp_path, monkeypatch, request):
+    if request.config.getoption("--processor") is not None:
+        pytest.skip("torch compiles nothing inside a mode such as that of a played processor")
     monkeypatch.setattr(compilation, "compiled", partial(compilation.compiled, backend="eager"))
     whole, said = alone(tmp_path / "a"), trained(job(tmp_path / "b", compile=True))
     assert losses(said) == losses(whole)
@@ -104,6 +109,7 @@ def test_a_compiled_job_says_so_and_in_how_many_graphs(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_job_is_compiled_by_inductor(tmp_path):
     """In a process without the checks of shapes, which would give hundreds of small graphs."""
     given = job(tmp_path / "b", compile=True)
@@ -115,7 +121,6 @@ def test_a_job_is_compiled_by_inductor(tmp_path):
         capture_output=True,
         text=True,
         cwd=Path(__file__).parents[4],
-        timeout=280,
     )
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout.splitlines()[-1])
@@ -123,35 +128,35 @@ def test_a_job_is_compiled_by_inductor(tmp_path):
     assert json.loads(said[-1]["environment"])["graphs"] == 2
 
 
+@LINUX
 def test_memory_is_given_back_after_a_run(tmp_path, monkeypatch):
     """glibc keeps what a run freed: here 300 MB in pieces too small to be mapped."""
-    kept = "import resource, sys; from trainables.training.runtime import release_memory\n" + dedent("""
-        def resident():
-            return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
-        pieces = [bytearray(60_000) for _ in range(5_000)]
-        last = bytearray(60_000)
-        before = resident()
-        del pieces
-        release_memory()
-        assert before - resident() > 250_000_000, before - resident()
-        """)
-    subprocess.run([sys.executable, "-c", kept], check=True, cwd=Path(__file__).parents[4], timeout=100)
+
+    def resident():
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+    pieces = [bytearray(60_000) for _ in range(5_000)]
+    last = bytearray(60_000)  # the end of the heap stays in use
+    before = resident()
+    pieces.clear()
+    release_memory()
+    assert before - resident() > 250_000_000, before - resident()
+    assert len(last) == 60_000
     released = []
     monkeypatch.setattr("trainables.training.runtime.release_memory", lambda: released.append(True))
     alone(tmp_path / "a")
     assert released == [True]
 
 
+@LINUX
 @pytest.mark.slow
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@pytest.mark.timeout(900)
 def test_the_memory_of_a_process_that_trains_many_runs_stays(tmp_path):
     """Without `release_memory` it grows by 20 MB a run."""
     root = Path(__file__).parents[4]
     environment = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
     script = [sys.executable, str(Path(__file__).with_name("many_runs.py"))]
-    done = subprocess.run(
-        script, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=300, check=True
-    )
+    done = subprocess.run(script, capture_output=True, text=True, cwd=tmp_path, env=environment, check=True)
     found = json.loads(done.stdout.splitlines()[-1])
     assert len(found) == 30
     assert max(found[5:]) - min(found[5:]) < 10, found

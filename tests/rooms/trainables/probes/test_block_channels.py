@@ -19,27 +19,28 @@ from trainables.recipe.model_torch import build_model
 ENCODINGS = [{"kind": "none"}, {"kind": "learnable"}, {"kind": "peg", "places": [-1, 0]}, {"kind": "irpe"}]
 
 
-@pytest.mark.parametrize("pool", ["token", "avg"])
-@pytest.mark.parametrize("encoding", ENCODINGS, ids=lambda one: one["kind"])
-def test_the_states_are_those_of_the_blocks_run_by_hand(encoding, pool) -> None:
-    found = recipe(encoding=encoding, model__pool=pool)
-    made, images = model(found), pictures(found)
-    states = probes.block_channels(made.train(), images)
-    assert all(module.training for module in made.modules()), "the model's mode is its own"
-    made.eval()
-    prefix = int(pool == "token")
-    with torch.no_grad():
-        x = made.patch_embed(images)
-        if prefix:
-            x = torch.cat([made.cls_token.expand(len(x), -1, -1), x], dim=1)
-        t = Tokens(x, made.grid)
-        by_hand = [made.encoding.tokens(t, 0).x]
-        for number, block in enumerate(made.blocks):
-            t = block(t, made.encoding, number)
-            by_hand.append(t.x)
-    assert states.shape == (3, 3, 9, 16)
-    for one, state in zip(by_hand, states, strict=True):
-        np.testing.assert_allclose(state, one[:, prefix:].numpy(), rtol=1e-9, atol=1e-12)
+def test_the_states_are_those_of_the_blocks_run_by_hand(subtests) -> None:
+    for pool in ["token", "avg"]:
+        for encoding in ENCODINGS:
+            with subtests.test(f"{pool}, {encoding}"):
+                found = recipe(encoding=encoding, model__pool=pool)
+                made, images = model(found), pictures(found)
+                states = probes.block_channels(made.train(), images)
+                assert all(module.training for module in made.modules()), "the model's mode is its own"
+                made.eval()
+                prefix = int(pool == "token")
+                with torch.no_grad():
+                    x = made.patch_embed(images)
+                    if prefix:
+                        x = torch.cat([made.cls_token.expand(len(x), -1, -1), x], dim=1)
+                    t = Tokens(x, made.grid)
+                    by_hand = [made.encoding.tokens(t, 0).x]
+                    for number, block in enumerate(made.blocks):
+                        t = block(t, made.encoding, number)
+                        by_hand.append(t.x)
+                assert states.shape == (3, 3, 9, 16)
+                for one, state in zip(by_hand, states, strict=True):
+                    np.testing.assert_allclose(state, one[:, prefix:].numpy(), rtol=1e-9, atol=1e-12)
 
 
 def test_the_share_of_a_code_equals_a_loop() -> None:

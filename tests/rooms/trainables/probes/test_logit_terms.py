@@ -58,20 +58,23 @@ def centered(value: torch.Tensor) -> torch.Tensor:
     return value - value.mean(dim=-1, keepdim=True)
 
 
-@pytest.mark.parametrize("name", SPLIT)
-@pytest.mark.parametrize("pool", ["token", "avg"])
-def test_the_four_terms_add_up_to_the_logits(name, pool) -> None:
-    encoding, blocks = SPLIT[name]
-    found = recipe(encoding=encoding, model__pool=pool)
-    made, images = model(found), pictures(found, 2)
-    terms = probes.logit_terms(made, images)
-    assert [one.block for one in terms] == blocks
-    for one in terms:
-        true = logits(made, images)[one.block]
-        torch.testing.assert_close(centered(one.terms.sum(dim=0)), centered(true), rtol=0, atol=1e-10)
-        single = probes.logit_terms(deepcopy(made).float(), images.float())
-        near = next(other for other in single if other.block == one.block)
-        torch.testing.assert_close(near.terms.sum(dim=0).double(), one.terms.sum(dim=0), rtol=1e-4, atol=1e-4)
+def test_the_four_terms_add_up_to_the_logits(subtests) -> None:
+    for name in SPLIT:
+        for pool in ["token", "avg"]:
+            with subtests.test(f"{name}, {pool}"):
+                encoding, blocks = SPLIT[name]
+                found = recipe(encoding=encoding, model__pool=pool)
+                made, images = model(found), pictures(found, 2)
+                terms = probes.logit_terms(made, images)
+                assert [one.block for one in terms] == blocks
+                whole, single = logits(made, images), probes.logit_terms(deepcopy(made).float(), images.float())
+                for one in terms:
+                    true = whole[one.block]
+                    torch.testing.assert_close(centered(one.terms.sum(dim=0)), centered(true), rtol=0, atol=1e-10)
+                    near = next(other for other in single if other.block == one.block)
+                    torch.testing.assert_close(
+                        near.terms.sum(dim=0).double(), one.terms.sum(dim=0), rtol=1e-4, atol=1e-4
+                    )
 
 
 @pytest.mark.parametrize("kind", ["add", "concat"])
@@ -169,15 +172,16 @@ def test_terms_of_added_codes_equal_a_loop() -> None:
                         assert abs(float(only.terms[term, image, head, i, j]) - value) < 1e-10
 
 
-@pytest.mark.parametrize("parts", [(1, 4), (1, 2), (2, 3), (4,), (1, 2, 4), (1, 3, 4), (1, 2, 3, 4)])
-def test_a_part_that_the_encoding_leaves_out_is_zero(parts) -> None:
-    found = recipe(encoding={"kind": "learnable", "injection": {"kind": "parts", "parts": [*parts]}})
-    made = model(found)
-    for one in probes.logit_terms(made, pictures(found)):
-        there = tuple(number + 1 for number in range(4) if one.terms[number].abs().max() > 1e-9)
-        assert there == parts
-        true = logits(made, pictures(found))[one.block]
-        torch.testing.assert_close(centered(one.terms.sum(dim=0)), centered(true), rtol=0, atol=1e-10)
+def test_a_part_that_the_encoding_leaves_out_is_zero(subtests) -> None:
+    for parts in [(1, 4), (1, 2), (2, 3), (4,), (1, 2, 4), (1, 3, 4), (1, 2, 3, 4)]:
+        with subtests.test(str(parts)):
+            found = recipe(encoding={"kind": "learnable", "injection": {"kind": "parts", "parts": [*parts]}})
+            made = model(found)
+            for one in probes.logit_terms(made, pictures(found)):
+                there = tuple(number + 1 for number in range(4) if one.terms[number].abs().max() > 1e-9)
+                assert there == parts
+                true = logits(made, pictures(found))[one.block]
+                torch.testing.assert_close(centered(one.terms.sum(dim=0)), centered(true), rtol=0, atol=1e-10)
 
 
 def test_position_terms_change_with_the_codes_alone() -> None:
@@ -191,11 +195,12 @@ def test_position_terms_change_with_the_codes_alone() -> None:
         torch.testing.assert_close(after[term], factor * before[term], rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("kind", ["none", "rotary", "irpe", "relative", "peg", "alibi"])
-def test_logits_that_cannot_be_split_are_refused(kind) -> None:
-    found = recipe(encoding__kind=kind)
-    with pytest.raises(ProbeError, match="logits can be split where codes are added or concatenated, got "):
-        probes.logit_terms(model(found), pictures(found))
-    swin = Recipe().put({"data.image_size": 32, "model.kind": "swin", "encoding.kind": "peg"})
-    with pytest.raises(ProbeError, match="logits are split in vit, got Swin"):
-        probes.logit_terms(build_model(swin), pictures(swin))
+def test_logits_that_cannot_be_split_are_refused(subtests) -> None:
+    for kind in ["none", "rotary", "irpe", "relative", "peg", "alibi"]:
+        with subtests.test(str(kind)):
+            found = recipe(encoding__kind=kind)
+            with pytest.raises(ProbeError, match="logits can be split where codes are added or concatenated, got "):
+                probes.logit_terms(model(found), pictures(found))
+            swin = Recipe().put({"data.image_size": 32, "model.kind": "swin", "encoding.kind": "peg"})
+            with pytest.raises(ProbeError, match="logits are split in vit, got Swin"):
+                probes.logit_terms(build_model(swin), pictures(swin))

@@ -65,19 +65,16 @@ def test_weights_in_float64_keep_their_digits(tmp_path) -> None:
     assert subject.images.shape == (32, *found.data.size)
 
 
-@pytest.mark.parametrize(
-    "encoding",
-    [
+def test_what_has_no_code_of_the_tokens_gives_none(subtests) -> None:
+    for encoding in [
         {"kind": "none"},
         {"kind": "rotary"},
         {"kind": "irpe"},
         {"kind": "peg"},
         {"kind": "learnable", "injection": HEADS},
-    ],
-    ids=str,
-)
-def test_what_has_no_code_of_the_tokens_gives_none(encoding) -> None:
-    assert probes.codes_of(model(recipe(encoding=encoding))) is None
+    ]:
+        with subtests.test(str(encoding)):
+            assert probes.codes_of(model(recipe(encoding=encoding))) is None
 
 
 def test_the_own_code_of_the_first_block_counts_where_each_place_has_one() -> None:
@@ -87,14 +84,15 @@ def test_the_own_code_of_the_first_block_counts_where_each_place_has_one() -> No
     torch.testing.assert_close(probes.codes_of(made), expected, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("kind", ["cait", "convit", "volo", "tnt", "pvt_v2", "twins", "swin"])
-def test_every_backbone_has_its_codes(kind) -> None:
-    found = Recipe().put({"data.image_size": 32, "model.kind": kind, "encoding.kind": "learnable"})
-    made = build_model(found)
-    init_weights(made, 0)
-    table = next(value for name, value in made.named_parameters() if name.endswith("learnable.table"))
-    codes = probes.codes_of(made, found.shapes[0])
-    torch.testing.assert_close(codes, table.detach()[found.shapes[0].prefix :], rtol=0, atol=0)
+def test_every_backbone_has_its_codes(subtests) -> None:
+    for kind in ["cait", "convit", "volo", "tnt", "pvt_v2", "twins", "swin"]:
+        with subtests.test(str(kind)):
+            found = Recipe().put({"data.image_size": 32, "model.kind": kind, "encoding.kind": "learnable"})
+            made = build_model(found)
+            init_weights(made, 0)
+            table = next(value for name, value in made.named_parameters() if name.endswith("learnable.table"))
+            codes = probes.codes_of(made, found.shapes[0])
+            torch.testing.assert_close(codes, table.detach()[found.shapes[0].prefix :], rtol=0, atol=0)
 
 
 ENCODINGS = [

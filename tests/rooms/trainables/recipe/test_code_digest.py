@@ -1,5 +1,6 @@
 """The code that counts: which files it names, and that a change of words is none."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -84,18 +85,19 @@ study = (Recipe, Digits, Fourier)
 """
 
 
-@pytest.mark.parametrize(("used", "named"), [
+def test_what_an_own_file_uses_of_the_package_counts(subtests) -> None:
+    """Imports at its top or inside its methods count; those that its `study` alone uses do not."""
+    for used, named in [
     ("", set()),
     ("rotated", {"encodings/rotary"}),
     ("rotated, PEG", {"encodings/rotary", *PEG}),
     ("pairs", {"encodings/pair_lookup_torch", *pair("encodings/relative")}),
     ("Recipe, Digits", pair("data/digits")),
-])  # fmt: skip
-def test_what_an_own_file_uses_of_the_package_counts(used: str, named: set[str]) -> None:
-    """Imports at its top or inside its methods count; those that its `study` alone uses do not."""
-    text = f"{LEANING}\ndef uses():\n    return [{used}]\n"
-    own = {"encoding": {"kind": "mine.py:Turned", "source": text}}
-    assert files(own) == named
+]:  # fmt: skip
+        with subtests.test(f"{used}, {named}"):
+            text = f"{LEANING}\ndef uses():\n    return [{used}]\n"
+            own = {"encoding": {"kind": "mine.py:Turned", "source": text}}
+            assert files(own) == named
 
 
 def test_every_version_of_an_own_file_counts() -> None:
@@ -111,14 +113,23 @@ def test_every_version_of_an_own_file_counts() -> None:
     assert len({code(*pair) for pair in texts}) == 4
 
 
-@pytest.fixture
-def copy(tmp_path: Path) -> Path:
-    """A copy of the files, which a test may change."""
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory) -> Path:
+    root = tmp_path_factory.mktemp("copy")
     for file in FOLDER.rglob("*.py"):
-        target = tmp_path / file.relative_to(FOLDER)
+        target = root / file.relative_to(FOLDER)
         target.parent.mkdir(exist_ok=True)
         target.write_text(file.read_text())
-    return tmp_path
+    return root
+
+
+@pytest.fixture
+def copy(copied: Path) -> Iterator[Path]:
+    """A copy of the files, which a test may change; they are put back as they were after it."""
+    texts = {file: file.read_text() for file in copied.rglob("*.py")}
+    yield copied
+    for file, text in texts.items():
+        file.write_text(text)
 
 
 FOURIER = Recipe().put({"encoding.kind": "fourier"})
@@ -126,14 +137,15 @@ OTHERS = ["encodings/peg.py", "encodings/peg_torch.py", "backbones/cait.py", "da
 OTHERS += ["training/optional/drloc.py"]
 
 
-@pytest.mark.parametrize("name", CodeDigests().files(FOURIER))
-def test_one_changed_expression_is_another_code_and_is_named(copy: Path, name: str) -> None:
+def test_one_changed_expression_is_another_code_and_is_named(copy: Path) -> None:
     before = CodeDigests(copy)(FOURIER)
-    text = (copy / name).read_text()
-    (copy / name).write_text(f'"""Other words."""\n# and a comment\n{text}')
-    assert CodeDigests(copy)(FOURIER) == before
-    (copy / name).write_text(f"{text}\nSPARE = 1\n")
-    assert CodeDigests(copy)(FOURIER).changed(before) == [f"trainables/{name}"]
+    for name in CodeDigests().files(FOURIER):
+        text = (copy / name).read_text()
+        (copy / name).write_text(f'"""Other words."""\n# and a comment\n{text}')
+        assert CodeDigests(copy)(FOURIER) == before, name
+        (copy / name).write_text(f"{text}\nSPARE = 1\n")
+        assert CodeDigests(copy)(FOURIER).changed(before) == [f"trainables/{name}"]
+        (copy / name).write_text(text)
 
 
 def test_what_a_spec_says_that_changes_numbers_is_another_code(copy: Path) -> None:
@@ -150,12 +162,12 @@ def test_the_description_of_a_field_is_no_code(copy: Path) -> None:
     assert CodeDigests(copy)(FOURIER) == before
 
 
-@pytest.mark.parametrize("name", [*NEVER, *OTHERS])
-def test_files_of_other_recipes_and_files_without_numbers_do_not_count(copy: Path, name: str) -> None:
+def test_files_of_other_recipes_and_files_without_numbers_do_not_count(copy: Path) -> None:
     before = CodeDigests(copy)(FOURIER)
-    with (copy / name).open("a") as file:
-        file.write("\nSPARE = 1\n")
-    assert CodeDigests(copy)(FOURIER) == before
+    for name in [*NEVER, *OTHERS]:
+        with (copy / name).open("a") as file:
+            file.write("\nSPARE = 1\n")
+        assert CodeDigests(copy)(FOURIER) == before, name
 
 
 def test_a_file_that_is_no_python_is_named(copy: Path) -> None:

@@ -56,12 +56,15 @@ ENCODINGS += [
 ]
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS, ids=lambda encoding: encoding.label)
-@pytest.mark.parametrize("pool", ["token", "avg", "gap"])
-def test_parameters_are_counted(encoding, pool):
-    model = ViT(embed_dim=24, num_heads=3, depth=2, mlp_ratio=2.5, patch_size=2, pool=pool)
-    recipe = Recipe(data=Digits(), model=model, encoding=encoding)
-    assert estimate_cost(recipe).parameters == sum(parameter.numel() for parameter in build_model(recipe).parameters())
+def test_parameters_are_counted(subtests):
+    for encoding in ENCODINGS:
+        for pool in ["token", "avg", "gap"]:
+            with subtests.test(f"{encoding}, {pool}"):
+                model = ViT(embed_dim=24, num_heads=3, depth=2, mlp_ratio=2.5, patch_size=2, pool=pool)
+                recipe = Recipe(data=Digits(), model=model, encoding=encoding)
+                assert estimate_cost(recipe).parameters == sum(
+                    parameter.numel() for parameter in build_model(recipe).parameters()
+                )
 
 
 def test_terms_of_pairs_weigh():
@@ -97,11 +100,12 @@ def test_localization_needs_the_memory_of_all_tokens():
     assert more > 4 * batch * tokens * 64 * 10, "ten activations of 64 channels for each further token"
 
 
-@pytest.mark.parametrize("kind", ["vit", "cait", "convit", "volo", "tnt", "pvt_v2", "twins", "swin"])
-def test_heads_are_counted(kind):
-    recipe = Recipe().put({"model.kind": kind, "data.task": "direction4"})
-    named = build_model(recipe).named_parameters()
-    assert head_parameters(recipe) == sum(value.numel() for name, value in named if name.startswith(HEADS))
+def test_heads_are_counted(subtests):
+    for kind in ["vit", "cait", "convit", "volo", "tnt", "pvt_v2", "twins", "swin"]:
+        with subtests.test(str(kind)):
+            recipe = Recipe().put({"model.kind": kind, "data.task": "direction4"})
+            named = build_model(recipe).named_parameters()
+            assert head_parameters(recipe) == sum(value.numel() for name, value in named if name.startswith(HEADS))
 
 
 def test_an_evaluation_fits_into_its_memory():
@@ -129,14 +133,15 @@ def test_workers_that_would_change_numbers_are_refused():
     check_workers(Recipe(), 2, "cpu")
 
 
-@pytest.mark.parametrize("kind", ["vit", "cait", "convit", "volo", "tnt", "pvt_v2", "twins", "swin"])
-@pytest.mark.parametrize("encoding", [NoEncoding(), STACK])
-def test_batch_norms_are_known_by_the_recipe(kind, encoding):
-    recipe = Recipe().put({"model.kind": kind})
-    if kind in ("vit", "pvt_v2", "twins", "swin"):
-        recipe = recipe.put({"encoding": encoding.plain()})
-    norms = any(isinstance(module, torch.nn.BatchNorm2d) for module in build_model(recipe).modules())
-    assert normalizes_batches(recipe.model, recipe.encoding, recipe.trainable) == norms
+def test_batch_norms_are_known_by_the_recipe(subtests):
+    for kind in ["vit", "cait", "convit", "volo", "tnt", "pvt_v2", "twins", "swin"]:
+        for encoding in [NoEncoding(), STACK]:
+            with subtests.test(f"{kind}, {encoding}"):
+                recipe = Recipe().put({"model.kind": kind})
+                if kind in ("vit", "pvt_v2", "twins", "swin"):
+                    recipe = recipe.put({"encoding": encoding.plain()})
+                norms = any(isinstance(module, torch.nn.BatchNorm2d) for module in build_model(recipe).modules())
+                assert normalizes_batches(recipe.model, recipe.encoding, recipe.trainable) == norms
 
 
 TRAINS = """

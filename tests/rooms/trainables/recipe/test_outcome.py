@@ -7,10 +7,10 @@ from trainables.recipe.outcome import Completed, Diverged, Failed, Measurement, 
 from trainables.spec import SpecError
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), "0.5"])
-def test_a_measurement_is_finite_numbers(value) -> None:
-    with pytest.raises(SpecError, match=r"val/accuracy"):
-        Measurement(epoch=1, values={"val/accuracy": value})
+def test_a_measurement_is_finite_numbers(subtests) -> None:
+    for value in [float("nan"), float("inf"), -float("inf"), "0.5"]:
+        with subtests.test(str(value)), pytest.raises(SpecError, match=r"val/accuracy"):
+            Measurement(epoch=1, values={"val/accuracy": value})
 
 
 def test_every_outcome_travels_as_json() -> None:

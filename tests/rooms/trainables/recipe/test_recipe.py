@@ -37,10 +37,11 @@ KEYS = {
 """Answers are filed under these; a key that changes loses them. A default is never changed, a new kind is added."""
 
 
-@pytest.mark.parametrize("name", PINNED)
-def test_keys_stay_what_they_are(name: str) -> None:
-    values, seed = PINNED[name]
-    assert Run(Recipe().put(values), seed).key == KEYS[name]
+def test_keys_stay_what_they_are(subtests) -> None:
+    for name in PINNED:
+        with subtests.test(str(name)):
+            values, seed = PINNED[name]
+            assert Run(Recipe().put(values), seed).key == KEYS[name]
 
 
 def test_equal_questions_have_equal_keys_however_they_are_written() -> None:
@@ -92,9 +93,8 @@ def test_a_parent_that_cannot_be_built_is_refused_at_once() -> None:
 QUERY = {"kind": "add", "places": ["query"]}
 
 
-@pytest.mark.parametrize(
-    ("values", "sentence"),
-    [
+def test_mistakes_are_told_in_one_sentence(subtests) -> None:
+    for values, sentence in [
         ({"model.patch_size": 5}, "model.patch_size must be a divisor of the image's sides (32, 32), got 5"),
         ({"model.num_heads": 5}, "model.embed_dim must be a multiple of num_heads (5), got 64"),
         ({"data.square": 9}, "data.square must be at most a quarter of the image (32), got 9"),
@@ -164,12 +164,11 @@ QUERY = {"kind": "add", "places": ["query"]}
             {"test_sizes": [8], "encoding.kind": "peg", "encoding.padding": "valid"},
             "test_sizes must be such that at 8 px encoding.places is so few that some of the grid is left, got [-1]",
         ),
-    ],
-)
-def test_mistakes_are_told_in_one_sentence(values: dict, sentence: str) -> None:
-    with pytest.raises(SpecError) as caught:
-        Recipe().put(values)
-    assert str(caught.value) == sentence
+    ]:
+        with subtests.test(str(values)):
+            with pytest.raises(SpecError) as caught:
+                Recipe().put(values)
+            assert str(caught.value) == sentence
 
 
 encodings = st.one_of(

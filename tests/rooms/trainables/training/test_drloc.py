@@ -39,18 +39,19 @@ def by_hand(head: Localization, t: Tokens, places: torch.Tensor) -> torch.Tensor
     return head.spec.weight * total
 
 
-@pytest.mark.parametrize("offsets", ["unit", "patches"])
-@pytest.mark.parametrize("grid", [Grid(3, 5), Grid(4, 2, prefix=1), Grid(2, 7, prefix=2)], ids=str)
-def test_loss_and_gradients_are_those_of_a_loop(grid, offsets):
-    head, t = Localization(SPEC.put({"offsets": offsets}), 6, seed=1).double(), tokens(grid)
-    learnt = [t.x, *head.parameters()]
-    places = head.places(4, step=2)
-    losses = head(t, places), by_hand(head, t, places)
-    assert torch.allclose(*losses, rtol=1e-12)
-    ours, loops = (torch.autograd.grad(loss, learnt) for loss in losses)
-    for one, other in zip(ours, loops, strict=True):
-        assert torch.allclose(one, other, rtol=1e-10, atol=1e-12)
-    assert grid.prefix == 0 or not ours[0][:, : grid.prefix].any(), "tokens without a place are left out"
+def test_loss_and_gradients_are_those_of_a_loop(subtests):
+    for offsets in ["unit", "patches"]:
+        for grid in [Grid(3, 5), Grid(4, 2, prefix=1), Grid(2, 7, prefix=2)]:
+            with subtests.test(f"{offsets}, {grid}"):
+                head, t = Localization(SPEC.put({"offsets": offsets}), 6, seed=1).double(), tokens(grid)
+                learnt = [t.x, *head.parameters()]
+                places = head.places(4, step=2)
+                losses = head(t, places), by_hand(head, t, places)
+                assert torch.allclose(*losses, rtol=1e-12)
+                ours, loops = (torch.autograd.grad(loss, learnt) for loss in losses)
+                for one, other in zip(ours, loops, strict=True):
+                    assert torch.allclose(one, other, rtol=1e-10, atol=1e-12)
+                assert grid.prefix == 0 or not ours[0][:, : grid.prefix].any(), "tokens without a place are left out"
 
 
 def test_the_grid_that_a_peg_has_shrunk_is_the_one_that_counts():

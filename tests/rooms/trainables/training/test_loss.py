@@ -194,9 +194,8 @@ TEACHER = {"kind": "from_trial", "values": {}}
 DISTILLED = {"model.pool": "distilled", "teacher": TEACHER}
 
 
-@pytest.mark.parametrize(
-    ("values", "sentence"),
-    [
+def test_mistakes_are_told_in_one_sentence(subtests):
+    for values, sentence in [
         (
             {"teacher": TEACHER},
             "teacher must be none where model is not a vit with pool distilled, got 'from_trial'",
@@ -222,12 +221,11 @@ DISTILLED = {"model.pool": "distilled", "teacher": TEACHER}
             {**DISTILLED, "teacher": {**TEACHER, "values": {"data.task": "absolute"}}},
             "teacher.values must be of a teacher of the 2 classes of direction in",
         ),
-    ],
-)
-def test_mistakes_are_told_in_one_sentence(values, sentence):
-    with pytest.raises(SpecError) as caught:
-        Recipe().put(values)
-    assert str(caught.value).startswith(sentence)
+    ]:
+        with subtests.test(str(values)):
+            with pytest.raises(SpecError) as caught:
+                Recipe().put(values)
+            assert str(caught.value).startswith(sentence)
 
 
 def test_a_teacher_is_the_pupils_recipe_read_out_at_its_class_token():

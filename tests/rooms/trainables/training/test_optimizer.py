@@ -71,17 +71,18 @@ def test_without_a_lowest_rate_the_cosine_is_what_it_was():
         assert rate(spec, step, 30) == 0.0 + (0.0123 - 0.0) * (1 + math.cos(math.pi * share)) / 2
 
 
-@pytest.mark.parametrize(("values", "must"), [
+def test_lowest_rates_that_cannot_be_are_refused(subtests):
+    for values, must in [
     ({"schedule": "one_cycle", "min_lr": 1e-5}, "0 where schedule is not cosine, got 1e-05"),
     ({"schedule": "constant", "min_lr": 1e-5}, "0 where schedule is not cosine, got 1e-05"),
     ({"schedule": "cosine", "lr": 1e-3, "min_lr": 2e-3}, r"at most the highest rate \(0\.001\), got 0\.002"),
     ({"schedule": "cosine", "lr": 1e-3, "lr_base_size": 512, "batch_size": 256, "min_lr": 6e-4},
      r"at most the highest rate \(0\.0005\), got 0\.0006"),
     ({"schedule": "cosine", "min_lr": -1e-5}, "a learning rate of 0 or more, got -1e-05"),
-])  # fmt: skip
-def test_lowest_rates_that_cannot_be_are_refused(values, must):
-    with pytest.raises(SpecError, match=rf"^optimizer\.min_lr must be {must}$"):
-        Recipe().put({f"optimizer.{name}": value for name, value in values.items()})
+]:  # fmt: skip
+        refused = pytest.raises(SpecError, match=rf"^optimizer\.min_lr must be {must}$")
+        with subtests.test(f"{values}, {must}"), refused:
+            Recipe().put({f"optimizer.{name}": value for name, value in values.items()})
 
 
 def test_constant_is_constant():
@@ -147,10 +148,10 @@ def test_betas_are_read_from_a_list_and_change_the_key():
     assert Run(Recipe().put({"optimizer.betas": [0.9, 0.999], "optimizer.eps": 1e-8}), 0).key == Run(Recipe(), 0).key
 
 
-@pytest.mark.parametrize("betas", [[0.9, 1.0], [-0.1, 0.9], [0.9], [0.9, 0.95, 0.99], 0.9])
-def test_wrong_betas_are_refused(betas):
-    with pytest.raises(SpecError, match=r"optimizer\.betas"):
-        Recipe().put({"optimizer.betas": betas})
+def test_wrong_betas_are_refused(subtests):
+    for betas in [[0.9, 1.0], [-0.1, 0.9], [0.9], [0.9, 0.95, 0.99], 0.9]:
+        with subtests.test(str(betas)), pytest.raises(SpecError, match=r"optimizer\.betas"):
+            Recipe().put({"optimizer.betas": betas})
 
 
 @pytest.mark.parametrize("schedule", ["one_cycle", "cosine", "constant"])

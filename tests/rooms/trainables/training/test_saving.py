@@ -46,22 +46,23 @@ MANY = {
 }
 
 
-@pytest.mark.parametrize("steps", [1, 3, 4, 6, 15])
 @pytest.mark.parametrize(
     "values",
     [{"encoding": ENCODINGS[1]}, LOCALISED, {"encoding": PEG(form="depthwise_stack")}, MANY],
     ids=["composed", "drloc", "batch norms", "drop path, average, parts"],
 )
-def test_a_run_killed_inside_an_epoch_goes_on_bit_for_bit(tmp_path, monkeypatch, values, steps):
+def test_a_run_killed_inside_an_epoch_goes_on_bit_for_bit(tmp_path, monkeypatch, values):
     """Four steps an epoch, four epochs: cut inside the first, at its end, inside the second, before the last step."""
     run = small(**values)
     whole = list(train(run, folder(tmp_path, "whole")))
-    killed_after(steps, run, folder(tmp_path, "cut"), monkeypatch)
-    left = Progress.read(read(tmp_path / "cut" / CHECKPOINT)["progress"])
-    assert (len(left.curve), left.steps) == divmod(steps, 4)
-    assert numbers(train(run, tmp_path / "cut")) == numbers(whole)
-    for name in (WEIGHTS, EMA_WEIGHTS) if values is MANY else (WEIGHTS,):
-        assert same(read(tmp_path / "cut" / name), read(tmp_path / "whole" / name))
+    for steps in (1, 3, 4, 6, 15):
+        cut = folder(tmp_path, f"cut {steps}")
+        killed_after(steps, run, cut, monkeypatch)
+        left = Progress.read(read(cut / CHECKPOINT)["progress"])
+        assert (len(left.curve), left.steps) == divmod(steps, 4)
+        assert numbers(train(run, cut)) == numbers(whole), steps
+        for name in (WEIGHTS, EMA_WEIGHTS) if values is MANY else (WEIGHTS,):
+            assert same(read(cut / name), read(tmp_path / "whole" / name)), (steps, name)
 
 
 @pytest.mark.parametrize("kind", ["standard", "deit"])

@@ -68,9 +68,10 @@ def test_waiting_is_seen():
     assert found.found == ["_to_copy to meta"]
 
 
-@pytest.mark.parametrize("spec", [some[0] for some in EXAMPLES.values()], ids=EXAMPLES)
-def test_no_encoding_makes_a_step_wait(spec):
-    assert waits(small(encoding=spec, model__depth=2, model__embed_dim=16)) == []
+def test_no_encoding_makes_a_step_wait(subtests):
+    for spec in [some[0] for some in EXAMPLES.values()]:
+        with subtests.test(str(spec)):
+            assert waits(small(encoding=spec, model__depth=2, model__embed_dim=16)) == []
 
 
 @pytest.mark.parametrize(
@@ -86,16 +87,20 @@ def test_nothing_in_a_step_waits(values):
     assert waits(small(**values)) == []
 
 
-@pytest.mark.parametrize("spec", [Standard(border=2), DeiT(), DeiT(mixup=0, cutmix=0)], ids=["standard", "mix", "soft"])
-@pytest.mark.parametrize("count", [6, 7])
-def test_augmenting_a_batch_does_not_wait(spec, count):
-    device = torch.device("meta")
-    made = Augmentation(spec, 0, 50, 4)
-    made._table(1, device)  # once an epoch
-    images, labels = torch.zeros(count, 3, 8, 8, device=device), torch.zeros(count, dtype=torch.int64, device=device)
-    with Waits() as found:
-        made.batch(images, labels, torch.arange(count, device=device), 1, 0)
-    assert found.found == []
+def test_augmenting_a_batch_does_not_wait(subtests):
+    for spec in [Standard(border=2), DeiT(), DeiT(mixup=0, cutmix=0)]:
+        for count in [6, 7]:
+            with subtests.test(f"{spec}, {count}"):
+                device = torch.device("meta")
+                made = Augmentation(spec, 0, 50, 4)
+                made._table(1, device)  # once an epoch
+                images, labels = (
+                    torch.zeros(count, 3, 8, 8, device=device),
+                    torch.zeros(count, dtype=torch.int64, device=device),
+                )
+                with Waits() as found:
+                    made.batch(images, labels, torch.arange(count, device=device), 1, 0)
+                assert found.found == []
 
 
 def test_a_share_of_a_batch_does_not_wait():
@@ -106,12 +111,15 @@ def test_a_share_of_a_batch_does_not_wait():
     assert found.found == []
 
 
-@pytest.mark.parametrize("world_size", [2, 3, 5])
-@pytest.mark.parametrize("count", [1, 2, 3, 7, 8, 16, 17])
-def test_shares_are_mirrored_and_in_order(count, world_size):
+def test_shares_are_mirrored_and_in_order(subtests):
     """The first and the last row are of one worker, the second and the last but one of the next, and so on."""
-    teams = [DataParallel(rank, world_size) for rank in range(world_size)]
-    shares = [team.share(torch.arange(count)).tolist() for team in teams if not team.idle(count)]
-    assert sorted(place for share in shares for place in share) == [*range(count)]
-    for rank, share in enumerate(shares):
-        assert share == [place for place in range(count) if min(place, count - 1 - place) % world_size == rank]
+    for world_size in [2, 3, 5]:
+        for count in [1, 2, 3, 7, 8, 16, 17]:
+            with subtests.test(f"{world_size}, {count}"):
+                teams = [DataParallel(rank, world_size) for rank in range(world_size)]
+                shares = [team.share(torch.arange(count)).tolist() for team in teams if not team.idle(count)]
+                assert sorted(place for share in shares for place in share) == [*range(count)]
+                for rank, share in enumerate(shares):
+                    assert share == [
+                        place for place in range(count) if min(place, count - 1 - place) % world_size == rank
+                    ]
