@@ -71,9 +71,11 @@ steady: install
 processors: install
 	for number in 1 2 3; do $(FAST) --processor $$number || exit 1; done
 
-# Are the tests able to fail? 60 planted errors, each of which some fast test should find. An hour.
+# Are the tests able to fail? 60 mistakes, planted one at a time into copies of the source: the fast tests must see each.
+# MUTANTS names some of them.
+MUTANTS ?=
 mutants: install
-	$(BIN)/python -m tests.mutants.mutants
+	$(BIN)/python -m tests.mutants.mutants --only '$(MUTANTS)'
 
 install: .venv/installed
 
