@@ -41,7 +41,7 @@ class Processor(TorchDispatchMode):
         In inference mode an operation that consists of others (`linear`, `einsum`) arrives whole; those count.
         """
         if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"):
-            with self, _with_autocast():
+            with self, _autocast_as_outside():
                 return func.decompose(*args, **(kwargs or {}))
         result = func(*args, **(kwargs or {}))
         name = func._schema.name.partition("::")[2].rstrip("_")
@@ -55,11 +55,13 @@ class Processor(TorchDispatchMode):
         return result
 
 
-def _with_autocast() -> Any:
-    """Lets autocast see the parts of an operation: torch shuts it off where a mode is called, below it."""
+def _autocast_as_outside() -> Any:
+    """Lets autocast see the parts of an operation if it is on: torch shuts it off while a mode is called."""
+    with torch._C._RestorePythonTLSSnapshot():  # as it was when the operation was called
+        on = torch.is_autocast_enabled("cpu")
     excluded = torch._C._dispatch_tls_local_exclude_set()
-    for key in (torch._C.DispatchKey.AutocastCPU, torch._C.DispatchKey.AutocastCUDA):
-        excluded = excluded.remove(key)
+    if on:
+        excluded = excluded.remove(torch._C.DispatchKey.AutocastCPU)
     return torch._C._ForceDispatchKeyGuard(torch._C._dispatch_tls_local_include_set(), excluded)
 
 
