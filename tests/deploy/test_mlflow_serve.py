@@ -52,7 +52,11 @@ def served(env, tmp_path):
     python.chmod(0o755)
     real = subprocess.run(["which", "python3"], capture_output=True, text=True, check=True).stdout.strip()
     told = {"PATH": f"{python.parent}:{env['PATH']}", "REAL_PYTHON": real, "SEEN": str(tmp_path)}
-    process = subprocess.Popen([SERVE], env=env | told | {"MLFLOW_BACKEND_STORE_URI": PERCENT})
+    process = subprocess.Popen(
+        [SERVE],
+        env=env | told | {"MLFLOW_BACKEND_STORE_URI": PERCENT},
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # nohup lets all its children ignore it
+    )
     wait_for(lambda: (tmp_path / "worker").is_file() and (tmp_path / "worker").read_text())
     yield process, dict(line.split("=", 1) for line in (tmp_path / "env").read_text().splitlines() if "=" in line)
     process.kill()

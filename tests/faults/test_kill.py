@@ -37,7 +37,6 @@ def shown(terminal, id):
     return {} if store is None else {place: row.id for place, row in store.shown.items() if place[0] != "trial"}
 
 
-@pytest.mark.gate
 def test_an_ablation_has_the_numbers_of_the_undisturbed_one(terminals):
     plain, hurt = terminals("plain"), terminals("hurt")
     assert plain.type(*ABLATION).code == 0

@@ -34,6 +34,8 @@ def codes(terminal, id=ID):
     return {fact.code for fact in terminal.facts(id, "ended")}
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_it_runs_to_its_report(mine):
     done = mine.first
     assert (done.code, done.err) == (0, "")
@@ -47,6 +49,8 @@ def test_it_runs_to_its_report(mine):
     assert len(mine.facts(ID, "started")) == 4
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_it_says_how_each_run_ends(mine):
     events = [line[7:] for line in mine.first.lines if re.match(r"\d\d:\d\d  ", line)]
     ended = sorted(event.partition("  ")[0] for event in events if " completed" in event)
@@ -55,6 +59,8 @@ def test_it_says_how_each_run_ends(mine):
     assert {event for event in events if event.endswith("planned")} == {"#0 wave planned", "#1 spiral planned"}
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_mlflow_gives_the_equal_recipe_back(mine, tmp_path):
     stored = Home(mine.home).study("mine@base").study
     edition = Edition.read(json.loads(stored.read_text()))
@@ -76,6 +82,8 @@ def test_mlflow_gives_the_equal_recipe_back(mine, tmp_path):
         assert answered.run.recipe == trial.recipe
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_typed_again_nothing_runs_and_neither_ray_nor_torch_is_imported(mine):
     before = mine.facts(ID)
     again = mine.type(*RUN, PYTHONPROFILEIMPORTTIME="1")
@@ -88,12 +96,16 @@ def test_typed_again_nothing_runs_and_neither_ray_nor_torch_is_imported(mine):
     assert again.out.split("\n\n")[1:] == mine.first.out.split("\n\n")[1:]
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_verify_is_green_and_two_seeds_refute_nothing(mine):
     assert mine.type("verify", "mine").code == 0
     assert mine.type("report", "mine").code == 0
     assert mine.type("report", "mine", "--check").code == 0
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_rerun_is_equal_bit_for_bit(mine):
     key = next(fact.run for fact in mine.facts(ID, "ended"))
     again = mine.type("rerun", key[:10])
@@ -101,6 +113,8 @@ def test_rerun_is_equal_bit_for_bit(mine):
     assert re.search(rf"{key}: (\d+) numbers compared, 0 differ", again.out)
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_status_knows_it(mine):
     status = json.loads(mine.type("status", "mine", "--json").out)[0]
     assert (status["id"], status["state"], status["done"], status["asked"]) == ("mine@base", "done", 4, 4)

@@ -20,8 +20,9 @@ def traced(count: str) -> dict[str, list]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("count", ["1", pytest.param("all", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [pytest.param("1", marks=pytest.mark.gate), "all"])
 def test_every_model_is_one_graph(count: str) -> None:
     found = traced(count)
     assert {name: outcome for name, outcome in found.items() if outcome != [1, [], True]} == {}

@@ -92,6 +92,8 @@ def test_threads_are_those_of_the_run_and_set_back(home: Home, tmp_path: Path, m
     assert torch.get_num_threads() == before
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_compiled_run_is_compiled_again(home: Home, tmp_path: Path, monkeypatch) -> None:
     from trainables.training.optional import compiled as compilation
 

@@ -96,6 +96,8 @@ def test_threads_and_precision_are_a_runs_own_and_recorded(tmp_path, monkeypatch
         assert settings() == before
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_compiled_job_says_so_and_in_how_many_graphs(tmp_path, monkeypatch, request):
     if request.config.getoption("--processor") is not None:
         pytest.skip("torch compiles nothing inside a mode such as that of a played processor")

@@ -25,7 +25,7 @@ def outcome(name):
 @pytest.mark.parametrize(
     ("name", "graphs"),
     [
-        ("plain", 2),
+        pytest.param("plain", 2, marks=[pytest.mark.slow, pytest.mark.gate]),
         pytest.param("in parts", 3, marks=pytest.mark.slow),
         pytest.param("drop path, an average, localization", 2, marks=pytest.mark.slow),
         pytest.param("float64", 2, marks=pytest.mark.slow),
