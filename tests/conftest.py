@@ -5,6 +5,7 @@ same in each run; `make nightly` draws others (`--hypothesis-profile nightly`) a
 """
 
 import contextlib
+import gc
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,17 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if any(item.get_closest_marker(name) for name in RERUNS):
             item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+def pytest_collection_finish():
+    """Lets the garbage collector pass over all that was imported: it would look at it again in each full round."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish():
+    """Lets the process end as it would have."""
+    gc.unfreeze()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -85,6 +85,8 @@ def test_a_study_file_is_enough(tmp_path, monkeypatch):
     assert "test/accuracy" in measured.values
 
 
+@pytest.mark.slow
+@pytest.mark.gate
 def test_a_kind_of_the_list_is_a_file_and_a_line(tree):
     words = [f"{path}={value}" for path, value in SMALL.items()]
     done = subprocess.run([sys.executable, "-c", TRIES, *words], cwd=tree, capture_output=True, text=True)
