@@ -20,9 +20,10 @@ types: install
 	$(BIN)/mypy
 
 # A file of tests a process, a process a core, a thread a process. A process that stands still is ended with its stacks.
-FAST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile -o faulthandler_exit_on_timeout=true
+# WITH gives pytest more options.
+WITH ?=
 fast: install
-	$(FAST)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile -o faulthandler_exit_on_timeout=true $(WITH)
 
 # Real clusters, killed processes: the few of them that find what the fast tests cannot, before each hand-in.
 gate: install
@@ -69,7 +70,7 @@ steady: install
 
 # All fast tests on three processors whose matrix products round otherwise (tests/processor.py).
 processors: install
-	for number in 1 2 3; do $(FAST) --processor $$number || exit 1; done
+	for number in 1 2 3; do $(MAKE) fast WITH="--processor $$number" || exit 1; done
 
 # Are the tests able to fail? 60 mistakes, planted one at a time into copies of the source: the fast tests must see each.
 # MUTANTS names some of them.

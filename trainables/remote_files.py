@@ -131,7 +131,7 @@ class RemoteFolder:
         draft = local.with_name(f"{local.name}.{uuid.uuid4().hex}.part")
         local.parent.mkdir(parents=True, exist_ok=True)
         try:
-            self._asked(lambda fs, path: fs.get_file(path, str(draft)), name, come=lambda: _size(draft))
+            self._asked(lambda fs, path: fs.get_file(path, str(draft)), name, come=lambda: size_of(draft))
             os.replace(draft, local)
         except FileNotFoundError:
             return False
@@ -259,7 +259,8 @@ def _answer(action: Callable[[], T], answer: Future[T]) -> None:
         del answer  # as above
 
 
-def _size(path: Path) -> int:
+def size_of(path: Path) -> int:
+    """The bytes of a local file; 0 where there is none."""
     return path.stat().st_size if path.exists() else 0
 
 

@@ -5,7 +5,6 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from configparser import ConfigParser
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from mlflow.tracking import MlflowClient
 
 from tests.deploy.deployed import DEPLOY
 from tests.deploy.mlflow_served import ADMIN, WORD, mlflow_served
+from tests.waiting import until
 
 SERVE = DEPLOY / "mlflow" / "serve"
 FAKE = """#!/usr/bin/env bash
@@ -57,17 +57,10 @@ def served(env, tmp_path):
         env=env | told | {"MLFLOW_BACKEND_STORE_URI": PERCENT},
         preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # nohup lets all its children ignore it
     )
-    wait_for(lambda: (tmp_path / "worker").is_file() and (tmp_path / "worker").read_text())
+    until(lambda: (tmp_path / "worker").is_file() and (tmp_path / "worker").read_text())
     yield process, dict(line.split("=", 1) for line in (tmp_path / "env").read_text().splitlines() if "=" in line)
     process.kill()
     process.wait()
-
-
-def wait_for(done, seconds=60.0):
-    until = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < until
-        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("name", ["MLFLOW_BACKEND_STORE_URI", "MLFLOW_ARTIFACTS_DESTINATION"])
@@ -112,7 +105,7 @@ def test_it_ends_its_workers_and_leaves_no_password(served, tmp_path, asked):
     assert process.wait(60) == 128 + asked
     assert not Path(told["MLFLOW_AUTH_CONFIG_PATH"]).exists()
     worker = int((tmp_path / "worker").read_text())
-    wait_for(lambda: not alive(worker))
+    until(lambda: not alive(worker))
 
 
 def alive(pid):

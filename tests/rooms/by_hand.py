@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 from search_spaces.claim import AtChance, AtLeast, Better, Equivalent
@@ -38,6 +39,13 @@ class ByHand:
         trial = self.edition.trial(number, values, name, role)
         self.journal.write(Planned(role=role, number=number, name=trial.name, values=values))
         return trial
+
+    def runs(self, arms: dict[str, dict], seeds: int) -> Iterator[tuple[Trial, int]]:
+        """Plans the arms of an ablation, one after another; each with its seeds, whose runs the caller ends."""
+        self.journal.write(Counts(seeds=seeds))
+        for number, (name, values) in enumerate(arms.items()):
+            trial = self.plan("trial", number, values, name)
+            yield from ((trial, seed) for seed in range(seeds))
 
     def curve(self, trial: Trial, seed: int, final: float, epochs: int = EPOCHS) -> list[Measurement]:
         chance, noise = trial.recipe.data.chance, random.Random(f"{trial.name} {seed}")
@@ -219,16 +227,11 @@ def at_sides(root: Path) -> str:
     hand = ByHand(root, edition)
     means = {"none": (0.5, 0.5, 0.5), "learnable": (0.99, 0.8, 0.6), "peg": (0.98, 0.97, 0.95)}
     with hand.journal:
-        hand.journal.write(Counts(seeds=3))
-        for number, (name, values) in enumerate(arms.items()):
-            trial = hand.plan("trial", number, values, name)
-            for seed in range(3):
-                own, *others = (round(mean + 0.002 * seed, 3) for mean in means[name])
-                sides = {
-                    at_image_size("test/accuracy", side): score for side, score in zip((24, 64), others, strict=True)
-                }
-                if (name, seed) == ("learnable", 1):
-                    hand.diverge(trial, seed, 5)
-                else:
-                    hand.complete(trial, seed, own, own, tests=sides)
+        for trial, seed in hand.runs(arms, 3):
+            own, *others = (round(mean + 0.002 * seed, 3) for mean in means[trial.name])
+            sides = {at_image_size("test/accuracy", side): score for side, score in zip((24, 64), others, strict=True)}
+            if (trial.name, seed) == ("learnable", 1):
+                hand.diverge(trial, seed, 5)
+            else:
+                hand.complete(trial, seed, own, own, tests=sides)
     return edition.id

@@ -16,7 +16,7 @@ from trainables.launch.worker import work
 ENDS_S = 60.0
 """How long `close` waits until a training ends its epoch, and `next` until its thread has ended after the last message.
 
-A training between two epochs ends at once. Units: seconds.
+A training that waits between two epochs ends at once. Units: seconds.
 """
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from trainables.launch.job import Job
 from trainables.launch.scratch import scratch
-from trainables.remote_files import RemoteFolder, StorageError
+from trainables.remote_files import RemoteFolder, StorageError, size_of
 
 CHECKPOINT, WEIGHTS, EMA_WEIGHTS = "checkpoint.pt", "weights.pt", "weights_ema.pt"
 """What a training writes into its folder (`trainables.training.checkpoint`)."""
@@ -57,7 +57,7 @@ class Sender:
         self._end.set()
         if threading.current_thread() is not self._owner:
             return
-        self._thread.join(self._remote.longest(_size(self._folder / CHECKPOINT)))
+        self._thread.join(self._remote.longest(size_of(self._folder / CHECKPOINT)))
         if self._thread.is_alive():
             raise StorageError(f"{self._remote.uri} does not answer: a checkpoint is still being sent")
         self._send()
@@ -108,10 +108,6 @@ def local_files(job: Job) -> Iterator[tuple[Job, Sender | None]]:
                 sender.close()
             raise
         sender.close()
-
-
-def _size(file: Path) -> int:
-    return file.stat().st_size if file.exists() else 0
 
 
 def is_uri(folder: str) -> bool:

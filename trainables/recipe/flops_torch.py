@@ -11,6 +11,11 @@ from trainables.spec import digest
 
 BACKWARD = 2
 """Backward passes cost twice the forward pass: one product for the inputs of a layer, one for its weights."""
+_COUNTED: dict[str, int] = {}
+"""The operations of each model that this process has counted; recipes that differ elsewhere share them.
+
+A key includes the source of one's own encoding. So the count is made again when that source changes.
+"""
 
 
 def training_flops(recipe: Recipe) -> int:
@@ -39,10 +44,3 @@ def forward_flops(recipe: Recipe, side: int | None = None) -> int:
                 model(torch.empty(1, *size))
         _COUNTED[key] = int(counter.get_total_flops())
     return _COUNTED[key]
-
-
-_COUNTED: dict[str, int] = {}
-"""The operations of each model that this process has counted: recipes that differ elsewhere share them.
-
-A key holds the text of one's own encoding, so an edited one is counted anew.
-"""

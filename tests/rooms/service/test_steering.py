@@ -11,8 +11,8 @@ from service.steering import BeingRunError, change, request
 from service.storage.control import Control, take
 from service.storage.home import Home
 from tests.rooms.service.execution.studies import arms, search
-from tests.rooms.service.waiting import until
 from tests.rooms.toy import conduct, driving
+from tests.waiting import until
 from trainables.spec import LocusError
 
 

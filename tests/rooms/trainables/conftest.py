@@ -1,4 +1,4 @@
-"""Tests draw their numbers from torch's global generator, which each of them begins anew."""
+"""Seeds torch's global generator before each test, so a test draws the same numbers in each run."""
 
 import pytest
 import torch

@@ -182,7 +182,7 @@ def test_what_is_large_has_more_time_to_be_sent(tmp_path, monkeypatch):
 
 
 def test_a_file_is_fetched_as_long_as_it_grows(tmp_path, monkeypatch):
-    whole, size = threading.Event(), remote_files._size
+    whole, size = threading.Event(), remote_files.size_of
 
     def growing(draft):
         with draft.open("ab") as file:
@@ -192,12 +192,12 @@ def test_a_file_is_fetched_as_long_as_it_grows(tmp_path, monkeypatch):
         return size(draft)
 
     monkeypatch.setattr(MemoryFileSystem, "get_file", lambda *_: whole.wait(60))
-    monkeypatch.setattr(remote_files, "_size", growing)
+    monkeypatch.setattr(remote_files, "size_of", growing)
     folder = RemoteFolder(f"memory://{tmp_path}", limit=0.01)
     assert folder.get("a", tmp_path / "back")
     assert (tmp_path / "back").read_bytes().startswith(b"1111")
     whole.clear()
-    monkeypatch.setattr(remote_files, "_size", size)
+    monkeypatch.setattr(remote_files, "size_of", size)
     with pytest.raises(StorageError, match=r"does not answer \(nothing came for 0.01 s\)"):
         folder.get("a", tmp_path / "again")
     whole.set()

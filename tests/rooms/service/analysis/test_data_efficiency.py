@@ -15,7 +15,6 @@ from service.analysis.estimates.data_efficiency import Curve, PowerLaw, fit
 from service.analysis.statistics import Scale, Scores
 from service.results import Result
 from service.storage.home import Home
-from service.storage.journal import Counts
 from tests.rooms.by_hand import ByHand, base
 
 SIZES = (50, 100, 200, 400, 800, 1600)
@@ -114,16 +113,13 @@ def studied(root, sizes=(100, 200, 400, 800), odd: dict | None = None, fallen: t
     edition = study.at()
     hand = ByHand(root, edition)
     with hand.journal:
-        hand.journal.write(Counts(seeds=3))
-        for number, (name, values) in enumerate(arms.items()):
-            trial = hand.plan("trial", number, values, name)
-            for seed in range(3):
-                exponent = 0.9 if "fourier" in name else 0.2
-                score = round(1 - (0.4 + 0.01 * seed) * (trial.recipe.data.train_size / 100) ** -exponent, 4)
-                if (name, seed) == fallen:
-                    hand.diverge(trial, seed, 2)
-                else:
-                    hand.complete(trial, seed, score, score)
+        for trial, seed in hand.runs(arms, 3):
+            exponent = 0.9 if "fourier" in trial.name else 0.2
+            score = round(1 - (0.4 + 0.01 * seed) * (trial.recipe.data.train_size / 100) ** -exponent, 4)
+            if (trial.name, seed) == fallen:
+                hand.diverge(trial, seed, 2)
+            else:
+                hand.complete(trial, seed, score, score)
     return Result.open(Home(root), edition.id)
 
 

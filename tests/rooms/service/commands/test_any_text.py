@@ -49,7 +49,7 @@ VERBS = {
 
 @pytest.fixture(scope="module", autouse=True)
 def _built_once():
-    """Typer builds all commands anew whenever its app is called."""
+    """Builds the commands once: each call of Typer's app would build all of them again."""
     with mock.patch.object(cli, "app", get_command(cli.app)):
         yield
 

@@ -6,7 +6,7 @@ import pytest
 
 from service.__main__ import PATIENCE_S
 from tests.journeys.terminal import Terminal
-from tests.rooms.service.waiting import until
+from tests.waiting import until
 
 READS_FOR_LONG = """
 import pathlib, time

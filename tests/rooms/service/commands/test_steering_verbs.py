@@ -8,8 +8,8 @@ from service.cli import app
 from service.storage.control import take
 from service.storage.home import Home
 from tests.rooms.service.execution.studies import arms
-from tests.rooms.service.waiting import until
 from tests.rooms.toy import conduct, driving
+from tests.waiting import until
 
 
 def typed(*words: str, home: Home | None = None):

@@ -27,7 +27,6 @@ from service.cli import app
 from service.results import Result
 from service.storage import probe_files
 from service.storage.home import Home
-from service.storage.journal import Counts
 from tests.rooms.by_hand import ByHand, base
 from trainables.recipe.findings import Findings, Probed
 from trainables.spec import SpecError
@@ -55,12 +54,9 @@ def study(**given) -> Study:
 def run(root, edition: Edition) -> Result:
     hand = ByHand(root, edition)
     with hand.journal:
-        hand.journal.write(Counts(seeds=3))
-        for number, (name, values) in enumerate(ARMS.items()):
-            trial = hand.plan("trial", number, values, name)
-            for seed in range(3):
-                score = 0.9 - 0.2 * number + 0.01 * seed  # the claim is clearly wrong here
-                hand.complete(trial, seed, score, score)
+        for trial, seed in hand.runs(ARMS, 3):
+            score = 0.9 - 0.2 * trial.number + 0.01 * seed  # the claim is clearly wrong here
+            hand.complete(trial, seed, score, score)
     return Result.open(Home(root), edition.id)
 
 

@@ -8,7 +8,6 @@ from service.reporting.page import page
 from service.reporting.results_table import measured
 from service.results import Result
 from service.storage.home import Home
-from service.storage.journal import Counts
 from tests.rooms.by_hand import EPOCHS, ByHand, base
 from trainables.recipe.outcome import Measurement
 
@@ -31,12 +30,9 @@ def run(root, joules: tuple[float | None, float | None] = (None, None), workers:
     edition = Study(name="costs", question="Which?", base=base(), plan=Ablation(ARMS, "one"), seeds=2).at()
     hand = Measured(root, edition)
     with hand.journal:
-        hand.journal.write(Counts(seeds=2))
-        for number, (name, values) in enumerate(ARMS.items()):
-            trial = hand.plan("trial", number, values, name)
-            for seed in range(2):
-                hand.joules = joules[seed]
-                hand.complete(trial, seed, 0.9, 0.9, workers=workers)
+        for trial, seed in hand.runs(ARMS, 2):
+            hand.joules = joules[seed]
+            hand.complete(trial, seed, 0.9, 0.9, workers=workers)
     return Result.open(Home(root), edition.id)
 
 

@@ -174,11 +174,8 @@ def test_published_columns_say_whose(tmp_path):
     edition = Study(name="pub", question="?", base=base(), plan=plan, seeds=3, published=published).at()
     hand = ByHand(tmp_path, edition)
     with hand.journal:
-        hand.journal.write(Counts(seeds=3))
-        for number, (name, values) in enumerate(arms.items()):
-            trial = hand.plan("trial", number, values, name)
-            for seed in range(3):
-                hand.complete(trial, seed, 0.6, 0.6 + 0.1 * number)
+        for trial, seed in hand.runs(arms, 3):
+            hand.complete(trial, seed, 0.6, 0.6 + 0.1 * trial.number)
     table = measured(Result.open(Home(tmp_path), edition.id))
     assert column(table, "test accuracy, published") == ["0.7000*", "0.8000 ± 0.1000*"]
     assert column(table, "minus “a”, paired, published") == ["", "+0.1000"]

@@ -22,7 +22,7 @@ from service.storage.session import (
     at_work_elsewhere,
     newest,
 )
-from tests.rooms.service.waiting import until
+from tests.waiting import until
 
 HERE, THERE, FAR = (Host(name, f"start of {name}") for name in ("here", "there", "far"))
 

@@ -13,8 +13,8 @@ from service.storage.journal import Measured, Planned
 from service.terminal.event_lines import EventLines
 from service.terminal.event_log import events
 from tests.rooms.service.execution.studies import arms
-from tests.rooms.service.waiting import until
 from tests.rooms.toy import Toy, conduct, driving
+from tests.waiting import until
 from trainables.encodings import Fourier
 from trainables.recipe import Recipe
 from trainables.spec import SpecError

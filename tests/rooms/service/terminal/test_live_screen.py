@@ -12,8 +12,8 @@ from service.analysis.trial_summary import TrialSummary
 from service.storage.home import Home
 from service.terminal.live import Progress
 from service.terminal.trials_table import shown
-from tests.rooms.service.waiting import until
 from tests.rooms.toy import Toy, driving
+from tests.waiting import until
 from trainables.encodings import Fourier
 from trainables.recipe import Recipe
 
@@ -85,7 +85,7 @@ def test_a_screen_that_reads_while_the_driver_writes_never_fails(tmp_path):
         ended = threading.Event()
 
         def draw():
-            while not ended.wait(0.001):  # whoever asks for the lock again at once lets the driver wait for minutes
+            while not ended.wait(0.001):  # a thread that takes the lock again at once keeps the driver out
                 progress._news += 1
                 try:
                     progress._view()

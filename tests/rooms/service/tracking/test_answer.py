@@ -17,7 +17,7 @@ from service.tracking.params import title
 from service.tracking.scores import rank_tag
 from service.tracking.sync import MlflowSync
 from tests.rooms.service.tracking.facts import Facts, points, runs, search, show
-from tests.rooms.service.waiting import until
+from tests.waiting import until
 
 
 def confirmed(until: int = 2) -> Facts:

@@ -19,7 +19,7 @@ from service.storage.home import Home
 from service.tracking.server import UiError, serve, server
 from service.tracking.sync import answers
 from tests.rooms.service.tracking.facts import Facts, runs, show
-from tests.rooms.service.waiting import until
+from tests.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 

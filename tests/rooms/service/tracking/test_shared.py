@@ -15,7 +15,7 @@ from service.tracking.sync import MlflowSync
 from service.tracking.views import PREFIX, unpacked
 from tests.rooms.service.tracking.facts import Facts, runs, search
 from tests.rooms.service.tracking.test_views import tags_of
-from tests.rooms.service.waiting import until
+from tests.waiting import until
 
 STUDY = "reach@base"
 

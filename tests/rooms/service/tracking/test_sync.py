@@ -18,7 +18,7 @@ from service.tracking import sync
 from service.tracking.store import MlflowError
 from service.tracking.sync import MlflowSync
 from tests.rooms.service.tracking.facts import Facts, everything, points, runs, search, show
-from tests.rooms.service.waiting import until
+from tests.waiting import until
 from trainables.recipe import Run
 
 

@@ -10,7 +10,7 @@ from service.execution.jobs import submission, tail
 from service.execution.jobs.client import Client
 from service.execution.jobs.submission import Submission
 from tests.rooms.service.execution.jobs.ray_jobs import JOB, RayJobs
-from tests.rooms.service.waiting import until
+from tests.waiting import until
 
 LINES = [f"00:{number:02} epoch {number} of the wave, £ and 位" for number in range(60)]
 TEXT = "".join(f"{line}\n" for line in LINES)

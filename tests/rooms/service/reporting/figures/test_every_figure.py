@@ -308,11 +308,8 @@ def test_a_time_is_the_median_of_the_runs_in_the_figure_and_in_its_caption(tmp_p
     edition = Study(name="times", question="?", base=base(), plan=Ablation(arms, "slow")).at()
     hand = Timed(tmp_path, edition)
     with hand.journal:
-        hand.journal.write(Counts(seeds=3))
-        for number, (name, values) in enumerate(arms.items()):
-            trial = hand.plan("trial", number, values, name)
-            for seed in range(3):
-                hand.complete(trial, seed, 0.9, 0.9)
+        for trial, seed in hand.runs(arms, 3):
+            hand.complete(trial, seed, 0.9, 0.9)
     plot = cost(Result.open(Home(tmp_path), edition.id))
     (axes,) = plot.draw(WIDE).axes
     assert axes.get_xlabel() == "training time of a run (s)"
