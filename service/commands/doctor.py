@@ -1,19 +1,18 @@
 """The verb that examines: doctor."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
 from service.commands.app import app
-from service.doctor.finding import Finding
-from service.planning.run_options import RunOptions
-from service.storage.tracking_uri import tracking_uri
-from service.terminal import looking
 from service.terminal.options import Address, HomeOption, Json, Storage, Tracking
-from service.terminal.output import columns, console
+from service.terminal.output import columns, console, print_json
+from trainables.errors import SpecError
+
+if TYPE_CHECKING:
+    from service.doctor.finding import Finding
 
 STYLES = {"ok": "green", "look": "bold yellow", "wrong": "bold red"}
 
@@ -24,29 +23,53 @@ def doctor(
     home: HomeOption = None,
     tracking: Tracking = None,
     storage: Storage = None,
+    data: Annotated[
+        str | None,
+        typer.Option(help="a folder of images: reads each once, and lists those that are damaged", metavar="PATH"),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Examine this machine, or a cluster and its nodes: what keeps studies from running well, and what to do."""
-    found = list(_examined(address, RunOptions(home=home, storage=storage), tracking_uri(tracking)))
+    """Examine this machine, a cluster and its nodes, or images: what keeps studies from running well, what to do."""
+    if data is None:
+        found = list(_examined(address, home, storage, tracking))
+    elif address is not None:
+        raise SpecError("--data must stand without --address: images are read on this machine")
+    else:
+        found = _of_images(data)
     if as_json:
-        looking.print_json([finding.plain() for finding in found])
+        print_json([finding.plain() for finding in found])
     else:
         _show(found)
     if any(finding.state == "wrong" for finding in found):
         raise typer.Exit(1)
 
 
-def _examined(address: str | None, options: RunOptions, tracking: str | None) -> Iterable[Finding]:
-    if address is None:
-        from service.doctor.here import examine
+def _examined(address: str | None, home: str | None, storage: str | None, tracking: str | None) -> Iterable["Finding"]:
+    if address is not None:
+        from service.doctor.cluster import examine_cluster
 
-        return examine(options, tracking)
-    from service.doctor.cluster import examine_cluster
+        return examine_cluster(address, home)
+    from service.doctor.here import examine
+    from service.planning.run_options import RunOptions
+    from service.storage.tracking_uri import tracking_uri
 
-    return examine_cluster(address, options.home)
+    return examine(RunOptions(home=home, storage=storage), tracking_uri(tracking))
 
 
-def _show(found: Iterable[Finding]) -> None:
+def _of_images(path: str) -> list["Finding"]:
+    """What is found in a folder of images. A terminal shows how many were read."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from service.doctor.images import examine_images
+
+    screen = console(stderr=True)
+    parts = (TextColumn("images"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*parts, console=screen, transient=True, disable=not screen.is_terminal) as progress:
+        bar = progress.add_task("images", total=None)
+        return list(examine_images(path, lambda done, all: progress.update(bar, completed=done, total=all)))
+
+
+def _show(found: Iterable["Finding"]) -> None:
     view = columns("", "examined", "found", "what to do")
     for one in found:
         view.add_row(Text(one.state, style=STYLES[one.state]), Text(one.name), Text(one.detail), Text(one.do))

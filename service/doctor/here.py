@@ -20,7 +20,6 @@ from service.execution import machine
 from service.planning.run_options import RunOptions
 from service.storage.home import Home
 from service.storage.tracking_uri import without_secrets
-from service.tracking.sync import check
 from trainables.remote_files import RemoteFolder
 from trainables.spec import LocusError
 
@@ -87,11 +86,13 @@ def token() -> Finding:
 def mlflow(home: Home, tracking: str | None) -> Finding:
     """Whether MLflow's address means the same place for every process, and answers."""
     if tracking is None:
-        return Finding("MLflow", "ok", f"the store in the home ({home.tracking})")
+        return Finding("MLflow", "ok", f"the store in the home ({home.database})")
     shown = without_secrets(tracking)
     if _is_relative(tracking):
         what = f"{shown} is a relative path, another place for each process and node"
         return Finding("MLflow", "wrong", what, "give an absolute path, or the address of a server")
+    from service.tracking.sync import check  # it imports MLflow
+
     try:
         check(home, tracking)
     except LocusError as error:
@@ -166,10 +167,13 @@ def storage(uri: str) -> Finding:
 
 
 def gpus() -> Finding:
-    """Whether torch sees the GPUs that the driver shows to this process. Cost: 2 s, to import torch."""
+    """Whether torch sees the GPUs that the driver shows to this process. Cost: 2 s where it shows any, for torch."""
+    there = machine.gpus()
+    if not there:
+        return gpus_of("this machine", 0, 0)
     import torch
 
-    return gpus_of("this machine", machine.gpus(), torch.cuda.device_count())
+    return gpus_of("this machine", there, torch.cuda.device_count())
 
 
 def gpus_of(whose: str, there: int, seen: int) -> Finding:

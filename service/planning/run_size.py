@@ -1,9 +1,10 @@
-"""How much each run of a study trains on, in words."""
+"""How much each run of a study trains on, and where its images come from, in words."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+from trainables.data import Folder, ImagesSpec
 from trainables.recipe import Recipe
 
 
@@ -15,6 +16,30 @@ def run_size(recipes: Iterable[Recipe]) -> str:
     train, validation, test = (_range(getattr(one, name) for one in counts) for name in ("train", "validation", "test"))
     word = "epoch" if epochs == "1" else "epochs"
     return f"each run: {epochs} {word} of {train} training images; {validation} validation and {test} test images"
+
+
+def image_sources(recipes: Iterable[Recipe]) -> list[str]:
+    """Which images of each set of photographs are used, and where those of each split come from, a line a set.
+
+    Behind it what a reader should know of a folder, such as files that are not read, a sentence each.
+    """
+    sets: dict[tuple[str, str], list[ImagesSpec]] = {}
+    for data in (recipe.data for recipe in recipes):
+        if isinstance(data, ImagesSpec):
+            sets.setdefault((data.kind, data.fingerprint), []).append(data)
+    return [line for alike in sets.values() for line in _sources(alike)]
+
+
+def _sources(alike: list[ImagesSpec]) -> Iterator[str]:
+    one, counts = alike[0], [data.image_counts for data in alike]
+    found = one.described()
+    words = [
+        f"{_range(getattr(count, split) for count in counts)} to {verb} ({getattr(found, split)})"
+        for split, verb in (("train", "train"), ("validation", "validate"), ("test", "test"))
+    ]
+    name = one.path if isinstance(one, Folder) else one.kind
+    yield f"images of {name}: {', '.join(words)}; {one.outputs:,} classes in each split"
+    yield from found.remarks
 
 
 def _range(numbers: Iterable[int]) -> str:

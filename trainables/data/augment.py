@@ -14,6 +14,9 @@ from trainables.spec import Spec
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
+RAND = r"^rand(-(m\d+|n\d+|p(0(\.\d+)?|1(\.0)?)|mstd\d+(\.\d+)?|mmax[1-9]\d*|inc[01]|t(weights|3a|3aw)))*$"
+"""What timm's `rand_augment_transform` understands; parts that it would ignore in silence are refused."""
+
 
 class NoAugment(Spec):
     """Images as they are."""
@@ -50,7 +53,11 @@ class DeiT(Spec):
     kind: Literal["deit"] = Field(default="deit", init=False)
     scale: float = Field(default=0.08, gt=0, le=1, description="a share of the area in (0, 1]")
     flip: Share = Field(default=0.5, description="a probability")
-    rand: str | None = Field(default="rand-m9-mstd0.5-inc1", description="timm's string of a RandAugment, or null")
+    rand: str | None = Field(
+        default="rand-m9-mstd0.5-inc1",
+        pattern=RAND,
+        description="timm's string of a RandAugment such as rand-m9-n2-p0.5-mstd0.5-mmax10-inc1-tweights, or null",
+    )
     erase: Share = Field(default=0.25, description="a probability")
     mixup: float = Field(default=0.8, ge=0, description="the parameter of a Beta distribution, 0 or more")
     cutmix: float = Field(default=1.0, ge=0, description="the parameter of a Beta distribution, 0 or more")

@@ -7,8 +7,7 @@ timm draws from the global generators; they are seeded for each image and restor
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,22 +23,7 @@ from torch.nn.functional import pad
 
 from trainables.data.augment import Augment, DeiT, Standard
 from trainables.data.splits_torch import Drawn
-from trainables.rng_torch import stream_seed, torch_stream
-
-
-@contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Seeds the global generators of Python, numpy and torch's CPU, and restores them afterwards."""
-    before = random.getstate(), np.random.get_state(), torch.get_rng_state()
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-    torch.default_generator.manual_seed(seed)
-    try:
-        yield
-    finally:
-        random.setstate(before[0])
-        np.random.set_state(before[1])
-        torch.set_rng_state(before[2])
+from trainables.rng_torch import seeded, stream_seed, torch_stream
 
 
 def _posterized(image: Image.Image, bits: int, **_: Any) -> Image.Image:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 from torchvision.datasets import CIFAR10, CIFAR100
 
@@ -30,6 +32,20 @@ def download(spec: Cifar10 | Cifar100, folder: Path) -> None:
     READERS[spec.kind](folder, download=True)
 
 
+@dataclass(frozen=True)
+class _Pixels:
+    """Images that lie in memory. Shapes: (N, 32, 32, 3)."""
+
+    pixels: NDArray[np.uint8]
+    folder: str
+
+    def image(self, number: int) -> Image.Image:
+        return Image.fromarray(self.pixels[number])
+
+    def name(self, number: int) -> str:
+        return f"image {number} of {self.folder}"
+
+
 def _records(found: CIFAR10) -> Records:
-    name = f"image {{}} of {found.base_folder}".format
-    return Records(np.array(found.targets), lambda number: Image.fromarray(found.data[number]), name)
+    own = _Pixels(found.data, found.base_folder)
+    return Records(np.array(found.targets), own.image, own.name)

@@ -33,12 +33,12 @@ class OwnData(OwnSpec, DatasetSpec):
         if not callable(getattr(spec, "arrays", None)):
             raise SpecError(f"{self.label} in {self.file} must have a method arrays(self), got none")
         metric = self._declared("metric", f"one of {', '.join(get_args(Metric))}", lambda one: one in get_args(Metric))
-        least = 2 if metric == "accuracy" else 1
+        least = 1 if metric == "r2" else 2
         self._declared("outputs", f"a whole number from {least} on", lambda one: _counts([one], 1, least))
         self._declared("size", "the channels, rows and columns of an image", lambda one: _counts(one, 3))
         self._declared("image_counts", "three positive numbers of images", lambda one: _counts(one, 3))
         self._declared("fingerprint", "a string", lambda one: isinstance(one, str))
-        if type(spec).chance is not DatasetSpec.chance:
+        if type(spec).chance is not DatasetSpec.chance or type(spec).chances is not DatasetSpec.chances:
             raise SpecError(
                 f"{self.label} in {self.file} must declare what guessing scores as metric_chance, got chance (which "
                 "locus computes from it)"

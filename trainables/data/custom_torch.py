@@ -6,6 +6,7 @@ A wrong array must be a sentence here, and no error in the middle of a training,
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from trainables.data.custom import OwnData
+from trainables.data.dataset import luck
 from trainables.data.splits_torch import SPLITS, Reading, Split, Splits
 from trainables.spec import SpecError
 
@@ -84,7 +86,7 @@ def _of_images(spec: OwnData, count: int, images: NDArray[Any]) -> Fault | None:
 
 def _of_targets(spec: OwnData, name: str, count: int, targets: NDArray[Any]) -> Fault | None:
     """What is wrong with the targets of a split: labels of classes, or numbers where the metric is R^2."""
-    labels = spec.metric == "accuracy"
+    labels = spec.metric != "r2"
     kinds, words = ("iu", "integers") if labels else ("f", "floats")
     shape = (count,) if labels else (count, spec.outputs)
     if targets.dtype.kind not in kinds:
@@ -95,13 +97,25 @@ def _of_targets(spec: OwnData, name: str, count: int, targets: NDArray[Any]) -> 
         return "targets", "that are finite", "NaN or infinity"
     if labels and not (targets.min() >= 0 and targets.max() < spec.outputs):
         return "targets", f"from 0 to {spec.outputs - 1}", f"{targets.min()} to {targets.max()}"
+    if spec.metric == "accuracy" and name != "train":
+        return _of_chance(spec, targets)
     if not labels and name != "train" and not np.ptp(targets, axis=0).all():
         return "targets", "that differ, because R^2 of equal numbers is not defined", "equal ones"
     return None
 
 
+def _of_chance(spec: OwnData, targets: NDArray[Any]) -> Fault | None:
+    """Uneven classes: a model that always gives one answer must not pass for one that has learned something."""
+    share, chance = np.bincount(targets).max() / len(targets), spec.metric_chance
+    if share <= chance + luck(chance, len(targets)):
+        return None
+    must = f"of which at most {chance:.3g} are of one class, as guessing scores that (metric_chance)"
+    mend = f"declare metric_chance = {math.ceil(share * 1000) / 1000:g}, or the metric balanced_accuracy"
+    return "targets", must, f"{share:.3g}: {mend}"
+
+
 def _split(spec: OwnData, images: NDArray[Any], targets: NDArray[Any]) -> Split:
     """Tensors of their own: torch needs arrays that can be written, in memory without gaps."""
     own = np.require(images, requirements=["C", "W"])
-    kind = np.int64 if spec.metric == "accuracy" else np.float64
+    kind = np.float64 if spec.metric == "r2" else np.int64
     return Split(torch.from_numpy(own), torch.from_numpy(targets.astype(kind)), spec.max_value)

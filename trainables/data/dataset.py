@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args
 
 from pydantic import Field, model_validator
 
 from trainables.spec import Spec, require
 
-Metric = Literal["accuracy", "r2"]
+Metric = Literal["accuracy", "balanced_accuracy", "r2"]
+"""What is measured: the share of right answers; its mean over the classes, each of which counts alike; or R^2."""
 Positive = Annotated[float, Field(gt=0)]
 
 
@@ -19,6 +21,27 @@ class ImageCounts(NamedTuple):
     train: int
     validation: int
     test: int
+
+
+SplitName = Literal["val", "test"]
+"""The splits that are scored, as they begin the names of scores."""
+_COUNTED = {"val": "validation", "test": "test"}
+
+
+class Chances(NamedTuple):
+    """The metric of a model that has learned nothing: of classes, the share of the most frequent one of each split."""
+
+    val: float
+    test: float
+
+
+def luck(chance: float, images: float) -> float:
+    """How far above chance the accuracy of a model that guesses lies on so many images in one of twenty cases.
+
+    Source: the normal approximation of the binomial distribution. Differs: nothing.
+    """
+    z = 1.6448536269514722  # the 95 % quantile of the normal distribution
+    return z * math.sqrt(chance * (1 - chance) / images)
 
 
 class Auto(Spec):
@@ -62,7 +85,8 @@ class DatasetSpec(Spec):
     nothing.
     A data set in a user's own file derives from this class: its `kind` has the default "file.py:Class"; it declares
     `size`, `outputs`, `metric` and its counts, as fields, properties or class variables, and `max_value`, the value of
-    white, where that is not 255, and `metric_chance` where guessing scores other than 1 / outputs. Its method
+    white, where that is not 255, and `metric_chance` where guessing scores other than 1 / outputs, as it does where
+    classes are uneven: the share of the most frequent one. Its method
     `arrays(self)` returns the images and targets of "train", "validation" and "test", the same ones at each call. A
     class that reads files declares a `fingerprint` that changes with them.
     Shapes: images (N, C, R, S) of uint8; targets (N,) of integers, or (N, outputs) of floats where `metric` is "r2".
@@ -101,27 +125,42 @@ class DatasetSpec(Spec):
 
     @property
     def metric(self) -> Metric:
-        """What is measured: accuracy for classes, R^2 for numbers."""
+        """What is measured: accuracy or balanced accuracy for classes, R^2 for numbers."""
         raise NotImplementedError
 
     @property
     def metric_chance(self) -> float:
-        """The metric of a model that has learned nothing."""
+        """The metric of a model that has learned nothing, where both splits have the same."""
         return 0.0 if self.metric == "r2" else 1 / self.outputs
+
+    @property
+    def chances(self) -> Chances:
+        """The metric of a model that has learned nothing, by split."""
+        return Chances(self.metric_chance, self.metric_chance)
+
+    def step(self, split: SplitName) -> float:
+        """What one image of a split can change of the metric, 0 for R^2, which has no steps."""
+        return 0.0 if self.metric == "r2" else 1 / getattr(self.image_counts, _COUNTED[split])
 
     @property
     def reported(self) -> str:
         """The name of the score that is reported: the metric's, or skill."""
         return "skill" if self.skill else self.metric
 
-    @property
-    def chance(self) -> float:
-        """The reported score of a model that has learned nothing."""
-        return 0.0 if self.skill else self.metric_chance
+    def chance(self, split: SplitName) -> float:
+        """The reported score of a model that has learned nothing, on a split."""
+        return self.score(getattr(self.chances, split), split)
 
-    def score(self, metric: float) -> float:
-        """The reported score of a value of the metric."""
-        return (metric - self.metric_chance) / (1 - self.metric_chance) if self.skill else metric
+    @property
+    def scale(self) -> str:
+        """What is reported, and what guessing scores there, in words: scores of other data with the same compare."""
+        chances = dict.fromkeys(f"{self.chance(split):g}" for split in get_args(SplitName))
+        return f"{self.reported}, {' and '.join(chances)}"
+
+    def score(self, metric: float, split: SplitName) -> float:
+        """The reported score of a value of the metric, measured on a split."""
+        chance: float = getattr(self.chances, split)
+        return (metric - chance) / (1 - chance) if self.skill else metric
 
     @property
     def size(self) -> tuple[int, int, int]:

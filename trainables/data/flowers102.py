@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from trainables.data.dataset import ImageCounts
+from trainables.data.dataset import Chances, ImageCounts
 from trainables.data.images import ImagesSpec
 
 
@@ -25,6 +25,15 @@ class Flowers102(ImagesSpec):
     @property
     def outputs(self) -> int:
         return 102
+
+    @property
+    def frequent(self) -> Chances:
+        """10 images of each class train and 10 validate; the others, 20 to 238 of a class, test."""
+        return Chances(1 / 102, 238 / 6149)
+
+    @property
+    def rarest(self) -> Chances:
+        return Chances(1 / 102, 20 / 6149)
 
     @property
     def fingerprint(self) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from pathlib import Path
 
 from pydantic_core import PydanticCustomError
 
-from trainables.data.folder import Folder, content, image_files
+from trainables.data.folder import Folder, content, held_by, scan
 from trainables.data.images_torch import Records, load_images, of_files
-from trainables.data.splits_torch import Reading, Splits
+from trainables.data.splits_torch import SPLITS, Reading, Splits
 from trainables.spec import LocusError
 
 
@@ -19,25 +20,27 @@ def load(spec: Folder, reading: Reading) -> Splits:
 
 
 def records(spec: Folder) -> dict[str, Records]:
-    """The images of the folder's own splits, after a comparison with the digest of the spec."""
+    """The images of the folder's own splits, after a comparison with the digest of the spec.
+
+    Each image must then stay as it was seen here, so that nothing else is decoded under that digest.
+    """
     root = Path(spec.path)
-    if not root.is_dir():
+    if not os.path.isdir(root):
         raise LocusError(spec.must(root))
     try:
-        found = content(root)["digest"]
-    except PydanticCustomError as error:  # what `require` raises: the folder has lost its layout
-        found = f"no images of a class ({error.message()})"
+        layout, held = scan(spec.path)
+    except PydanticCustomError as error:  # the folder has lost its layout, or an image is damaged
+        raise LocusError(f"data.{error.message()}") from None
+    found = content(layout, held)["digest"]
     if found != spec.digest:
         raise LocusError(f"data.path must name a folder with the digest {spec.digest}, got {found} in {spec.path}")
-    train, val, test = (
-        {file.path: file.label for file in image_files(root, name)} for name in ("train", "val", "test")
-    )
-    labels = {name: number for number, name in enumerate(sorted(set(train.values())))}
-    own = {"train": ("train", train), "validation": ("val", val if test else {}), "test": ("test", test)}
-    if not test:
-        own["test"] = ("val", val)
+    labels = {name: number for number, name in enumerate(sorted({file.label for file in layout.images["train"]}))}
+    own = {name: layout.images[split] for name, split in zip(SPLITS, held_by(layout), strict=True) if split}
     return {
-        name: of_files([labels[label] for label in files.values()], [root / split / path for path in files])
-        for name, (split, files) in own.items()
-        if files
+        name: of_files(
+            [labels[file.label] for file in files],
+            [Path(file.at) for file in files],
+            [(file.seen.size, file.seen.mtime) for file in files],
+        )
+        for name, files in own.items()
     }

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from importlib.metadata import version
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from pydantic import Field, model_validator
 
-from trainables.data.dataset import DatasetSpec, ImageCounts, Metric
+from trainables.data.dataset import Chances, DatasetSpec, ImageCounts, Metric, SplitName
 from trainables.source import fingerprint as code_fingerprint
 from trainables.spec import digest, require
 
@@ -20,6 +20,16 @@ HELD_OUT = 0.1
 
 RESIDENT_BYTES = 4 * 2**30
 """Decoded images of up to so many bytes are kept in a file that all runs of a machine map into memory."""
+
+
+class Described(NamedTuple):
+    """Where the images of each split come from, in words, and what a reader should know of them, a sentence each."""
+
+    train: str
+    validation: str
+    test: str
+    remarks: tuple[str, ...] = ()
+
 
 _COUNT = "a positive number of images, or null for all"
 
@@ -30,7 +40,8 @@ class ImagesSpec(DatasetSpec):
     Sizes are numbers of images, null for all that there are. `val_size` and `test_size` images are drawn from the set's
     own split, or held out of the training images where it has none. Every draw has the same share of each class, and a
     smaller draw is part of a larger one. `samples_per_class`: instead of `train_size`, so many images of each class.
-    `data_seed`: which images are drawn.
+    `data_seed`: which images are drawn. `balanced`: scores are the mean over the classes of each one's accuracy, so
+    that a frequent class counts no more than a rare one.
     Units: `image_size` in pixels.
     """
 
@@ -38,6 +49,8 @@ class ImagesSpec(DatasetSpec):
     AVAILABLE: ClassVar[ImageCounts]
     FOLDER: ClassVar[str]
     """The folder of a known set, in the folder of all data."""
+    OWN: ClassVar[tuple[str, str, str]] = ("train", "val", "test")
+    """What a known set calls its splits to train, validate and test."""
 
     image_size: int = Field(default=224, gt=0, description="a positive side in pixels")
     train_size: int | None = Field(default=None, gt=0, description=_COUNT)
@@ -45,6 +58,9 @@ class ImagesSpec(DatasetSpec):
     val_size: int | None = Field(default=None, gt=0, description=_COUNT)
     test_size: int | None = Field(default=None, gt=0, description=_COUNT)
     data_seed: int = Field(default=0, ge=0, description="a seed from 0 on: which images are drawn")
+    balanced: bool = Field(
+        default=False, description="true (scores are balanced accuracy: each class counts alike) or false"
+    )
 
     @property
     def available(self) -> ImageCounts:
@@ -66,6 +82,12 @@ class ImagesSpec(DatasetSpec):
         train = self.samples_per_class * self.outputs if self.samples_per_class else self.train_size or held.train
         validation = held.validation or self.val_size or there.validation
         return ImageCounts(train, validation, held.test or self.test_size or there.test)
+
+    def described(self) -> Described:
+        """Where the images of each split come from, in words."""
+        own = zip(self.OWN, self.available, strict=True)
+        train, validation, test = (name if there else f"held out of {self.OWN[0]}" for name, there in own)
+        return Described(train, validation, test)
 
     @model_validator(mode="after")
     def _fits(self) -> ImagesSpec:
@@ -98,10 +120,11 @@ class ImagesSpec(DatasetSpec):
     @property
     def decoded_name(self) -> str:
         """What the decoded images of these draws are called: by the draws, the set, and what decodes them."""
-        found = {name: value for name, value in self.identity().items() if name != "normalize"}
+        unread = {"normalize", "balanced", "skill"}
+        found = {name: value for name, value in self.identity().items() if name not in unread}
         here = Path(__file__).parent
-        readers = (here / "images_torch.py", here / f"{type(self).__module__.rpartition('.')[2]}_torch.py")
-        code = [code_fingerprint(file.read_text(), file.name) for file in readers]
+        readers = ("rgb.py", "images_torch.py", f"{type(self).__module__.rpartition('.')[2]}_torch.py")
+        code = [code_fingerprint((here / name).read_text(), name) for name in readers]
         return digest([found, self.fingerprint, code, version("pillow")])
 
     def root(self, folder: Path) -> Path:
@@ -121,7 +144,26 @@ class ImagesSpec(DatasetSpec):
 
     @property
     def metric(self) -> Metric:
-        return "accuracy"
+        return "balanced_accuracy" if self.balanced else "accuracy"
+
+    @property
+    def frequent(self) -> Chances:
+        """The share of the most frequent class of the images that are scored, by split."""
+        return Chances(1 / self.outputs, 1 / self.outputs)
+
+    @property
+    def rarest(self) -> Chances:
+        """The share of the rarest class of the images that are scored, by split."""
+        return Chances(1 / self.outputs, 1 / self.outputs)
+
+    @property
+    def chances(self) -> Chances:
+        return super().chances if self.balanced else self.frequent
+
+    def step(self, split: SplitName) -> float:
+        """One image of the rarest class changes a balanced accuracy most."""
+        one = super().step(split)
+        return one / (self.outputs * getattr(self.rarest, split)) if self.balanced else one
 
     @property
     def size(self) -> tuple[int, int, int]:

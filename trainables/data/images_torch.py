@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from torch import Tensor
 
 from trainables.data.decoded_torch import Decoded
 from trainables.data.images import ImagesSpec
-from trainables.data.splits_torch import Drawn, OneImage, Reading, Split, Splits
+from trainables.data.rgb import opened
+from trainables.data.splits_torch import Drawn, OneImage, Reading, Split, Splits, Workers
 from trainables.data.streamed_torch import WHITE, StreamedSplit
 from trainables.rng_torch import numpy_stream
 from trainables.spec import LocusError
@@ -37,15 +39,32 @@ class Records:
 
     def opened(self, number: int) -> Image.Image:
         """An image in RGB. Raises: LocusError that names an image that cannot be read."""
-        try:
-            return self.image(number).convert("RGB")
-        except (OSError, SyntaxError, ValueError) as error:  # what Pillow raises for a damaged file
-            raise LocusError(f"{self.name(number)} must be an image that Pillow can read, got: {error}") from None
+        return opened(self.name(number), partial(self.image, number))
 
 
-def of_files(labels: Iterable[int], paths: Sequence[Path]) -> Records:
-    """Images that are files."""
-    return Records(np.array(labels), lambda number: Image.open(paths[number]), lambda number: str(paths[number]))
+@dataclass(frozen=True)
+class _Files:
+    """Images that are files. `seen`: the size and the time of change that each must have; empty if nobody looked."""
+
+    paths: Sequence[Path]
+    seen: Sequence[tuple[int, int]]
+
+    def image(self, number: int) -> Image.Image:
+        path = self.paths[number]
+        if self.seen:
+            found = path.stat()
+            if (found.st_size, found.st_mtime_ns) != self.seen[number]:
+                raise LocusError(f"{path} must stay as it is while runs read it, got a change: run the study again")
+        return Image.open(path)
+
+    def name(self, number: int) -> str:
+        return str(self.paths[number])
+
+
+def of_files(labels: Iterable[int], paths: Sequence[Path], seen: Sequence[tuple[int, int]] = ()) -> Records:
+    """Images that are files. Units: `seen` in bytes and nanoseconds; a file that has others is refused."""
+    files = _Files(paths, seen)
+    return Records(np.array(labels), files.image, files.name)
 
 
 def centered(image: Image.Image, side: int) -> Image.Image:
@@ -121,16 +140,16 @@ class Selected:
         image = self.records[place].opened(self.numbers[place])
         return np.asarray(centered(image, self.side)).transpose(2, 0, 1)
 
-    def streamed(self, first: int, labels: Tensor, workers: int, one: OneImage | None) -> StreamedSplit:
+    def streamed(self, first: int, labels: Tensor, workers: Workers, one: OneImage | None) -> StreamedSplit:
         """One split of them, from a place on, decoded batch by batch."""
+        return StreamedSplit(partial(self._drawn, first, one), labels, workers)
 
-        def pixels(key: Drawn) -> NDArray[np.uint8]:
-            place = first + key[1]
-            if one is None:
-                return self.pixels(place)
-            return one(self.records[place].opened(self.numbers[place]), key, self.side)
-
-        return StreamedSplit(pixels, labels, workers)
+    def _drawn(self, first: int, one: OneImage | None, key: Drawn) -> NDArray[np.uint8]:
+        """One image of the split that begins at a place."""
+        place = first + key[1]
+        if one is None:
+            return self.pixels(place)
+        return one(self.records[place].opened(self.numbers[place]), key, self.side)
 
 
 def selected(spec: ImagesSpec, records: Mapping[str, Records]) -> Selected:
@@ -141,7 +160,7 @@ def selected(spec: ImagesSpec, records: Mapping[str, Records]) -> Selected:
     return Selected(spec.image_size, [records[own] for own, _ in places], [number for _, number in places])
 
 
-def load_images(spec: ImagesSpec, opened: Callable[[], dict[str, Records]], reading: Reading) -> Splits:
+def load_images(spec: ImagesSpec, records: Callable[[], dict[str, Records]], reading: Reading) -> Splits:
     """The splits of a set. Images that fit into memory are decoded once, and then read by every run.
 
     Without a folder they are decoded for this run alone. Large sets are streamed, and so are images to train which are
@@ -153,7 +172,7 @@ def load_images(spec: ImagesSpec, opened: Callable[[], dict[str, Records]], read
     decoded = None if where is None or spec.streamed else Decoded.read(where, name)
     if decoded is not None and reading.one is None:
         return Splits(*_resident(decoded, counts))
-    found = selected(spec, opened())
+    found = selected(spec, records())
     if spec.streamed:
         of_train, of_validation, of_test = torch.split(torch.from_numpy(found.labels), list(counts))
         return Splits(
@@ -194,12 +213,17 @@ def load_known(spec: ImagesSpec, reading: Reading, records: Callable[[Any, Path]
     """
     folder = reading.folder or Path("<home>/data")
 
-    def opened() -> dict[str, Records]:
+    def whole() -> dict[str, Records]:
         if not spec.root(folder).is_dir():
             raise LocusError(spec.must(folder))
         try:
             return records(spec, folder)
-        except (RuntimeError, OSError) as error:  # torchvision's RuntimeError: a checksum is wrong
+        except (
+            RuntimeError,
+            OSError,
+            ValueError,
+            LookupError,
+        ) as error:  # a checksum or a list is wrong
             raise LocusError(f"{spec.must(folder)} ({error})") from None
 
-    return load_images(spec, opened, reading)
+    return load_images(spec, whole, reading)

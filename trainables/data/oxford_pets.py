@@ -19,6 +19,7 @@ class OxfordPets(ImagesSpec):
 
     AVAILABLE: ClassVar[ImageCounts] = ImageCounts(3680, 0, 3669)
     FOLDER: ClassVar[str] = "oxford-iiit-pet"
+    OWN: ClassVar[tuple[str, str, str]] = ("trainval", "", "test")
 
     kind: Literal["oxford_pets"] = Field(default="oxford_pets", init=False)
 

@@ -6,7 +6,7 @@ Images stay bytes, which need a quarter of the memory of floats; only a batch be
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -99,6 +99,31 @@ OneImage = Callable[[Any, Drawn, int], NDArray[np.uint8]]
 """Changes one image: the image, what was drawn, and the side of the result."""
 
 
+@dataclass
+class Workers:
+    """The processes beside a run that decode images which are streamed, for all its splits; 0 for none but itself.
+
+    They start with the first image that is asked for. Whoever makes this closes it, then they end.
+    `pixels`: how the images of each split are decoded. `pool`: the processes, where they run.
+    """
+
+    count: int = 0
+    pixels: list[Callable[[Drawn], NDArray[np.uint8]]] = field(default_factory=list)
+    pool: Closable | None = None
+
+    def close(self) -> None:
+        """Ends the processes."""
+        if self.pool is not None:
+            self.pool.close()
+        self.pool = None
+
+
+class Closable(Protocol):
+    """What holds processes until it is closed."""
+
+    def close(self) -> None: ...
+
+
 @dataclass(frozen=True)
 class Reading:
     """How images are read. `folder`: where known sets lie, and where decoded images are kept.
@@ -109,10 +134,10 @@ class Reading:
 
     folder: Path | None = None
     one: OneImage | None = None
-    workers: int = 0
+    workers: Workers = field(default_factory=Workers)
 
 
-def load(spec: Data, reading: Reading = Reading()) -> Splits:
+def load(spec: Data, reading: Reading | None = None) -> Splits:
     """The splits of a data set, by the file `x_torch.py` beside the spec's file.
 
     That file has `load(spec, reading)`, or `arrays(spec)` and the value of white, `MAX_VALUE`.
@@ -121,7 +146,7 @@ def load(spec: Data, reading: Reading = Reading()) -> Splits:
     """
     module = import_module(f"{type(spec).__module__}_torch")
     if hasattr(module, "load"):
-        splits: Splits = module.load(spec, reading)
+        splits: Splits = module.load(spec, reading or Reading())
         return splits
     parts: Mapping[str, tuple[NDArray[np.uint8], NDArray[Any]]] = module.arrays(spec)
     tensors = [(torch.from_numpy(parts[name][0]), torch.from_numpy(parts[name][1])) for name in SPLITS]

@@ -19,6 +19,7 @@ class TinyImageNet(ImagesSpec):
 
     AVAILABLE: ClassVar[ImageCounts] = ImageCounts(100_000, 0, 10_000)
     FOLDER: ClassVar[str] = "tiny-imagenet-200"
+    OWN: ClassVar[tuple[str, str, str]] = ("train", "", "val")
 
     kind: Literal["tiny_imagenet"] = Field(default="tiny_imagenet", init=False)
     image_size: int = Field(default=64, gt=0, description="a positive side in pixels")

@@ -22,6 +22,13 @@ def picture(number: int, width: int = 12, height: int = 9) -> Image.Image:
     return Image.fromarray(pixels)
 
 
+def torn(path: Path) -> None:
+    """A JPEG of which the second half is missing."""
+    picture(25, 300, 300).save(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+
+
 def image_folder(root: Path, splits: dict[str, int], classes: int = 3, suffix: str = ".png") -> Path:
     """Folders `<split>/<class>/` with so many pictures each, numbered throughout."""
     number = 0

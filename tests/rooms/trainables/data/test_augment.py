@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from timm.data.auto_augment import rand_augment_transform
 from timm.data.mixup import Mixup
 from torch.nn.functional import one_hot
 
 from trainables.data import Cifar10, Digits, RedGreen
 from trainables.data.augment import DeiT, NoAugment, Standard
-from trainables.data.augment_torch import Augmentation, seeded
+from trainables.data.augment_torch import Augmentation
 from trainables.recipe import Recipe, Run
-from trainables.rng_torch import stream_seed
+from trainables.rng_torch import seeded, stream_seed
 from trainables.spec import SpecError
 
 CLASSES = 5
@@ -65,6 +66,14 @@ def test_standard_is_a_shift_and_a_flip_of_each_image():
         found.add(fits[0])
     assert len(found) > 20
     assert {flip for _, _, flip in found} == {False, True}
+
+
+def test_every_shift_is_as_likely_as_every_other():
+    """A pixel that knows its place tells which one came to the middle."""
+    images, numbers = torch.arange(9.0).reshape(1, 1, 3, 3).expand(9000, 3, 3, 3), torch.arange(9000)
+    made, _ = augmentation(Standard(border=1, flip=0.0), count=9000).batch(images, targets(9000), numbers, 1, 0)
+    counts = torch.bincount(made[:, 0, 1, 1].long(), minlength=9)
+    assert (counts - 1000).abs().max() < 150, "5 standard deviations"
 
 
 def turned(image, flip):
@@ -213,3 +222,14 @@ def test_soft_targets_have_the_type_of_the_images(spec):
     images, soft = augmentation(spec).batch(pictures(4).double(), targets(4), torch.arange(4), 1, 0)
     assert images.dtype == soft.dtype == torch.float64
     assert soft.shape == (4, CLASSES)
+
+
+def test_a_rand_augment_is_one_that_timm_understands(subtests):
+    """A part that timm would ignore, or stumble over in the first batch, is refused with the recipe."""
+    for text in ("rand", "rand-m9-mstd0.5-inc1", "rand-m6-n3-p0.7-mmax20-t3aw", "rand-mstd1-tweights"):
+        with subtests.test(text):
+            assert DeiT(rand=text).rand == text
+            rand_augment_transform(text)
+    for text in ("", "randx", "rand-m9.5", "rand-q3", "rand-mstdinf", "rand-p1.5", "rand-tfoo", "augmix-m5"):
+        with subtests.test(text), pytest.raises(SpecError, match=r"^rand must be timm's string of a RandAugment"):
+            DeiT(rand=text)

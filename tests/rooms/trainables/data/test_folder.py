@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.rooms.trainables.data.pictures import image_folder, picture
+from tests.rooms.trainables.data.pictures import image_folder, picture, torn
 from trainables.data import Folder, ImageCounts, images
 from trainables.data.splits_torch import Reading, load
 from trainables.recipe import Recipe, Run
@@ -91,7 +91,7 @@ def test_another_content_is_refused_before_training(root):
     with pytest.raises(LocusError, match=f"digest {spec.digest}, got [0-9a-f]{{16}} in"):
         load(spec)
     shutil.rmtree(root / "test" / "class_1")
-    with pytest.raises(LocusError, match="got no images of a class"):
+    with pytest.raises(LocusError, match=r"data[.]path must be a folder with images in test/class_1, got none there"):
         load(spec)
     shutil.rmtree(root)
     with pytest.raises(LocusError, match="got no folder"):
@@ -115,7 +115,7 @@ def test_decoded_once_and_read_from_there(root, tmp_path):
     (lambda root: shutil.rmtree(root / "train"), "data.path must be a folder with images in train/<class>/, got"),
     (lambda root: (root / "train" / "cats").mkdir(), "a folder with images in train/cats, got"),
     (lambda root: [shutil.rmtree(path) for path in root.glob("*/*") if path.name != "class_0"],
-     "two classes or more in train/, got 'class_0 alone'"),
+     "two classes or more in train/, got class_0 alone"),
     (lambda root: (root / "test" / "class_1").rename(root / "moved"), "a folder with images in test/class_1, got"),
     (lambda root: picture(1).save(mkdir(root / "test" / "dogs") / "1.png"), "such as test/dogs, got"),
 ], ids=["no train", "an empty class", "one class", "a class missing to test", "a class to test alone"])  # fmt: skip
@@ -130,33 +130,12 @@ def mkdir(path):
     return path
 
 
-@pytest.mark.parametrize("content", [b"no image", b""], ids=["text", "empty"])
-def test_a_damaged_image_names_its_file_and_leaves_nothing(root, tmp_path, content):
-    path = root / "train" / "class_1" / "0025.png"
-    path.write_bytes(content)
-    with pytest.raises(LocusError, match=f"{path} must be an image that Pillow can read, got: "):
+def test_a_torn_image_names_its_file_and_leaves_nothing(root, tmp_path):
+    """Its header is whole, so only a look at all of it tells."""
+    torn(root / "train" / "class_1" / "0025.jpg")
+    with pytest.raises(LocusError, match=r"0025[.]jpg must be an image that Pillow can read, got: "):
         load(Folder(path=str(root), image_size=4), Reading(tmp_path / "data"))
     assert not [*(tmp_path / "data" / "decoded").glob("*.[nt]*")]
-
-
-def test_a_torn_image_names_its_file(root):
-    path = root / "train" / "class_1" / "0025.png"
-    picture(25, 300, 300).save(path.with_suffix(".jpg"))
-    whole = path.with_suffix(".jpg").read_bytes()
-    path.with_suffix(".jpg").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(LocusError, match=r"0025[.]jpg must be an image that Pillow can read, got: "):
-        load(Folder(path=str(root), image_size=4))
-
-
-def test_gray_and_cmyk_and_tiny_images_are_images(root):
-    Image.new("L", (5, 5), 77).save(root / "train" / "class_0" / "0000.png")
-    Image.new("CMYK", (5, 5), (0, 0, 0, 0)).save(root / "train" / "class_0" / "0001.jpg")
-    Image.new("RGB", (1, 1), (9, 8, 7)).save(root / "train" / "class_0" / "0002.png")
-    Image.new("P", (5, 7)).save(root / "train" / "class_0" / "0003.png")
-    loaded = load(Folder(path=str(root), image_size=4))
-    together = np.concatenate([loaded.train.images, loaded.validation.images])
-    found = {tuple(image[:, 0, 0].tolist()) for image in together}
-    assert {(77, 77, 77), (255, 255, 255), (9, 8, 7), (0, 0, 0)} <= found
 
 
 @pytest.mark.parametrize(("width", "height"), [(40, 20), (20, 40), (21, 33)])

@@ -186,8 +186,9 @@ def test_wrong_arrays_are_refused_before_training(name, old, new, sentence, tmp_
 def test_a_wrong_class_is_refused_when_the_recipe_is_made(subtests):
     for old, new, sentence in [
     ("def arrays", "def other", "Shapes in mine.py must have a method arrays(self), got none"),
-    ('    metric: ClassVar = "accuracy"\n', "", "Shapes in mine.py must declare metric, one of accuracy, r2, got none"),
-    ('"accuracy"', '"loss"', "Shapes.metric in mine.py must be one of accuracy, r2, got 'loss'"),
+    ('    metric: ClassVar = "accuracy"\n', "",
+     "Shapes in mine.py must declare metric, one of accuracy, balanced_accuracy, r2, got none"),
+    ('"accuracy"', '"loss"', "Shapes.metric in mine.py must be one of accuracy, balanced_accuracy, r2, got 'loss'"),
     ("outputs: ClassVar = 2", "outputs: ClassVar = 1",
      "Shapes.outputs in mine.py must be a whole number from 2 on, got 1"),
     ("(1, 16, 12)", "(16, 12)",
@@ -246,3 +247,21 @@ def test_it_reaches_a_fresh_process_without_torch(tmp_path):
         [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True, cwd=os.getcwd()
     ).stdout
     assert shown.split() == [run.key, "4", "accuracy"]
+
+
+def test_uneven_classes_must_be_declared_as_chance(subtests):
+    """Three of four images of one class: a model that always names it scores 0.75, which is not above chance."""
+    uneven = ("np.arange(count) % 2", "(np.arange(count) % 4 == 0).astype(int)")
+    larger = ("val_size: int = 14", "val_size: int = 400")
+    with pytest.raises(SpecError) as caught:
+        splits(own(source=edited(uneven, larger)))
+    assert str(caught.value) == (
+        "Shapes.arrays in mine.py must return targets of 'validation' of which at most 0.5 are of one class, as "
+        "guessing scores that (metric_chance), got 0.75: declare metric_chance = 0.75, or the metric balanced_accuracy"
+    )
+    declared = ("outputs: ClassVar", "metric_chance: ClassVar = 0.75\n    outputs: ClassVar")
+    for mend, chance in ((declared, 0.75), (('"accuracy"', '"balanced_accuracy"'), 0.5)):
+        with subtests.test(mend[1]):
+            data = own(source=edited(uneven, larger, mend)).data
+            assert len(load_data(data).validation) == 400
+            assert (data.chance("val"), data.chance("test")) == (chance, chance)

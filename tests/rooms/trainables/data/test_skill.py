@@ -17,14 +17,14 @@ def test_it_is_zero_at_chance_and_one_where_all_is_right(subtests) -> None:
         (Digits(), 0.3, 0.3),
     ]:
         with subtests.test(f"{data}, {metric}, {skill}"):
-            assert data.score(metric) == pytest.approx(skill)
-            assert data.score(data.metric_chance) == pytest.approx(data.chance)
-            assert data.score(1.0) == 1.0
+            assert data.score(metric, "test") == pytest.approx(skill)
+            assert data.score(data.metric_chance, "test") == pytest.approx(data.chance("test"))
+            assert data.score(1.0, "test") == 1.0
 
 
 def test_what_a_guess_may_reach_is_the_same_in_both_units() -> None:
     """On 100 images a model that guesses reaches 0.5 + 1.645 * sqrt(0.25 / 100) in 5 % of cases, a skill of 0.1645."""
-    plain, skill = (score_scale(RedGreen(task="direction", skill=one), 100) for one in (False, True))
+    plain, skill = (score_scale(RedGreen(task="direction", val_size=100, skill=one), "val") for one in (False, True))
     assert plain.luck == pytest.approx(1.6449 * 0.05, abs=1e-4)
     assert skill.luck == pytest.approx(2 * plain.luck)
     assert (skill.chance, skill.low, skill.high) == (0.0, -1.0, 1.0)

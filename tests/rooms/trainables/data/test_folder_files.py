@@ -1,0 +1,164 @@
+"""What lies in a folder as people have it: names of splits, other files, links, and what cannot be read."""
+
+import os
+import shutil
+
+import pytest
+from PIL import Image
+
+from service.analysis.trial_scores import score_scale
+from tests.rooms.trainables.data.pictures import image_folder, picture
+from trainables.data import Folder, ImageCounts, folder
+from trainables.data.folder import scan
+from trainables.data.splits_torch import load
+from trainables.spec import SpecError
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def root(tmp_path):
+    return image_folder(tmp_path / "set", {"train": 10, "val": 2, "test": 2})
+
+
+def folder_of(root, **own):
+    return Folder(path=str(root), image_size=4, **own)
+
+
+def remarks(root):
+    return folder_of(root).described().remarks
+
+
+def test_the_usual_names_of_splits_mean_the_same_set(root):
+    before = folder_of(root)
+    for val, train, test in (("valid", "Train", "TEST"), ("validation", "train", "test"), ("Dev", "TRAIN", "Test")):
+        for old, new in zip(sorted(root.iterdir()), (test, train, val), strict=True):
+            old.rename(root / f"{new}.")
+        for moved in root.iterdir():
+            moved.rename(str(moved).removesuffix("."))
+        found = folder_of(root)
+        assert (found.digest, found.available) == (before.digest, ImageCounts(30, 6, 6))
+        assert found.described()[:3] == (f"{train}/", f"{val}/", f"{test}/")
+        assert {*load(found).validation.images[:, 0, 0, 0].tolist()} == {*range(30, 36)}
+
+
+def test_a_split_says_where_its_images_come_from(root):
+    shutil.rmtree(root / "test")
+    assert folder_of(root).described()[:3] == ("train/", "held out of train/", "val/")
+    shutil.rmtree(root / "val")
+    assert folder_of(root).described()[:3] == ("train/", "held out of train/", "held out of train/")
+
+
+def test_guessing_scores_the_share_of_the_most_frequent_class(root):
+    for number in range(6):
+        picture(number).save(root / "test" / "class_1" / f"more{number}.png")
+    assert folder_of(root).most == (1 / 3, 8 / 12)
+    shutil.rmtree(root / "val")
+    picture(1).save(root / "train" / "class_0" / "more.png")
+    assert folder_of(root).most == (11 / 31, 8 / 12), "validation is held out of train"
+    (root / "test").rename(root / "val")
+    assert folder_of(root).most == (11 / 31, 8 / 12), "val is the test set"
+    shutil.rmtree(root / "val")
+    assert folder_of(root).most == (11 / 31, 11 / 31)
+
+
+def test_classes_that_are_uneven_decide_what_guessing_scores(root):
+    """A constant answer scores the share of the most frequent class; each class counts alike in a balanced accuracy."""
+    for number in range(6):
+        picture(number).save(root / "test" / "class_1" / f"more{number}.png")
+    plain, skill, balanced = (folder_of(root, **own) for own in ({}, {"skill": True}, {"balanced": True}))
+    assert (plain.chance("val"), plain.chance("test")) == (1 / 3, 8 / 12)
+    assert (skill.chance("test"), skill.score(8 / 12, "test")) == (0.0, 0.0)
+    assert (balanced.metric, balanced.chance("test")) == ("balanced_accuracy", 1 / 3)
+    assert balanced.step("test") == pytest.approx(1 / (3 * 2)), "one of two images of the rarest of three classes"
+    as_with_six = 1.645 * (2 / 9 / 6) ** 0.5
+    assert score_scale(balanced, "test").luck == pytest.approx(as_with_six, abs=1e-3)
+
+
+@pytest.mark.parametrize(("change", "sentence"), [
+    (lambda root: shutil.copytree(root / "val", root / "valid"), "with one folder a split, got val and valid"),
+    (lambda root: shutil.copytree(root / "test", root / "extra"),
+     r"folders of images that are not read \(splits are train, val or valid, test\), got extra"),
+    (lambda root: (root / "train" / "class_0" / "x.png").symlink_to("/nowhere/x.png"),
+     r"of which all can be read, got .*/set/train/class_0/x.png: a link to /nowhere/x.png, which is not there"),
+    (lambda root: (root / "train" / "class_9").symlink_to("/nowhere"), r"train/class_9: a link to /nowhere, which"),
+    (lambda root: (root / "train" / "class_0" / "up").symlink_to(".."), "class_0/up: it leads to a folder above it"),
+    (lambda root: (root / "train" / "class_0" / "up").symlink_to(root.parent), "class_0/up: it leads to a folder abo"),
+    (lambda root: (root / "train" / "class_0" / "o.png").symlink_to("o.png"), r"o.png: Too many levels of symbolic"),
+    (lambda root: os.mkfifo(root / "train" / "class_0" / "pipe.png"), "pipe.png: it is no file"),
+    (lambda root: (root / "train" / "class_0" / "e.png").write_bytes(b""),
+     "of images that can be read, got .*/e.png: Pillow does not know its format"),
+    (lambda root: Image.new("F", (2, 2)).save(root / "train" / "class_0" / "f.tif"), r"/f.tif: Pillow's mode F, of"),
+], ids=["two val", "extra", "broken link", "broken class", "loop", "above", "self", "pipe", "empty",
+        "float"])  # fmt: skip
+def test_what_cannot_be_read_is_one_sentence_with_its_path(root, change, sentence):
+    change(root)
+    with pytest.raises(SpecError, match=f"path must be a folder .*{sentence}"):
+        folder_of(root)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads all")
+def test_a_folder_without_permission_is_named(root):
+    (root / "train" / "class_0").chmod(0)
+    try:
+        with pytest.raises(SpecError, match=r"train/class_0: Permission denied"):
+            folder_of(root)
+    finally:
+        (root / "train" / "class_0").chmod(0o700)
+
+
+def test_an_image_beyond_the_limit_is_named_by_its_header(root, monkeypatch):
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 400)
+    picture(3, 30, 30).save(root / "train" / "class_0" / "slide.png")
+    with pytest.raises(SpecError, match=r"slide.png: Image size \(900 pixels\) exceeds limit of 800 pixels"):
+        folder_of(root)
+
+
+def test_a_class_may_be_a_link_and_names_may_be_strange(root):
+    (root / "test" / "class_1").rename(root.parent / "elsewhere")
+    (root / "test" / "class_1").symlink_to(root.parent / "elsewhere")
+    picture(1).save(os.fsdecode(os.fsencode(root / "train" / "class_0") + b"/\xff\x1b[31m.png"))
+    found = folder_of(root)
+    assert found.available == ImageCounts(31, 6, 6)
+    (root / "train" / "class_0" / "\x1b[31mx.txt").touch()
+    assert r"\x1b[31mx.txt" in remarks(root)[0]
+
+
+def test_files_that_are_not_read_are_counted_and_named(root):
+    assert remarks(root) == ()
+    for name in ("Thumbs.db", ".DS_Store", "._0001.png", "desktop.ini"):
+        (root / "train" / "class_0" / name).write_bytes(b"x")
+    (root / ".git").mkdir()
+    picture(1).save(root / ".git" / "x.png")
+    (root / "notes").mkdir()
+    (root / "notes" / "x.txt").touch()
+    (root / "labels.csv").touch()
+    assert remarks(root) == ()
+    for name in ("train/class_0/a.jp2", "train/class_1/b.JP2", "val/class_0/c.npy"):
+        (root / name).touch()
+    picture(1).save(root / "test" / "loose.png")
+    (text,) = remarks(root)
+    assert text == f"4 files are not read: 2 of .jp2, 1 of .png, 1 of .npy, such as {root}/test/loose.png"
+
+
+def test_what_becomes_of_unusual_images_is_said(root):
+    Image.new("RGBA", (4, 4)).save(root / "train" / "class_0" / "a.png")
+    Image.new("LA", (4, 4)).save(root / "train" / "class_0" / "b.png")
+    Image.new("I;16", (4, 4)).save(root / "train" / "class_0" / "c.png")
+    assert remarks(root) == (
+        "2 images can have transparent pixels, which become white", "1 image of 16 bits gray, scaled to 8 bits",
+    )  # fmt: skip
+
+
+def test_large_folders_are_known_by_size_and_time_and_say_so(root, monkeypatch):
+    monkeypatch.setattr(folder, "READ_BYTES", 100)
+    (root / "train" / "class_0" / "text.png").write_bytes(b"not looked at")
+    before = folder_of(root)
+    assert "known by name, size and time of change" in before.described().remarks[0]
+    assert scan(str(root))[1] == {}
+    path = root / "train" / "class_0" / "0001.png"
+    os.utime(path, (1, 1))
+    assert folder_of(root).digest != before.digest

@@ -1,0 +1,135 @@
+"""Images of all of Pillow's modes become upright RGB images of 8 bits, or are refused by name."""
+
+import io
+import struct
+import zlib
+
+import numpy as np
+import pytest
+from PIL import Image, ImageOps
+
+from trainables.data.rgb import EIGHT_BITS, SIXTEEN_BITS, opened, refused, rgb
+from trainables.spec import LocusError
+
+RAMP = np.tile(np.linspace(0, 65535, 16).astype(np.uint16), (2, 1))
+STEPS = [*range(0, 256, 17)]
+
+
+def again(image, format, **options):
+    """The image as it is read from a file of a format."""
+    file = io.BytesIO()
+    image.save(file, format, **options)
+    file.seek(0)
+    return Image.open(file)
+
+
+def gray(image):
+    return np.asarray(rgb(image))[0].mean(axis=-1).tolist()
+
+
+def test_every_mode_is_decided():
+    assert {*EIGHT_BITS, *SIXTEEN_BITS, "I", "F"} == {*Image.MODES}
+    for mode in Image.MODES:
+        if mode in ("I", "F"):
+            assert f"Pillow's mode {mode}, of which nothing says what is white" in refused(Image.new(mode, (2, 2)))
+        else:
+            assert rgb(Image.new(mode, (3, 2))).mode == "RGB"
+
+
+def test_sixteen_bits_are_divided_by_257():
+    every = np.arange(2**16, dtype=np.uint16).reshape(256, 256)
+    found = np.asarray(rgb(Image.fromarray(every)))
+    assert (found == np.round(every / 257)[..., None]).all()
+    for format in ("png", "tiff", "ppm"):
+        assert gray(again(Image.fromarray(RAMP), format)) == STEPS, format
+    big_endian = Image.new("I;16B", (2, 2))
+    big_endian.putpixel((1, 0), 65535)
+    assert gray(big_endian) == [0, 255]
+
+
+def test_tags_say_what_is_white():
+    image = Image.fromarray(RAMP)
+    assert gray(again(image, "tiff", tiffinfo={262: 0})) == STEPS[::-1], "white is zero, as in X-rays"
+    assert gray(again(image, "png", transparency=int(RAMP[0, 1]))) == [0, 255, *STEPS[2:]]
+    twelve = again(Image.fromarray(RAMP // 16), "tiff")
+    twelve.tag_v2[258] = (12,)
+    assert gray(twelve) == [round(value // 16 * 255 / 4095) for value in RAMP[0].tolist()]
+
+
+def test_floats_and_large_or_signed_integers_are_refused_by_name():
+    for image, kind in (
+        (Image.fromarray((RAMP / 65535).astype(np.float32)), "Pillow's mode F"),
+        (Image.fromarray(RAMP.astype(np.int32)), "Pillow's mode I"),
+    ):
+        with pytest.raises(LocusError, match=f"^x.tif must be an image that Pillow can read, got: {kind}, of which"):
+            opened("x.tif", lambda image=image: again(image, "tiff"))
+    with pytest.raises(LocusError, match="got: numbers with a sign, of which"):
+        opened("x.tif", lambda: again(Image.new("L", (2, 2)), "tiff", tiffinfo={339: 2}))
+
+
+def test_transparent_pixels_become_white():
+    hidden = Image.new("RGBA", (2, 2), (9, 9, 9, 0))
+    hidden.putpixel((1, 0), (9, 9, 9, 255))
+    half = Image.new("LA", (2, 2), (0, 128))
+    indexed = Image.new("P", (2, 2), 3)
+    indexed.putpalette([*range(30)])
+    keyed = {"L": (5, (5, 5, 5)), "RGB": ((3, 4, 5), (3, 4, 5)), "1": (0, (0, 0, 0))}
+    for format in ("png", "tiff", "webp", "gif"):
+        lossless = {"lossless": True, "exact": True} if format == "webp" else {}
+        found = rgb(again(hidden, format, **lossless))
+        assert found.getpixel((0, 0)) == (255, 255, 255), format
+        assert found.getpixel((1, 0)) == (9, 9, 9), format
+    assert rgb(half).getpixel((0, 0)) == (127, 127, 127)
+    assert rgb(again(indexed, "png", transparency=3)).getpixel((0, 0)) == (255, 255, 255)
+    assert rgb(again(indexed, "png", transparency=2)).getpixel((0, 0)) == (9, 10, 11)
+    assert rgb(again(indexed, "png", transparency=b"\xff\xff\xff\x00")).getpixel((0, 0)) == (255, 255, 255)
+    for mode, (key, seen) in keyed.items():
+        image = Image.new(mode, (2, 2), key)
+        assert rgb(again(image, "png")).getpixel((0, 0)) == seen
+        assert rgb(again(image, "png", transparency=key)).getpixel((0, 0)) == (255, 255, 255), mode
+
+
+@pytest.mark.filterwarnings("ignore:Corrupt EXIF data")
+def test_photographs_are_turned_as_their_exif_data_say():
+    upright = Image.fromarray(np.arange(24, dtype=np.uint8).reshape(4, 6) * 10).convert("RGB")
+    back = {2: "FLIP_LEFT_RIGHT", 3: "ROTATE_180", 4: "FLIP_TOP_BOTTOM", 5: "TRANSPOSE", 6: "ROTATE_90",
+            7: "TRANSVERSE", 8: "ROTATE_270"}  # fmt: skip
+    for orientation, method in back.items():
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        lying = upright.transpose(Image.Transpose[method])
+        for format in ("png", "tiff"):
+            assert (np.asarray(rgb(again(lying, format, exif=exif))) == np.asarray(upright)).all(), orientation
+        near = np.asarray(rgb(again(lying, "jpeg", exif=exif, quality=100, subsampling=0))).astype(int)
+        assert abs(near - np.asarray(upright)).max() < 9, orientation
+    assert (np.asarray(ImageOps.exif_transpose(upright)) == np.asarray(rgb(upright))).all()
+    broken = again(upright, "png", exif=b"Exif\x00\x00MM\x00*\x00\x00\x00\x08\x00\x05torn")
+    assert (np.asarray(rgb(broken)) == np.asarray(upright)).all()
+
+
+ODD = (EOFError(), struct.error("unpack"), zlib.error("torn"), IndexError(), SyntaxError("broken"), RecursionError())
+
+
+@pytest.mark.parametrize("error", ODD, ids=lambda error: type(error).__name__)
+def test_whatever_pillow_raises_names_the_file(error):
+    def image():
+        raise error
+
+    said = str(error) or type(error).__name__
+    with pytest.raises(LocusError, match=f"^a/b.png must be an image that Pillow can read, got: {said}$"):
+        opened("a/b.png", image)
+
+
+def test_the_file_of_an_animation_is_closed(tmp_path):
+    frames = [Image.new("RGB", (4, 4), color) for color in ("red", "green", "blue")]
+    frames[0].save(tmp_path / "x.gif", save_all=True, append_images=frames[1:])
+    seen = []
+
+    def image():
+        seen.append(Image.open(tmp_path / "x.gif"))
+        assert seen[0].is_animated
+        return seen[0]
+
+    assert opened("x.gif", image).size == (4, 4)
+    with pytest.raises(ValueError, match="closed image"):
+        seen[0].seek(1)

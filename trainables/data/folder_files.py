@@ -1,0 +1,192 @@
+"""Which files below a folder are images, of which split and class, which are not read, and what cannot be read."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".ppm", ".pgm", ".tif", ".tiff", ".webp")
+Split = Literal["train", "val", "test"]
+SPLITS: tuple[Split, ...] = ("train", "val", "test")
+NAMES: dict[str, Split] = {
+    "train": "train",
+    "val": "val",
+    "valid": "val",
+    "validation": "val",
+    "dev": "val",
+    "test": "test",
+}
+"""The names of a split's folder, in small or capital letters."""
+
+OF_SYSTEMS = ("thumbs.db", "desktop.ini")
+"""What systems leave in a folder, beside hidden files; nobody looks for it there."""
+
+
+class Seen(NamedTuple):
+    """What tells that a file was not changed. Units: times in nanoseconds."""
+
+    size: int
+    mtime: int
+    ctime: int
+    inode: int
+
+
+class ImageFile(NamedTuple):
+    """One image: its class, its path below the folder of its split, and its whole path."""
+
+    label: str
+    path: str
+    at: str
+    seen: Seen
+
+
+class Flaw(NamedTuple):
+    """A file or folder that cannot be read, and why."""
+
+    at: str
+    why: str
+
+
+@dataclass
+class Layout:
+    """What lies in a folder. `unread`: files that are no images, and images of no class, by their paths in the folder.
+
+    `others`: folders with images beside those of the splits.
+    """
+
+    root: str
+    folders: dict[Split, list[str]] = field(default_factory=lambda: {split: [] for split in SPLITS})
+    classes: dict[Split, list[str]] = field(default_factory=lambda: {split: [] for split in SPLITS})
+    images: dict[Split, list[ImageFile]] = field(default_factory=lambda: {split: [] for split in SPLITS})
+    unread: list[str] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+    flaws: list[Flaw] = field(default_factory=list)
+
+    @property
+    def files(self) -> Iterator[ImageFile]:
+        """All images."""
+        return chain.from_iterable(self.images.values())
+
+    @property
+    def size(self) -> int:
+        """The size of all images. Units: bytes."""
+        return sum(file.seen.size for file in self.files)
+
+
+class _Entry(NamedTuple):
+    name: str
+    at: str
+    status: os.stat_result
+
+    @property
+    def is_folder(self) -> bool:
+        return stat.S_ISDIR(self.status.st_mode)
+
+    @property
+    def is_image(self) -> bool:
+        return not self.is_folder and self.name.lower().endswith(EXTENSIONS)
+
+
+Ids = frozenset[tuple[int, int]]
+"""Which folders lie above one: their devices and inodes."""
+
+
+def layout(root: str) -> Layout:
+    """What lies in a folder; hidden files are passed over, links are followed. It raises no error: see `flaws`."""
+    found = Layout(root)
+    real = Path(os.path.realpath(root))
+    try:
+        above = frozenset(_id(os.stat(folder)) for folder in (real, *real.parents))
+    except OSError as error:
+        found.flaws.append(_flaw(root, error))
+        return found
+    for entry in _entries(root, found.flaws):
+        split = NAMES.get(entry.name.lower())
+        if not entry.is_folder:
+            found.unread += [entry.name] * entry.is_image
+        elif split is not None:
+            found.folders[split].append(entry.name)
+            _read_split(found, split, entry, above | {_id(entry.status)})
+        elif any(file.is_image for file in _files(entry, above, [])):
+            found.others.append(entry.name)
+    elsewhere = [flaw for flaw in found.flaws if os.path.dirname(flaw.at) == root]
+    for flaw in elsewhere:  # a broken link beside the splits is nobody's image
+        if os.path.basename(flaw.at).lower() not in NAMES:
+            found.flaws.remove(flaw)
+    for split in SPLITS:
+        found.images[split].sort(key=lambda file: file.path)
+    return found
+
+
+def _read_split(found: Layout, split: Split, folder: _Entry, above: Ids) -> None:
+    for entry in _entries(folder.at, found.flaws):
+        if not entry.is_folder:
+            if entry.is_image:
+                found.unread.append(f"{folder.name}/{entry.name}")
+            continue
+        found.classes[split].append(entry.name)
+        for file in _files(entry, above, found.flaws):
+            path = file.at[len(folder.at) + 1 :]
+            if not file.is_image:
+                found.unread.append(f"{folder.name}/{path}")
+            elif not stat.S_ISREG(file.status.st_mode):
+                found.flaws.append(Flaw(file.at, "it is no file"))  # to open a pipe would wait for ever
+            else:
+                found.images[split].append(ImageFile(entry.name, path, file.at, seen(file.status)))
+
+
+def _files(folder: _Entry, above: Ids, flaws: list[Flaw]) -> Iterator[_Entry]:
+    """All files below a folder."""
+    if _id(folder.status) in above:
+        flaws.append(Flaw(folder.at, "it leads to a folder above it"))
+        return
+    for entry in _entries(folder.at, flaws):
+        if entry.is_folder:
+            yield from _files(entry, above | {_id(folder.status)}, flaws)
+        else:
+            yield entry
+
+
+def _entries(folder: str, flaws: list[Flaw]) -> list[_Entry]:
+    """What lies in a folder, by name."""
+    try:
+        with os.scandir(folder) as listed:
+            entries = sorted(listed, key=lambda entry: entry.name)
+    except OSError as error:
+        flaws.append(_flaw(folder, error))
+        return []
+    found = []
+    for entry in entries:
+        if entry.name.startswith(".") or entry.name.lower() in OF_SYSTEMS:
+            continue
+        try:
+            found.append(_Entry(entry.name, entry.path, entry.stat()))
+        except OSError as error:
+            flaws.append(_flaw(entry.path, error))
+    return found
+
+
+def _flaw(at: str, error: OSError) -> Flaw:
+    if error.errno == errno.ENOENT and os.path.islink(at):
+        return Flaw(at, f"a link to {os.readlink(at)}, which is not there")
+    return Flaw(at, error.strerror or str(error))
+
+
+def _id(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
+def seen(status: os.stat_result) -> Seen:
+    """What tells whether a file was changed since."""
+    return Seen(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+
+
+def shown(path: str) -> str:
+    """A path as a line can show it: what does not print is written as Python would."""
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in path)

@@ -1,0 +1,62 @@
+"""Keeps what is slow to compute in the user's cache folder: it may be removed at any time, and is computed again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+
+def cache_folder() -> Path | None:
+    """`locus` in $XDG_CACHE_HOME, else in ~/.cache; None for a user without a folder of their own."""
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "locus"
+    except RuntimeError:
+        return None
+
+
+def kept(name: str, mark: str) -> Any:
+    """The plain value that was kept under a name and this mark; None where there is none, or a damaged one.
+
+    `mark`: all that the value follows from, as text.
+    """
+    folder = cache_folder()
+    try:
+        seal, _, text = (folder / name).read_text().partition("\n") if folder else ("", "", "")
+    except (OSError, ValueError):
+        return None
+    return json.loads(text) if seal == _seal(mark, text) else None
+
+
+def keep(name: str, mark: str, value: Any) -> None:
+    """Keeps a plain value under a name, in place of an older one; nothing where the folder cannot be written."""
+    folder, text = cache_folder(), json.dumps(value)
+    if folder is None:
+        return
+    path = folder / name
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        number, aside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        with open(number, "w") as file:
+            file.write(f"{_seal(mark, text)}\n{text}")
+        os.replace(aside, path)
+
+
+def _seal(mark: str, text: str) -> str:
+    return hashlib.sha256(f"{mark}\n{text}".encode()).hexdigest()
+
+
+def seen(*places: Path) -> str:
+    """What is seen of the Python files of folders, or of single files, without reading them: a mark for `kept`."""
+    found = []
+    for place in places:
+        inside = [f"{at}/{file}" for at, _, files in os.walk(place) for file in files if file.endswith(".py")]
+        for path in inside or [str(place)]:
+            with suppress(OSError):
+                about = os.stat(path)
+                found.append(f"{path} {about.st_size} {about.st_mtime_ns} {about.st_ino}")
+    return "\n".join(sorted(found))
