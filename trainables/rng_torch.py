@@ -1,12 +1,16 @@
 """Random numbers from named streams: what is drawn from one stream never changes the numbers of another.
 
-A stream is a generator seeded by a seed and a name, such as (0, "order", 3). The global generators of torch and numpy
-are never used: two runs in one process cannot disturb each other, and no state needs to be saved to resume.
+A stream is a generator seeded by a seed and a name, such as (0, "order", 3). Our own code never uses the global
+generators of torch and numpy: two runs in one process cannot disturb each other, and no state needs to be saved to
+resume. Where other people's code draws from them, they are `seeded` by a stream for that time.
 """
 
 from __future__ import annotations
 
 import hashlib
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -30,3 +34,24 @@ def torch_stream(seed: int, *names: str | int) -> torch.Generator:
 def numpy_stream(seed: int, *names: str | int) -> np.random.Generator:
     """A fresh numpy generator."""
     return np.random.default_rng(stream_seed(seed, *names))
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
+    """Seeds the global generators of Python, numpy and torch, and restores them afterwards.
+
+    `device`: a GPU whose generator is seeded beside the CPU's. Cost: 0.1 to 0.2 ms.
+    """
+    before = random.getstate(), np.random.get_state()
+    devices = [device] if device is not None and device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        random.seed(seed)
+        np.random.seed(seed % 2**32)
+        torch.default_generator.manual_seed(seed)
+        if devices:
+            torch.cuda.manual_seed(seed)
+        try:
+            yield
+        finally:
+            random.setstate(before[0])
+            np.random.set_state(before[1])

@@ -82,7 +82,7 @@ def _number(row: TrialResult) -> str:
 def _at_chance(result: StudyResult, *, finished: bool) -> str:
     """No winner: nothing was learnt, or only by some seeds."""
     noun = "arm" if isinstance(result.edition.study.plan, Ablation) else "point"
-    chance = number(result.edition.study.base.data.chance)
+    chance = number(result.edition.study.base.data.chance("val"))
     epochs = plural(result.edition.study.base.optimizer.epochs, "epoch")
     if not result.ranking.learnt:
         end = f"nothing was learnt in {epochs}" if finished else "nothing was learnt so far"

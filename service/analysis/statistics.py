@@ -15,6 +15,7 @@ from itertools import pairwise
 from statistics import fmean, stdev
 
 from service.analysis.t_distribution import cdf, quantile
+from trainables.data.dataset import luck
 
 ALPHA = 0.05
 """The level of every test: the share of true null hypotheses that may be rejected."""
@@ -43,15 +44,12 @@ class Scale:
     def luck(self) -> float:
         """How far above chance a model that guesses may score on so many images, at the level ALPHA.
 
-        Source: the normal approximation of the binomial distribution. Differs: 0 for scores without steps (R²), which
-        a model that has learnt nothing does not exceed.
+        0 for scores without steps (R²), which a model that has learnt nothing does not exceed.
         """
         if not self.step:
             return 0.0
-        z = 1.6448536269514722  # the 95 % quantile of the normal distribution
         width = self.high - self.low  # 1 for accuracy
-        hit = (self.chance - self.low) / width
-        return z * width * math.sqrt(hit * (1 - hit) * self.step / width)
+        return width * luck((self.chance - self.low) / width, width / self.step)
 
 
 @dataclass(frozen=True)

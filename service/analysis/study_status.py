@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Self
 
+import search_spaces
+import service
+import trainables
 from search_spaces.study import Ablation
 from search_spaces.words import plural
 from service.analysis.format import Lines
@@ -15,12 +19,17 @@ from service.planning.time_left import Forecast
 from service.storage import editions
 from service.storage.history import History
 from service.storage.home import Home
-from trainables.spec import LocusError
+from service.storage.session import Holder
+from trainables.kept import keep, kept, seen
+from trainables.recipe.code_digest import CodeDigests
+from trainables.spec import LocusError, digest
 
 
 @dataclass(frozen=True, repr=False)
 class StudyStatus:
     """One study: counts of runs, the best trial, a summary of each trial.
+
+    `done`, `asked`: runs that have ended, and all that the study will have, as the live table and the plan count them.
 
     `stale`: how many answers do not count, because another code trained them. `trouble`: why its files cannot be read.
     `host`: where its driver runs, if that is another machine. `left`: how long the rest takes, while a driver runs and
@@ -74,11 +83,46 @@ class StudyStatus:
 
 
 def one_status(home: Home, id: str, *, adopt: bool = False) -> StudyStatus:
-    """The status of one study. `adopt`: answers of older code count. Cost: reads two files."""
-    folder = home.study(id)
+    """The status of one study. `adopt`: answers of older code count. Cost: reads two files, where they are new."""
+    with _Shelf(home, adopt=adopt) as shelf:
+        return shelf.status(id)
+
+
+class _Shelf:
+    """Statuses of the studies of a home. Those that no driver runs are kept until their files or this code change."""
+
+    def __init__(self, home: Home, *, adopt: bool) -> None:
+        self._home, self._adopt, self._codes = home, adopt, CodeDigests()
+        self._name = f"status-{digest([str(home.root), adopt])}.json"
+        self._mark = seen(*(Path(str(package.__file__)).parent for package in (service, search_spaces, trainables)))
+        self._known: dict[str, Any] = kept(self._name, self._mark) or {}
+        self._fresh: dict[str, Any] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._fresh:
+            there = {*self._home.ids()}
+            known = {id: one for id, one in self._known.items() if id in there}
+            keep(self._name, self._mark, known | self._fresh)
+
+    def status(self, id: str) -> StudyStatus:
+        """The status of one study."""
+        folder = self._home.study(id)
+        driver, files = folder.driver, seen(folder.study, folder.journal)
+        if driver is None and id in self._known and self._known[id]["files"] == files:
+            return StudyStatus.read(self._known[id]["status"])
+        found = _folded(self._home, id, driver, self._codes, adopt=self._adopt)
+        if driver is None:
+            self._fresh[id] = {"files": files, "status": asdict(found)}
+        return found
+
+
+def _folded(home: Home, id: str, driver: Holder | None, codes: CodeDigests, *, adopt: bool) -> StudyStatus:
+    """The status of a study, from its facts."""
     edition = editions.stored(home, id)
-    history = History.open(home, edition, adopt=adopt)
-    driver = folder.driver
+    history = History.open(home, edition, codes, adopt=adopt)
     alive = driver is not None
     found = summarize(history, alive=alive)
     complete = isinstance(next_action(history, set()), Done)
@@ -86,13 +130,14 @@ def one_status(home: Home, id: str, *, adopt: bool = False) -> StudyStatus:
     ended = sum(history.answer(trial).status != "open" for trial in trials)
     states = [history.state(run) for trial in history.trials for run in history.asked(trial)]
     running = sum(state.status == "running" for state in states) if alive else 0
+    left = Forecast(history)(max(running, 1))
     return StudyStatus(
         id=id,
         question=edition.study.question,
         state="running" if alive else "unfinished" if not complete else "failed" if history.failed else "done",
-        done=sum(state.answered for state in states),
+        done=left.done,
         running=running,
-        asked=len(states),
+        asked=left.total,
         trials_ended=ended,
         trials_asked=len(plan.arms) if isinstance(plan, Ablation) else max(history.trial_count, len(trials)),
         best=_best(found),
@@ -100,7 +145,7 @@ def one_status(home: Home, id: str, *, adopt: bool = False) -> StudyStatus:
         rows=found,
         stale=history.stale,
         host=driver.host.name if driver and driver.is_elsewhere() else "",
-        left=Forecast(history)(running).seconds if running else None,
+        left=left.seconds if running else None,
     )
 
 
@@ -113,13 +158,14 @@ def _best(found: list[TrialSummary]) -> str:
 
 def all_status(home: Home, *, adopt: bool = False) -> Lines[StudyStatus]:
     """The status of every study of a home, the one touched last at the end. `adopt`: as `one_status` has it."""
-    return Lines(_readable(home, id, adopt=adopt) for id in home.ids())
+    with _Shelf(home, adopt=adopt) as shelf:
+        return Lines(_readable(shelf, id) for id in home.ids())
 
 
-def _readable(home: Home, id: str, *, adopt: bool) -> StudyStatus:
+def _readable(shelf: _Shelf, id: str) -> StudyStatus:
     """The status of one study, or that its files cannot be read: the other studies are shown all the same."""
     try:
-        return one_status(home, id, adopt=adopt)
+        return shelf.status(id)
     except (LocusError, ValueError, OSError) as error:
         why = " ".join(str(error).split())
         return StudyStatus(id, "", "unreadable", 0, 0, 0, 0, 0, best="", last=None, rows=[], trouble=why)

@@ -20,7 +20,7 @@ from service.analysis.probes.run_probes import RunProbes
 from service.analysis.statistics import Scores
 from service.analysis.trial_scores import diverged_seeds, score_scale, validation_scores
 from service.storage.history import History
-from service.storage.outcomes import Answered, Outcomes, averaged
+from service.storage.outcomes import Answered, Outcomes, averaged, require_sound
 from service.storage.states import RunState, TrialAnswer
 from trainables.recipe import Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
@@ -166,8 +166,9 @@ class TrialResult:
             raise LocusError(
                 f"{which} of {self.name!r} must hold {wanted}, got seeds {kept or 'none'}{self.without_weights}"
             )
-        model: Host = build_model(self.recipe)
         path = files[kept[0] if seed is None else seed]
+        require_sound(path)
+        model: Host = build_model(self.recipe)
         model.load_state_dict(read(path))
         model.eval()
         return model if image_size is None else at_size(model, self.recipe, image_size)
@@ -210,8 +211,8 @@ def _trial(history: History, outcomes: Outcomes, trial: Trial, codes: CodeDigest
     def tested(name: str) -> Scores:
         finals = {seed: run.final(name) for seed, run in runs.items() if run.state.status == "completed"}
         known = {seed: value for seed, value in finals.items() if value is not None}
-        values = dict(sorted((known | dict.fromkeys(fallen, data.chance)).items()))
-        return Scores(values, answer.asked, score_scale(data, data.image_counts.test), fallen)
+        values = dict(sorted((known | dict.fromkeys(fallen, data.chance("test"))).items()))
+        return Scores(values, answer.asked, score_scale(data, "test"), fallen)
 
     weights = {seed: outcomes.weights(run.run.key, run.code) for seed, run in runs.items()}
     return TrialResult(

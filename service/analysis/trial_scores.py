@@ -7,14 +7,15 @@ from service.analysis.statistics import Scale, Scores
 from service.storage.history import History
 from service.storage.states import TrialAnswer
 from trainables.data import Data
+from trainables.data.dataset import SplitName
 
 
-def score_scale(data: Data, images: int) -> Scale:
-    """What a score on some images can be: accuracy comes in steps of one image, R² has no lower end."""
-    if data.metric == "accuracy":
-        low = data.score(0.0)
-        return Scale(data.chance, low, 1.0, (1 - low) / images)
-    return Scale(data.chance, high=1.0)
+def score_scale(data: Data, split: SplitName) -> Scale:
+    """What a score on a split can be: accuracy comes in steps of one image, R² has no lower end."""
+    if data.metric == "r2":
+        return Scale(data.chance(split), high=1.0)
+    low = data.score(0.0, split)
+    return Scale(data.chance(split), low, 1.0, (1 - low) * data.step(split))
 
 
 def diverged_seeds(history: History, trial: Trial) -> frozenset[int]:
@@ -25,5 +26,5 @@ def diverged_seeds(history: History, trial: Trial) -> frozenset[int]:
 def validation_scores(history: History, trial: Trial, answer: TrialAnswer | None = None) -> Scores:
     """The validation scores of a trial's answered seeds, a diverged one at chance."""
     found = answer or history.answer(trial)
-    scale = score_scale(trial.recipe.data, trial.recipe.data.image_counts.validation)
+    scale = score_scale(trial.recipe.data, "val")
     return Scores(dict(found.values), found.asked, scale, diverged_seeds(history, trial))

@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from search_spaces.claim import AtChance, AtLeast, Better, Equivalent
 from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Edition, Halving, Published, Search, Study, Trial
+from service.storage.editions import save_edition
 from service.storage.home import Home
 from service.storage.journal import Confirms, Counts, Ended, FailedWith, Journal, Measured, Planned, Started, StoppedAt
+from service.storage.journal.facts import line_of
 from service.storage.outcomes import Answered, Outcomes
 from trainables.data import RedGreen
 from trainables.encodings import Fourier
+from trainables.launch.work_files import EMA_WEIGHTS, WEIGHTS
 from trainables.recipe import Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.outcome import Completed, Diverged, Measurement, at_image_size
@@ -31,8 +35,7 @@ class ByHand:
         self.home, self.edition, self.codes = Home(root), edition, CodeDigests()
         self.outcomes = Outcomes(self.home)
         folder = self.home.study(edition.id)
-        folder.root.mkdir(parents=True)
-        folder.study.write_text(json.dumps(edition.plain()))
+        save_edition(edition, self.home)
         self.journal = Journal(folder.journal, folder.lock)
 
     def plan(self, role: str, number: int, values: dict, name: str = "") -> Trial:
@@ -48,7 +51,7 @@ class ByHand:
             yield from ((trial, seed) for seed in range(seeds))
 
     def curve(self, trial: Trial, seed: int, final: float, epochs: int = EPOCHS) -> list[Measurement]:
-        chance, noise = trial.recipe.data.chance, random.Random(f"{trial.name} {seed}")
+        chance, noise = trial.recipe.data.chance("val"), random.Random(f"{trial.name} {seed}")
         said = []
         for epoch in range(1, epochs + 1):
             share = 1 - math.exp(-5 * epoch / EPOCHS) * (epoch < EPOCHS)
@@ -95,6 +98,22 @@ class ByHand:
         run = Run(recipe=trial.recipe, seed=seed)
         code = self.codes(trial.recipe)
         self.outcomes.put(Answered(run=run, code=code, outcome=outcome, environment=ENVIRONMENT | odd), None)
+
+
+def keep_weights(outcomes: Outcomes, key: str, name: str, *writes: Callable[[Path], object]) -> None:
+    """Adds weights to an answer as a driver does; `writes`: what writes them, and their moving average."""
+    with TemporaryDirectory() as folder:
+        for file, write in zip((WEIGHTS, EMA_WEIGHTS), writes, strict=False):
+            write(Path(folder) / file)
+        outcomes.put(outcomes.get(key, name), Path(folder) / WEIGHTS)
+
+
+def edit_lines(journal: Path, change: Callable[[str], str]) -> None:
+    """Changes lines of a journal, and their checksums with them."""
+    plain = [json.loads(change(line)) for line in journal.read_text().splitlines()]
+    for said in plain:
+        del said["sum"]
+    journal.write_bytes(b"".join(map(line_of, plain)))
 
 
 def base() -> Recipe:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-import torch
-
 from trainables.backbones import Size
 from trainables.recipe.recipe import Recipe
+from trainables.rng_torch import seeded, stream_seed
 
 if TYPE_CHECKING:
     from trainables.backbones.backbone_torch import Host
@@ -21,6 +20,6 @@ def build_model(recipe: Recipe, size: Size | None = None) -> Host:
     """
     spec = type(recipe.model)
     make = getattr(import_module(f"{spec.__module__}_torch"), f"Positioned{spec.__name__}")
-    with torch.random.fork_rng(devices=[]):  # timm draws from the global generator, which must not change
+    with seeded(stream_seed(0, "build")):  # timm and a user's modules draw from the global generators
         model: Host = make(recipe.model, size or recipe.data.size, recipe.data.outputs, recipe.encoding)
     return model

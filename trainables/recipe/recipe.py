@@ -134,13 +134,15 @@ class Recipe(Spec):
 
     @model_validator(mode="after")
     def _check_teacher(self) -> Recipe:
-        """A teacher needs a distilled model, classes, and the student's images."""
+        """A teacher needs a distilled model, classes, and the student's images; without one, trained weights."""
         alone, kind = isinstance(self.teacher, NoTeacher), self.teacher.kind
         distilled = isinstance(self.model, ViT) and self.model.pool == "distilled"
         require(distilled or alone, "teacher", "none where model is not a vit with pool distilled", kind)
-        require(not (distilled and alone), "teacher", "from_trial or from_file where model.pool is distilled", kind)
+        untaught = distilled and alone and isinstance(self.init, Fresh)  # weights of DeiT's had a teacher
+        must = "from_trial or from_file where model.pool is distilled and init is fresh"
+        require(not untaught, "teacher", must, kind)
         if self.teacher_recipe is not None:
-            require(self.data.metric == "accuracy", "teacher", "none where the data have no classes", kind)
+            require(self.data.metric != "r2", "teacher", "none where the data have no classes", kind)
             mine, theirs = _classes(self.data), _classes(self.teacher_recipe.data)
             require(mine == theirs, "teacher.values", f"of a teacher of {mine}", theirs)
         return self

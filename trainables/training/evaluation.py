@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from trainables.backbones.backbone_torch import Host
+from trainables.data.dataset import SplitName
 from trainables.data.splits_torch import Images
 from trainables.recipe import Recipe
 from trainables.recipe.evaluation import eval_batch
@@ -27,18 +28,18 @@ class Evaluation:
     team: DataParallel
 
     @torch.inference_mode()
-    def __call__(self, model: Host, split: Images, side: int | None = None) -> float:
-        """The score on a split, or on its images resized to another side; NaN where an output is not finite."""
+    def __call__(self, model: Host, split: SplitName, images: Images, side: int | None = None) -> float:
+        """The score on a split's images, or on them resized to another side; NaN where an output is not finite."""
         data = self.recipe.data
         model, resize = self.model_at(model, side)
-        total = torch.zeros(split.targets.shape[1:] or 1, dtype=torch.float64, device=split.targets.device)
-        mine = torch.arange(self.team.rank, len(split), self.team.world_size, device=split.targets.device)
+        total = torch.zeros(data.outputs, dtype=torch.float64, device=images.targets.device)
+        mine = torch.arange(self.team.rank, len(images), self.team.world_size, device=images.targets.device)
         parts = torch.split(mine, eval_batch(self.recipe, side)) if len(mine) else ()
-        for images, targets in split.batches(parts, self.dtype):
+        for pixels, targets in images.batches(parts, self.dtype):
             with self.autocast:
-                outputs = model(self.normalize(resize(images)))
+                outputs = model(self.normalize(resize(pixels)))
             total += metric_sums(data.metric, outputs, targets)
-        return data.score(compute_metric(data.metric, self.team.all_reduce(total), split.targets))
+        return data.score(compute_metric(data.metric, self.team.all_reduce(total), images.targets), split)
 
     def model_at(self, model: Host, side: int | None) -> tuple[Host, Callable[[Tensor], Tensor]]:
         """The model for images of another side (None: as they are) in evaluation mode, and how images get that side.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Generator, Mapping
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,11 +20,12 @@ from torch import Tensor, nn
 
 from trainables.backbones.backbone_torch import Host
 from trainables.data.augment import NoAugment
-from trainables.data.splits_torch import Reading, load
+from trainables.data.splits_torch import Reading, Workers, load
+from trainables.encodings import OwnEncoding, parts_of
 from trainables.recipe import FromFile, FromTimm, FromTrial, NoTeacher, Recipe, Run, Use
 from trainables.recipe.model_torch import build_model
 from trainables.recipe.outcome import Diverged, Measurement, at_image_size, of_ema
-from trainables.rng_torch import torch_stream
+from trainables.rng_torch import seeded, stream_seed, torch_stream
 from trainables.spec import SpecError
 from trainables.training.checkpoint import CHECKPOINT, EMA_WEIGHTS, WEIGHTS, DamagedError, read, record_sources, write
 from trainables.training.distributed import SINGLE, DataParallel, check_accumulate
@@ -72,9 +73,9 @@ def train(
     OSError where a checkpoint cannot be written.
     """
     saver = Saver(folder / CHECKPOINT)
-    with closing(saver):
+    with closing(saver), closing(Workers(loader_workers)) as workers:
         state = _checkpoint(saver, device, team)
-        training = Training(run, device, parents, team, Reading(data, workers=loader_workers))
+        training = Training(run, device, parents, team, Reading(data, workers=workers))
         progress = training.resume(state) if state is not None else Progress()
         del state  # its tensors have been copied
         training.record(folder)
@@ -90,7 +91,8 @@ def train(
                 costly = bool(run.recipe.test_sizes) or saver.since >= BEFORE_TESTS_S
                 if epoch == epochs and trained and costly:
                     training.save(saver, Progress(curve, learned=values))
-                values = training.evaluate(epoch, values)
+                with training.drawing("evaluation"):
+                    values = training.evaluate(epoch, values)
                 bad = training.first_nonfinite(values)
             if bad is not None:
                 yield Diverged(epoch=epoch, curve=tuple(curve), reason=f"{bad} not finite")
@@ -186,20 +188,29 @@ class Training:
         times = {"train/images_per_s": len(self.splits.train) / seconds, "time/epoch_s": seconds}
         return {"train/loss": loss, **times, **self.energy.end()}
 
+    def drawing(self, *names: str | int) -> AbstractContextManager[None]:
+        """While a user's own modules compute: what they draw from the global generators comes from a stream of the run.
+
+        So a run that goes on draws the same numbers, and so does one in a process in which others ran before.
+        """
+        if not any(isinstance(part, OwnEncoding) for part in parts_of(self.run.recipe.encoding)):
+            return nullcontext()
+        return seeded(stream_seed(self.run.seed, "own", *names, self.team.rank), self.device)
+
     def evaluate(self, number: int, learned: Mapping[str, float]) -> dict[str, float]:
         """What `learn` returned for an epoch, with the validation metric; for the last epoch the test metrics too."""
         begun, before = time.perf_counter(), dict(learned)
         self.energy.begin(before.pop(EPOCH_J, None))
         validation, test = f"val/{self.reported}", f"test/{self.reported}"
-        values = {**before, validation: self.evaluation(self.model, self.splits.validation)}
+        values = {**before, validation: self.evaluation(self.model, "val", self.splits.validation)}
         for model in self._averages():
-            values[of_ema(validation)] = self.evaluation(model, self.splits.validation)
+            values[of_ema(validation)] = self.evaluation(model, "val", self.splits.validation)
             if number == self.spec.epochs:
-                values[of_ema(test)] = self.evaluation(model, self.splits.test)
+                values[of_ema(test)] = self.evaluation(model, "test", self.splits.test)
         if number == self.spec.epochs:
-            values[test] = self.evaluation(self.model, self.splits.test)
+            values[test] = self.evaluation(self.model, "test", self.splits.test)
             for side in self.run.recipe.test_sizes:
-                values[at_image_size(test, side)] = self.evaluation(self.model, self.splits.test, side)
+                values[at_image_size(test, side)] = self.evaluation(self.model, "test", self.splits.test, side)
         values["time/epoch_s"] += time.perf_counter() - begun
         return {**values, "memory/peak_gib": peak_gib(self.device), **self.energy.end()}
 
@@ -226,7 +237,8 @@ class Training:
             if self.augmentation is not None:
                 images, targets = self.augmentation.batch(images, targets, own, number, step)
             set_rate(self.optimizer, rate(self.spec, step, self.steps * self.spec.epochs))
-            total += self._step(chosen, images, targets, step)
+            with self.drawing("step", step):
+                total += self._step(chosen, images, targets, step)
             done = step + 1 - first
             self.energy.sample()
             if saver and done < self.steps and self.team.rank_0(lambda: saver.due, done, self.device):

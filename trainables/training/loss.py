@@ -60,6 +60,7 @@ class Objective(nn.Module):
     ) -> Tensor:
         """The loss, summed over the images. Under autocast the heads and the loss are computed in float32.
 
+        Without a teacher the mean of all heads learns the label, as timm fine-tunes a distilled model.
         Source: DeiT 3, hard distillation: the class head learns the label, the other the teacher's, half each.
         Differs: nothing.
         """
@@ -68,11 +69,11 @@ class Objective(nn.Module):
 
             assign_factors(self.model, kept)
         t = self.model.head_tokens(images) if self.drloc is None else self.model.features(images)
-        first, *others = self.model.predictions(t)
-        loss = summed_loss(self.metric, first, targets)
-        if taught is not None:
-            (second,) = others
-            loss = (loss + summed_loss(self.metric, second, taught)) / 2
+        if taught is None:
+            loss = summed_loss(self.metric, self.model.output(t), targets)
+        else:
+            first, second = self.model.predictions(t)
+            loss = (summed_loss(self.metric, first, targets) + summed_loss(self.metric, second, taught)) / 2
         if self.drloc is not None:
             assert places is not None, "localization needs places: see loss_inputs"
             with full_precision(images):

@@ -132,8 +132,10 @@ def _values(name: str, contenders: Iterable[Contender]) -> str:
 
 def other_scale(a: Recipe, b: Recipe) -> str:
     """Why two scores have nothing in common, in a clause; empty where they have the same metric and chance."""
-    (one, other) = (f"{recipe.data.reported} with chance {recipe.data.chance:g}" for recipe in (a, b))
-    return f"{one} in A, {other} in B" if one != other else ""
+    if a.data.scale == b.data.scale:
+        return ""
+    one, other = (recipe.data.scale.replace(", ", " with chance ") for recipe in (a, b))
+    return f"{one} in A, {other} in B"
 
 
 def other_images(a: Recipe, b: Recipe) -> str:

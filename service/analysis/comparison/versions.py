@@ -132,8 +132,8 @@ def _scores(trial: Trial, answers: Mapping[int, Answered], asked: int) -> Scores
     data, metric = trial.recipe.data, trial.score.test
     fallen = frozenset(seed for seed, one in answers.items() if not isinstance(one.outcome, Completed))
     values = {
-        seed: one.outcome.final[metric] if isinstance(one.outcome, Completed) else data.chance
+        seed: one.outcome.final[metric] if isinstance(one.outcome, Completed) else data.chance("test")
         for seed, one in answers.items()
         if not isinstance(one.outcome, Completed) or metric in one.outcome.final
     }
-    return Scores(dict(sorted(values.items())), asked, score_scale(data, data.image_counts.test), fallen)
+    return Scores(dict(sorted(values.items())), asked, score_scale(data, "test"), fallen)

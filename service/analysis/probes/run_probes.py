@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from service.storage import probe_files
-from service.storage.outcomes import Answered, Outcomes
+from service.storage.outcomes import Answered, Outcomes, require_sound
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.findings import PROBES, Probed
 from trainables.recipe.outcome import Completed
@@ -55,6 +55,9 @@ class RunProbes:
         if not isinstance(answered.outcome, Completed) or not weights.exists():
             why = self.outcomes.without_weights
             raise LocusError(f"the weights of {run.key} must be kept to be probed, got none{why}")
+        for used in (weights, self.parent):
+            if used is not None:
+                require_sound(used)
         from trainables.probes.catalog import probe_run
         from trainables.training.runtime import runtime
 

@@ -36,7 +36,7 @@ def importances(history: History) -> dict[str, float]:
         return {}
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(direction="maximize")
-    chance = edition.study.base.data.chance
+    chance = edition.study.base.data.chance("val")
     points = [(trial, history.answer(trial)) for trial in history.of("trial")]
     points = [(trial, answer) for trial, answer in points if answer.status in ("completed", "diverged")]
     if len(points) > MOST_POINTS:

@@ -168,7 +168,7 @@ def _finished_trial(space: Space, base: Recipe, trial: Trial, answer: TrialAnswe
     coordinates = space.coordinates(base, trial.values)
     params = {name: value for name, (_, value) in coordinates.items()}
     distributions = {name: distribution(coordinate) for name, (coordinate, _) in coordinates.items()}
-    chance = base.data.chance
+    chance = base.data.chance("val")
     match answer.status:
         case "completed":
             end: dict[str, Any] = {"state": TrialState.COMPLETE, "value": answer.mean}

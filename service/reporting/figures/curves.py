@@ -74,7 +74,7 @@ def _name(result: StudyResult, row: TrialResult) -> str:
 
 def _values(result: StudyResult, row: TrialResult) -> Values:
     """The validation score of each seed at each epoch; a diverged one continues at chance, a failed one is left out."""
-    metric, chance = result.edition.study.score.metric, row.recipe.data.chance
+    metric, chance = result.edition.study.score.metric, row.recipe.data.chance("val")
     found: Values = {}
     for run in row.runs.values():
         for epoch, values in run.curve.items():
@@ -90,7 +90,7 @@ def _values(result: StudyResult, row: TrialResult) -> Values:
 
 def _draw(result: StudyResult, lines: Sequence[Line], sheet: Sheet) -> Figure:
     score = metric_words(result.edition.study.score.metric)
-    fig, axes = draw_lines(lines, result.edition.study.base.data.chance, sheet)
+    fig, axes = draw_lines(lines, result.edition.study.base.data.chance("val"), sheet)
     axes.set_xlabel("epoch")
     axes.set_ylabel(score)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -53,7 +53,7 @@ def beside(found: Sequence[Curve], place: int) -> float:
 
 
 def _draw(result: StudyResult, found: Sequence[Curve], sheet: Sheet) -> Figure:
-    palette, chance = Palette.of(result), result.edition.study.base.data.chance
+    palette, chance = Palette.of(result), result.edition.study.base.data.chance("test")
     lines = [_line(curve, Look(palette.looks[curve.numbers[0]].color)) for curve in found]
     below = sheet.narrow and any(len(curve.name) > LETTERS for curve in found)
     height = max(3.3, 0.19 * (len(found) + 1)) if not below else 2.9 + 0.17 * len(found)

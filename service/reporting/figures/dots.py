@@ -52,7 +52,7 @@ def _draw(result: StudyResult, rows: Sequence[TrialResult], sheet: Sheet) -> Fig
         draw_seeds(axes, place, row.test.values, row.test.diverged, palette[row].color)
         for published in filter(result.comparable, result.published(row)):
             _published_mark(axes, place, published)
-    chance = result.edition.study.base.data.chance
+    chance = result.edition.study.base.data.chance("test")
     if min(row.test.mean or 0.0 for row in rows) < (chance + 1) / 2:
         chance_line(axes, chance, vertical=True)
     return fig

@@ -31,7 +31,7 @@ def size_curves(result: StudyResult) -> Plot | None:
 
 
 def _draw(result: StudyResult, lines: Sequence[Line], own: Sequence[int], sheet: Sheet) -> Figure:
-    fig, axes = draw_lines(lines, result.edition.study.base.data.chance, sheet)
+    fig, axes = draw_lines(lines, result.edition.study.base.data.chance("test"), sheet)
     axes.set_xlabel("side of the test images in pixels")
     axes.set_ylabel(metric_words(result.edition.study.score.test))
     axes.set_xticks(sorted({side for line in lines for side in line.values}))

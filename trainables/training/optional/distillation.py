@@ -44,14 +44,15 @@ class Teacher:
 
 
 def _loaded(recipe: Recipe, teacher: Recipe, parents: Mapping[Use, Path]) -> nn.Module:
+    model = build_model(teacher)
+    expected = model.state_dict()
     if isinstance(recipe.teacher, TaughtByFile):
         from trainables.weights.files import read_weights
 
-        weights = read_weights(recipe.teacher.path, recipe.teacher.sha256, ema=recipe.teacher.ema)
+        file = recipe.teacher
+        weights = read_weights(file.path, file.sha256, expected, file.entry, "teacher").weights
     else:
         weights = read(parents["teacher"])
-    model = build_model(teacher)
-    expected = model.state_dict()
     for name in {**expected, **weights}:
         must, got = _shape(expected, name), _shape(weights, name)
         if must != got:

@@ -51,7 +51,7 @@ def _draw(result: StudyResult, plan: Search, sheet: Sheet) -> Figure:
     for place, (panel, ax) in enumerate(zip(searched, axes, strict=True)):
         lay_axis(ax, panel, plan.space, result.edition.study.base, max(ticks, 2))
         ax.set_xlabel(panel.label(result.rows), fontsize=8)
-        chance_line(ax, result.edition.study.base.data.chance, named=place == across - 1)
+        chance_line(ax, result.edition.study.base.data.chance("val"), named=place == across - 1)
         _points(ax, panel, result)
         if place % across == 0:
             ax.set_ylabel(metric_words(result.edition.study.score.metric))

@@ -72,7 +72,7 @@ def without_score(result: StudyResult) -> list[TrialResult]:
 
 def _draw(result: StudyResult, sheet: Sheet) -> Figure:
     height = 2.8
-    chance = result.edition.study.base.data.chance
+    chance = result.edition.study.base.data.chance("val")
     fig, axes = sheet.axes(height)
     chance_line(axes, chance, named=False)
     _points(axes, result)

@@ -3,14 +3,17 @@
 import random
 import re
 import statistics
+from dataclasses import replace
 
 import pytest
 from scipy import stats
 
 from search_spaces.study import Ablation, Study
+from service.analysis.comparison.comparison import Comparison
 from service.analysis.comparison.definition import other_images
 from service.analysis.statistics import Scale, Scores, unpaired
 from service.api import compare
+from service.storage.editions import save_edition
 from service.storage.home import Home
 from service.storage.journal import Counts
 from tests.rooms.by_hand import ARMS, ByHand, ablated, base, searched
@@ -128,8 +131,7 @@ def test_the_best_of_two_searches_are_compared(tmp_path) -> None:
     home = Home(tmp_path)
     again = search().at(name="again")
     folder = home.study(again.id)
-    folder.root.mkdir(parents=True)
-    folder.study.write_text(again.model_dump_json())
+    save_edition(again, home)
     folder.journal.write_bytes(home.study("reach@base").journal.read_bytes())
     found = compare("reach@base", again.id, home=str(tmp_path))
     assert [match.how for match in found.matches] == ["same runs"] * 4
@@ -156,6 +158,27 @@ def test_few_seeds_are_shown_and_not_tested(tmp_path) -> None:
     assert all(gap.p is None and gap.interval is None for gap in found.differences.values())
     assert found.headline == "No difference can be tested."
     assert any("No test for fewer than 3 pairs" in note for note in found.notes)
+
+
+def test_three_common_seeds_are_paired_and_fewer_only_where_there_are_no_more(two) -> None:
+    """A difference is B minus A in both ways."""
+    one, other = two.matches[0].a, two.matches[0].b
+
+    def of(scores: Scores, seeds: str) -> Scores:
+        return Scores({seed: scores.values[seed] for seed in map(int, seeds)}, len(seeds))
+
+    for mine, theirs, how, seeds in [
+        ("012", "012", "paired", (0, 1, 2)),
+        ("0123", "1234", "paired", (1, 2, 3)),
+        ("012", "123", "unpaired", ()),
+        ("01", "1234", "paired", (1,)),
+        ("01", "234", "unpaired", ()),
+    ]:
+        a, b = replace(one, test=of(one.test, mine)), replace(other, test=of(other.test, theirs))
+        (match,) = Comparison(replace(two.a, contenders=(a,)), replace(two.b, contenders=(b,))).matches
+        assert (match.how, match.seeds) == (how, seeds)
+        means = [statistics.fmean(side.test.values[seed] for seed in seeds or side.test.values) for side in (a, b)]
+        assert match.estimate.mean == pytest.approx(means[1] - means[0])
 
 
 def test_a_diverged_seed_counts_at_chance_and_a_missing_one_is_named(tmp_path) -> None:

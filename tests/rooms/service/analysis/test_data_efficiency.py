@@ -11,7 +11,7 @@ from scipy.optimize import curve_fit
 
 from search_spaces.study import Ablation, Study
 from service.analysis.estimates import data_efficiency
-from service.analysis.estimates.data_efficiency import Curve, PowerLaw, fit
+from service.analysis.estimates.data_efficiency import Curve, Needed, PowerLaw, fit
 from service.analysis.statistics import Scale, Scores
 from service.results import Result
 from service.storage.home import Home
@@ -100,6 +100,13 @@ def test_a_level_beyond_what_was_tried_is_not_guessed():
     assert (slow.needed(0.9).beyond, slow.needed(0.9).estimate) == (1, None)
     quick = curve(0.01, 0.3)
     assert (quick.needed(0.9).below, quick.needed(0.9).estimate) == (1, None)
+
+
+def test_the_ends_of_what_was_tried_belong_to_it():
+    needed = Needed((50.0, 1600.0), 50, 1600)
+    assert (needed.below, needed.beyond) == (0, 0)
+    assert needed.estimate.mean == pytest.approx(math.log(50 * 1600) / 2)
+    assert PowerLaw(0.9, 0.4, 0.7, 50, 0.0).size_for(0.9) == math.inf, "the limit itself is never reached"
 
 
 def studied(root, sizes=(100, 200, 400, 800), odd: dict | None = None, fallen: tuple[str, int] | None = None) -> Result:

@@ -15,7 +15,7 @@ from service.reporting.figures.style import NARROW, STYLE, WIDE
 from service.results import Result
 from service.storage.home import Home
 from service.storage.journal import Counts
-from tests.rooms.by_hand import ByHand, base
+from tests.rooms.by_hand import ByHand, base, edit_lines
 from tests.rooms.service.analysis.demsar import NAMES, TABLE_6
 from trainables.spec import SpecError
 
@@ -151,8 +151,7 @@ def test_a_page_is_written_again_where_one_answer_is_of_other_code(result, tmp_p
     page.parent.mkdir(exist_ok=True)
     page.write_text("an earlier page")
     journal, run = home.study(found.edition.id).journal, found.rows[0].runs[0]
-    lines = [line.replace(run.code, "0123456789ab") if run.run.key in line else line for line in journal.open()]
-    journal.write_text("".join(lines))
+    edit_lines(journal, lambda line: line.replace(run.code, "0123456789ab") if run.run.key in line else line)
     again = Result.open(home, found.edition.id)
     assert again.stale == 1
     check_report(again)

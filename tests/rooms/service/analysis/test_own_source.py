@@ -14,7 +14,7 @@ from service.storage.home import Home
 from service.storage.journal import Counts
 from service.terminal import looking
 from service.tracking.rows import rows
-from service.tracking.store import _data
+from service.tracking.store import _data_sets
 from tests.rooms.by_hand import ByHand, base
 from trainables.encodings import Fourier
 
@@ -88,7 +88,8 @@ def test_it_is_in_no_table_and_no_param(reported, capsys, tmp_path):
             assert "SECRET TEXT" not in str(row.params) + str(row.tags) + row.name
         assert "SECRET TEXT" not in json.dumps(one_status(result.home, result.edition.id).plain())
         for trial in result.edition.arms():
-            dataset = _data(trial.recipe).dataset
+            (shown,) = _data_sets([trial.recipe])
+            dataset = shown.dataset
             assert "SECRET TEXT" not in f"{dataset.name} {dataset.source}"
         assert not {"encoding.source", "data.source"} & {*result.edition.study.paths()}
         file = tmp_path / "study.json"

@@ -38,6 +38,8 @@ def test_the_spread_is_that_of_paired_differences():
     plan = Search(Space({"optimizer.lr": Real(1e-4, 1e-2)}))
     assert paired_spread({"a": FIRST, "b": ALIKE}, plan) == pytest.approx(0.01)
     assert paired_spread({"a": FIRST}, plan) == pytest.approx(2**0.5 * 0.2), "as if the other trial were independent"
+    two = {name: Scores({seed: one.values[seed] for seed in (1, 2)}, 2) for name, one in (("a", FIRST), ("b", ALIKE))}
+    assert paired_spread(two, plan) == pytest.approx(0.02 / 2**0.5), "two seeds have a spread"
     assert paired_spread({}, plan) is paired_spread({"a": Scores({0: 0.5}, 3)}, plan) is None
 
 

@@ -6,7 +6,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from service.analysis.statistics import ALPHA, Scale, Scores, difference, estimate, holm
+from service.analysis.differences import Difference
+from service.analysis.statistics import ALPHA, LEAST_GAIN, Adjusted, Scale, Scores, difference, estimate, holm, kept
 
 FLOATS = st.floats(0.05, 0.95).map(lambda value: round(value, 4))
 SAMPLES = st.lists(FLOATS, min_size=3, max_size=7)
@@ -161,6 +162,35 @@ def test_seeds_split_in_two_are_seen(values, split):
 )
 def test_above_chance_needs_more_than_luck_on_so_many_images(values, above):
     assert scores(*values).above_chance is above
+
+
+def test_a_score_that_guessing_just_reaches_is_not_above_chance():
+    reached = ACCURACY.chance + ACCURACY.luck
+    assert not scores(reached, reached, reached).above_chance, "though its interval leaves out chance"
+    assert not scores(reached, 0.98).above_chance, "two seeds have no interval, and one is not above"
+    assert not scores(reached).any_above_chance
+    assert scores(math.nextafter(reached, 1)).any_above_chance
+
+
+def test_a_gap_that_is_just_wide_enough_splits_the_seeds():
+    eighths = Scale(chance=0.5, low=0.0, high=1.0, step=0.125)
+    assert scores(0.5, 0.5, 0.625, scale=eighths).split, "a quarter of the way from chance to a perfect score"
+    assert scores(0.5, 0.625, 1.0, scale=eighths).split, "three times as wide as a group"
+    assert not scores(0.5, 0.625, 0.9375, scale=eighths).split
+
+
+def test_a_seed_that_has_just_the_least_gain_has_nothing_to_keep():
+    exact = Scale(chance=0.5, low=0.0, high=1.0)
+    least = 0.5 + LEAST_GAIN * 0.5
+    assert kept(scores(0.6, 0.6, scale=exact), scores(least, 0.7, scale=exact)).values == {1: pytest.approx(0.5)}
+
+
+def test_a_p_of_just_the_level_is_not_significant():
+    gap = estimate([0.1, 0.2, 0.3])
+    assert not Difference(gap, Adjusted(ALPHA, ALPHA)).significant
+    assert Difference(gap, Adjusted(math.nextafter(ALPHA, 0), ALPHA)).significant
+    levels = {name: one.level for name, one in holm({"a": ALPHA / 2, "b": ALPHA}).items()}
+    assert levels == {"a": ALPHA / 2, "b": ALPHA / 2}, "the first is not rejected, so the second is held to its level"
 
 
 @settings(max_examples=60)

@@ -12,6 +12,7 @@ from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Edition, Halving, Search, Study
 from service.analysis.study_status import all_status, one_status
 from service.analysis.trial_summary import summarize
+from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import read
 from service.terminal.live import Progress
@@ -180,3 +181,37 @@ def test_rows_follow_the_trials(home: Home) -> None:
     with driving(home, arms()) as driver:
         Toy(driver, random.Random(0)).drive()
         assert [row.name for row in summarize(driver.history)] == ["near", "none"]
+
+
+def test_a_study_that_did_not_change_is_read_once(home: Home, monkeypatch) -> None:
+    """Its journal is folded again after a further line, after a change of the study, and while a driver runs it."""
+    opened: list[str] = []
+    of = History.open
+
+    def counted(home: Home, edition: Edition, *more: object, **options: object) -> History:
+        opened.append(edition.id)
+        return of(home, edition, *more, **options)
+
+    monkeypatch.setattr(History, "open", counted)
+    for edition in (arms(), search()):
+        conduct(home, edition, cut=3)
+    opened.clear()
+    first = all_status(home)
+    assert opened == ["arms@base", "reach@base"]
+    assert list(all_status(home)) == list(first)
+    assert [one_status(home, one.id) for one in first] == list(first)
+    assert opened == ["arms@base", "reach@base"], "kept, with every number"
+    all_status(home, adopt=True)
+    assert len(opened) == 4, "adopted answers are counted apart"
+    with driving(home, arms()):
+        opened.clear()
+        assert one_status(home, "arms@base").state == "running"
+        assert opened == ["arms@base"]
+    opened.clear()
+    conduct(home, arms())
+    opened.clear()
+    assert {one.id: one.state for one in all_status(home)} == {"arms@base": "done", "reach@base": "unfinished"}
+    assert opened == ["arms@base"]
+    (home.study("arms@base").journal).write_text("no fact\n")
+    for _ in range(2):  # what cannot be read is not kept
+        assert next(one for one in all_status(home) if one.id == "arms@base").state == "unreadable"

@@ -23,6 +23,7 @@ from service.tracking import scores as tracked
 from service.tracking.params import params, role, title
 from service.tracking.rows import rows
 from service.tracking.sync import MlflowSync
+from tests.rooms.by_hand import edit_lines
 from tests.rooms.service.execution.test_driver_tuning import ARMS, BEYOND, Edited, fair
 from tests.rooms.service.planning.test_tuning import Following, tuned
 from tests.rooms.toy import conduct
@@ -264,10 +265,9 @@ def test_verify_holds_and_sees_another_choice(copied):
     assert next(check for check in checks if check.name == "tuning").detail.startswith("3 arms")
     journal = home.study(edition.id).journal
     chosen = Result.open(home, edition.id).history.tuning.chosen["token"]
-    text = journal.read_text()
-    wrong = text.replace(f'"arm":"token","number":{chosen}', f'"arm":"token","number":{1 - chosen}')
-    assert wrong != text
-    journal.write_text(wrong)
+    before, said = journal.read_text(), '"arm":"token","number":'
+    edit_lines(journal, lambda line: line.replace(f"{said}{chosen}", f"{said}{1 - chosen}"))
+    assert journal.read_text() != before
     assert "tuning" in [check.name for check in verify(home, edition) if not check.ok]
 
 

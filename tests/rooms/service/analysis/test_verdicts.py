@@ -8,7 +8,9 @@ from scipy import stats
 
 from search_spaces.claim import AtChance, AtLeast, Better, Equivalent, KeepsMore, NoWorse
 from service.analysis.claims.question import Departure
+from service.analysis.claims.region import Region
 from service.analysis.claims.verdicts import Verdict, judge
+from service.analysis.estimates.power import seeds_needed
 from service.analysis.statistics import Scale, Scores, estimate, kept
 from tests.rooms.service.analysis.test_statistics import FLOATS, scores
 
@@ -27,6 +29,15 @@ def test_at_least_asks_where_the_whole_interval_lies():
     assert word(AtLeast("best", 0.99), best=scores(0.98, 0.995, 0.999)) == "INCONCLUSIVE"
     assert word(AtLeast("best", 0.99), best=scores(0.9, 0.91, 0.92)) == "REFUTED"
     assert word(AtLeast("best", 1.0), best=scores(1.0, 1.0, 1.0)) == "INCONCLUSIVE"
+
+
+def test_the_seeds_that_would_decide_reach_both_ends_from_inside_and_the_nearer_one_from_outside():
+    for values, distances, alpha in (((0.45, 0.52, 0.59), (0.03, 0.07), 0.1), ((0.5, 0.57, 0.64), (0.02,), 0.05)):
+        found = verdict(AtChance("none", 0.05), none=scores(*values))
+        assert (found.word, found.needed) == ("INCONCLUSIVE", seeds_needed(*distances, std=0.07, alpha=alpha))
+        assert found.needed > 30
+    edge = Region(0.45, 0.55)
+    assert edge.distances(estimate([0.45, 0.45, 0.45])) == [0.0], "from an end there is nothing to reach"
 
 
 def test_better_is_paired_by_seed():

@@ -9,9 +9,11 @@ from torch.nn.functional import cross_entropy
 from tests.rooms.trainables.training.small_runs import folder, numbers, same, small
 from trainables.data.splits_torch import Reading, load
 from trainables.recipe import DRLoc, Recipe, Run, TaughtByFile, TaughtByTrial
+from trainables.recipe.model_torch import build_model
 from trainables.spec import LocusError, SpecError
 from trainables.training.checkpoint import CHECKPOINT, WEIGHTS, read, write
 from trainables.training.distributed import SINGLE
+from trainables.training.init import init_weights
 from trainables.training.loop import Training, build_model_with_weights, train
 from trainables.training.loss import Objective, summed_loss
 from trainables.training.optional.distillation import Teacher
@@ -151,11 +153,11 @@ def test_a_teacher_may_be_the_average_in_its_file(tmp_path):
     always = [state | {"head.bias": torch.tensor(bias)} for bias in ([50.0, -50.0], [-50.0, 50.0])]
     torch.save({"state_dict": always[0], "state_dict_ema": always[1]}, path)
     sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
-    for ema in (False, True):
-        file = TaughtByFile(path=str(path), sha256=sha256, values=run.recipe.teacher.values, ema=ema)
+    for always_1, entry in enumerate(("state_dict", "state_dict_ema")):
+        file = TaughtByFile(path=str(path), sha256=sha256, values=run.recipe.teacher.values, entry=entry)
         taught, split = pupil(teacher=file), load(run.recipe.data).train
         teacher = Teacher(taught.recipe, {}, torch.device("cpu"), torch.float32)
-        assert teacher.labels(split).unique().tolist() == [int(ema)]
+        assert teacher.labels(split).unique().tolist() == [always_1]
 
 
 @pytest.mark.parametrize(
@@ -202,7 +204,7 @@ def test_mistakes_are_told_in_one_sentence(subtests):
         ),
         (
             {"model.pool": "distilled"},
-            "teacher must be from_trial or from_file where model.pool is distilled, got 'none'",
+            "teacher must be from_trial or from_file where model.pool is distilled and init is fresh, got 'none'",
         ),
         (
             {**DISTILLED, "data.task": "distance"},
@@ -226,6 +228,20 @@ def test_mistakes_are_told_in_one_sentence(subtests):
             with pytest.raises(SpecError) as caught:
                 Recipe().put(values)
             assert str(caught.value).startswith(sentence)
+
+
+def test_a_distilled_model_may_go_on_without_a_teacher():
+    """As timm trains it: the mean of the two heads learns the label."""
+    start = {"kind": "from_trial", "values": {"teacher": TEACHER}}
+    recipe = Recipe().put({"model.pool": "distilled", "init": start})
+    assert list(recipe.parents) == ["init"]
+    model = build_model(recipe)
+    init_weights(model, 0)
+    images = torch.randn(4, *recipe.data.size, generator=torch.Generator().manual_seed(0))
+    labels = torch.tensor([0, 1, 1, 0])
+    first, second = model.answers(model.features(images))
+    expected = cross_entropy((first + second) / 2, labels, reduction="sum")
+    assert torch.allclose(Objective(Run(recipe, 0), model)(images, labels), expected, atol=1e-5)
 
 
 def test_a_teacher_is_the_pupils_recipe_read_out_at_its_class_token():

@@ -1,20 +1,56 @@
 """Trainings that were cut: they go on from their checkpoints bit for bit."""
 
+import random
 import shutil
 from itertools import islice
 
+import numpy as np
 import pytest
+import torch
 
 from tests.rooms.trainables.training.small_runs import ENCODINGS, LOCALISED, folder, numbers, same, small
+from trainables.encodings import OwnEncoding
 from trainables.training import loop, saving
 from trainables.training.checkpoint import CHECKPOINT, WEIGHTS, read
 from trainables.training.evaluation import Evaluation
 from trainables.training.loop import train
 
+DRAWS = """
+import random
+
+import numpy as np
+import torch
+
+from trainables.encodings import EncodingSpec
+from trainables.encodings.encoding_torch import Code
+
+
+class Noise(EncodingSpec):
+    kind: str = "noise.py:Noise"
+
+    def build(self, widths, grid, depth):
+        return NoiseCode(widths, grid)
+
+
+class NoiseCode(Code):
+    def __init__(self, widths, grid):
+        super().__init__()
+        self.base = torch.rand(grid.patches + grid.prefix, widths.dim)  # drawn when it is built, and not saved
+
+    def code(self):
+        return self.base + random.random() + np.random.rand() + torch.rand(self.base.shape)
+"""
+
 
 @pytest.mark.parametrize("cut", [1, 3])
 @pytest.mark.parametrize(
-    "values", [*({"encoding": one} for one in ENCODINGS), LOCALISED], ids=["", "composed", "drloc"]
+    "values",
+    [
+        *({"encoding": one} for one in ENCODINGS),
+        LOCALISED,
+        {"encoding": OwnEncoding(kind="noise.py:Noise", source=DRAWS)},
+    ],
+    ids=["", "composed", "drloc", "draws"],
 )
 def test_a_closed_run_goes_on_bit_for_bit(tmp_path, values, cut):
     run = small(**values)
@@ -22,6 +58,7 @@ def test_a_closed_run_goes_on_bit_for_bit(tmp_path, values, cut):
     running = train(run, folder(tmp_path, "cut"))
     first = list(islice(running, cut))
     running.close()
+    random.seed(cut), np.random.seed(cut), torch.manual_seed(cut)  # what ran before leaves the generators anywhere
     second = list(train(run, tmp_path / "cut"))
     assert second[:cut] == first
     assert numbers(second) == numbers(whole)
@@ -79,10 +116,10 @@ def test_a_crash_in_the_last_tests_trains_no_epoch_again(tmp_path, monkeypatch):
     whole = list(train(run, folder(tmp_path, "whole")))
     metric, learn = Evaluation.__call__, loop.Training._learn
 
-    def crashes(self, model, split, side=None):
+    def crashes(self, model, split, images, side=None):
         if side is not None:
             raise MemoryError
-        return metric(self, model, split, side)
+        return metric(self, model, split, images, side)
 
     monkeypatch.setattr(Evaluation, "__call__", crashes)
     with pytest.raises(MemoryError):

@@ -11,8 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from search_spaces.claim import ProbeAlike
 from search_spaces.study import Study
 from service.analysis.probes.computing import compute_probes
+from service.analysis.probes.scores import alike, correlation
 from service.results import Result
 from service.storage import probe_files
 from service.storage.home import Home
@@ -67,6 +69,12 @@ def test_a_child_begins_with_its_parents_code(home) -> None:
         begun, ended = child.probe("similarity", seed).before, parent.probe("similarity", seed).after
         np.testing.assert_array_equal(begun.arrays["maps"], ended.arrays["maps"])
         assert begun.values == ended.values
+    claim = ProbeAlike("pretrained", "p", "similarity", "maps", 0.0, None, when="after")
+    maps = [[row.probe("similarity", seed).after.arrays["maps"] for seed in (0, 1)] for row in (child, parent)]
+    found = alike(child.probes, parent.probes, claim, 2)
+    assert found.values == {0: correlation(maps[0][0], maps[1][1]), 1: correlation(maps[0][1], maps[1][0])}, (
+        "models of one seed share their initial weights"
+    )
 
 
 def test_what_an_encoding_cannot_have_is_said(home) -> None:
