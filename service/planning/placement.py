@@ -16,6 +16,15 @@ FILLED = 0.8
 CONTEXT_GIB = 0.5
 """What CUDA itself holds of a GPU's memory for each process."""
 
+LOADER_GIB, SHARED_GIB = 0.5, 0.25
+"""What a loader worker holds, and what waits in shared memory for those of a process that trains.
+
+Measured: Python, torch and timm take 0.42 GiB of its own where a process is spawned, and next to nothing where it is
+forked. The second is `trainables.data.streamed_torch.SHARED_BYTES`.
+"""
+HOST_GIB = 3.0
+"""What a process that trains on a GPU holds of the host's memory: Python, torch, the libraries of CUDA."""
+
 
 class Node(Spec):
     """One machine of a cluster: its cores, and the memory that runs may fill there. Units: GiB."""
@@ -69,6 +78,11 @@ class Placement(Spec):
         """The memory that each process of a run asks for. Units: bytes."""
         return None if self.run_gib is None else int(self.run_gib * 2**30)
 
+    @property
+    def loader_gib(self) -> float:
+        """The memory of the loader workers of each process, which run where images are streamed. Units: GiB."""
+        return loader_gib(self.loader_workers)
+
     def of_a_job(self) -> dict[str, Any]:
         """What of this each process of a run is told, by the names of `Job`."""
         given = ("device", "threads", "workers", "loader_workers", "compile")
@@ -81,7 +95,12 @@ class Placement(Spec):
         compiled = ", compiled" if self.compile else ""
         waits = self.fits is not None and self.max_concurrent > self.fits
         memory = " (by memory)" if self.by_memory else f" ({self.fits} fit now)" if waits else ""
-        return f"{runs}{memory}, {threads} each{group}, {self.device}{shared}{compiled}"
+        each = _count(self.loader_workers, "loader worker")
+        loaders = f", {each} each where images are streamed (up to {self.loader_gib:.1f} GiB)"
+        return (
+            f"{runs}{memory}, {threads} each{group}, {self.device}{shared}{compiled}"
+            f"{loaders if self.loader_workers else ''}"
+        )
 
 
 def place(
@@ -99,8 +118,8 @@ def place(
     Runs on CPUs that each take `run_gib` by prediction never exceed the memory of any node either. One run is always
     placed, because a prediction may be too high. On a cluster that grows, so many runs as are asked for may wait.
 
-    By default a run on GPUs has as many loader workers as cores are left for it, a run on CPUs none: it would share its
-    cores with them.
+    By default a run on GPUs has as many loader workers as cores and memory are left for it, a run on CPUs none: it
+    would share its cores with them. Those that are asked for count with the memory that a run takes.
     Raises: SpecError for what does not fit.
     """
     counts = (("max-concurrent", max_concurrent, 1), ("threads", threads, 1), ("workers", workers, 0))
@@ -117,13 +136,15 @@ def place(
     if runs_per_gpu > 1 and (workers or not machine.gpus):
         where = "with workers" if workers else "where there is no GPU"
         raise SpecError(f"runs-per-gpu must be 1 {where}, got {runs_per_gpu}")
+    if run_gib is not None:
+        run_gib += loader_gib(loader_workers or 0)
     room = _room(machine, threads, group, runs_per_gpu, run_gib)
     if max_concurrent is not None and max_concurrent > room.most and not waits:
         bound = f"at most {room.most} with {room.has} and {room.asks} a run"
         raise SpecError(f"max-concurrent must be {bound}, got {max_concurrent}")
     runs = max_concurrent or room.most
     if loader_workers is None:
-        loader_workers = max(machine.cores // (runs * group) - threads, 0) if machine.gpus else 0
+        loader_workers = _loaders(machine, runs * group, threads) if machine.gpus else 0
     return Placement(
         max_concurrent=runs,
         threads=threads,
@@ -157,6 +178,20 @@ def _room(machine: Machine, threads: int, group: int, runs_per_gpu: int, run_gib
             gib = sum(node.gib for node in machine.nodes)
             return _Room(held, True, f"{gib:.1f} GiB of memory", f"{run_gib:.1f} GiB")
     return _Room(most, False, _count(machine.cores, "core"), str(each))
+
+
+def loader_gib(workers: int) -> float:
+    """The memory of the loader workers of a process that trains. Units: GiB."""
+    return workers * LOADER_GIB + SHARED_GIB if workers else 0.0
+
+
+def _loaders(machine: Machine, processes: int, threads: int) -> int:
+    """How many loader workers each of the processes that train may have: by cores; by memory too, but one at least."""
+    by_cores = max(machine.cores // processes - threads, 0)
+    if not machine.nodes:
+        return by_cores
+    left = sum(node.gib for node in machine.nodes) / processes - HOST_GIB - SHARED_GIB
+    return min(by_cores, max(int(left / LOADER_GIB), 1))
 
 
 def _asked(nodes: tuple[Node, ...], threads: int, run_gib: float | None) -> float | None:

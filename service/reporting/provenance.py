@@ -29,6 +29,8 @@ SHOWN = {
     "matmul_fp32_precision": "matrix products in float32",
     "conv_fp32_precision": "convolutions in float32",
     "init_sha256": "SHA-256 of initial weights",
+    "init_entry": "place of initial weights in their file",
+    "init_left_out": "left out of that file",
     "init_image_size": "image size of initial weights",
     "python": "Python",
     "torch": "PyTorch",

@@ -122,14 +122,48 @@ def test_the_average_of_a_training_scripts_file_is_taken_where_it_is_asked_for(t
     torch.save({"model": raw, "model_ema": averaged}, path)
     start = FromFile(str(path), hashlib.sha256(path.read_bytes()).hexdigest())
     keys = set()
-    for ema, expected in ((False, raw), (True, averaged)):
-        spec = recipe(Learnable(), start.put({"ema": ema}))
+    for entry, expected in (("model", raw), ("model_ema", averaged)):
+        spec = recipe(Learnable(), start.put({"entry": entry}))
         keys.add(Run(spec, 0).key)
         child = build_model_with_weights(spec, 0).state_dict()
         assert torch.equal(child["encoding.learnable.table"], expected["pos_embed"][0])
         assert all(torch.equal(child[name], expected[name]) for name in child if name in expected)
     assert len(keys) == 2
-    assert "ema" not in start.identity()
+    assert "entry" not in start.identity()
+    with pytest.raises(LocusError, match=r"^init\.entry must be 'model' or 'model_ema', the models in .*, got None$"):
+        build_model_with_weights(recipe(Learnable(), start), 0)
+
+
+def test_what_pre_training_alone_needs_is_left_out_and_said(tmp_path):
+    """MAE's decoder and DINO's head; the file's other model, too."""
+    model = theirs()
+    extra = {
+        "mask_token": torch.ones(1, 1, 8),
+        "decoder_embed.weight": torch.ones(8, 16),
+        "decoder_norm.bias": torch.ones(8),
+    }
+    mae = tmp_path / "mae.pth"
+    torch.save({"model": model.state_dict() | extra}, mae)
+    student = {f"module.backbone.{name}": value + 1 for name, value in model.state_dict().items()}
+    teacher = {f"backbone.{name}": value for name, value in model.state_dict().items()}
+    dino, head = tmp_path / "dino.pth", {"head.mlp.0.weight": torch.ones(2, 2)}
+    torch.save({"student": student, "teacher": teacher | head, "dino_loss": {"center": torch.ones(1, 2)}}, dino)
+    for path, entry, found, left_out in [
+        (mae, None, "model", ["decoder_embed", "decoder_norm", "mask_token"]),
+        (dino, "teacher", "teacher.backbone", ["dino_loss", "student", "teacher.head"]),
+    ]:
+        start = FromFile(str(path), hashlib.sha256(path.read_bytes()).hexdigest(), entry=entry)
+        sources = {}
+        ours = build_model_with_weights(recipe(Learnable(), start), 0, sources=sources).eval()
+        assert torch.allclose(ours(images()), model(images()), atol=1e-6)
+        assert sources == {"init_entry": found, "init_left_out": left_out}
+
+
+def test_register_tokens_are_named_before_the_table_is_measured(tmp_path):
+    start = saved(theirs(reg_tokens=4), tmp_path)
+    said = "has a place for, got reg_token, register tokens, which no backbone here has$"
+    with pytest.raises(SpecError, match=said):
+        build_model_with_weights(recipe(Learnable(), start), 0)
 
 
 @pytest.mark.parametrize("pool", ["token", "distilled", "gap"])

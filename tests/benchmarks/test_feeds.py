@@ -15,7 +15,7 @@ from trainables.backbones import ViT
 from trainables.data import Cifar10, Folder
 from trainables.data.augment import DeiT, Standard
 from trainables.data.augment_torch import Augmentation
-from trainables.data.splits_torch import Reading, load
+from trainables.data.splits_torch import Reading, Workers, load
 from trainables.recipe import AdamW, Recipe, Run
 from trainables.training.distributed import SINGLE
 from trainables.training.loop import Training
@@ -42,7 +42,7 @@ def test_deits_augmentation_is_as_fast_as_timms_loader(tmp_path):
     root = photographs(tmp_path / "set")
     spec = DeiT(repeats=1, rand="rand-m9-inc1")  # with a deviation, timm asks Pillow 13 for what it refuses
     augmentation = Augmentation(spec, 0, IMAGES, 4)
-    split = load(Folder(path=str(root), val_size=4), Reading(one=augmentation.one, workers=WORKERS)).train
+    split = load(Folder(path=str(root), val_size=4), Reading(one=augmentation.one, workers=Workers(WORKERS))).train
     timms = create_loader(
         create_dataset("", root=str(root), split="train"), (3, 224, 224), BATCH, is_training=True, no_aug=False,
         re_prob=spec.erase, re_mode="pixel", auto_augment=spec.rand, color_jitter=None, interpolation="bicubic",

@@ -16,9 +16,10 @@ class ViT(ModelSpec):
     """timm's VisionTransformer, one block of 64 channels by default.
 
     Units: `patch_size` in pixels. `pool`: the class token; the class and a distillation token with a head each, whose
-    mean is the answer (`distilled`, which needs a teacher); or, without such tokens, the patches: `avg` averages, then
-    normalizes, as timm does; `gap` normalizes, then averages. `drop_path`: the probability that an image
-    leaves out a branch (attention or MLP) of the last block in training; it falls in a line to 0 in the first block.
+    mean is the answer (`distilled`, which needs a teacher or weights that had one); or, without such tokens, the
+    patches: `avg` averages, then normalizes, as timm does; `gap` normalizes, then averages. `drop_path`: the
+    probability that an image leaves out a branch (attention or MLP) of the last block in training; it falls in a line
+    to 0 in the first block.
     Source: thesis 4.1 (one block); DeiT 3 (`distilled`); CPVT 3.3 (GAP). Differs: CPVT does not say whether
     it averages before or after the norm.
     """

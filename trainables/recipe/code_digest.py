@@ -29,20 +29,20 @@ LOOP = ("training/loop.py", "training/runtime.py")
 
 NEVER = (
     "__init__.py", "backbones/__init__.py", "backbones/counts.py", "backbones/timm_names.py", "data/__init__.py",
-    "data/augment.py", "encodings/__init__.py", "encodings/custom.py", "launch/__init__.py", "launch/alone.py",
-    "launch/bridge.py", "launch/errors.py", "launch/host.py", "launch/imported.py", "launch/job.py",
+    "data/augment.py", "encodings/__init__.py", "encodings/custom.py", "errors.py", "kept.py", "launch/__init__.py",
+    "launch/alone.py", "launch/bridge.py", "launch/errors.py", "launch/host.py", "launch/imported.py", "launch/job.py",
     "launch/scratch.py", "launch/trial_step.py", "launch/work_files.py", "launch/worker.py", "own.py",
     "probes/__init__.py", "probes/attention_distance.py", "probes/attention_maps.py", "probes/block_channels.py",
     "probes/catalog.py", "probes/channel_shapes.py", "probes/direction.py", "probes/distance.py",
     "probes/image_classes.py", "probes/inputs/__init__.py", "probes/inputs/arrays.py", "probes/inputs/attention.py",
     "probes/inputs/folds.py", "probes/inputs/subject.py", "probes/logit_terms.py", "probes/projections.py",
     "probes/similarity.py", "recipe/__init__.py", "recipe/code_digest.py", "recipe/cost.py", "recipe/findings.py",
-    "recipe/flops_torch.py", "recipe/init_from.py",
-    "recipe/kinds.py", "recipe/learning.py", "recipe/losses.py", "recipe/optimizer.py", "recipe/outcome.py",
+    "recipe/flops_torch.py", "recipe/init_from.py", "recipe/kinds.py", "recipe/learning.py",
+    "recipe/losses.py", "recipe/optimizer.py", "recipe/outcome.py",
     "recipe/recipe.py", "remote_files.py", "sentence.py", "source.py", "spec.py", "training/__init__.py",
-    "training/energy.py",
-    "training/optional/__init__.py", "training/optional/compiled.py", "training/optional/out_of_memory.py",
-    "weights/__init__.py",
+    "training/energy.py", "training/optional/__init__.py", "training/optional/compiled.py",
+    "training/optional/out_of_memory.py",
+    "trusted.py", "weights/__init__.py",
 )  # fmt: skip
 """Files whose content is in the key, or changes no number of a run: lists of kinds, recipes, counts, messages to Ray,
 probes. What a placement chooses changes the last digits; it is in the environment of an answer."""

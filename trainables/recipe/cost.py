@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from trainables.backbones import ViT
 from trainables.data import ImagesSpec
-from trainables.encodings import ReservedChannels
+from trainables.encodings import ReservedChannels, parts_of
+from trainables.own import OwnSpec
 from trainables.recipe.evaluation import eval_batch, eval_bytes, number_bytes
 from trainables.recipe.learning import normalizes_batches
 from trainables.recipe.losses import DRLoc
@@ -81,6 +83,42 @@ def head_parameters(recipe: Recipe) -> int:
 
 def _takes(recipe: Recipe) -> ReservedChannels:
     return sum((recipe.encoding.reserved(shape.widths) for shape in recipe.shapes), ReservedChannels())
+
+
+BACKWARD = 2
+"""Backward passes cost twice the forward pass: one product for the inputs of a layer, one for its weights."""
+ATTENTION_TERMS = 8
+"""More products of all pairs of tokens than any encoding of the catalog computes in a block."""
+SAFE = 2
+"""Beyond what is counted here, such as the tokens of pixels inside a patch."""
+
+
+def most_forward_flops(recipe: Recipe, side: int | None = None) -> float:
+    """A bound of the floating-point operations of a forward pass of one image, by arithmetic; far above them.
+
+    Each parameter multiplies once at each pixel at most, and attention multiplies pairs of tokens. Nothing is known of
+    an encoding of the user's own: without end. `side`: of another size than the recipe's own. Units: pixels.
+    """
+    if any(isinstance(part, OwnSpec) for part in parts_of(recipe.encoding)):
+        return math.inf
+    size = recipe.data.size if side is None else recipe.size_at(side)
+    shapes = recipe.model.shapes(size)
+    pixels = size[1] * size[2] + max(shape.prefix for shape in shapes)
+    parameters = backbone_parameters(recipe) + position_parameters(recipe)
+    pairs = sum(shape.depth * shape.tokens**2 * shape.widths.dim for shape in shapes)
+    return SAFE * 2 * (parameters * pixels + ATTENTION_TERMS * pairs)
+
+
+def training_operations(recipe: Recipe, forward: Callable[[Recipe, int | None], float]) -> float:
+    """The floating-point operations of a run: its training, its validations, and its tests at all sizes of images.
+
+    `forward`: those of a forward pass of one image, at the recipe's own size (None) or another. It is an upper bound
+    where parts of a model are frozen; the forward passes of a teacher are not counted.
+    """
+    own, counts = forward(recipe, None), recipe.data.image_counts
+    an_epoch = (1 + BACKWARD) * counts.train + counts.validation
+    tests = sum(forward(recipe, side) for side in recipe.test_sizes)
+    return own * (recipe.optimizer.epochs * an_epoch + counts.test) + tests * counts.test
 
 
 def check_workers(recipe: Recipe, workers: int, device: str) -> None:

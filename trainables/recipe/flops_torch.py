@@ -5,12 +5,11 @@ from __future__ import annotations
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from trainables.recipe.cost import training_operations
 from trainables.recipe.model_torch import build_model
 from trainables.recipe.recipe import Recipe
 from trainables.spec import digest
 
-BACKWARD = 2
-"""Backward passes cost twice the forward pass: one product for the inputs of a layer, one for its weights."""
 _COUNTED: dict[str, int] = {}
 """The operations of each model that this process has counted; recipes that differ elsewhere share them.
 
@@ -19,15 +18,11 @@ A key includes the source of one's own encoding. So the count is made again when
 
 
 def training_flops(recipe: Recipe) -> int:
-    """The floating-point operations of a run: its training, its validations, and its tests at all sizes of images.
+    """The floating-point operations of a run, as `training_operations` has it.
 
-    Counted are matrix products, convolutions and attention; a multiplication and an addition are two operations. It
-    is an upper bound where parts of a model are frozen; the forward passes of a teacher are not counted.
+    Counted are matrix products, convolutions and attention; a multiplication and an addition are two operations.
     """
-    own, counts = forward_flops(recipe), recipe.data.image_counts
-    an_epoch = (1 + BACKWARD) * counts.train + counts.validation
-    tests = sum(forward_flops(recipe, side) for side in recipe.test_sizes)
-    return own * (recipe.optimizer.epochs * an_epoch + counts.test) + tests * counts.test
+    return int(training_operations(recipe, forward_flops))
 
 
 def forward_flops(recipe: Recipe, side: int | None = None) -> int:

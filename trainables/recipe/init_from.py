@@ -3,28 +3,62 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from trainables.own import Values
-from trainables.spec import FilePath, Spec, absolute, require
+from trainables.spec import FilePath, LocusError, Spec, absolute, require
 
 Part = Literal["encoding", "backbone", "all"]
 _PART = "encoding, backbone or all"
 Use = Literal["init", "teacher"]
 """What a run needs the weights of another one for."""
 SHA256 = "the 64 hex digits of the file's SHA-256 (sha256sum FILE)"
+ENTRY = "the beginning of the names of the weights that are meant (teacher), or null"
+INDEX = ".index.json"
+"""How the name of a list of several files ends, which hold the weights together (model.safetensors.index.json)."""
 
 
 def known_by_content(value: Any) -> Any:
     """Refuses a file without its checksum; the message contains the checksum."""
     if isinstance(value, dict) and "sha256" not in value and os.path.isfile(absolute(str(value.get("path")))):
-        with open(absolute(value["path"]), "rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
+        found = digest_of(Path(absolute(value["path"])))
         require(False, "sha256", f"given ({found} is that of {value['path']})", None)
     return value
+
+
+def weight_files(path: Path) -> list[Path]:
+    """All files that a file of weights stands for: itself, and after an index those that it names, beside it.
+
+    Raises: LocusError where an index cannot be read, or a file that it names is not there.
+    """
+    if not path.name.endswith(INDEX):
+        return [path]
+    try:
+        names = sorted({str(name) for name in json.loads(path.read_text())["weight_map"].values()})
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise LocusError(f"{path} must be an index of files of weights (weight_map), got something else") from None
+    for name in names:
+        if Path(name).name != name or not (path.parent / name).is_file():
+            raise LocusError(f"{path} must name files beside it, got {name!r}, which is not there")
+    return [path, *(path.parent / name for name in names)]
+
+
+def digest_of(path: Path) -> str:
+    """The SHA-256 of a file of weights; of an index: of it and its files, one after another.
+
+    Raises: as `weight_files`.
+    """
+    found = hashlib.sha256()
+    for part in weight_files(path):
+        with part.open("rb") as file:
+            while block := file.read(2**20):
+                found.update(block)
+    return found.hexdigest()
 
 
 class Fresh(Spec):
@@ -48,14 +82,15 @@ class FromFile(Spec):
     """The weights of a file: a state dict of this model or of timm's, as torch or safetensors wrote it.
 
     The file is identified by its content; where it lies is no part of a run's key. `part`: which weights to load.
-    `ema`: the moving average of the weights, which timm's and DeiT's scripts keep in the same file.
+    `entry`: in a file with several models, the beginning of the names of the one that is meant, such as `model_ema`
+    (the moving average, which timm's and DeiT's scripts keep beside the weights) or `teacher` (of DINO's two).
     """
 
     kind: Literal["from_file"] = Field(default="from_file", init=False)
     path: FilePath = Field(description="the path of a file of weights")
     sha256: str = Field(pattern="^[0-9a-f]{64}$", description=SHA256)
     part: Part = Field(default="all", description=_PART)
-    ema: bool = Field(default=False, description="true or false")
+    entry: str | None = Field(default=None, description=ENTRY)
 
     _digest = model_validator(mode="before")(known_by_content)
 

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from trainables.backbones.counts import linear
 from trainables.own import Values
-from trainables.recipe.init_from import SHA256, known_by_content
+from trainables.recipe.init_from import ENTRY, SHA256, known_by_content
 from trainables.spec import FilePath, Spec
 
 
@@ -32,7 +32,7 @@ class TaughtByTrial(Spec):
 
 class TaughtByFile(Spec):
     """Hard distillation from a file of weights. `values`: what the teacher's recipe differs in from the student's.
-    `ema`: the moving average of the weights in the file.
+    `entry`: as of `init`.
 
     Source: as `TaughtByTrial`. Differs: as there.
     """
@@ -41,7 +41,7 @@ class TaughtByFile(Spec):
     path: FilePath = Field(description="the path of a file of weights")
     sha256: str = Field(pattern="^[0-9a-f]{64}$", description=SHA256)
     values: Values = Field(default={}, description="{path: value} of what the teacher differs in")
-    ema: bool = Field(default=False, description="true or false")
+    entry: str | None = Field(default=None, description=ENTRY)
 
     _digest = model_validator(mode="before")(known_by_content)
 

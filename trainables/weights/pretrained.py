@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,15 +26,27 @@ from trainables.spec import LocusError, SpecError
 from trainables.weights.files import read_weights
 from trainables.weights.load import HEADS, load_weights
 
-TABLES = {"tnt": "patch_pos"}
-"""timm's name of the table of positions, by kind of backbone, where it is not `pos_embed`."""
+TABLE, TABLES = "pos_embed", {"tnt": "patch_pos"}
+"""timm's name of the table of positions, and that of some kinds of backbones."""
 
-OPTIONAL = {"volo": "aux_head.", "twins": "pos_block.", "swin": "relative_position_bias_table"}
-"""Weights that a backbone need not have a place for: VOLO's second head, its own positions where a recipe has none."""
+OPTIONAL = {
+    "volo": r"aux_head\.",
+    "twins": r"pos_block\.",
+    "swin": r".*relative_position_bias_table$",
+    "vit": r"mask_token$|decoder_(embed|pos_embed|blocks|norm|pred)\b",
+}
+"""Weights that a backbone need not have a place for, as patterns: VOLO's second head, its own positions where a recipe
+has none, what MAE's pre-training alone needs."""
+REGISTERS = ("reg_token", "register_tokens")
+"""Names of register tokens: timm's, and Meta's."""
 
 PREFIX = ("cls_token", "dist_token")
 NORMS = ("norm.", "fc_norm.")
 """The last norm: before the average of the patches, or after it."""
+
+
+FREE = ("encoding.", *PREFIX, *HEADS, *NORMS)
+"""How names begin that may be without a place: another encoding, other tokens, heads, the norm at the other place."""
 
 
 def load_pretrained(
@@ -42,18 +55,23 @@ def load_pretrained(
     """Loads the weights that a recipe's `init` names; the names that were loaded.
 
     `sources`: the checksum of what timm fetched is added here, and what timm says of the images that it was trained on:
-    mean and std of their pixels, and their rows and columns. A table is resampled where the recipe's images are others.
+    mean and std of their pixels, and their rows and columns. Of a file: where in it the weights stood, and what was
+    left out. A table is resampled where the recipe's images are others.
     Raises: SpecError where the weights do not fit; LocusError where they cannot be read, or have another checksum.
     """
+    sources = {} if sources is None else sources
+    table = TABLES.get(recipe.model.kind, TABLE)
     if isinstance(init, FromFile):
-        weights, context = read_weights(init.path, init.sha256, ema=init.ema), "init.path must name a file"
+        read = read_weights(init.path, init.sha256, {*model.state_dict(), table}, init.entry)
+        weights, context = read.weights, "init.path must name a file"
+        sources |= {"init_entry": read.entry} if read.entry else {}
     else:
-        weights, context = fetch_timm(init.name), "init.name must name a model"
-        _check(weights, init, {} if sources is None else sources)
-    weights = to_our_names(weights, model, recipe)
-    if init.part != "encoding":
-        _refuse_unexpected(weights, model, OPTIONAL.get(recipe.model.kind), context)
-    return load_weights(model, weights, init.part, context)
+        read, weights, context = None, fetch_timm(init.name), "init.name must name a model"
+        _check(weights, init, sources)
+    left_out = [] if init.part == "encoding" else _left_out(weights, model, recipe.model.kind, context)
+    if read is not None and (left_out := sorted({*read.left_out, *left_out})):
+        sources["init_left_out"] = left_out
+    return load_weights(model, to_our_names(weights, model, recipe), init.part, context)
 
 
 def fetch_timm(name: str) -> dict[str, Tensor]:
@@ -104,7 +122,7 @@ def to_our_names(weights: dict[str, Tensor], model: Host, recipe: Recipe) -> dic
     Source: Gabor paper 4 (DeiT's table removed). Differs: nothing.
     """
     weights = dict(weights)
-    table = weights.pop(TABLES.get(recipe.model.kind, "pos_embed"), None)
+    table = weights.pop(TABLES.get(recipe.model.kind, TABLE), None)
     mine = _own_table(model, recipe)
     if table is not None and mine is not None:
         weights[mine] = _on_our_grid(table, sum(name in weights for name in PREFIX), recipe)
@@ -157,11 +175,17 @@ def _their_grid(count: int, prefix: int, ours: Grid) -> Grid:
     raise SpecError(f"init must give a table {must}, got {count} rows")
 
 
-def _refuse_unexpected(weights: dict[str, Tensor], model: Host, optional: str | None, context: str) -> None:
-    """Refuses weights that our backbone has no place for, because without them it would be another model."""
-    free = ("encoding.", *PREFIX, *HEADS, *NORMS)
+def _left_out(weights: dict[str, Tensor], model: Host, kind: str, context: str) -> set[str]:
+    """What of the weights nothing is made of, in short; such as our backbone need not have a place for.
+
+    Raises: SpecError for others, because without them it would be another model.
+    """
     ours = model.state_dict()
-    unexpected = (name for name in weights if name not in ours and not name.startswith(free))
-    strange = next((name for name in unexpected if optional is None or optional not in name), None)
+    known = {*ours, TABLES.get(kind, TABLE)}
+    without = {name for name in weights if name not in known and not name.startswith(FREE)}
+    optional = {name for name in without if kind in OPTIONAL and re.match(OPTIONAL[kind], name)}
+    strange = next((name for name in weights if name in without - optional), None)
     if strange is not None:
-        raise SpecError(f"{context} of weights that this model has a place for, got {strange}")
+        why = ", register tokens, which no backbone here has" if strange in REGISTERS else ""
+        raise SpecError(f"{context} of weights that this model has a place for, got {strange}{why}")
+    return {name.partition(".")[0] for name in optional}

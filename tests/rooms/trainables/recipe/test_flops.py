@@ -6,6 +6,7 @@ from trainables.backbones import TNT, VOLO, CaiT, ConViT, PVTv2, Swin, Twins, Vi
 from trainables.data import RedGreen
 from trainables.encodings import KINDS, PEG, NoEncoding, OwnEncoding
 from trainables.recipe import AdamW, Recipe
+from trainables.recipe.cost import most_forward_flops
 from trainables.recipe.flops_torch import forward_flops, training_flops
 
 RECIPE = Recipe(
@@ -61,3 +62,15 @@ def test_an_edited_encoding_of_ones_own_is_counted_anew() -> None:
     before, after = (Recipe(encoding=OwnEncoding(kind="toys.py:Beside", source=source)) for source in (text, edited))
     assert before.encoding.identity() == after.encoding.identity()
     assert forward_flops(after) > forward_flops(before)
+
+
+def test_the_bound_that_needs_no_torch_lies_above_every_count() -> None:
+    """The plan imports torch only where the bound says that the operations may decide the time."""
+    kinds = sorted({*KINDS} - {"composed", "custom"})
+    encoded = [RECIPE.put({"encoding.kind": kind}) for kind in kinds]
+    composed = {"kind": "composed", "parts": [{"kind": "peg"}, {"kind": "irpe"}]}
+    backbones = [Recipe(model=cls(), encoding=NoEncoding()) for cls in (TNT, VOLO, CaiT, ConViT, PVTv2, Swin, Twins)]
+    for recipe in [RECIPE, *encoded, RECIPE.put({"encoding": composed}), *backbones]:
+        for side in (None, 64):
+            counted, bound = forward_flops(recipe, side), most_forward_flops(recipe, side)
+            assert counted <= bound / 2, (recipe.model.kind, recipe.encoding.label, side)
