@@ -1,4 +1,7 @@
-"""Finds a study by its name in `studies/`, or in a user's own file; and a matrix by its name in `matrices/`."""
+"""Finds a study by its name in `studies/`, or in a user's own file; and a matrix by its name in `matrices/`.
+
+What a study is made of is imported when one is asked for: the names alone are known at once.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,14 @@ import importlib
 import json
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from search_spaces.matrix import Matrix
-from search_spaces.study import Study
-from trainables.sentence import did_you_mean
-from trainables.source import load
-from trainables.spec import SpecError
+from trainables.errors import SpecError
+from trainables.trusted import named
+
+if TYPE_CHECKING:
+    from search_spaces.matrix import Matrix
+    from search_spaces.study import Study
 
 
 def names() -> list[str]:
@@ -32,6 +37,8 @@ def _names_in(folder: str) -> list[str]:
 def find_matrix(name: str) -> Matrix:
     """The matrix of a name. Raises: SpecError for an unknown name."""
     if name not in matrices():
+        from trainables.sentence import did_you_mean
+
         raise SpecError(f"no matrix {name!r}{did_you_mean(name, matrices())} (locus matrix lists all)")
     module = importlib.import_module(f"search_spaces.matrices.{name.replace('-', '_')}")
     return module.matrix  # type: ignore[no-any-return]
@@ -49,10 +56,13 @@ def find(name: str) -> Study:
     """
     if in_file(name):
         path, _, variable = name.partition(".py:")
-        return _of_json(Path(name)) if name.endswith(".json") else _of_file(path, variable or "study")
+        with named():
+            return _of_json(Path(name)) if name.endswith(".json") else _of_file(path, variable or "study")
     if name in matrices():
         raise SpecError(f"{name} is no study: other studies fill it; locus matrix {name} shows it")
     if name not in names():
+        from trainables.sentence import did_you_mean
+
         raise SpecError(f"no study {name!r}{did_you_mean(name, names())} (locus studies lists all)")
     module = importlib.import_module(f"search_spaces.studies.{name.replace('-', '_')}")
     return module.study  # type: ignore[no-any-return]
@@ -65,6 +75,8 @@ def shadowed(name: str) -> str:
 
 
 def _of_json(path: Path) -> Study:
+    from search_spaces.study import Study
+
     if not path.is_file():
         raise SpecError(f"no file {path}")
     try:
@@ -74,6 +86,9 @@ def _of_json(path: Path) -> Study:
 
 
 def _of_file(name: str, variable: str) -> Study:
+    from search_spaces.study import Study
+    from trainables.source import load
+
     path = Path(name if name.endswith(".py") else f"{name}.py")
     if not path.is_file():
         raise SpecError(f"no file {path}")

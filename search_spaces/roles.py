@@ -27,3 +27,9 @@ FIRST_SEEDS: dict[Role, int] = {"confirmation": 1000, "rival_confirmation": 1000
 Random points have seeds of their own: no run is shared with the sampler's points, whose early stopping would stop it.
 So have trials that tune an arm: the arm is compared on seeds that did not choose its values.
 """
+MOST_SEEDS = 1000
+"""How many seeds a study may have: with more, the seeds of one role would be those of the next (`FIRST_SEEDS`)."""
+MOST_TRIALS = 10_000
+"""How many trials a search, or the tuning of an arm, may have; a grid is as large at most."""
+SEEDS, TRIALS = f"a number of seeds from 1 to {MOST_SEEDS:,}", f"a number of trials from 1 to {MOST_TRIALS:,}"
+"""The same in words."""

@@ -21,16 +21,16 @@ from search_spaces.plans.search import Search as Search
 from search_spaces.plans.tuning import Tuning as Tuning
 from search_spaces.plans.tuning import check_tuning
 from search_spaces.published import Published as Published
-from search_spaces.roles import Role
+from search_spaces.roles import MOST_SEEDS, MOST_TRIALS, SEEDS, TRIALS, Role
 from search_spaces.trial import Score as Score
 from search_spaces.trial import Trial as Trial
-from search_spaces.words import placeless, rough_time, short, without_sources
+from search_spaces.words import placeless, rough_time, short, shortened, without_sources
 from trainables.own import Values, carry
 from trainables.recipe import Recipe
 from trainables.recipe.findings import ProbeNames
 from trainables.spec import Spec, SpecError, digest, require
 
-NAME, WORDS = r"[a-z0-9]+(-[a-z0-9]+)*", "lower-case words joined by '-'"
+NAME, WORDS, LONGEST = r"[a-z0-9]+(-[a-z0-9]+)*", "lower-case words joined by '-', at most 80 letters", 80
 """What studies and budgets are called, for their names become names of folders; and the same in words."""
 
 
@@ -40,9 +40,9 @@ class Budget(Spec):
     values: Values = Field(default_factory=dict)
     arms: dict[str, Values] = Field(default_factory=dict, kw_only=True, description="{arm: {path: value}}")
     """Of an ablation: what some arms, or values of axes, are at this size instead, such as a backbone of full size."""
-    trials: int | None = Field(default=None, gt=0, description="a positive number of trials")
+    trials: int | None = Field(default=None, gt=0, le=MOST_TRIALS, description=TRIALS)
     """Of a search, or of each arm's tuning."""
-    seeds: int | None = Field(default=None, gt=0, description="a positive number of seeds")
+    seeds: int | None = Field(default=None, gt=0, le=MOST_SEEDS, description=SEEDS)
     stop: bool = True
     """False: nothing is stopped at this size; a handful of trials is too few to halve."""
     rival: bool = True
@@ -65,12 +65,12 @@ class Study(Spec):
     those that are too large to be run here.
     """
 
-    name: str = Field(pattern=rf"^{NAME}$", description=WORDS)
+    name: str = Field(pattern=rf"^{NAME}$", max_length=LONGEST, description=WORDS)
     question: str
     base: Recipe
     plan: Plan
     score: Score = Score()
-    seeds: int = Field(default=3, gt=0, description="a positive number of seeds")
+    seeds: int = Field(default=3, gt=0, le=MOST_SEEDS, description=SEEDS)
     budgets: dict[str, Budget] = Field(default_factory=dict)
     published: tuple[Published, ...] = Field(default=(), strict=False)
     claims: tuple[Claim, ...] = Field(default=(), strict=False)
@@ -95,7 +95,8 @@ class Study(Spec):
         require({*self.found} <= {*ran}, "found", f"by budget ({', '.join(ran) or 'none was run'})", [*self.found])
         require("weights" in self.keep or not self.probes, "keep", "weights where probes are named", [*self.keep])
         for name, size in self.budgets.items():
-            require(re.fullmatch(NAME, name) is not None, f"budgets.{name}", f"named by {WORDS}", name)
+            named = re.fullmatch(NAME, name) is not None and len(name) <= LONGEST
+            require(named, f"budgets.{shortened(name)}", f"named by {WORDS}", shortened(name))
             known = self.plan.parts if isinstance(self.plan, Ablation) else []
             must = f"values of {', '.join(known) or 'no arm: a search has none'}"
             require(not {*size.arms} - {*known}, f"budgets.{name}.arms", must, [*size.arms])
@@ -129,10 +130,10 @@ class Study(Spec):
     def _require_same_score(self, recipe: Recipe) -> None:
         """Refuses a recipe whose score cannot be compared with the base's."""
         data, base = recipe.data, self.base.data
-        if (data.reported, data.chance) != (base.reported, base.chance):
+        if data.scale != base.scale:
             raise SpecError(
-                f"data must have the metric and the chance of the base ({base.reported}, {base.chance:g}), as scores "
-                f"are compared, got {data.reported}, {data.chance:g}; with data.skill true all tasks have the same"
+                f"data must have the metric and the chance of the base ({base.scale}), as scores are compared, got "
+                f"{data.scale}; with data.skill true all tasks have the same"
             )
 
     def _points(self) -> list[tuple[str, dict[str, Any]]]:
@@ -180,8 +181,9 @@ class Study(Spec):
 
         Raises: SpecError for an unknown budget, a value that no recipe takes, a value that every arm overrides.
         """
-        if not re.fullmatch(r"[\w-]*", name):
-            raise SpecError(f"an edition's name must be letters, digits, '-' and '_', got {name!r}")
+        if not re.fullmatch(r"[\w-]{0,60}", name):
+            must = "an edition's name must be at most 60 letters, digits, '-' and '_'"
+            raise SpecError(f"{must}, got {shortened(name)!r}")
         chosen = budget or ("cpu" if "cpu" in self.budgets else "base")
         if chosen != "base" and chosen not in self.budgets:
             raise SpecError(f"{self.name} has no budget {chosen!r}; known: {', '.join(['base', *self.budgets])}")
@@ -252,15 +254,19 @@ class Study(Spec):
                 plan = plan.tuned_by(plan.tune.pinned(own, self.name))
         else:
             plan = plan.pinned(own, self.name)
-        return Study(**{**dict(self), "base": base, "plan": plan})
+        return Study(**{**dict(self), "base": base, "plan": plan, "score": Score(f"val/{base.data.reported}")})
 
 
 class Edition(Spec):
     """A study as it runs, under an id: base resolved, counts settled. `own_paths`: those that the user's values set."""
 
-    budget: str = Field(pattern=rf"^{NAME}$", description=WORDS)
+    budget: str = Field(pattern=rf"^{NAME}$", max_length=LONGEST, description=WORDS)
     study: Study
-    mark: str = Field(default="", pattern=r"^(~[\w-]+)?(\.\d+)?$", description="'~WORD', '.NUMBER' or both")
+    mark: str = Field(
+        default="",
+        pattern=r"^(~[\w-]+)?(\.\d{1,9})?$",
+        description="'~WORD', '.NUMBER' or both",
+    )
     own_paths: tuple[str, ...] = Field(default=(), strict=False)
 
     @property

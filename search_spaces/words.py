@@ -82,6 +82,21 @@ def setting_words(values: Mapping[str, Any]) -> list[str]:
     return [f"{path} = {value_words(value)}" for path, value in without_sources(values).items()]
 
 
+MOST_LETTERS = 200
+"""How long the name of an arm may be; names are heads of tables, and tags in MLflow."""
+
+
+def is_name(text: str) -> bool:
+    """Whether a text can name an arm: one line of letters that can be printed, none too long for a table."""
+    return bool(text.strip()) and text.isprintable() and len(text) <= MOST_LETTERS
+
+
+def shortened(text: str) -> str:
+    """A text of which a sentence shows at most 60 letters, line breaks and other controls as Python writes them."""
+    plain = text if text.isprintable() else ascii(text)[1:-1]
+    return plain if len(plain) <= 60 else f"{plain[:57]}..."
+
+
 def short(values: dict[str, Any]) -> str:
     """A point in few characters: `gamma=2.31`."""
     shown = without_sources(values)

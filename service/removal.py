@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from search_spaces.words import plural
 from service.storage import editions
 from service.storage.home import Home
 from service.storage.journal import read
+from service.storage.journal.facts import KEY
+from service.storage.removing import check_removable, remove
 from service.tracking.experiment import forget as forget_in_experiment
 from service.tracking.store import Store, look_up
 from service.tracking.sync import check
@@ -18,11 +24,11 @@ from trainables.spec import LocusError
 
 @dataclass(frozen=True)
 class Forgettable:
-    """What goes with a study: its folder, folders of answers, rows in MLflow. `shared`: how many answers stay."""
+    """What goes with a study: its folder, answers (by key), rows in MLflow. `shared`: how many answers stay."""
 
     home: Home
     id: str
-    answers: tuple[Path, ...]
+    answers: tuple[str, ...]
     shared: int
     store: Store | None
 
@@ -31,49 +37,101 @@ class Forgettable:
         folder = self.home.study(self.id).root
         found = [f"{folder} ({_size([folder])})"]
         if self.answers:
-            found.append(f"{plural(len(self.answers), 'answer')} with weights ({_size(self.answers)})")
+            size = _size([self.home.outcomes / key for key in self.answers])
+            found.append(f"{plural(len(self.answers), 'answer')} with weights ({size})")
         if self.shared:
             found.append(f"kept: {plural(self.shared, 'answer')} that other studies use")
         if self.store:
             found.append(f"{plural(len(self.store.shown), 'run')} in MLflow")
+        places = [folder, *(self.home.outcomes / key for key in self.answers)]
+        found += [f"kept: {path.resolve()}, to which {path} is a link" for path in places if path.is_symlink()]
         if uri := self.home.study(self.id).storage_uri:
             found.append(f"kept: the copies at {uri}")
         return found
 
-    def remove(self) -> None:
-        """Removes all of it. MLflow comes first: where it does not answer, nothing else is gone."""
-        if self.store:
-            self.store.delete(self.home.artifacts)
-            forget_in_experiment(self.store)
-        for folder in self.answers:
-            shutil.rmtree(folder)
-        shutil.rmtree(self.home.study(self.id).root)
+    def remove(self) -> int:
+        """Removes all of it but for the answers that came into use since; how many these are.
+
+        MLflow comes first: where it does not answer, nothing else is gone. Raises: LocusError, before anything is
+        removed, where a driver runs the study now, and for a folder that cannot be removed.
+        """
+        folder = self.home.study(self.id)
+        with _alone(self.home, self.id), _free(self.home, self.answers) as free:
+            going = [key for key in self.answers if key in free - _used(self.home, self.id)]
+            _check_removable(self.home, self.id, going)
+            if self.store:
+                self.store.delete(self.home.artifacts)
+                forget_in_experiment(self.store)
+            for key in going:
+                remove(self.home.outcomes, key)
+            remove(folder.root.parent, self.id)
+        return len(self.answers) - len(going)
 
 
 def forgettable(home: Home, id: str, tracking: str | None = None) -> Forgettable:
     """What forgetting a study would remove. Nothing is removed yet.
 
-    Raises: LocusError for an id that is not there, a study that runs, and an MLflow that does not answer.
+    Raises: LocusError for an id that is not there, a study that runs, a folder that cannot be removed, and an MLflow
+    that does not answer.
     """
     edition = editions.stored(home, id)
+    _refuse_driven(home, id)
+    check(home, tracking)
+    mine, others = {fact.run for fact in read(home.study(id).journal)[0] if hasattr(fact, "run")}, _used(home, id)
+    there = {key for key in mine if (home.outcomes / key).is_dir()}
+    answers = tuple(sorted(there - others))
+    _check_removable(home, id, answers)
+    return Forgettable(home, id, answers, len(there & others), look_up(home, edition, tracking))
+
+
+def _check_removable(home: Home, id: str, answers: Sequence[str]) -> None:
+    check_removable(home.study(id).root.parent, id)
+    for key in answers:
+        check_removable(home.outcomes, key)
+
+
+def _refuse_driven(home: Home, id: str) -> None:
     if driver := home.study(id).driver:
         where = f" {driver}" if driver.is_elsewhere() else ""
-        raise LocusError(f"{id} must have ended to be forgotten, but a driver runs it{where}")
-    check(home, tracking)
-    mine = _keys(home, id)
-    others = {key for other in home.ids() if other != id for key in _keys(home, other)}
-    folders = [home.outcomes / key for key in sorted(mine - others)]
-    shared = sum((home.outcomes / key).is_dir() for key in mine & others)
-    answers = tuple(folder for folder in folders if folder.is_dir())
-    return Forgettable(home, id, answers, shared, look_up(home, edition, tracking))
+        raise LocusError(f"{id} must have ended to be forgotten, but a driver runs it{where}; nothing was removed")
 
 
-def _keys(home: Home, id: str) -> set[str]:
-    """The keys of all runs that a study's journal names."""
-    return {fact.run for fact in read(home.study(id).journal)[0] if hasattr(fact, "run")}
+@contextmanager
+def _alone(home: Home, id: str) -> Iterator[None]:
+    """Holds the lock of a study, so that no driver begins. Raises: LocusError where one runs it."""
+    _refuse_driven(home, id)
+    try:
+        with FileLock(home.study(id).lock, timeout=0):
+            yield
+    except Timeout:
+        raise LocusError(f"{id} must have ended to be forgotten, but a driver began it; nothing was removed") from None
 
 
-def _size(folders: list[Path] | tuple[Path, ...]) -> str:
-    """The size of folders in words."""
-    size = sum(file.stat().st_size for folder in folders for file in folder.rglob("*") if file.is_file())
+@contextmanager
+def _free(home: Home, keys: tuple[str, ...]) -> Iterator[set[str]]:
+    """Those of some keys that no driver trains now; none can claim one of them meanwhile."""
+    claims: dict[str, list[Path]] = {}
+    for path in home.claims.glob("*.*"):
+        claims.setdefault(path.name.partition(".")[0], []).append(path)
+    with ExitStack() as held:
+        free = set(keys)
+        for key in free & claims.keys():
+            try:
+                for path in claims[key]:
+                    held.enter_context(FileLock(path, timeout=0))
+            except Timeout:
+                free.remove(key)
+        yield free
+
+
+def _used(home: Home, id: str) -> set[str]:
+    """What may be keys in the journals of all other studies: any line counts, one that cannot be read too."""
+    journals = (path for path in (home.root / "studies").glob("*/journal.jsonl") if path.parent.name != id)
+    return {found.decode() for path in journals for found in re.findall(KEY.encode(), path.read_bytes())}
+
+
+def _size(folders: list[Path]) -> str:
+    """The size of folders in words; what links lead to is not counted, for it stays."""
+    files = (file for folder in folders if not folder.is_symlink() for file in folder.rglob("*"))
+    size = sum(file.lstat().st_size for file in files if file.is_file())
     return f"{size / 2**20:.1f} MiB"

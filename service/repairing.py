@@ -42,7 +42,8 @@ def wrong_answers(outcomes: Outcomes, history: History, ended: Iterable[Ended]) 
         who = f"{fact.run} by {fact.code}"
         answered = outcomes.get(fact.run, fact.code)
         if answered is None:
-            yield WrongAnswer(fact, "outcomes", f"{who} has no file")
+            damaged = outcomes.path(fact.run, fact.code).exists()
+            yield WrongAnswer(fact, "outcomes", f"{who} {'is damaged' if damaged else 'has no file'}")
             continue
         if answered.run.key != fact.run or answered.name != fact.code:
             yield WrongAnswer(fact, "keys", f"{who} holds {answered.run.key} by {answered.name}")
@@ -80,8 +81,10 @@ def repair(home: Home, edition: Edition) -> list[str]:
     if not folder.journal.exists():
         raise LocusError(f"{edition.id} was never run here")
     said = []
-    if (line := cut(folder.journal, folder.lock)) is not None:
-        said.append(f"the journal is cut at line {line}, which is no fact; answers that are there are used again")
+    fitting = History(edition, lambda recipe: "")
+    if (line := cut(folder.journal, folder.lock, fitting.add)) is not None:
+        why = f"the journal is cut at line {line}, which is no fact of {edition.id}"
+        said.append(f"{why}; answers that are there are used again")
     with Journal(folder.journal, folder.lock) as journal:
         history = History.open(home, edition)
         lost: dict[tuple[str, str], str] = {}

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from search_spaces.plans.tuning import Tuning
-from search_spaces.words import listed, quoted
+from search_spaces.words import MOST_LETTERS, is_name, listed, quoted, shortened
 from trainables.own import Values
 from trainables.spec import Spec, SpecError, digest, require
 
@@ -55,6 +55,10 @@ class Ablation(Spec):
     @model_validator(mode="after")
     def _is_whole(self) -> Ablation:
         require(bool(self.arms), "arms", "given, or made of axes, one arm or more", "none")
+        for name in self.arms:
+            require(
+                is_name(name), "arms", f"named in one line of 1 to {MOST_LETTERS} printable letters", shortened(name)
+            )
         if not self.axes:
             require(not self.tasks, "tasks", "left out where there are no axes", self.tasks)
             require(not self.without, "without", "left out where there are no axes", list(self.without))

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from search_spaces.plans.grid import grid, without_points
+from search_spaces.roles import MOST_TRIALS, TRIALS
 from search_spaces.space import Space, probes
 from trainables.recipe import Recipe
 from trainables.spec import Spec, SpecError, require
@@ -33,7 +34,7 @@ class Search(Spec):
     kind: Literal["search"] = Field(default="search", init=False)
     space: Space
     first: tuple[dict[str, Any], ...] = Field(default=(), strict=False, description="a list of {path: value}")
-    trials: int = Field(default=20, gt=0, description="a positive number of trials")
+    trials: int = Field(default=20, gt=0, le=MOST_TRIALS, description=TRIALS)
     stop: Halving | None = None
     sampler: Literal["tpe", "random", "grid"] = Field(default="tpe", description="'tpe', 'random' or 'grid'")
     rival: bool = Field(default=False, description="true or false")

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from search_spaces.plans.grid import grid, is_finite, without_points
+from search_spaces.roles import MOST_SEEDS, MOST_TRIALS, SEEDS, TRIALS
 from search_spaces.space import Space, probes
 from search_spaces.words import quoted
 from trainables.recipe import Recipe
@@ -32,9 +33,9 @@ class Tuning(Spec):
     """
 
     space: Space
-    trials: int = Field(gt=0, description="a positive number of trials")
+    trials: int = Field(gt=0, le=MOST_TRIALS, description=TRIALS)
     first: tuple[dict[str, Any], ...] = Field(default=(), strict=False, description="a list of {path: value}")
-    seeds: int = Field(default=1, gt=0, description="a positive number of seeds")
+    seeds: int = Field(default=1, gt=0, le=MOST_SEEDS, description=SEEDS)
     sampler: Literal["random", "tpe", "grid"] = Field(default="random", description="'random', 'tpe' or 'grid'")
 
     @model_validator(mode="after")

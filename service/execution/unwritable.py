@@ -1,4 +1,4 @@
-"""A disk that cannot be written any more, in one sentence, whatever else failed because of it."""
+"""A disk that cannot be written any more, or a home that is gone: one sentence, whatever else failed because of it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from service.storage.session import TakenOverError
 from trainables.spec import LocusError
 
 ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
@@ -20,15 +21,26 @@ class UnwritableError(LocusError):
     """A disk that is full or became read-only while a study ran."""
 
 
+class HomeGoneError(LocusError):
+    """A home that was removed, moved or unmounted while a study ran."""
+
+    exit_code = 1
+
+
 @contextmanager
 def told_in_a_sentence(folder: Path) -> Iterator[None]:
-    """Replaces an error of a full or read-only disk, or one that followed from it. `folder`: what is written there.
+    """Replaces an error of a full or read-only disk or of a home that is gone, or one that followed from it.
 
-    Raises: UnwritableError.
+    `folder`: the home, where everything is written. Raises: UnwritableError, HomeGoneError.
     """
     try:
         yield
     except Exception as error:
+        if not folder.exists() and any(isinstance(one, FileNotFoundError | TakenOverError) for one in causes(error)):
+            raise HomeGoneError(
+                f"{folder} must be there while a study runs, got no folder: it was removed, moved or unmounted; where "
+                "it is there again, the same command goes on"
+            ) from error
         if (found := _cause(error)) is None:
             raise
         where = Path(found.filename or folder)
@@ -43,7 +55,7 @@ def told_in_a_sentence(folder: Path) -> Iterator[None]:
 def causes(error: BaseException | None) -> list[BaseException]:
     """An error and those before it, the first one first."""
     found: list[BaseException] = []
-    while error is not None:
+    while error is not None and error not in found:
         found.append(error)
         error = error.__cause__ or error.__context__
     return found[::-1]

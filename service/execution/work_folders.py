@@ -5,7 +5,6 @@ They lie in the home, or at the storage where no disk is shared.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from service.storage.home import StudyFolder
 from service.storage.remote.copies import Copies
+from service.storage.removing import remove
 from trainables.launch.work_files import CHECKPOINT, EMA_WEIGHTS, WEIGHTS, is_uri
 from trainables.remote_files import RemoteFolder
 
@@ -55,10 +55,11 @@ class WorkFolders:
             self.copies.clear_work(answered)
 
     def _clear_here(self, key: str, code: str) -> None:
-        shutil.rmtree(self.study.work(key, code, 0).parent, ignore_errors=True)
+        with suppress(OSError):  # what stays is removed by the next driver
+            remove(self.study.work_folders, key, code)
 
     def _folder(self, key: str, code: str) -> RemoteFolder:
-        base = self.copies.work if self.copies else str(self.study.root / "work")
+        base = self.copies.work if self.copies else str(self.study.work_folders)
         return RemoteFolder(base).inside(f"{key}/{code}")
 
 

@@ -6,9 +6,10 @@ import os
 from pathlib import Path
 from typing import Any, Literal
 
+from search_spaces.roles import MOST_SEEDS, MOST_TRIALS
 from service.storage.home import StudyFolder
 from service.storage.whole_files import write_whole
-from trainables.spec import Spec
+from trainables.spec import Field, Spec
 
 
 class Control(Spec):
@@ -18,9 +19,9 @@ class Control(Spec):
     run ends after its epoch, or all end now.
     """
 
-    seeds: int | None = None
-    trials: int | None = None
-    max_concurrent: int | None = None
+    seeds: int | None = Field(default=None, ge=1, le=MOST_SEEDS)
+    trials: int | None = Field(default=None, ge=1, le=MOST_TRIALS)
+    max_concurrent: int | None = Field(default=None, ge=1)
     stop: Literal["after the epoch", "now"] | None = None
 
     def given(self) -> dict[str, Any]:

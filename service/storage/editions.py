@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -11,9 +10,10 @@ from search_spaces import library
 from search_spaces.study import Edition
 from search_spaces.words import value_words
 from service.storage.home import Home
-from service.storage.whole_files import write_whole
+from service.storage.whole_files import sealed, unsealed, write_whole
 from trainables.sentence import did_you_mean
 from trainables.spec import LocusError
+from trainables.trusted import UntrustedError
 
 SHOWN = 3
 """How many differences an error names."""
@@ -24,7 +24,7 @@ class EditionError(LocusError):
 
 
 class DamagedError(EditionError):
-    """A file of a study's definition that a crash of the machine has cut."""
+    """A file of a study's definition that is not as it was written."""
 
 
 def stored(home: Home, id: str) -> Edition:
@@ -35,14 +35,16 @@ def stored(home: Home, id: str) -> Edition:
     if id not in known:  # a name such as ../x would lead out of the home
         raise EditionError(f"no study {id!r} in {home.root}; known: {', '.join(known) or 'none yet'}")
     path = home.study(id).study
-    try:
-        plain = json.loads(path.read_text())
-    except ValueError as error:
+    content = unsealed(path.read_bytes())
+    if content is None:
         raise DamagedError(
-            f"{path} is damaged ({error}); run the study again to write this file again; its answers still count"
-        ) from None
+            f"{path} is damaged (its bytes differ from the digest at its end); run the study again to write this file "
+            "again; its answers still count"
+        )
     try:
-        return Edition.read(plain)
+        return Edition.read_text(content.decode())
+    except UntrustedError:
+        raise
     except LocusError as error:
         raise EditionError(
             f"{path} cannot be read ({error}); use the locus that wrote it, or locus run {id} --fresh, which starts "
@@ -111,7 +113,7 @@ def resolve_edition(edition: Edition, home: Home, *, fresh: bool = False) -> Edi
 
 def save_edition(edition: Edition, home: Home) -> None:
     """Writes the resolved edition to its folder."""
-    write_whole(home.study(edition.id).study, json.dumps(edition.plain(), indent=1))
+    write_whole(home.study(edition.id).study, sealed(edition.plain()))
 
 
 def _starts(id: str, home: Home) -> Iterator[int]:

@@ -22,16 +22,21 @@ from service.storage.journal import (
     Planned,
     Started,
     Tuned,
-    read,
+    UnfitError,
+    read_lines,
+    remedy,
 )
 from service.storage.outcomes import digest_of
 from service.storage.states import TRIES, RunState, TrialAnswer, add_fact
 from service.storage.tuned import ArmTunings, tuning_of
 from trainables.recipe import Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
+from trainables.spec import SpecError
 
 SETTLED = ("completed", "stopped", "diverged")
 """Ends of a trial that change only where `generation` rises."""
+ODD = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What Python itself says of values that have another form than those of a point."""
 
 
 class History:
@@ -51,6 +56,7 @@ class History:
         self.rivals_exhausted: int | None = None
         self.tuning = ArmTunings(edition)
         self.adopted: dict[str, str] = {}
+        self._labels: set[str] = set()
         self._again: set[str] = set()
         self.states: dict[tuple[str, str], RunState] = {}
         self.last: float | None = None
@@ -68,21 +74,32 @@ class History:
         """The history of an edition as its journal has it, by today's code; empty where it was never run.
 
         `adopt`: where a run has no answer by today's code, its last one by another code counts.
+        Raises: JournalError for a line that is no fact, or is none of this study.
         """
-        codes = codes or CodeDigests()
-        found = cls(edition, lambda recipe: codes(recipe).digest, read(home.study(edition.id).journal)[0])
+        codes, journal = codes or CodeDigests(), home.study(edition.id).journal
+        found = cls(edition, lambda recipe: codes(recipe).digest)
+        for number, fact in read_lines(journal):
+            try:
+                found.add(fact)
+            except UnfitError as error:
+                raise UnfitError(f"{journal}, line {number}: {error}") from None
         if adopt:
             found.adopt_older()
         return found
 
     def add(self, fact: Fact) -> None:
-        """Adds one fact. That a driver has opened the journal changes nothing."""
+        """Adds one fact. That a driver has opened the journal changes nothing.
+
+        Raises: UnfitError for a fact that is none of this study, such as an arm that the study has not.
+        """
         if isinstance(fact, Opened):
             return
+        if why := self._misfit(fact):
+            raise self._unfit(fact, why)
         self.last = fact.time
         match fact:
             case Planned():
-                self.trials.append(trial := self._trial(fact))
+                self.trials.append(trial := self._planned(fact))
                 if self._waiting is not None and trial.role in self._waiting:
                     self._waiting[trial.role].append(trial)
             case Counts(seeds=seeds, trials=trials):
@@ -109,6 +126,43 @@ class History:
                     self._unsettle()  # its answer is lost
                 state.last = fact.time
                 add_fact(state, fact)
+
+    def _misfit(self, fact: Fact) -> str:
+        """Why a fact is none of this study; empty where it may be one."""
+        if not isinstance(fact, Planned | Tuned | Confirms):
+            return ""
+        plan = self.edition.study.plan
+        arms = [*plan.arms] if isinstance(plan, Ablation) else []
+        tuned = arms if tuning_of(self.edition) else []
+        match fact:
+            case Planned(role="tuning", tunes=arm) | Tuned(arm=arm) if arm not in tuned:
+                return f"the study tunes no arm {arm!r}"
+            case Tuned(arm=arm, number=int(number)) if all(one.number != number for one in self.tuning.trials(arm)):
+                return f"no trial {number} tunes {arm!r}"
+            case Planned(role="confirmation" | "rival" | "rival_confirmation" as role) if arms:
+                return f"the study has no {role.replace('_', ' ')}"
+            case Planned(role="trial", number=number, name=name) if arms and arms[number : number + 1] != [name]:
+                return f"the study has no arm {name!r} at place {number}"
+            case Confirms(numbers=numbers, rivals=rivals):
+                known = {role: {trial.number for trial in self.of(role)} for role in POINTS}
+                unknown = {*numbers} - known["trial"] | {*rivals} - known["rival"]
+                return f"no trial has the number {min(unknown)}" if unknown else ""
+        return ""
+
+    def _unfit(self, fact: Fact, why: str) -> UnfitError:
+        """The error of a fact that is none of this study."""
+        return UnfitError(f"a fact {fact.fact!r} must fit {self.edition.id}, but {why} {remedy(self.edition.id)}")
+
+    def _planned(self, fact: Planned) -> Trial:
+        """The trial that a fact adds. Raises: UnfitError where the study has no such trial, or has it already."""
+        try:
+            trial = self._trial(fact)
+        except (SpecError, *ODD) as error:
+            raise self._unfit(fact, f"its values make no trial ({' '.join(str(error).split())[:200]})") from None
+        if trial.label in self._labels:
+            raise self._unfit(fact, f"the trial {trial.label} is there already")
+        self._labels.add(trial.label)
+        return trial
 
     def adopt_older(self) -> None:
         """Counts the last answer by another code of each run that has none by today's. Nothing is written."""
@@ -260,7 +314,7 @@ class History:
         for seed, state in states.items():
             value = state.value(trial.score.metric) if state.status in ("completed", "stopped") else None
             if state.status == "diverged":
-                value = trial.recipe.data.chance
+                value = trial.recipe.data.chance("val")
             if value is not None:
                 values[seed] = value
         epoch = max((state.epoch for state in states.values()), default=0)
@@ -307,9 +361,10 @@ class History:
 
     def _trial(self, fact: Planned) -> Trial:
         if fact.role == "parent":
-            parent = next(
-                parent for run in self._everyone() for parent in ancestors(run) if parent.key == fact.values["key"]
-            )
+            needed = (parent for run in self._everyone() for parent in ancestors(run))
+            parent = next((parent for parent in needed if parent.key == fact.values.get("key")), None)
+            if parent is None:
+                raise SpecError(f"no run needs a parent {fact.values.get('key')}")
             return Trial(role="parent", number=fact.number, name=fact.name, values=fact.values, recipe=parent.recipe)
         if fact.role == "tuning":
             self.tuning.add(trial := self.edition.tuning_trial(fact.tunes, fact.number, fact.values))

@@ -1,10 +1,11 @@
 """Where everything lies: one folder that the driver keeps, and the name of every file in it.
 
 <home>/outcomes/<key>/<code>.json, .pt          answers, shared by all studies; <code>.<probe>.npz, what probes found
-<home>/studies/<id>/study.json journal.jsonl control.json presence.json driver.log storage lock drivers/ report/
+<home>/studies/<id>/study.json journal.jsonl control.json presence.json driver.log storage experiment lock drivers/
+                    report/
 <home>/studies/<id>/work/<key>/<code>/<attempt>/  what a worker leaves of a run that is not finished
 <home>/claims/<key>.<code>                        a run that some driver trains now: a file that is locked
-<home>/id                                        the name that this home has on a shared MLflow
+<home>/id                                        the name that this home has on a shared MLflow, and where it lay then
 <home>/matrices/<id>.html                        pages of tables that several studies fill
 <home>/mlflow.db, artifacts/                     the default tracking store
 <home>/fetched                                   where the weights stayed, of a result that was fetched from elsewhere
@@ -13,17 +14,21 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import tempfile
 import threading
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from service.storage.session import DRIVERS, Holder, Host, at_work_elsewhere, newest
+from service.storage.session import DRIVERS, Holder, Host, at_work, at_work_elsewhere, newest
+from service.storage.whole_files import write_whole
 from trainables.spec import LocusError
 
 
@@ -66,14 +71,17 @@ class StudyFolder:
     @property
     def driver(self) -> Holder | None:
         """The driver that runs this study now, here or on another host. Cost: 0.1 s where one does."""
-        if not self._locked:
+        locked = self._locked
+        if locked is None:
+            return at_work(self.drivers)
+        if not locked:
             return at_work_elsewhere(self.drivers)
         found = newest(self.drivers)
         return found if found and not found.ended else Holder(0, Host.here(), 0)
 
     @property
-    def _locked(self) -> bool:
-        """Whether a driver holds the lock; who asks holds it for a moment, too."""
+    def _locked(self) -> bool | None:
+        """Whether a driver holds the lock; who asks holds it for a moment, too. None for who can only read the home."""
         if not self.lock.exists():
             return False
         try:
@@ -81,6 +89,8 @@ class StudyFolder:
                 return False
         except Timeout:
             return True
+        except OSError:
+            return None
 
     @property
     def presence(self) -> Path:
@@ -98,6 +108,11 @@ class StudyFolder:
         return self.storage.read_text() if self.storage.exists() else None
 
     @property
+    def experiment(self) -> Path:
+        """The file that holds the name of the MLflow experiment that the last driver of this study sent it to."""
+        return self.root / "experiment"
+
+    @property
     def log(self) -> Path:
         """The whole text of every failure."""
         return self.root / "driver.log"
@@ -112,9 +127,14 @@ class StudyFolder:
         """The folder of the report and its figures."""
         return self.root / "report"
 
+    @property
+    def work_folders(self) -> Path:
+        """The folder of what workers leave of runs that are not finished."""
+        return self.root / "work"
+
     def work(self, key: str, code: str, attempt: int) -> Path:
         """Checkpoints of an unfinished run: the only folder that a worker writes."""
-        return self.root / "work" / key / code / str(attempt)
+        return self.work_folders / key / code / str(attempt)
 
 
 @dataclass(frozen=True)
@@ -149,20 +169,53 @@ class Home:
 
     @property
     def id(self) -> str | None:
-        """The name that no other home has; None before something of it was shown in MLflow."""
-        path = self.root / "id"
-        return path.read_text().strip() if path.is_file() else None
+        """The name that no other home has; None before it has one: nothing was shown in MLflow, or it is a copy."""
+        return None if self.original else self.known_as[0]
+
+    @property
+    def known_as(self) -> tuple[str | None, Path | None]:
+        """The name in the home's own records, and where it lay when it got it: a copy has those of its original."""
+        try:
+            name, _, place = (self.root / "id").read_text().strip().partition("\n")
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            return None, None
+        return name, Path(place) if place else None
+
+    @property
+    def original(self) -> Path | None:
+        """The home that this one was copied from: it lies where this one's name was given, and has the same name."""
+        name, place = self.known_as
+        if name is None or place in (None, self.root) or self.fetched.exists():
+            return None
+        return place if Home(place).known_as[0] == name and not os.path.samefile(place, self.root) else None
+
+    @property
+    def moved_from(self) -> Path | None:
+        """Where this home lay before it was moved; None where it was not, or where that is noted already."""
+        place = self.known_as[1]
+        return None if place in (None, self.root) or self.original or self.fetched.exists() else place
 
     def named(self) -> str:
         """The name of this home. A home without a name gets one; two that ask together get the same."""
+        if self.original or self.moved_from:
+            self.name_anew(self.id)
         if self.id is None:
             draft = self.root / f".id.{os.getpid()}.{threading.get_ident()}"
-            draft.write_text(uuid.uuid4().hex[:12])
+            draft.write_text(self._record(None))
             with suppress(FileExistsError):
                 os.link(draft, self.root / "id")
             draft.unlink()
         assert self.id is not None
         return self.id
+
+    def name_anew(self, name: str | None) -> str:
+        """Notes that a home with this name lies here, or (without one) gives it a new name; returns the name."""
+        write_whole(self.root / "id", self._record(name))
+        assert self.id is not None
+        return self.id
+
+    def _record(self, name: str | None) -> str:
+        return f"{name or uuid.uuid4().hex[:12]}\n{self.root}\n"
 
     @property
     def outcomes(self) -> Path:
@@ -174,14 +227,24 @@ class Home:
         """The file that says where this home was fetched from; there is none where studies are run."""
         return self.root / "fetched"
 
+    @property
+    def claims(self) -> Path:
+        """The folder of the files that drivers lock while they train."""
+        return self.root / "claims"
+
     def claim(self, key: str, code: str) -> Path:
         """The file that a driver locks while it trains a run by a code."""
-        return self.root / "claims" / f"{key}.{code}"
+        return self.claims / f"{key}.{code}"
+
+    @property
+    def database(self) -> Path:
+        """The file of the default MLflow store."""
+        return self.root / "mlflow.db"
 
     @property
     def tracking(self) -> str:
-        """The URI of the default MLflow store."""
-        return f"sqlite:///{self.root / 'mlflow.db'}"
+        """The URI of the default MLflow store. Where the path has `?` or `%`, it holds for this process alone."""
+        return f"sqlite:///{_without_signs(self.root) / self.database.name}"
 
     @property
     def artifacts(self) -> Path:
@@ -209,3 +272,18 @@ class Home:
         """The ids of all studies here, the latest one last."""
         found = [path.parent for path in (self.root / "studies").glob("*/study.json")]
         return [path.name for path in sorted(found, key=lambda path: (path / "study.json").stat().st_mtime)]
+
+
+def _without_signs(folder: Path) -> Path:
+    """A folder by a path without `?` and `%`, which mean something else in the address of a database."""
+    return _linked(folder) if {"?", "%"} & {*str(folder)} else folder
+
+
+@cache
+def _linked(folder: Path) -> Path:
+    """A link to a folder, which is there as long as this process."""
+    place = Path(tempfile.mkdtemp(prefix="locus-home-"))
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    link = place / "home"
+    link.symlink_to(folder)
+    return link

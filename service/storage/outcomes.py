@@ -1,12 +1,13 @@
 """The answers of runs, by the question (a run's key) and the code that trained it. All studies share them.
 
-Only Completed and Diverged are answers. A file is written once, as a whole.
+Only Completed and Diverged are answers. A file is written as a whole, and ends with a digest of all before it. A file
+that differs from its digest is damaged, and counts no more than one that is not there. The same holds for weights,
+whose digests are in the file of the answer.
 """
 
 from __future__ import annotations
 
-import json
-import os
+import hashlib
 import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,14 +18,15 @@ from pydantic import Field
 
 from search_spaces.words import plural
 from service.storage.home import Home
-from service.storage.whole_files import put_aside, rename_durably, write_whole
+from service.storage.whole_files import put_aside, rename_durably, sealed, unsealed, write_whole
 from trainables.recipe import Run
 from trainables.recipe.code_digest import CodeDigest
 from trainables.recipe.outcome import Answer, Diverged, Measurement
 from trainables.spec import LocusError, Spec
+from trainables.trusted import UntrustedError
 
-END = b"\n}"
-"""How a file of an answer ends, and no part of it that a crash may leave."""
+ENDS = (".pt", "_ema.pt")
+"""How the names of the files of weights end: of the weights, and of their moving average, where there is one."""
 NO_EFFECT = ("commit", "host_cores", "host_memory_gib", "ray", "optuna", "mlflow")
 """What of an environment changes no number of a run; the digest of the code counts in place of the commit."""
 
@@ -35,6 +37,7 @@ class Answered(Spec):
     `environment` is recorded and shown where mixed; it does not decide. `ended` is the time of day in seconds.
     `number` is 1 for the first answer of a code. A later answer was trained for the weights that the first one lacks,
     and gave other numbers; both are kept.
+    `weights`: the SHA-256 of each file of weights, by the end of its name (`ENDS`); empty where none were kept.
     """
 
     run: Run
@@ -42,7 +45,8 @@ class Answered(Spec):
     outcome: Answer
     environment: dict[str, Any] = Field(default_factory=dict)
     ended: float = 0.0
-    number: int = 1
+    number: int = Field(default=1, ge=1)
+    weights: dict[str, str] = Field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -93,7 +97,10 @@ class Outcomes:
 
     def weights(self, key: str, name: str) -> Path:
         """The file of an answer's weights: a state dict."""
-        return self.folder / key / f"{name}.pt"
+        return self._weights(key, name, ENDS[0])
+
+    def _weights(self, key: str, name: str, end: str) -> Path:
+        return self.folder / key / f"{name}{end}"
 
     def source(self, key: str, name: str) -> str:
         """Where a worker finds the weights of an answer."""
@@ -114,35 +121,34 @@ class Outcomes:
         return answered if answered is not None and (not whole or self.is_whole(answered)) else None
 
     def is_there(self, key: str, name: str) -> bool:
-        """Whether an answer has its file, written to its end. Cost: 20 us."""
-        try:
-            with self.path(key, name).open("rb") as file:
-                file.seek(-len(END), os.SEEK_END)
-                return file.read() == END
-        except OSError:  # no file, or one that is shorter
-            return False
+        """Whether an answer has its file, every byte as it was written. Cost: 60 us."""
+        return _content(self.path(key, name)) is not None
 
     def is_whole(self, answered: Answered) -> bool:
         """Whether an answer has its weights, written to their end. A run that diverged has none. Cost: 50 us."""
         if isinstance(answered.outcome, Diverged):
             return True
-        return zipfile.is_zipfile(self.weights(answered.run.key, answered.name))
+        return bool(answered.weights) and zipfile.is_zipfile(self.weights(answered.run.key, answered.name))
 
     def has_sound_weights(self, key: str, name: str) -> bool:
         """Whether an answer has its weights, every byte as it was written. Cost: reads them."""
-        weights = self.weights(key, name)
-        return _is_sound(weights) and (_is_sound(averaged(weights)) or not averaged(weights).exists())
+        known = _weights_of(self.path(key, name))
+        return bool(known) and all(_is_sound(self._weights(key, name, end), known[end]) for end in known)
 
     def set_aside(self, key: str, name: str, *, answer: bool = False) -> None:
         """Renames what is damaged of an answer, so that it counts no more: the end of its files is `.damaged` then.
 
-        `answer`: its file is renamed in any case.
+        `answer`: its file is renamed in any case. Weights go with it: what their bytes must be is not known any more.
         """
-        path, weights = self.path(key, name), self.weights(key, name)
-        for file in (weights, averaged(weights)):
-            if file.exists() and not _is_sound(file):
+        path = self.path(key, name)
+        if not path.exists():  # weights alone count for nothing, and are replaced
+            return
+        known = {} if answer else _weights_of(path)
+        for end in ENDS:
+            file = self._weights(key, name, end)
+            if file.exists() and not _is_sound(file, known.get(end)):
                 put_aside(file)
-        if path.exists() and (answer or not self.is_there(key, name)):
+        if answer or not self.is_there(key, name):
             put_aside(path)
 
     def of(self, key: str) -> list[Answered]:
@@ -169,21 +175,25 @@ class Outcomes:
             several = f"{len(keys)} runs have a key that begins with {start!r}: {listed}; give more of it"
             none = f"none of the {plural(len(known), 'run')} of {self.folder} has a key that begins with {start!r}"
             raise LocusError(f"{several if keys else none} (locus export NAME --csv prints the keys of a study)")
-        return self.of(keys[0])
+        if not (found := self.of(keys[0])):
+            raise LocusError(f"the answers of {keys[0]} are damaged; run its study again, and they are made again")
+        return found
 
     def put(self, answered: Answered, weights: Path | None) -> None:
         """Writes an answer, its weights first, so that it is never without them. An answer that is there stays.
 
-        What is left of damaged files is kept beside.
+        Weights that an answer lacks are added to it. What is left of damaged files is kept beside.
         """
         key, name = answered.run.key, answered.name
         self.set_aside(key, name)
+        answered = self.get(key, name) or answered
         if weights is not None:
-            if averaged(weights).exists():
-                rename_durably(averaged(weights), averaged(self.weights(key, name)))
-            rename_durably(weights, self.weights(key, name))
-        if not self.is_there(key, name):
-            write_whole(self.path(key, name), json.dumps(answered.plain(), indent=1))
+            made = {end: path for end in ENDS if (path := weights.with_name(f"{weights.stem}{end}")).exists()}
+            answered = answered.model_copy(update={"weights": {end: _digest_of(path) for end, path in made.items()}})
+            for end in reversed(made):
+                rename_durably(made[end], self._weights(key, name, end))
+        if weights is not None or not self.is_there(key, name):
+            write_whole(self.path(key, name), sealed(answered.plain()))
 
     def beside(self, answered: Answered) -> Answered:
         """The same answer under the next free name of its code."""
@@ -196,12 +206,43 @@ def averaged(weights: Path) -> Path:
     return weights.with_stem(f"{weights.stem}_ema")
 
 
-def _is_sound(weights: Path) -> bool:
+def require_sound(weights: Path) -> None:
+    """Looks whether a file of weights is as it was written, before it is used. Cost: reads it.
+
+    Raises: LocusError.
+    """
+    end = next(end for end in reversed(ENDS) if weights.name.endswith(end))
+    answer = weights.with_name(f"{weights.name.removesuffix(end)}.json")
+    if not _is_sound(weights, _weights_of(answer).get(end)):
+        raise LocusError(
+            f"{weights} must be there as it was written, got {'other bytes' if weights.exists() else 'no file'} (locus "
+            "verify NAME --repair sets damaged files of a study aside, and its next run makes them again)"
+        )
+
+
+def _is_sound(file: Path, known: str | None) -> bool:
+    """Whether a file of weights has the digest that is known of it."""
+    return file.is_file() and known == _digest_of(file)
+
+
+def _digest_of(file: Path) -> str:
+    """The SHA-256 of a file. Cost: 0.5 s a GiB."""
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _content(path: Path) -> bytes | None:
+    """The JSON of the file of an answer; None where there is none, or it was changed since it was written."""
     try:
-        with zipfile.ZipFile(weights) as archive:
-            return archive.testzip() is None
-    except Exception:  # damaged bytes raise errors of many kinds
-        return False
+        return unsealed(path.read_bytes())
+    except FileNotFoundError:
+        return None
+
+
+def _weights_of(path: Path) -> dict[str, str]:
+    """The digests of an answer's weights, from the answer's file; none where that is gone or damaged."""
+    found = _read(path, _AnyRun)
+    return {} if found is None else found.weights
 
 
 def digest_of(name: str) -> str:
@@ -238,24 +279,15 @@ def compare(before: Iterable[Measurement], now: Iterable[Measurement]) -> list[D
     ]
 
 
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except ValueError:
-        return False
-    return True
-
-
 def _read(path: Path, form: type[Answered] = Answered) -> Answered | None:
-    """The answer of a file; None where there is none, or it was cut. Raises: LocusError for one of another locus."""
-    try:
-        text = path.read_text()
-    except (FileNotFoundError, ValueError):  # no file, or no text
+    """The answer of a file; None where there is none, or it is damaged. Raises: LocusError for one of another locus."""
+    content = _content(path)
+    if content is None:
         return None
     try:
-        return form.read_text(text)
+        return form.read_text(content.decode())
+    except UntrustedError:
+        raise
     except LocusError as error:
-        if not _is_json(text):
-            return None
         how = "use the locus that wrote it, or move it away, and the run is trained again"
         raise LocusError(f"{path} cannot be read ({error}); {how}") from None

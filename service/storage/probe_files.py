@@ -1,6 +1,7 @@
 """What probes found, in a file beside each answer: `outcomes/<key>/<code>.<probe>.npz`. Reading needs numpy alone.
 
-A file holds the digest of the probe's own code; it counts only where that is today's.
+A file holds the digest of the probe's own code; it counts only where that is today's. It also holds the key of its run
+and its own name, so that a file of another run in its place counts as damaged.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from service.storage.plain_json import plain_json
 from service.storage.whole_files import write_whole
 from trainables.recipe.findings import Findings, Probed, When
 from trainables.spec import LocusError
@@ -20,6 +22,11 @@ from trainables.spec import LocusError
 SAID = "said"
 """The name of the entry that holds everything but the arrays, as JSON."""
 TIMES: tuple[When, When] = ("before", "after")
+ODD = (
+    AttributeError, EOFError, KeyError, NotImplementedError, OSError, RuntimeError, TypeError, ValueError,
+    zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+"""What numpy and zipfile raise for damaged bytes: an unknown compression, an encrypted entry, a header that is none."""
 
 
 class ProbeFileError(LocusError):
@@ -30,7 +37,7 @@ def write(path: Path, probed: Probed, code: str) -> None:
     """Writes what a probe found in a run, by the digest of the probe's code."""
     import numpy as np
 
-    said: dict[str, Any] = {"code": code}
+    said: dict[str, Any] = {"code": code, "of": _of(path)}
     entries: dict[str, Any] = {}
     for when in TIMES:
         found = probed.at(when)
@@ -48,12 +55,18 @@ def read(path: Path) -> tuple[str, Probed]:
 
     try:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
-            said = json.loads(str(file[SAID]))
+            said = plain_json(str(file[SAID]))
+            if said["of"] != _of(path):
+                raise ValueError(f"what it found in {said['of']}")
             arrays = {name: file[name] for name in file.files if name != SAID}
         before, after = (_findings(said[when], arrays, f"{when}.") for when in TIMES)
         return str(said["code"]), Probed(before, after)
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except ODD as error:
         raise ProbeFileError(f"{path.name} must be as a probe wrote it, got {type(error).__name__}: {error}") from None
+
+
+def _of(path: Path) -> str:
+    return f"{path.parent.name}/{path.name}"
 
 
 def kept(path: Path, code: str) -> Probed | None:

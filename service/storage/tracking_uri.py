@@ -1,4 +1,7 @@
-"""The address of MLflow, and how it is shown: nobody's password stands in a log, a report or a list of processes."""
+"""Where MLflow shows a study: its address, and the experiment.
+
+Nobody's password stands in a log, a report or a list of processes.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import os
 import re
 from urllib.parse import parse_qs, urlsplit
 
+from service.storage.home import Home
 from trainables.spec import SpecError
 
 SECRETS = ("password", "passwd", "pwd", "token", "secret")
@@ -24,6 +28,24 @@ def tracking_uri(given: str | None = None) -> str | None:
             "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN"
         )
     return found
+
+
+def experiment_name(given: str | None = None) -> str | None:
+    """The MLflow experiment that was chosen: as given, else $MLFLOW_EXPERIMENT_NAME; None where none was."""
+    return given or os.environ.get("MLFLOW_EXPERIMENT_NAME") or None
+
+
+def default_experiment(study: str) -> str:
+    """The MLflow experiment of a study where none was chosen: a name that nobody else uses."""
+    return f"locus/{study}"
+
+
+def place_in_words(home: Home, id: str, tracking: str | None = None, experiment: str | None = None) -> str:
+    """Where MLflow shows an edition of a study once it is run, as a plan says it. MLflow is not asked."""
+    store = without_secrets(tracking) if tracking else str(home.database)
+    folder = home.study(id)
+    known = folder.experiment.read_text() if folder.experiment.exists() else default_experiment(id.partition("@")[0])
+    return f"MLflow: {store}, experiment {experiment_name(experiment) or known}"
 
 
 def has_secrets(uri: str) -> bool:

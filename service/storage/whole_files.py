@@ -1,11 +1,39 @@
-"""Writes files as a whole: first under another name, then to the disk, then renamed."""
+"""Writes files as a whole: first under another name, then to the disk, then renamed. Some end with their own digest."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import threading
+from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
+from typing import Any
+
+from trainables.errors import LocusError
+
+SEAL = b',\n "digest": "%s"\n}'
+"""How a sealed file ends: with the SHA-256 of the bytes before."""
+
+
+def sealed(plain: Mapping[str, Any]) -> bytes:
+    """Plain values as JSON, with a digest at the end, so that a byte that changes later is seen."""
+    content = json.dumps(plain, indent=1).encode().removesuffix(b"\n}")
+    return content + SEAL % hashlib.sha256(content).hexdigest().encode()
+
+
+def unsealed(whole: bytes) -> bytes | None:
+    """The JSON of sealed values, without the digest; None where a byte was changed since."""
+    content = whole[: -len(SEAL % (64 * b"0"))]
+    return content + b"\n}" if whole == content + SEAL % hashlib.sha256(content).hexdigest().encode() else None
+
+
+def require_writable(folder: Path) -> None:
+    """Refuses a folder that can only be read, or cannot be made where it is not there. Raises: LocusError."""
+    nearest = next(path for path in (folder, *folder.parents) if path.exists())
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise LocusError(f"{folder} must be a folder that can be written, got one that can only be read")
 
 
 def write_whole(path: Path, content: str | bytes) -> None:

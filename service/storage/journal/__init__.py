@@ -21,10 +21,20 @@ from service.storage.journal.facts import (
     StoppedAt,
     Tuned,
 )
-from service.storage.journal.reading import FormError, JournalError, Place, read, read_on
+from service.storage.journal.reading import (
+    FormError,
+    JournalError,
+    Place,
+    UnfitError,
+    read,
+    read_lines,
+    read_on,
+    remedy,
+)
 from service.storage.journal.writing import Journal, cut
 
 __all__ = [
     "FORM", "Adopted", "Confirms", "Counts", "Ended", "Exhausted", "Fact", "FailedWith", "FormError", "Journal",
-    "JournalError", "Measured", "Opened", "Place", "Planned", "Started", "StoppedAt", "Tuned", "cut", "read", "read_on",
+    "JournalError", "Measured", "Opened", "Place", "Planned", "Started", "StoppedAt", "Tuned", "UnfitError", "cut",
+    "read", "read_lines", "read_on", "remedy",
 ]  # fmt: skip

@@ -1,23 +1,41 @@
-"""What a journal tells: its facts, of which each says when it was written, and by which driver."""
+"""What a journal tells: its facts, of which each says when it was written, and by which driver.
+
+A journal may come from a stranger, in a copied home, an archive or a storage. Its keys and codes become names of files
+and folders, and its counts become loops. So each of them has a form and a bound, and a line beyond these is no fact. A
+checksum ends each line, so that one byte that changes in it is seen.
+"""
 
 from __future__ import annotations
 
+import json
+import re
+import zlib
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, TypeAdapter
 
-from search_spaces.roles import Role
+from search_spaces.roles import MOST_SEEDS, MOST_TRIALS, Role
 from trainables.spec import Spec
 
-FORM = 1
+FORM = 2
 """The form of the journals that this code writes and reads. A new kind of fact or a changed one makes a new form."""
+KEY = "[0-9a-f]{16}"
+RunKey = Annotated[str, Field(pattern=f"^{KEY}$", description="16 hex digits")]
+"""The key of a run, as `Run.key` gives it."""
+AnswerName = Annotated[
+    str, Field(pattern=r"^[0-9a-f]{12}(~[1-9][0-9]{0,5})?$", description="12 hex digits, ~2 and so on behind them")
+]
+"""The digest of a code, or the name of an answer by that code, as `Answered.name` gives it."""
+Count = Annotated[int, Field(ge=0, le=1_000_000, description="a number from 0 to 1,000,000")]
+"""An epoch, a place in a list, an attempt."""
 
 
 class Stamped(Spec):
     """What the journal adds to each fact. `by`: the number of the driver's session. Units: seconds since 1970."""
 
-    time: float = Field(default=0.0, kw_only=True)
-    by: int = Field(default=0, kw_only=True)
+    time: float = Field(default=0.0, ge=0, le=1e11, kw_only=True)
+    by: int = Field(default=0, ge=0, lt=2**53, kw_only=True)
 
     def bare(self) -> Self:
         """The fact without its time and its driver: two that are equal tell the same."""
@@ -45,7 +63,7 @@ class Planned(Stamped):
 
     fact: Literal["planned"] = Field(default="planned", init=False)
     role: Role
-    number: int
+    number: Count
     name: str
     values: dict[str, Any]
     """The point or arm; of a parent, the `key` of its first run."""
@@ -56,10 +74,10 @@ class Started(Stamped):
     """A run was assigned to a worker."""
 
     fact: Literal["started"] = Field(default="started", init=False)
-    run: str
-    code: str
-    attempt: int
-    seed: int
+    run: RunKey
+    code: AnswerName
+    attempt: Count
+    seed: Count
     label: str
     placement: dict[str, Any] = Field(default_factory=dict)
 
@@ -68,9 +86,9 @@ class Measured(Stamped):
     """The numbers of an epoch. The first fact of an epoch counts; a resumed run reports some epochs again."""
 
     fact: Literal["measured"] = Field(default="measured", init=False)
-    run: str
-    code: str
-    epoch: int
+    run: RunKey
+    code: AnswerName
+    epoch: Count
     values: dict[str, float]
 
 
@@ -78,9 +96,9 @@ class StoppedAt(Stamped):
     """The study stopped a run at a rung."""
 
     fact: Literal["stopped"] = Field(default="stopped", init=False)
-    run: str
-    code: str
-    epoch: int
+    run: RunKey
+    code: AnswerName
+    epoch: Count
     cutoff: float
 
 
@@ -91,8 +109,8 @@ class FailedWith(Stamped):
     """
 
     fact: Literal["failed"] = Field(default="failed", init=False)
-    run: str
-    code: str
+    run: RunKey
+    code: AnswerName
     reason: str
     counts: bool = True
     final: bool = False
@@ -102,10 +120,10 @@ class Ended(Stamped):
     """A run has its answer: trained here, or found among the outcomes (`reused`)."""
 
     fact: Literal["ended"] = Field(default="ended", init=False)
-    run: str
-    code: str
+    run: RunKey
+    code: AnswerName
     outcome: Literal["completed", "diverged"]
-    epoch: int
+    epoch: Count
     reused: bool = False
 
 
@@ -113,16 +131,16 @@ class Counts(Stamped):
     """How many trials and seeds are asked for, from here on."""
 
     fact: Literal["counts"] = Field(default="counts", init=False)
-    seeds: int
-    trials: int | None = None
+    seeds: int = Field(ge=1, le=MOST_SEEDS)
+    trials: int | None = Field(default=None, ge=1, le=MOST_TRIALS)
 
 
 class Confirms(Stamped):
     """The trials chosen for the confirmation, best first. `rivals`: those of the random points."""
 
     fact: Literal["confirms"] = Field(default="confirms", init=False)
-    numbers: tuple[int, ...] = Field(strict=False)
-    rivals: tuple[int, ...] = Field(default=(), strict=False)
+    numbers: tuple[Count, ...] = Field(strict=False)
+    rivals: tuple[Count, ...] = Field(default=(), strict=False)
 
 
 class Exhausted(Stamped):
@@ -132,7 +150,7 @@ class Exhausted(Stamped):
     """
 
     fact: Literal["exhausted"] = Field(default="exhausted", init=False)
-    trials: int
+    trials: Count
     rival: bool = False
 
 
@@ -144,7 +162,7 @@ class Tuned(Stamped):
 
     fact: Literal["tuned"] = Field(default="tuned", init=False)
     arm: str
-    number: int | None
+    number: Count | None
 
 
 class Adopted(Stamped):
@@ -156,8 +174,8 @@ class Adopted(Stamped):
     """
 
     fact: Literal["adopted"] = Field(default="adopted", init=False)
-    run: str
-    code: str | None
+    run: RunKey
+    code: AnswerName | None
     again: bool = False
 
 
@@ -177,4 +195,25 @@ Fact = Annotated[
     Field(discriminator="fact"),
 ]
 FACT: TypeAdapter[Fact] = TypeAdapter(Fact)
-"""Reads a fact from a line."""
+"""Reads a fact from the JSON of a line."""
+SUM = re.compile(rb'(.*),"sum":"([0-9a-f]{8})"\}\s*', re.DOTALL)
+"""How a line ends: with the CRC-32 of the bytes before, in hex digits."""
+
+
+def line_of(plain: Mapping[str, Any]) -> bytes:
+    """The line of a fact's plain values."""
+    content = json.dumps(plain, separators=(",", ":")).encode().removesuffix(b"}")
+    return b'%s,"sum":"%08x"}\n' % (content, zlib.crc32(content))
+
+
+def content_of(line: bytes) -> bytes | None:
+    """The JSON of a line without its checksum, which is checked; None where the line has none.
+
+    Raises: ValueError where the line differs from its checksum.
+    """
+    found = SUM.fullmatch(line)
+    if found is None:
+        return None
+    if zlib.crc32(found[1]) != int(found[2], 16):
+        raise ValueError("the line differs from its checksum")
+    return found[1] + b"}"

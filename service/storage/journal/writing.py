@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from service.storage.journal.facts import Fact, Measured, Opened, Started
-from service.storage.journal.reading import FormError, JournalError, Place, fact_of, read_on
+from service.storage.journal.facts import Fact, Measured, Opened, Started, line_of
+from service.storage.journal.reading import FormError, JournalError, Lines, Place, fact_of, read_on, whole_lines
 from service.storage.session import DRIVERS, Session, TakenOverError, held, newest
-from service.storage.whole_files import put_aside, write_whole
+from service.storage.whole_files import put_aside, require_writable, write_whole
 
 PATIENCE_S = 0.5
 """How long a driver waits for the lock. `status` holds it for a moment, to check whether a driver does."""
@@ -73,7 +72,7 @@ class Journal:
         else:
             self.session.look()
         stamped = fact.model_copy(update={"time": time.time(), "by": self.session.number})
-        self._append(json.dumps(stamped.model_dump(mode="json"), separators=(",", ":")).encode() + b"\n")
+        self._append(line_of(stamped.model_dump(mode="json")))
         if not isinstance(fact, Measured | Started):
             os.fsync(self._file.fileno())
         return stamped
@@ -98,18 +97,18 @@ class Journal:
         return False
 
 
-def cut(path: Path, lock: Path) -> int | None:
+def cut(path: Path, lock: Path, add: Callable[[Fact], object] = lambda fact: None) -> int | None:
     """Cuts a journal at the first line that is no fact, and keeps the whole file beside, as `.damaged`.
 
+    `add` is called with each fact, and raises JournalError for one that does not fit the study, which is cut as well.
     What the later lines told is lost but for the answers, which are files of their own. Returns the number of the line;
     None where all lines are facts.
     Raises: HeldError where a driver runs the study, FormError for a journal of another form, which is not cut.
     """
     session = Session(path.parent / DRIVERS)
     with _locked(lock, session.folder):
-        content = path.read_bytes()
-        lines = content[: content.rfind(b"\n") + 1].splitlines(keepends=True)  # as `read` takes them
-        bad = _first_bad(path, lines)
+        lines = whole_lines(path.read_bytes())
+        bad = _first_bad(path, lines, add)
         if bad is None:
             return None
         session.begin()
@@ -121,22 +120,32 @@ def cut(path: Path, lock: Path) -> int | None:
         return bad
 
 
-def _first_bad(path: Path, lines: list[bytes]) -> int | None:
-    """The number of the first line that is no fact. Raises: FormError where any line is of another form."""
-    bad: list[int] = []
+def _first_bad(path: Path, lines: list[bytes], add: Callable[[Fact], object]) -> int | None:
+    """The number of the first line that is no fact, or does not fit. Raises: FormError for a line of another form."""
     for number, line in enumerate(lines, start=1):
         try:
             fact_of(line, path, number)
         except FormError:
             raise
         except JournalError:
-            bad.append(number)
-    return bad[0] if bad else None
+            continue
+    reader = Lines(path)
+    for number, line in enumerate(lines, start=1):
+        try:
+            if (fact := reader.next(line)) is not None:
+                add(fact)
+        except JournalError:
+            return number
+    return None
 
 
 @contextmanager
 def _locked(lock: Path, drivers: Path) -> Iterator[None]:
-    """Holds the lock of a study. Raises: HeldError where another driver of this machine holds it."""
+    """Holds the lock of a study.
+
+    Raises: HeldError where another driver of this machine holds it, LocusError where its folder can only be read.
+    """
+    require_writable(lock.parent)
     file = FileLock(lock)
     try:
         file.acquire(timeout=PATIENCE_S)

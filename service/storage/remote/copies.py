@@ -20,14 +20,18 @@ from filelock import FileLock, Timeout
 from search_spaces.words import plural
 from service.storage.home import Home, StudyFolder
 from service.storage.journal import Adopted, Ended, read
-from service.storage.outcomes import Answered, Outcomes, averaged
+from service.storage.journal.facts import KEY
+from service.storage.outcomes import ENDS, Answered, Outcomes
+from service.storage.plain_json import plain_json
 from service.storage.remote.journal_copy import sent_journal
-from service.storage.whole_files import put_aside, write_whole
+from service.storage.whole_files import put_aside, unsealed, write_whole
 from trainables.remote_files import PATIENCE_S, RemoteFolder
 from trainables.spec import LocusError
 
 START = r"\.\d+$"
 """How the ids of later starts of an edition end."""
+PLACE = re.compile(rf"{KEY}/\w[\w.~-]*")
+"""Where the files of answers lie among all answers. A file of another name there is a stranger's, and stays there."""
 TOGETHER = 8
 """How many files are fetched at the same time."""
 
@@ -66,27 +70,32 @@ class Copies:
         return self.study.inside("journal")
 
     def keep(self, answered: Answered) -> None:
-        """Sends an answer, its weights first, so that it is never without them. One that is there stays.
+        """Sends an answer, its weights first, so that it is never without them. Raises: StorageError."""
+        self._send(answered.run.key, answered.name)
 
-        Raises: StorageError.
-        """
-        outcomes = Outcomes(self.home)
-        key, name = answered.run.key, answered.name
-        if self.outcomes.has(f"{key}/{name}.json"):
+    def _send(self, key: str, name: str) -> None:
+        """Sends an answer and its weights. A sound one with weights stays, for the digests in it are of its weights."""
+        here, at = Outcomes(self.home).path(key, name), f"{key}/{name}"
+        mine = _digests(here.read_bytes()) if here.exists() else None
+        there = _digests(self.outcomes.read(f"{at}.json"))
+        if mine is None or there or (there is not None and not mine):
             return
-        weights = outcomes.weights(key, name)
-        for file in (averaged(weights), weights, outcomes.path(key, name)):
+        for end in (*reversed(ENDS), ".json"):
+            file = here.with_name(f"{name}{end}")
             if file.exists():
-                self.outcomes.put(file, f"{key}/{file.name}")
+                self.outcomes.put(file, f"{at}{end}")
 
     def keep_missing(self, answers: Iterable[tuple[str, str]]) -> None:
         """Sends the files of answers, by key and name, that are not there yet: of reused ones, and of probes."""
         there = set(self.outcomes.names())
         for key, name in answers:
-            files = [file for file in (self.home.outcomes / key).glob(f"{name}*") if _is_of(file.name, name)]
-            for file in sorted(files, key=lambda file: file.suffix == ".json"):
-                if f"{key}/{file.name}" not in there:
-                    self.outcomes.put(file, f"{key}/{file.name}")
+            files = {file.name for file in (self.home.outcomes / key).glob(f"{name}*") if _is_of(file.name, name)}
+            missing = sorted(file for file in files if f"{key}/{file}" not in there)
+            if any(file.endswith((*ENDS, ".json")) for file in missing):
+                self._send(key, name)
+            for file in missing:
+                if file.endswith(".npz"):
+                    self.outcomes.put(self.home.outcomes / key / file, f"{key}/{file}")
 
     def clear_work(self, answered: Iterable[tuple[str, str]]) -> None:
         """Removes what workers have sent of runs, by key and code, after these were answered. Raises: StorageError."""
@@ -100,7 +109,7 @@ class Copies:
         local = Outcomes(self.home).weights(key, name)
         at = f"{key}/{local.name}"
         if not self.outcomes.has(at) and local.exists():
-            self.outcomes.put(local, at)
+            self._send(key, name)
         return f"{self.outcomes.uri}/{at}"
 
     def fetch(self) -> int:
@@ -155,7 +164,7 @@ class Copies:
 
     def _bring(self, names: Iterable[str]) -> int:
         """Brings home those of some files of answers that are not there; how many."""
-        missing = [name for name in names if not (self.home.outcomes / name).exists()]
+        missing = [name for name in names if PLACE.fullmatch(name) and not (self.home.outcomes / name).exists()]
         with ThreadPoolExecutor(TOGETHER) as threads:  # weights first, so that no answer is without them
             for answers in (False, True):
                 some = [name for name in missing if name.endswith(".json") == answers]
@@ -183,6 +192,12 @@ def _is_asked(id: str, name: str) -> bool:
 
 def _is_of(file: str, name: str) -> bool:
     return name in _codes(file) and ".damaged" not in file
+
+
+def _digests(answer: bytes | None) -> dict[str, str] | None:
+    """The digests of weights that the file of an answer holds; None where there is no file, or it is damaged."""
+    content = None if answer is None else unsealed(answer)
+    return None if content is None else dict(plain_json(content).get("weights", {}))
 
 
 def _codes(file: str) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ import uuid
 from dataclasses import replace
 from pathlib import Path
 
+from service.storage.plain_json import plain_json
 from service.storage.session import STALE_S, HeldError, Host
 from trainables.remote_files import RemoteFolder, StorageError
 
@@ -102,10 +103,10 @@ class Lease:
         if content is None:
             return None
         try:
-            found: dict[str, object] = json.loads(content)
+            found = plain_json(content)
         except ValueError:
             return UNKNOWN
-        return found
+        return {**UNKNOWN, **found} if isinstance(found, dict) else UNKNOWN
 
     def _content(self, *, ended: bool = False) -> bytes:
         return json.dumps({**self._me, "ended": ended}).encode()

@@ -36,6 +36,10 @@ def test_properties_has_the_marks_of_table_5():
     matrix = library.find_matrix("properties")
     assert matrix.encodings == ["relative", "absolute", "fourier", "sinusoidal"]
     assert {row.name: " ".join(cell.published for cell in row.cells.values()) for row in matrix.rows} == TABLE_5
+    learnable = next(row for row in matrix.rows if row.shown_by == "parameters")
+    assert {name: cell.arms for name, cell in learnable.cells.items()} == {
+        name: (f"{name}, token",) for name in matrix.encodings
+    }, "parameters are those of one arm"
 
 
 def test_a_cell_of_probes_is_decided_before_training():

@@ -277,3 +277,16 @@ def test_a_grid_has_every_combination_of_what_is_open() -> None:
     assert not is_finite(space)
     assert is_finite(Space({"model.depth": Integer(low=1, high=3)}))
     assert without_points(SPACE) == ["encoding.parts.0.gamma", "optimizer.lr", "optimizer.weight_decay"]
+
+
+def test_what_an_option_may_be_is_said_in_the_words_of_all_types(subtests):
+    for options, got in (
+        ((None, 5), "options.0 {} None"),
+        (([24], 1), "options.0 {} [24]"),
+        ((1.0, math.nan), "options.1 {} nan"),
+    ):
+        with subtests.test(got), pytest.raises(SpecError) as caught:
+            Choice(options)
+        assert str(caught.value) == got.format("must be a boolean, a number or a word, got")
+    with pytest.raises(SpecError, match=r"^low must be an integer, got 1\.0$"):
+        Integer(1.0, 5)

@@ -184,6 +184,7 @@ def test_the_paper_budgets_of_the_concat_paper_train_its_models_as_deit(subtests
                 model, optimizer = arm.recipe.model, arm.recipe.optimizer
                 if model.kind in sizes:
                     assert (model.embed_dim, model.depth) == sizes[model.kind]
+                assert getattr(model, "drop_path", 0.0) == (0.1 if model.kind == "vit" else 0.0)
                 assert optimizer.lr * optimizer.batch_size / optimizer.lr_base_size == pytest.approx(1e-3)
                 assert (optimizer.epochs, optimizer.batch_size, optimizer.min_lr) == (300, 1024, 1e-5)
                 assert (arm.recipe.data.size, arm.recipe.augment.kind) == ((3, 224, 224), "deit")

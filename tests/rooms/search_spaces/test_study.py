@@ -121,7 +121,7 @@ def test_ones_own_values_make_another_edition_counts_do_not() -> None:
     assert (same.study.seeds, same.study.plan.trials) == (9, 50)
     assert search().at(set={"optimizer.epochs": 8}, name="long").id == "reach@cpu~long"
     for name in ("../up", "a b", "v1.2"):
-        with pytest.raises(SpecError, match=r"an edition's name must be letters, digits"):
+        with pytest.raises(SpecError, match=r"an edition's name must be at most 60 letters, digits"):
             search().at(name=name)
 
 
@@ -187,9 +187,10 @@ def test_mistakes_are_told_in_one_sentence(subtests) -> None:
         (lambda: arms(claims=(Better("near", "fare"),)), r"claims must be about one of none, near, far, got 'fare'"),
         (lambda: search(score=Score("val/r2")), r"score\.metric must be 'val/accuracy' for red_green, got 'val/r2'"),
         (lambda: Score("test/accuracy"), r"metric must be a metric such as 'val/accuracy', got 'test/accuracy'"),
-        (lambda: search(name="Reach"), r"name must be lower-case words joined by '-', got 'Reach'"),
+        (lambda: search(name="Reach"), r"name must be lower-case words joined by '-', at most 80 letters, got 'Reach'"),
         (lambda: Ablation(arms={"a": {}}, baseline="b"), r"baseline must be one of the arms a, got 'b'"),
-        (lambda: arms(seeds=0), r"seeds must be a positive number of seeds, got 0"),
+        (lambda: arms(seeds=0), r"seeds must be a number of seeds from 1 to 1,000, got 0"),
+        (lambda: arms(seeds=1001), r"seeds must be a number of seeds from 1 to 1,000, got 1001"),
         (lambda: arms().at(trials=3), r"arms is an ablation of 3 arms; trials are for searches"),
         (lambda: search().at(set={"encoding.gama": 1}), r"no field 'encoding.gama'; known: kind, gamma, features"),
         (lambda: search().at(set={"encoding.gamma": 0}), r"encoding.gamma must be a positive length in patches, got 0"),
@@ -323,3 +324,17 @@ def test_what_was_found_belongs_to_a_budget_and_changes_no_definition() -> None:
     assert told.at("cpu").definition == plain.at("cpu").definition
     with pytest.raises(SpecError, match=r"found must be by budget \(cpu\), got \['images'\]"):
         search(budgets={"cpu": Budget()}, found={"images": "0.5"})
+
+
+def test_names_fit_into_a_line_and_a_path(subtests):
+    """A study's name becomes a folder's; an arm's is the head of a row, and no command to the terminal."""
+    for name in ("x" * 81, "a b", "", "a\n"):
+        with subtests.test(name), pytest.raises(SpecError, match=r"^name must be lower-case words"):
+            Study(name=name, question="?", base=Recipe(), plan=Ablation({"a": {}}, "a"))
+    said = r"^arms must be named in one line .* got '[ -~]*'$"
+    for arm in ("", " ", "a\nb", "x" * 201, "\x1b[2J", "\x9b2J", "a\u2028b"):
+        with subtests.test(repr(arm)), pytest.raises(SpecError, match=said):
+            Ablation({arm: {}}, arm)
+    assert Ablation({"gabor [q], é": {}}, "gabor [q], é").baseline
+    with pytest.raises(SpecError, match=r"^an edition's name must be at most 60 letters"):
+        Study(name="a", question="?", base=Recipe(), plan=Ablation({"a": {}}, "a")).at(name="x" * 61)

@@ -1,18 +1,33 @@
 """A study that is forgotten: its folder, its answers and its MLflow rows go, and what others use stays."""
 
 import pytest
+from filelock import FileLock
 
 import service
 from search_spaces.study import Ablation, Study
+from service.execution.jobs.archive import pack
 from service.removal import forgettable
+from service.repairing import answers_of, wrong_answers
+from service.storage.history import History
 from service.storage.home import Home
+from service.storage.journal import (
+    Adopted,
+    Ended,
+    FailedWith,
+    JournalError,
+    Measured,
+    Started,
+    StoppedAt,
+    read,
+)
+from service.storage.journal.facts import line_of
 from service.storage.outcomes import Outcomes
 from service.tracking.store import look_up
 from service.tracking.sync import MlflowSync
 from tests.rooms.toy import conduct, driving
 from trainables.encodings import Fourier
 from trainables.recipe import Recipe
-from trainables.spec import LocusError
+from trainables.spec import LocusError, SpecError
 
 BASE = Recipe(encoding=Fourier()).put({"optimizer.epochs": 3})
 NEAR, FAR = {"encoding.gamma": 1.0}, {"encoding.gamma": 9.0}
@@ -81,3 +96,115 @@ def test_a_study_that_runs_and_a_name_that_is_no_id_are_refused(home):
     with pytest.raises(LocusError, match="no study 'one'"):
         forgettable(home, "one")
     assert len(home.ids()) == 2
+
+
+HOSTILE = ("/absolute", "../../victim", "..", ".", "", "victim", 16 * "x", "0123456789ABCDEF")
+
+
+def test_a_journal_names_only_keys_and_codes(home, tmp_path):
+    """A journal may be a stranger's. What it names is removed, renamed or locked by a driver, so it must be a key."""
+    key, code = keys(ONE).pop(), 12 * "a"
+    for one in (*HOSTILE, str(tmp_path / "victim")):
+        for known in ({"run": one, "code": code}, {"run": key, "code": one}):
+            for make in (
+                lambda known: Ended(**known, outcome="completed", epoch=1),
+                lambda known: FailedWith(**known, reason="?"),
+                lambda known: Started(**known, attempt=1, seed=0, label="0"),
+                lambda known: Measured(**known, epoch=1, values={}),
+                lambda known: StoppedAt(**known, epoch=1, cutoff=0.5),
+                lambda known: Adopted(**known),
+            ):
+                with pytest.raises(SpecError, match="must be"):
+                    make(known)
+    Ended(run=key, code=f"{code}~2", outcome="completed", epoch=1)
+
+
+@pytest.mark.parametrize("run", HOSTILE)
+def test_no_verb_touches_what_a_strangers_journal_names(home, run):
+    """Such a line is no fact, also with a checksum, and is cut as other damage."""
+    root = home.root.parent / f"{home.root.name}-of-another"
+    victim = root / "victim" / "thesis"
+    victim.mkdir(parents=True)
+    (victim / "thesis.tex").write_text("years of work")
+    run = run.replace("/absolute", str(root / "victim"))
+    journal = home.study(ONE.id).journal
+    said = Ended(run=16 * "1", code=12 * "a", outcome="completed", epoch=1, by=1).plain() | {
+        "run": run,
+        "code": "thesis",
+    }
+    whole = journal.read_bytes()
+    journal.write_bytes(whole + line_of(said))
+    before = {path for path in home.root.rglob("*") if path.is_file()}
+    for act in (lambda: forgettable(home, ONE.id), lambda: conduct(home, ONE), lambda: pack(home, ONE.id)):
+        with pytest.raises(JournalError, match=f"line {len(whole.splitlines()) + 1}, is no fact"):
+            act()
+    assert {path for path in home.root.rglob("*") if path.is_file()} == before
+    assert (victim / "thesis.tex").exists()
+    assert service.repair(ONE.id, home=str(home.root))
+    assert not conduct(home, ONE).trained
+    service.forget(ONE.id, home=str(home.root))
+    assert (victim / "thesis.tex").exists()
+    assert home.ids() == [OTHER.id]
+
+
+def test_what_came_into_use_while_the_question_was_open_stays(home):
+    found = forgettable(home, ONE.id)
+    assert len(found.answers) == 2
+    third = study("third", near=NEAR)
+    conduct(home, third)
+    assert found.remove() == 2
+    assert [*repairs(home, third)] == []
+    assert set(home.ids()) == {OTHER.id, third.id}
+
+
+def test_what_a_driver_trains_at_this_moment_stays(home):
+    found = forgettable(home, ONE.id)
+    with FileLock(home.claims / f"{found.answers[0]}.{12 * 'a'}"):
+        assert found.remove() == 1
+    assert (home.outcomes / found.answers[0]).is_dir()
+    assert not (home.outcomes / found.answers[1]).exists()
+
+
+def test_a_driver_that_began_while_the_question_was_open_keeps_its_folder(home):
+    found = forgettable(home, ONE.id)
+    said = "one@base must have ended to be forgotten, but a driver runs it"
+    with driving(home, ONE), pytest.raises(LocusError, match=said):
+        found.remove()
+    assert len(Outcomes(home).of(found.answers[0])) == 1
+    assert len(home.ids()) == 2
+
+
+def test_a_study_that_another_disk_keeps_is_unlinked(home, tmp_path):
+    disk = tmp_path.parent / f"{tmp_path.name}-disk"
+    disk.mkdir()
+    folder, answer = home.study(ONE.id).root, home.outcomes / forgettable(home, ONE.id).answers[0]
+    for number, path in enumerate((folder, answer)):
+        path.rename(disk / str(number))
+        path.symlink_to(disk / str(number))
+    found = forgettable(home, ONE.id)
+    kept = [line for line in found.lines() if "is a link" in line]
+    assert kept == [f"kept: {disk / str(n)}, to which {path} is a link" for n, path in enumerate((folder, answer))]
+    found.remove()
+    assert not folder.is_symlink()
+    assert not answer.is_symlink()
+    assert (disk / "0" / "journal.jsonl").exists()
+    assert [*(disk / "1").glob("*.pt")]
+    assert home.ids() == [OTHER.id]
+
+
+def test_nothing_goes_where_something_cannot(home, monkeypatch):
+    """Rows in MLflow go first, so all folders are looked at before. (For root every folder can be written.)"""
+    found = forgettable(home, ONE.id)
+    last = home.outcomes / found.answers[-1]
+    monkeypatch.setattr("os.access", lambda path, mode: str(path) != str(last))
+    for act in (found.remove, lambda: forgettable(home, ONE.id)):
+        with pytest.raises(LocusError, match=f"{last} must be a folder that can be written to remove"):
+            act()
+    assert all((home.outcomes / key).is_dir() for key in found.answers)
+    assert home.study(ONE.id).journal.exists()
+
+
+def repairs(home, edition):
+    """What `verify` finds wrong with the answers of a study."""
+    history = History.open(home, edition)
+    return wrong_answers(Outcomes(home), history, answers_of(read(home.study(edition.id).journal)[0], history))

@@ -14,8 +14,9 @@ from service.repairing import repair, wrong_answers
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import Ended, JournalError, Opened, read
-from service.storage.outcomes import Outcomes
+from service.storage.outcomes import Answered, Outcomes
 from service.storage.session import HeldError
+from service.storage.whole_files import sealed
 from tests.rooms.service.execution.studies import arms, facts, search
 from tests.rooms.toy import conduct, driving
 from trainables.spec import LocusError
@@ -41,17 +42,44 @@ def driven(tmp_path_factory) -> Callable[[Edition, Path], Home]:
     return copied
 
 
-def other_number(outcomes: Outcomes, fact: Ended) -> None:
+def changed(outcomes: Outcomes, fact: Ended, change: Callable[[dict], object]) -> None:
+    """An answer that was changed with its digest, as no crash can do."""
     path = outcomes.path(fact.run, fact.code)
     answer = json.loads(path.read_text())
-    answer["outcome"]["curve"][1]["values"]["val/accuracy"] += 1e-9
-    path.write_text(json.dumps(answer, indent=1))
+    del answer["digest"]
+    change(answer)
+    path.write_bytes(sealed(Answered.read(answer).plain()))
+
+
+def other_number(outcomes: Outcomes, fact: Ended) -> None:
+    changed(outcomes, fact, lambda answer: answer["outcome"]["curve"][1]["values"].update({"val/accuracy": 0.1}))
 
 
 def other_run(outcomes: Outcomes, fact: Ended) -> None:
+    changed(outcomes, fact, lambda answer: answer["run"].update(seed=99))
+
+
+def one_digit(outcomes: Outcomes, fact: Ended) -> None:
     path = outcomes.path(fact.run, fact.code)
-    answer = json.loads(path.read_text())
-    path.write_text(json.dumps(answer | {"run": answer["run"] | {"seed": 99}}, indent=1))
+    before = path.read_text()
+    path.write_text(before.replace('"val/accuracy": 0.', '"val/accuracy": 1.', 1))
+    assert path.read_text() != before
+
+
+def other_environment(outcomes: Outcomes, fact: Ended) -> None:
+    path = outcomes.path(fact.run, fact.code)
+    path.write_text(path.read_text().replace('"toy": 1', '"toy": 2'))
+
+
+def other_field(outcomes: Outcomes, fact: Ended) -> None:
+    """JSON still, but not of any locus."""
+    path = outcomes.path(fact.run, fact.code)
+    path.write_text(path.read_text().replace('"recipe"', '"recipd"'))
+
+
+def weights_of_another_seed(outcomes: Outcomes, fact: Ended) -> None:
+    paths = [path for path in outcomes.folder.glob("*/*.pt") if path.parent.name != fact.run]
+    shutil.copy(paths[0], outcomes.weights(fact.run, fact.code))
 
 
 def no_answer(outcomes: Outcomes, fact: Ended) -> None:
@@ -74,7 +102,13 @@ def no_weights(outcomes: Outcomes, fact: Ended) -> None:
     outcomes.weights(fact.run, fact.code).unlink()
 
 
-@pytest.mark.parametrize("spoil", [other_number, other_run, no_answer, cut_weights, one_bit_of_weights, no_weights])
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        other_number, other_run, one_digit, other_environment, other_field, no_answer, cut_weights, one_bit_of_weights,
+        weights_of_another_seed, no_weights,
+    ],
+)  # fmt: skip
 def test_a_damaged_answer_is_made_again(driven, tmp_path, spoil) -> None:
     edition, home = arms(), driven(arms(), tmp_path)
     outcomes = Outcomes(home)
@@ -127,7 +161,8 @@ def is_cut_and_goes_on(home: Home, edition: Edition, line: bytes, share: float, 
         read(journal)
     assert [one.id for one in service.status(home=folder)] == [edition.id], "a row that says why, no error"
     said = service.repair(edition.id, home=folder)
-    assert said[0] == f"the journal is cut at line {at + 1}, which is no fact; answers that are there are used again"
+    why = f"the journal is cut at line {at + 1}, which is no fact of {edition.id}"
+    assert said[0] == f"{why}; answers that are there are used again"
     assert journal.with_name("journal.jsonl.damaged").read_bytes() == damaged
     assert journal.read_bytes().startswith(b"".join(lines[:at]))
     assert isinstance(read(journal)[0][-1], Opened), "by the one that repairs, and no later line"

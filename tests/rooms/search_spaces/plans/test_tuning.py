@@ -106,8 +106,8 @@ def test_what_no_tuning_can_be_is_refused_in_a_sentence(subtests):
         (lambda: tuned(first=({"optimizer.epochs": 3},)), "first must be points with optimizer.lr"),
         (lambda: tuned(first=({"optimizer.lr": 1.0},)), "first.optimizer.lr must be a value that the space has"),
         (lambda: tuned(first=({"optimizer.lr": 1e-3}, {"optimizer.lr": 1e-3})), "without doubles"),
-        (lambda: tuned(trials=0), "trials must be a positive number"),
-        (lambda: tuned(seeds=0), "seeds must be a positive number"),
+        (lambda: tuned(trials=0), "trials must be a number of trials from 1 to 10,000"),
+        (lambda: tuned(seeds=0), "seeds must be a number of seeds from 1 to 1,000"),
     ]:  # fmt: skip
         with subtests.test(str(make)), pytest.raises(SpecError, match=words):
             make()

@@ -15,7 +15,9 @@ from service.planning.run_options import RunOptions
 from service.storage import editions
 from service.storage.home import Home
 from service.storage.journal import FORM, Counts, FormError, Journal, JournalError, cut, read
+from service.storage.journal.facts import content_of, line_of
 from service.storage.outcomes import Outcomes
+from service.storage.whole_files import sealed, unsealed
 from tests.rooms.by_hand import ablated, searched
 from trainables.spec import LocusError
 
@@ -24,11 +26,12 @@ RUN = CliRunner()
 
 
 def lines_of(home: Home) -> list[dict]:
-    return [json.loads(line) for line in home.study(ID).journal.read_text().splitlines()]
+    lines = home.study(ID).journal.read_bytes().splitlines(keepends=True)
+    return [json.loads(content_of(line) or line) for line in lines]
 
 
 def put(home: Home, lines: list[dict]) -> None:
-    home.study(ID).journal.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    home.study(ID).journal.write_bytes(b"".join(map(line_of, lines)))
 
 
 def newer(home: Home) -> str:
@@ -45,13 +48,16 @@ def continued_by_a_newer_one(home: Home) -> str:
 
 
 def older(home: Home) -> str:
-    put(home, [{name: value for name, value in line.items() if name != "by"} for line in lines_of(home)[1:]])
+    lines = [{name: value for name, value in line.items() if name != "by"} for line in lines_of(home)[1:]]
+    home.study(ID).journal.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     return f"got form none of an older locus: use that locus, or locus run {ID} --fresh"
 
 
 def form_zero(home: Home) -> str:
+    """Before lines had checksums."""
     first, *others = lines_of(home)
-    put(home, [first | {"form": 0, "version": "0.1"}, *others])
+    lines = [first | {"form": 0, "version": "0.1"}, *others]
+    home.study(ID).journal.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     return "got form 0 of locus 0.1: use that locus"
 
 
@@ -175,7 +181,7 @@ def test_a_study_of_another_locus_names_its_file(tmp_path: Path, spoil, why: str
     searched(tmp_path)
     home = Home(tmp_path)
     path = home.study(ID).study
-    path.write_text(json.dumps(spoil(json.loads(path.read_text()))))
+    path.write_bytes(sealed(spoil(json.loads(unsealed(path.read_bytes())))))
     sentence = (
         rf"^{re.escape(str(path))} cannot be read \({why}.*\); use the locus that wrote it, or locus run {ID} --f"
     )
@@ -188,8 +194,8 @@ def test_an_answer_of_another_locus_names_its_file(tmp_path: Path) -> None:
     searched(tmp_path)
     home = Home(tmp_path)
     path = next(home.outcomes.glob("*/*.json"))
-    key, name, whole = path.parent.name, path.stem, json.loads(path.read_text())
-    path.write_text(json.dumps(whole | {"planet": "Mars"}, indent=1))
+    key, name, whole = path.parent.name, path.stem, json.loads(unsealed(path.read_bytes()))
+    path.write_bytes(sealed(whole | {"planet": "Mars"}))
     for look in (lambda: Outcomes(home).get(key, name), lambda: api.verify(ID, home=str(home.root))):
         with pytest.raises(
             LocusError, match=rf"^{re.escape(str(path))} cannot be read \(no field 'planet'.*\); use the"

@@ -10,6 +10,7 @@ from trainables.encodings import Fourier
 from trainables.recipe import FromTrial, Recipe, Run
 
 BASE = Recipe(encoding=Fourier(gamma=2.5)).put({"optimizer.epochs": 5})
+NEW, OLD = "1111aaaa2222", "0000bbbb3333"
 PLAN = Search(space=Space({"encoding.gamma": Real(low=0.1, high=40, log=True)}), trials=4, stop=Halving())
 
 
@@ -17,28 +18,28 @@ def search(**changes) -> Edition:
     return Study(**{"name": "reach", "question": "?", "base": BASE, "plan": PLAN, "seeds": 3} | changes).at()
 
 
-def started(run: Run, attempt: int = 1, code: str = "new") -> Started:
+def started(run: Run, attempt: int = 1, code: str = NEW) -> Started:
     return Started(run=run.key, code=code, attempt=attempt, seed=run.seed, label="0", time=10.0 * attempt)
 
 
-def measured(run: Run, epoch: int, value: float, code: str = "new") -> Measured:
+def measured(run: Run, epoch: int, value: float, code: str = NEW) -> Measured:
     return Measured(run=run.key, code=code, epoch=epoch, values={"val/accuracy": value}, time=11.0)
 
 
-def ended(run: Run, outcome: str = "completed", epoch: int = 5, code: str = "new", reused: bool = False) -> Ended:
+def ended(run: Run, outcome: str = "completed", epoch: int = 5, code: str = NEW, reused: bool = False) -> Ended:
     return Ended(run=run.key, code=code, outcome=outcome, epoch=epoch, reused=reused)
 
 
 def failed(run: Run, counts: bool = True) -> FailedWith:
-    return FailedWith(run=run.key, code="new", reason="out of memory", counts=counts)
+    return FailedWith(run=run.key, code=NEW, reason="out of memory", counts=counts)
 
 
 def stopped(run: Run, epoch: int = 2) -> StoppedAt:
-    return StoppedAt(run=run.key, code="new", epoch=epoch, cutoff=0.8)
+    return StoppedAt(run=run.key, code=NEW, epoch=epoch, cutoff=0.8)
 
 
 def history(edition: Edition | None = None) -> tuple[History, Trial, list[Run]]:
-    found = History(edition or search(), lambda recipe: "new")
+    found = History(edition or search(), lambda recipe: NEW)
     found.add(Planned(role="trial", number=0, name="x", values={"encoding.gamma": 3.0}))
     trial = found.trials[0]
     return found, trial, list(found.runs(trial).values())
@@ -99,7 +100,7 @@ def test_a_trials_answer_is_the_mean_of_its_seeds_a_diverged_one_at_chance() -> 
 
 def test_chance_is_that_of_the_trials_own_task() -> None:
     study = search(base=BASE.put({"data.task": "direction4"}), plan=Ablation(arms={"a": {}}, baseline="a"))
-    found = History(study, lambda recipe: "new")
+    found = History(study, lambda recipe: NEW)
     found.add(Planned(role="trial", number=0, name="a", values={}))
     for run in found.runs(found.trials[0]).values():
         found.add(ended(run, "diverged"))
@@ -130,7 +131,7 @@ def test_the_answer_of_a_searchs_trial() -> None:
 
 def test_an_ablations_arm_goes_on_after_a_diverged_first_seed() -> None:
     study = search(plan=Ablation(arms={"a": {}, "b": {"encoding.gamma": 9.0}}, baseline="a"))
-    found = History(study, lambda recipe: "new")
+    found = History(study, lambda recipe: NEW)
     found.add(Planned(role="trial", number=0, name="a", values={}))
     first = next(iter(found.runs(found.trials[0]).values()))
     found.add(ended(first, "diverged"))
@@ -139,17 +140,17 @@ def test_an_ablations_arm_goes_on_after_a_diverged_first_seed() -> None:
 
 def test_only_the_code_that_counts_is_read() -> None:
     found, _, runs = history()
-    for fact in (measured(runs[0], 5, 0.9, "old"), ended(runs[0], code="old")):
+    for fact in (measured(runs[0], 5, 0.9, OLD), ended(runs[0], code=OLD)):
         found.add(fact)
     assert found.state(runs[0]).status == "missing"
-    assert found.code(runs[0]) == "new"
-    found.add(Adopted(run=runs[0].key, code="old"))
-    assert (found.code(runs[0]), found.state(runs[0]).status) == ("old", "completed")
-    assert found.code(runs[1]) == "new"
+    assert found.code(runs[0]) == NEW
+    found.add(Adopted(run=runs[0].key, code=OLD))
+    assert (found.code(runs[0]), found.state(runs[0]).status) == (OLD, "completed")
+    assert found.code(runs[1]) == NEW
 
 
 def test_the_best_come_first_and_earlier_numbers_win_ties() -> None:
-    found = History(search(seeds=1), lambda recipe: "new")
+    found = History(search(seeds=1), lambda recipe: NEW)
     for number, (gamma, value) in enumerate([(1.0, 0.7), (2.0, 0.9), (3.0, 0.9), (4.0, 0.8)]):
         found.add(Planned(role="trial", number=number, name="x", values={"encoding.gamma": gamma}))
         run = found.runs(found.trials[-1])[0]
@@ -180,7 +181,7 @@ def test_what_is_asked_of_a_trial_spares_the_seeds_of_a_stopped_one() -> None:
 def test_a_parents_runs_are_those_that_its_children_need() -> None:
     start = FromTrial(values={"data.task": "absolute"}).plain()
     study = search(plan=Ablation(arms={"a": {}, "b": {"init": start}}, baseline="a"), keep=())
-    found = History(study, lambda recipe: "new")
+    found = History(study, lambda recipe: NEW)
     for number, (name, values) in enumerate(study.study.plan.arms.items()):
         found.add(Planned(role="trial", number=number, name=name, values=values))
     children = list(found.runs(found.trials[1]).values())
@@ -204,7 +205,7 @@ def test_a_later_answer_of_code_that_was_edited_since_settles_nothing() -> None:
     """To ask for the state of its run is what finds out that the answer no longer counts."""
     found, trial, runs = history()
     for run in runs:
-        found.add(ended(run, code="old~2"))
-        found.add(Adopted(run=run.key, code="old~2", again=True))
+        found.add(ended(run, code=f"{OLD}~2"))
+        found.add(Adopted(run=run.key, code=f"{OLD}~2", again=True))
     assert found.unsettled("trial") == [trial]
     assert found.unsettled("confirmation") == []

@@ -28,13 +28,13 @@ from service.storage.journal import (
 FACTS = [
     Counts(seeds=3, trials=None),
     Planned(role="trial", number=0, name="γ=2.5", values={"encoding.gamma": 0.1 + 0.2, "encoding.places": [-1, 0]}),
-    Started(run="k", code="c", attempt=1, seed=0, label="0", placement={"max_concurrent": 2}),
-    Measured(run="k", code="c", epoch=1, values={"val/accuracy": 1 / 3}),
-    StoppedAt(run="k", code="c", epoch=1, cutoff=0.7),
-    FailedWith(run="l", code="c", reason="a\nnew line", counts=False),
-    Ended(run="m", code="c", outcome="diverged", epoch=2, reused=True),
+    Started(run=16 * "1", code=12 * "c", attempt=1, seed=0, label="0", placement={"max_concurrent": 2}),
+    Measured(run=16 * "1", code=12 * "c", epoch=1, values={"val/accuracy": 1 / 3}),
+    StoppedAt(run=16 * "1", code=12 * "c", epoch=1, cutoff=0.7),
+    FailedWith(run=16 * "2", code=12 * "c", reason="a\nnew line", counts=False),
+    Ended(run=16 * "3", code=12 * "c", outcome="diverged", epoch=2, reused=True),
     Confirms(numbers=(3, 0)),
-    Adopted(run="n", code="d"),
+    Adopted(run=16 * "4", code=12 * "d"),
 ]
 
 
@@ -73,9 +73,9 @@ def test_a_torn_last_line_is_dropped_and_said(tmp_path: Path, kept: int) -> None
     with Journal(path, tmp_path / "lock") as journal:
         assert journal.torn
         assert unstamped(journal.facts) == FACTS[:-1]
-        journal.write(Adopted(run="o", code="e"))
+        journal.write(Adopted(run=16 * "5", code=12 * "e"))
     found, torn = read(path)
-    assert unstamped(found) == [*FACTS[:-1], Adopted(run="o", code="e")]
+    assert unstamped(found) == [*FACTS[:-1], Adopted(run=16 * "5", code=12 * "e")]
     assert not torn
 
 

@@ -1,0 +1,67 @@
+"""A home that can only be read, as a colleague's or a backup: verbs that read work, the others refuse in a sentence."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from service.storage.home import Home
+from service.storage.session import Session
+from tests.rooms.by_hand import searched
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")]
+
+MOUNTED = """
+mount --bind {home} {home} && mount -o remount,ro,bind {home} || exit 77
+exec {python} -c '
+import sys
+from typer.testing import CliRunner
+from service.cli import app
+for line in sys.stdin:
+    done = CliRunner().invoke(app, [*line.split(), "--home", "{home}"])
+    print("==", line.strip(), done.exit_code, type(done.exception).__name__, done.exception)
+    print(done.output)
+'
+"""
+READS = ("status", "status reach", "export reach --csv", "logs reach", "verify reach", "plan reach@base")
+WRITES = ("report reach", "verify reach --repair", "forget reach@base --yes", "run reach@base")
+
+
+def typed(home: Path, *lines: str) -> dict[str, list[str]]:
+    """What verbs print in a home that is mounted to be read; the first line has the exit code and the error."""
+    script = MOUNTED.format(home=home, python=sys.executable)
+    told = subprocess.run(
+        ["unshare", "-m", "sh", "-c", script], input="\n".join(lines), capture_output=True, text=True, timeout=300
+    )
+    if told.returncode == 77 or "unshare" in told.stderr:
+        pytest.skip(told.stderr.strip())
+    assert told.returncode == 0, told.stderr
+    parts = told.stdout.split("== ")[1:]
+    return {line: part.splitlines() for line, part in zip(lines, parts, strict=True)}
+
+
+def test_each_verb_reads_it_or_says_that_it_must_be_written(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    searched(home)
+    found = typed(home, *READS, *WRITES)
+    for line in READS:
+        exit_code = 1 if line.startswith("verify") else 0  # MLflow was never shown this study
+        kind = "SystemExit" if exit_code else "NoneType"
+        assert found[line][0].startswith(f"{line} {exit_code} {kind}"), found[line]
+    for line in WRITES:
+        assert found[line][0].startswith(f"{line} 1 LocusError "), found[line]
+        assert "must be a folder that can be written" in found[line][0]
+
+
+def test_who_can_only_read_sees_the_driver_by_its_signs_of_life(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    folder = Home(home).study(searched(home))
+    session = Session(folder.drivers)
+    session.begin(above=7)
+    try:
+        assert any("running" in line for line in typed(home, "status")["status"])
+    finally:
+        session.end()
+    assert not any("running" in line for line in typed(home, "status")["status"])
