@@ -91,14 +91,14 @@ def _values(state: RunState, epoch: int, trial: Trial) -> dict[str, float]:
         return {name: value for name, value in values.items() if name.startswith(("val/", "test/"))}
     if state.status != "diverged" or epoch < state.epoch:
         return {}
-    chance, last = trial.recipe.data.chance, trial.recipe.optimizer.epochs
+    data, last = trial.recipe.data, trial.recipe.optimizer.epochs
     test = trial.score.test
     tests = [test, *(at_image_size(test, side) for side in trial.recipe.test_sizes)]
     scores = [trial.score.metric, *(tests if epoch == last else ())]
     if trial.recipe.optimizer.ema_decay is not None:
-        metric = trial.recipe.data.reported
+        metric = data.reported
         scores += [of_ema(f"val/{metric}"), *([of_ema(f"test/{metric}")] if epoch == last else ())]
-    return dict.fromkeys(scores, chance)
+    return {name: data.chance("val" if name.startswith("val/") else "test") for name in scores}
 
 
 def _elapsed(state: RunState) -> dict[int, float]:

@@ -7,9 +7,8 @@ the parent of its trials, a trial of its runs. A trial is a search's point, an a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from search_spaces.roles import CONFIRMATIONS
@@ -24,7 +23,7 @@ from service.tracking.mean_curve import Point, mean_curve, seed_curve
 from service.tracking.notes import NO_CONCLUSION, Conclusion, run_note, study_note, trial_note
 from service.tracking.params import is_point, params, role, title
 from service.tracking.scores import rank_tag, score_words, test_values, validation_values
-from trainables.recipe import Recipe, Run
+from trainables.recipe import Run
 from trainables.spec import digest
 
 MlflowStatus = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
@@ -58,8 +57,6 @@ class Row:
     last: float
     parent: RunId | None = STUDY
     fixed: tuple[str, ...] = ()
-    recipe: Recipe | None = None
-    files: dict[str, str] = field(default_factory=dict)
     only_changes: bool = False
 
 
@@ -84,6 +81,7 @@ def study_row(
     tags = _tags(history, "study") | {
         "locus.seeds": str(history.seeds),
         "locus.trials": str(history.trial_count or len(history.of("trial"))),
+        "locus.family": edition.study.family,
         "mlflow.note.content": study_note(history, best, conclusion),
     }
     tags |= {"locus.headline": conclusion.headline} if conclusion.headline else {}
@@ -155,8 +153,6 @@ def trial_row(history: History, trial: Trial, runs: dict[int, Run], best: Best, 
         min(state.begun or state.last or 0.0 for state in states),
         max(state.last or 0.0 for state in states),
         fixed=("locus.curve",) if points else (),
-        recipe=trial.recipe,
-        files={"recipe.json": json.dumps(trial.recipe.plain(), indent=1)},
     )
 
 
@@ -194,7 +190,6 @@ def run_row(history: History, trial: Trial, run: Run, ended: MlflowStatus = "RUN
         state.last or 0.0,
         parent=("trial", trial.label, None),
         fixed=("locus.key", "locus.code", *again),  # the clock's numbers of another training differ
-        recipe=trial.recipe,
     )
 
 

@@ -38,7 +38,7 @@ def test_values(history: History, trial: Trial) -> list[float]:
     for state in map(history.state, history.runs(trial).values()):
         value = state.value(trial.score.test) if state.status == "completed" else None
         if state.status == "diverged":
-            value = trial.recipe.data.chance
+            value = trial.recipe.data.chance("test")
         if value is not None:
             found.append(value)
     return found

@@ -15,11 +15,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from mlflow.exceptions import MlflowException
-
 from search_spaces.study import Edition
 from service.storage import editions
 from service.storage.home import Home
+from service.tracking.databases import MlflowError, is_there
 from service.tracking.rows import STUDY
 from service.tracking.store import look_up
 from service.tracking.sync import answers, check, served
@@ -101,7 +100,7 @@ def server(
 
 
 def _require_runs(home: Home, tracking: str | None) -> None:
-    if tracking is None and not (home.root / "mlflow.db").exists():
+    if not is_there(tracking or home.tracking):
         raise UiError(f"{home.root} has no MLflow runs yet; locus run makes some")
 
 
@@ -113,9 +112,10 @@ def _shows_same(home: Home, address: str, tracking: str | None) -> bool:
             continue
         try:
             theirs = look_up(home, edition, address)
-        except MlflowException:
+        except MlflowError:
             return False
-        return theirs is not None and theirs.shown[STUDY].id == mine.shown[STUDY].id
+        if STUDY in mine.shown:
+            return theirs is not None and STUDY in theirs.shown and theirs.shown[STUDY].id == mine.shown[STUDY].id
     return False
 
 
@@ -173,7 +173,7 @@ def reachable_links(home: Home, edition: Edition, server: str) -> Links | None:
     """The same for a page that can do without them; None also where the server does not answer, or refuses."""
     try:
         return find_links(home, edition, server, server) if answers(server) else None
-    except MlflowException:
+    except MlflowError:
         return None
 
 

@@ -4,13 +4,16 @@ Runs are found by the tags `locus.home`, `locus.study`, `locus.level`, `locus.nu
 finds the same ones, and never those of another home on a shared server. MLflow only appends: params cannot change and
 points cannot be deleted, so a run whose points are no longer right, or that a person deleted, is replaced, and its
 children get the new parent.
+
+An experiment that locus made has the tag `locus.note`. Of another one, only what locus itself added is ever changed.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
+import re
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,22 +21,37 @@ from getpass import getuser
 from pathlib import Path
 from typing import Any
 
-from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
+from mlflow.entities import Dataset, DatasetInput, Experiment, InputTag, Metric, Param, RunTag
 from mlflow.exceptions import MlflowException
+from mlflow.store.artifact.artifact_repo import ArtifactRepository
+from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 from mlflow.tracking import MlflowClient
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy.exc import SQLAlchemyError
 
-from search_spaces.study import Edition
+from search_spaces.study import Edition, Trial
 from search_spaces.words import without_sources
 from service.storage.home import Home
-from service.storage.tracking_uri import without_secrets
+from service.storage.removing import remove
+from service.storage.tracking_uri import default_experiment
+from service.tracking.databases import MlflowError, check_file, in_a_sentence, is_there
 from service.tracking.mean_curve import Point
 from service.tracking.rows import STUDY, MlflowStatus, Row, RunId
 from trainables.recipe import Recipe
-from trainables.spec import LocusError, digest
+from trainables.spec import digest
 
 PARENT = "mlflow.parentRunId"
+NOTE = "mlflow.note.content"
+"""The tag of an experiment, or of a run, that holds its description."""
+WRITTEN = "locus.note"
+"""The tag of an experiment that locus made: the fingerprint of the description that locus wrote, or of two while it
+changes."""
+MARK = "locus.shows."
+"""How a tag begins by which an experiment is found that shows a study."""
+KIND = {"mlflow.experimentKind": "custom_model_development"}
+"""MLflow's word for an experiment that trains."""
+RECIPES = "locus.recipes"
+"""The tag of the study's run with the digest of its file of recipes."""
 HOME = "locus.home"
 """The tag of the home whose study a run shows: on a shared server, others may run the same study."""
 PASSING = {
@@ -42,10 +60,6 @@ PASSING = {
 """Tags that a row may lose again."""
 MOST_METRICS = 900
 """Metrics in a call; MLflow accepts 1,000 entities."""
-
-
-class MlflowError(LocusError):
-    """An MLflow that cannot be used."""
 
 
 @dataclass
@@ -58,78 +72,125 @@ class TrackedRun:
     tags: dict[str, str]
     latest: dict[str, float]
     step: int
+    experiment: str = ""
+    files: str = ""
 
     @classmethod
     def of(cls, run: Any) -> TrackedRun:
         """From MLflow's own entity."""
         step = max((metric.step for metric in run.data._metric_objs), default=-1)
-        return cls(run.info.run_id, run.info.status, run.data.params, run.data.tags, run.data.metrics, step)
+        info, data = run.info, run.data
+        where = info.experiment_id, info.artifact_uri
+        return cls(info.run_id, info.status, data.params, data.tags, data.metrics, step, *where)
 
     @property
-    def row_id(self) -> RunId:
-        """The row it shows."""
-        seed = self.tags.get("locus.seed")
-        return self.tags["locus.level"], self.tags.get("locus.number", ""), None if seed is None else int(seed)
+    def row_id(self) -> RunId | None:
+        """The row it shows; None where its tags are not those that locus writes."""
+        level, seed = self.tags.get("locus.level"), self.tags.get("locus.seed")
+        if level is None or not (seed is None or seed.isdecimal()):
+            return None
+        return level, self.tags.get("locus.number", ""), None if seed is None else int(seed)
 
 
 class Store:
-    """The runs of a study of one home in an MLflow store. `home`: its id.
+    """The runs of a study of one home in an MLflow store. `home`: its id. `default`, `chosen`: names of experiments.
 
-    Cost: one search; then 2-10 ms a call, and no call where nothing differs.
+    The study is shown in the experiment that was chosen; else where it is shown already; else in the default one.
+    `written` counts the calls that changed something. Cost: three calls to look; then no call where nothing differs.
     """
 
-    def __init__(self, uri: str, home: str, study: str, family: str) -> None:
+    def __init__(self, uri: str, home: str, study: str, default: str, chosen: str | None = None) -> None:
         self.client = MlflowClient(tracking_uri=uri)
+        self._uri = uri
         self.home = home
         self.study = study
-        self.family = family
-        self.experiment: str | None = None
+        self.written = 0
+        self.place: Experiment | None = None
         self.shown: dict[RunId, TrackedRun] = {}
         self.doubles: list[TrackedRun] = []
+        self.left: set[str] = set()
+        self._chosen = chosen
+        self._name = chosen or default
+
+    @property
+    def experiment(self) -> str:
+        """The id of the experiment that shows the study."""
+        assert self.place is not None
+        return str(self.place.experiment_id)
 
     def find(self) -> bool:
-        """Looks everything up, once. False where nothing was ever shown of this family of studies."""
-        experiment = self.client.get_experiment_by_name(self.family)
-        if experiment is None or experiment.lifecycle_stage != "active":
-            return False
-        self.experiment = experiment.experiment_id
-        for shown in map(TrackedRun.of, self._search()):
-            if self.shown.setdefault(shown.row_id, shown) is not shown:
+        """Looks everything up, once. False where nothing was ever shown of this study."""
+        self.shown.clear()
+        self.doubles.clear()
+        places = {one.experiment_id: one for one in self._places()}
+        found = [*map(TrackedRun.of, self._search([*places]))] if places else []
+        at = next((one.experiment for one in found if one.row_id == STUDY), found[0].experiment if found else None)
+        named = next((one for one in places.values() if one.name == self._name), None)
+        self.place = places[at] if at and not self._chosen else named
+        for shown in found:
+            place = shown.row_id
+            here = place is not None and self.place is not None and shown.experiment == self.experiment
+            if not here or place is None or self.shown.setdefault(place, shown) is not shown:
                 self.doubles.append(shown)
-        return True
+        self.left = {one.experiment for one in self.doubles} - {one.experiment for one in self.shown.values()}
+        self.left -= {self.experiment} if self.place else set()
+        return bool(found)
+
+    def _places(self) -> Iterator[Experiment]:
+        """The experiments that may show the study: those that are marked so, and the one with its name."""
+        named = self.client.get_experiment_by_name(self._name)
+        if named is not None and named.lifecycle_stage == "active":
+            yield named
+        yield from self.client.search_experiments(filter_string=f"tags.`{self._mark}` = '{self.study}'")
+
+    @property
+    def _mark(self) -> str:
+        return f"{MARK}{self.home}.{letters(self.study)}"
 
     def make(self, artifacts: Path | None) -> None:
         """Finds everything, makes the experiment where there is none, and ends doubles that a crash may have left."""
-        if not self.find():
+        self.find()
+        if self.place is None:
             try:
                 where = artifacts.absolute().as_uri() if artifacts else None
-                self.experiment = self.client.create_experiment(self.family, artifact_location=where)
+                mine = {**KIND, WRITTEN: fingerprint(""), self._mark: self.study}
+                self.client.create_experiment(self._name, artifact_location=where, tags=mine)
             except MlflowException as error:
                 if error.error_code != "RESOURCE_ALREADY_EXISTS":
                     raise
                 self._restore()
-                self.find()
+            self.find()
+        self.describe({self._mark: self.study})
         while self.doubles:
             self.client.delete_run(self.doubles.pop().id)
 
     def _restore(self) -> None:
-        """Takes the experiment out of MLflow's trash, where a person put it. Else another driver was quicker."""
-        experiment = self.client.get_experiment_by_name(self.family)
-        if experiment is not None and experiment.lifecycle_stage != "active":
-            self.client.restore_experiment(experiment.experiment_id)
+        """Takes the experiment out of MLflow's trash, where a person put it. Else another driver was quicker.
+
+        Raises: MlflowError where it is not one of locus.
+        """
+        experiment = self.client.get_experiment_by_name(self._name)
+        if experiment is None or experiment.lifecycle_stage == "active":
+            return
+        if WRITTEN not in experiment.tags:
+            raise MlflowError(
+                f"MLflow's experiment {self._name!r} must be one that is not in its trash, for locus did not make it; "
+                "restore it there, or give --experiment another name"
+            )
+        self.client.restore_experiment(experiment.experiment_id)
 
     def remove_doubles(self) -> None:
         """Deletes runs beside those that are known: a call whose answer was lost is made twice, and makes two runs."""
         known = {shown.id for shown in self.shown.values()}
-        for run in list(self._search()):
+        for run in list(self._search([self.experiment])):
             if run.info.run_id not in known:
                 self.client.delete_run(run.info.run_id)
 
-    def _search(self) -> Iterator[Any]:
+    def _search(self, experiments: list[str]) -> Iterator[Any]:
         token: str | None = None
         asked = f"tags.`{HOME}` = '{self.home}' AND tags.`locus.study` = '{self.study}'"
         while True:
-            found = self.client.search_runs([self.experiment], asked, max_results=1000, page_token=token)
+            found = self.client.search_runs(experiments, asked, max_results=1000, page_token=token)
             yield from found
             token = found.token
             if not token:
@@ -142,18 +203,22 @@ class Store:
             found.setdefault(level, set()).update(shown.latest)
         return found
 
-    def experiment_tags(self) -> dict[str, str]:
-        """The tags of the experiment."""
-        return dict(self.client.get_experiment(self.experiment).tags)
+    def experiment_tags(self, place: str | None = None) -> dict[str, str]:
+        """The tags of the experiment, or of another one."""
+        return dict(self.client.get_experiment(place or self.experiment).tags)
 
-    def describe(self, tags: dict[str, str | None]) -> None:
-        """Sets tags of the experiment that differ, and deletes those that are None."""
-        there = self.experiment_tags()
+    def describe(self, tags: dict[str, str | None], place: str | None = None) -> None:
+        """Sets tags of the experiment (or of another one) that differ, and deletes those that are None."""
+        there = self.experiment_tags(place)
         for name, value in tags.items():
             if value is None and name in there:
-                self.client.delete_experiment_tag(self.experiment, name)
+                self.client.delete_experiment_tag(place or self.experiment, name)
             elif value is not None and there.get(name) != value:
-                self.client.set_experiment_tag(self.experiment, name, value)
+                self.client.set_experiment_tag(place or self.experiment, name, value)
+
+    def unmark(self, place: str) -> None:
+        """Takes the sign away that an experiment shows this study."""
+        self.describe({self._mark: None}, place)
 
     def put(self, row: Row) -> None:
         """Makes MLflow show a row. Its parent is put before it. A run that a person deleted is made again."""
@@ -175,20 +240,40 @@ class Store:
 
     def log_folder(self, place: RunId, folder: Path, name: str) -> None:
         """Copies a folder to the artifacts of a row, under a name."""
-        self.client.log_artifacts(self.shown[place].id, str(folder), name)
+        self._files(place).log_artifacts(str(folder), name)
 
     def log_file(self, place: RunId, file: Path) -> None:
         """Copies a file to the artifacts of a row; an earlier one of its name is replaced."""
-        self.client.log_artifact(self.shown[place].id, str(file))
+        self._files(place).log_artifact(str(file))
+
+    def _files(self, place: RunId) -> ArtifactRepository:
+        """Where the files of a row lie. MLflow's client keeps it by the id of the run, which a copied home has, too."""
+        return get_artifact_repository(self.shown[place].files, tracking_uri=self._uri)
+
+    def tell_recipes(self, trials: list[Trial]) -> None:
+        """Stores what the study's trials are, as files of its own run: their recipes by label, and their data sets."""
+        recipes = {trial.label: trial.recipe for trial in trials}
+        text = json.dumps({label: recipe.plain() for label, recipe in recipes.items()}, indent=1)
+        shown, said = self.shown[STUDY], digest(text)
+        if shown.tags.get(RECIPES) == said:
+            return
+        with tempfile.TemporaryDirectory(prefix="locus-recipes-") as folder:
+            file = Path(folder) / "recipes.json"
+            file.write_text(text)
+            self.log_file(STUDY, file)
+        self.client.log_inputs(shown.id, [*_data_sets(recipes.values())])
+        self.client.set_tag(shown.id, RECIPES, said)
+        shown.tags[RECIPES] = said
 
     def delete(self, artifacts: Path) -> None:
         """Deletes every row of the study; files of theirs go where they lie in the home's own folder of artifacts."""
         for shown in [*self.shown.values(), *self.doubles]:
-            where = self.client.get_run(shown.id).info.artifact_uri
             self.client.delete_run(shown.id)
-            folder = Path(where.removeprefix("file://")).parent
-            if folder.is_relative_to(artifacts.absolute()) and folder.name == shown.id:
-                shutil.rmtree(folder, ignore_errors=True)
+            if re.fullmatch("[0-9a-f]{32}", shown.id):
+                with suppress(OSError):  # what stays is of no row any more
+                    remove(artifacts, shown.id)
+                    for folder in artifacts.glob(f"*/{shown.id}"):
+                        remove(artifacts, folder.parent.name, shown.id)
         self.shown.clear()
         self.doubles.clear()
 
@@ -196,6 +281,7 @@ class Store:
         tags = {name: value for name, value in self._tags(row).items() if name not in row.fixed or not row.points}
         tags |= _origin() | {HOME: self.home}
         run = self.client.create_run(self.experiment, round(row.begun * 1000), tags, row.name)
+        self.written += 1
         return TrackedRun.of(run)
 
     def _replace(self, row: Row, old: TrackedRun) -> TrackedRun:
@@ -223,8 +309,6 @@ class Store:
     def _complete(self, row: Row, shown: TrackedRun) -> None:
         """Sends what is missing, each thing once."""
         params = {name: value for name, value in row.params.items() if name not in shown.params}
-        if params:
-            self._introduce(row, shown)
         tags = {name: value for name, value in self._tags(row).items() if shown.tags.get(name) != value}
         points = _changes(row, shown) if row.only_changes else [one for one in row.points if one.step > shown.step]
         if params or tags or points:
@@ -242,13 +326,6 @@ class Store:
                 raise
         del shown.tags[name]
 
-    def _introduce(self, row: Row, shown: TrackedRun) -> None:
-        """The files and the data set of a new run; params come after, as the sign that these are there."""
-        for name, text in row.files.items():
-            self.client.log_text(shown.id, text, name)
-        if row.recipe is not None:
-            self.client.log_inputs(shown.id, [_data(row.recipe)])
-
     def _log(self, shown: TrackedRun, points: list[Point], params: dict[str, str], tags: dict[str, str]) -> None:
         """Params first, tags last: a tag that names the points is there only where the points are."""
         chunks = list(_chunks(points)) or [[]]
@@ -259,6 +336,7 @@ class Store:
                 [Param(name, value) for name, value in params.items()] if number == 1 else [],
                 [RunTag(name, value) for name, value in tags.items()] if number == len(chunks) else [],
             )
+            self.written += 1
             for point in chunk:
                 shown.step = max(shown.step, point.step)
                 shown.latest |= point.values
@@ -272,6 +350,7 @@ class Store:
             self.client.update_run(shown.id, "RUNNING")
         else:
             self.client.set_terminated(shown.id, row.status, round(row.last * 1000))
+        self.written += 1
         shown.status = row.status
 
 
@@ -280,33 +359,42 @@ def make_database(home: Home) -> None:
 
     A driver killed while MLflow makes its tables would leave a file that MLflow refuses for ever. Cost: 2-6 s, once.
     """
-    path = Path(home.tracking.removeprefix("sqlite:///"))
-    if path.exists():
+    if is_there(home.tracking):
         return
+    path = home.database
     draft = path.with_name(path.name + ".tmp")
     for left in path.parent.glob(f"{draft.name}*"):
         left.unlink()
-    SqlAlchemyStore(f"sqlite:///{draft}", home.artifacts.absolute().as_uri()).engine.dispose()
+    SqlAlchemyStore(f"{home.tracking}.tmp", home.artifacts.absolute().as_uri()).engine.dispose()
     draft.replace(path)
 
 
 def look_up(home: Home, edition: Edition, tracking: str | None = None) -> Store | None:
     """A study's runs as MLflow has them; None where it was never shown. Writes nothing.
 
-    Raises: MlflowError where the database is damaged.
+    Raises: MlflowError where the database cannot be read, or the server answers with an error.
     """
-    if tracking is None and not Path(home.tracking.removeprefix("sqlite:///")).exists():
+    uri = tracking or home.tracking
+    name = home.id if tracking else home.known_as[0]
+    if name is None or not is_there(uri):
         return None
-    if home.id is None:
-        return None
+    shown = tracking or f"sqlite:///{home.database}"
     try:
-        store = Store(tracking or home.tracking, home.id, edition.id, edition.study.family)
-        return store if store.find() and STUDY in store.shown else None
-    except DatabaseError as error:
-        damaged = any(word in str(error.orig) for word in ("malformed", "not a database"))
-        do = ": move it away, and run each of its studies again, which sends it anew" if damaged else ""
-        name = without_secrets(tracking or home.tracking)
-        raise MlflowError(f"MLflow's database {name} cannot be read ({error.orig}){do}") from None
+        check_file(uri)
+        store = Store(uri, name, edition.id, default_experiment(edition.study.name))
+        return store if store.find() else None
+    except (MlflowException, SQLAlchemyError) as error:
+        raise in_a_sentence(error, shown) from None
+
+
+def letters(study: str) -> str:
+    """The id of a study in letters that a tag may have."""
+    return study.replace("@", ".").replace("~", ".")
+
+
+def fingerprint(note: str) -> str:
+    """What a description is known by."""
+    return digest(note)
 
 
 def _origin() -> dict[str, str]:
@@ -341,10 +429,13 @@ def _chunks(points: Iterable[Point]) -> Iterator[list[Point]]:
         yield chunk
 
 
-def _data(recipe: Recipe) -> Any:
-    """The data set as MLflow shows it: its name, a digest, and its spec."""
-    data = recipe.data
-    name = "/".join(filter(None, (data.kind, getattr(data, "task", ""))))
-    source = json.dumps(without_sources(data.plain()), separators=(",", ":"))
-    dataset = Dataset(name, digest([data.identity(), data.fingerprint]), "local", source)
-    return DatasetInput(dataset, [InputTag("mlflow.data.context", "training")])
+def _data_sets(recipes: Iterable[Recipe]) -> Iterator[DatasetInput]:
+    """Each data set once, as MLflow shows it: its name, a digest, and its spec."""
+    seen: set[tuple[str, str]] = set()
+    for data in (recipe.data for recipe in recipes):
+        name = "/".join(filter(None, (data.kind, getattr(data, "task", ""))))
+        known = name, digest([data.identity(), data.fingerprint])
+        if known not in seen:
+            seen.add(known)
+            source = json.dumps(without_sources(data.plain()), separators=(",", ":"))
+            yield DatasetInput(Dataset(*known, "local", source), [InputTag("mlflow.data.context", "training")])

@@ -16,7 +16,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import requests
 from filelock import FileLock
 from mlflow.exceptions import MlflowException
 
@@ -25,24 +24,29 @@ from service.analysis.best import find_best
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import Adopted, Confirms, Counts, Exhausted, Fact, Opened, Planned, Tuned
-from service.storage.tracking_uri import without_secrets
+from service.storage.tracking_uri import default_experiment, experiment_name, without_secrets
+from service.storage.whole_files import write_whole
+from service.tracking.answering import ANSWER_S, trouble
+from service.tracking.databases import MlflowError, check_file, lasting
 from service.tracking.experiment import describe
 from service.tracking.notes import NO_CONCLUSION, Conclusion
 from service.tracking.rows import STUDY, MlflowStatus, begun, run_row, study_row, trial_row
-from service.tracking.store import MlflowError, Store, make_database
+from service.tracking.store import Store, make_database
 from service.tracking.views import Links, links
 from trainables.recipe import Recipe, Run
 
-ANSWER_S = 5
-"""How long a server may take to answer."""
 PAUSE_S = 0.5
 """How long facts are collected before they are sent together."""
 CLOSE_S = 60.0
-"""How long the end of a study waits for MLflow, which may be away, or locked by another driver."""
+"""How long the end of a study waits for MLflow to store a further row: it may be away, or locked by another driver."""
 AGAIN_S = 0.5
 """How long it pauses before the second try; later ones pause twice as long each."""
 SOON_S = 3.0
 """After how long the wait is said."""
+SAID_S = 15.0
+"""After how long it is said again how far it is."""
+TICK_S = 0.2
+"""How often it is looked how far it is."""
 LAST_S = 5.0
 """How much longer the last try may take."""
 SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql")
@@ -66,43 +70,56 @@ def served(tracking: str | None) -> bool:
 
 
 def check(home: Home, tracking: str | None) -> None:
-    """Raises: MlflowError where the server does not answer, or the address names nothing that MLflow can use."""
+    """Asks MLflow one thing, before anything is trained. Nothing is written.
+
+    Raises: MlflowError where a server does not answer as MLflow does, a database is broken, or the address names
+    nothing that MLflow can use.
+    """
     if tracking is None:
+        check_file(home.tracking)
         return
     if tracking.partition(":")[0].partition("+")[0] not in SCHEMES:
         known = ", ".join(f"{scheme}:" for scheme in SCHEMES)
         raise MlflowError(f"MLFLOW_TRACKING_URI must begin with one of {known}, got {without_secrets(tracking)!r}")
-    if served(tracking) and not answers(tracking):
-        default = home.tracking.removeprefix("sqlite:///").replace(str(Path.home()), "~", 1)
+    if served(tracking) and (why := trouble(tracking)):
+        default = str(home.database).replace(str(Path.home()), "~", 1)
+        do = "start it" if "does not answer" in why else "correct its address"
         raise MlflowError(
-            f"MLflow at {without_secrets(tracking)} does not answer ({ANSWER_S} s); "
-            f"start it, or unset MLFLOW_TRACKING_URI to use {default}"
+            f"MLflow at {without_secrets(tracking)} {why}; {do}, or unset MLFLOW_TRACKING_URI to use {default}"
         )
+    check_file(tracking)
 
 
 def answers(tracking: str) -> bool:
-    """True where a server reports that it is healthy."""
-    try:
-        return requests.get(f"{tracking.rstrip('/')}/health", timeout=ANSWER_S).ok
-    except requests.RequestException:
-        return False
+    """True where an address answers as MLflow does."""
+    return not trouble(tracking)
 
 
 class MlflowSync:
-    """One study in MLflow, while it runs: `check`, `open`, `add` every fact of its journal, old and new, `close`."""
+    """One study in MLflow, while it runs: `check`, `open`, `add` every fact of its journal, old and new, `close`.
+
+    `experiment`: the one that was chosen; without it $MLFLOW_EXPERIMENT_NAME, else the one that shows the study now.
+    """
 
     def __init__(
-        self, edition: Edition, home: Home, codes: Callable[[Recipe], str], tracking: str | None = None
+        self,
+        edition: Edition,
+        home: Home,
+        codes: Callable[[Recipe], str],
+        tracking: str | None = None,
+        experiment: str | None = None,
     ) -> None:
         self.edition = edition
         self.home = home
         self.tracking = tracking
+        self.experiment = experiment_name(experiment)
         self._codes = codes
         self._queue: queue.SimpleQueue[Fact | _Close | _Leave] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="mlflow", daemon=True)
         self._made = threading.Event()
         self._store: Store | None = None
-        self._trouble: Exception | None = None
+        self._trouble: BaseException | None = None
+        self._far = (0, 0)
 
     def check(self) -> None:
         """Raises: MlflowError where MLflow cannot be used. Writes nothing."""
@@ -130,16 +147,40 @@ class MlflowSync:
         `note` is told where that takes a while. `archive`: a file with all that the result needs, stored, too.
         """
         self._queue.put(_Close(ended, report, conclusion, archive))
-        self._thread.join(min(SOON_S, CLOSE_S))
+        self._wait(note)
         if self._thread.is_alive():
-            why = f" ({_line(self._trouble)})" if self._trouble else ""
-            note(f"waiting for MLflow{why}, for at most {CLOSE_S:.0f} s")
-        self._thread.join(max(CLOSE_S - SOON_S, 0.0) + LAST_S)
-        if self._thread.is_alive():
-            return f"MLflow did not store everything within {CLOSE_S:.0f} s; run the study again to send the rest"
-        if self._trouble is not None:
-            return f"MLflow lacks a part ({_line(self._trouble)}); run the study again to send the rest"
-        return None
+            return f"MLflow stored nothing more for {CLOSE_S:.0f} s; run the study again to send the rest"
+        if self._trouble is None:
+            return None
+        if found := self._broken():
+            return f"MLflow lacks a part: {found}"
+        return f"MLflow lacks a part ({_line(self._trouble)}); run the study again to send the rest"
+
+    def _wait(self, note: Callable[[str], None]) -> None:
+        """Waits as long as MLflow goes on to store rows, and says how far it is."""
+        seen, until, say = -1, 0.0, time.monotonic() + min(SOON_S, CLOSE_S)
+        while self._thread.is_alive():
+            now = time.monotonic()
+            if seen != self._written:
+                seen, until = self._written, now + CLOSE_S + LAST_S
+            if now > until:
+                return
+            if now > say:
+                why = f" ({_line(self._trouble)})" if self._trouble else ""
+                done, total = self._far
+                far = f": {done:,} of {total:,} rows are there" if total else ""
+                note(f"waiting for MLflow{why}, for at most {CLOSE_S:.0f} s without a further row{far}")
+                say = now + SAID_S
+            self._thread.join(TICK_S)
+
+    @property
+    def _written(self) -> int:
+        return self._store.written if self._store else 0
+
+    def _broken(self) -> MlflowError | None:
+        """What is broken for good, so that no further try helps."""
+        shown = self.tracking or f"sqlite:///{self.home.database}"
+        return lasting(self._trouble, shown) if self._trouble else None
 
     def leave(self) -> None:
         """Ends the thread, and leaves all in MLflow as it is: another driver goes on with the study."""
@@ -174,7 +215,7 @@ class MlflowSync:
     def _work(self) -> None:
         try:
             self._serve()
-        except Exception as error:
+        except BaseException as error:  # else the study's end would be told that all is stored
             self._trouble = error
 
     def _serve(self) -> None:
@@ -184,8 +225,12 @@ class MlflowSync:
             close = self._gather(state)
             if isinstance(close, _Leave):
                 return
-            until, pause = time.monotonic() + CLOSE_S, AGAIN_S
-            while not self._shown(state, close) and close is not None and time.monotonic() < until:
+            seen, until, pause = self._written, time.monotonic() + CLOSE_S, AGAIN_S
+            while not self._shown(state, close) and close is not None and not self._broken():
+                if seen != self._written:
+                    seen, until, pause = self._written, time.monotonic() + CLOSE_S, AGAIN_S
+                if time.monotonic() > until:
+                    break
                 time.sleep(pause)
                 pause = min(2 * pause, ANSWER_S)
             if close is not None:
@@ -214,31 +259,40 @@ class MlflowSync:
         return item
 
     def _show(self, state: SyncState, close: _Close | None) -> None:
-        if self._trouble is not None and served(self.tracking):
-            check(self.home, self.tracking)  # else MLflow would try for minutes
+        if self._trouble is not None and served(self.tracking) and (why := trouble(self.tracking or "")):
+            raise MlflowException(f"it {why}")  # else MLflow would try for minutes
         store = self._store or self._open_store(state)
-        state.show(store, close.ended if close else "RUNNING", close.conclusion if close else NO_CONCLUSION)
+        ended = close.ended if close else "RUNNING"
+        state.show(store, ended, close.conclusion if close else NO_CONCLUSION, self._note_far)
         self._made.set()
         if close:
             store.remove_doubles()
             describe(store, self.edition, state.began)  # once more, for now all metrics are known
+            store.tell_recipes(state.history.trials)
         if close and close.report and close.report.is_dir():
             store.log_folder(STUDY, close.report, "report")
         if close and close.archive:
             store.log_file(STUDY, close.archive)
 
+    def _note_far(self, done: int, total: int) -> None:
+        self._far = done, total
+
     def _open_store(self, state: SyncState) -> Store:
         os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")  # it prints a line for each run
         for name in ("mlflow.store", "alembic"):  # their errors reach us as exceptions
             logging.getLogger(name).setLevel(logging.CRITICAL)
-        study = self.edition.study
         self.home.root.mkdir(parents=True, exist_ok=True)
         with FileLock(self.home.root / "mlflow.lock"):  # two drivers may both try to create the database
             if self.tracking is None:
                 make_database(self.home)
-            store = Store(self.tracking or self.home.tracking, self.home.named(), self.edition.id, study.family)
+            uri, id, default = self.tracking or self.home.tracking, self.edition.id, self.edition.study.name
+            check_file(uri)
+            store = Store(uri, self.home.named(), id, default_experiment(default), self.experiment)
             store.make(None if served(self.tracking) else self.home.artifacts)
         describe(store, self.edition, state.began)
+        folder = self.home.study(id)
+        if folder.root.is_dir() and store.place is not None:
+            write_whole(folder.experiment, store.place.name)
         self._store = store
         return store
 
@@ -266,10 +320,10 @@ class SyncState:
             case _:
                 self._news.add(fact.run)
 
-    def show(self, store: Store, ended: MlflowStatus, conclusion: Conclusion) -> None:
+    def show(self, store: Store, ended: MlflowStatus, conclusion: Conclusion, look: Callable[[int, int], None]) -> None:
         """Puts the rows with news (at the end, all), parents first; the study's own end comes last.
 
-        News are kept where this fails.
+        News are kept where this fails. `look` is told how many rows are there, and of how many.
         """
         if self._grown:
             self._runs = [(trial, self.history.runs(trial)) for trial in self.history.trials]
@@ -278,21 +332,29 @@ class SyncState:
         store.put(study_row(self.history, every_run, "RUNNING"))
         best = find_best(self.history)
         marked = {trial.label for trial in best.trials}
+        some = []
         for trial, runs in self._runs:
             here = begun(self.history, runs)
             news = [run for run in here.values() if ended != "RUNNING" or run.key in self._news]
             if news or (here and trial.label in marked ^ self._marked):
-                row = trial_row(self.history, trial, runs, best, ended)
-                if row.id not in store.shown:
-                    store.put(row)
-                for run in news:
-                    store.put(run_row(self.history, trial, run, ended))
+                some.append((trial, runs, news))
+        total, done = 1 + sum(1 + len(news) for _, _, news in some), 1
+        for trial, runs, news in some:
+            row = trial_row(self.history, trial, runs, best, ended)
+            if row.id not in store.shown:
                 store.put(row)
+            for run in news:
+                store.put(run_row(self.history, trial, run, ended))
+                done += 1
+                look(done, total)
+            store.put(row)
+            done += 1
+            look(done, total)
         if ended != "RUNNING":
             store.put(study_row(self.history, every_run, ended, conclusion))
         self._news, self._marked = set(), marked
 
 
-def _line(error: Exception) -> str:
+def _line(error: BaseException) -> str:
     text = without_secrets(str(error).partition("\n")[0])[:200]
     return text if isinstance(error, MlflowException) else f"{type(error).__name__}: {text}"

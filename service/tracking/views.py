@@ -19,7 +19,7 @@ from search_spaces.study import Ablation, Study
 from service.tracking.charts import run_charts, trial_charts
 from service.tracking.mean_curve import TRAIN_S
 from service.tracking.rows import STUDY
-from service.tracking.store import HOME, Store
+from service.tracking.store import HOME, Store, letters
 from trainables.recipe.outcome import at_image_size
 
 PREFIX = "mlflow.sharedViewState."
@@ -47,24 +47,24 @@ class Links:
 
 def links(store: Store, server: str) -> Links:
     """The addresses at an MLflow server, of a store that was looked up and holds the study."""
-    page = f"{server.rstrip('/')}/#{runs_page(store)}"
+    page = f"{server.rstrip('/')}/#{runs_page(store.experiment)}"
     found = {level: f"{page}&viewStateShareKey={quote(name(store.home, store.study, level))}" for level in NAMES}
-    parent = f"{page.partition('?')[0]}/{store.shown[STUDY].id}?{TRAINING}"
+    parent = f"{page.partition('?')[0]}/{store.shown[STUDY].id}?{TRAINING}" if STUDY in store.shown else page
     return Links(**found, parent=parent)
 
 
-def runs_page(store: Store) -> str:
-    """The route of the runs page of a store's experiment, within MLflow's pages."""
-    return f"/experiments/{store.experiment}/runs?{TRAINING}"
+def runs_page(experiment: str) -> str:
+    """The route of the runs page of an experiment, within MLflow's pages."""
+    return f"/experiments/{experiment}/runs?{TRAINING}"
 
 
 def name(home: str, id: str, level: str) -> str:
     """The name of a view, in letters that a tag may have."""
-    return f"{home}.{id.replace('@', '.').replace('~', '.')}.{level}"
+    return f"{home}.{letters(id)}.{level}"
 
 
 def views(home: str, id: str, study: Study, created: float, metrics: Mapping[str, set[str]]) -> dict[str, str]:
-    """The experiment's tags that hold the views, and MLflow's word for experiments that train.
+    """The experiment's tags that hold the views.
 
     `home`: its id. `created`: when the study began, for MLflow's menu shows the newest view first. Units: seconds since
     1970.
@@ -72,7 +72,7 @@ def views(home: str, id: str, study: Study, created: float, metrics: Mapping[str
     """
     trial, run = metrics.get("trial", set()), metrics.get("run", set())
     states = {"trials": _trials(id, study, trial), "runs": _runs(id, study, run), "flat": _flat(id, study, run)}
-    tags = {"mlflow.experimentKind": "custom_model_development"}
+    tags: dict[str, str] = {}
     for behind, (level, state) in enumerate(states.items()):
         when = round(created * 1000) - behind
         said = {
@@ -92,6 +92,12 @@ def unpacked(tag: str) -> dict[str, Any]:
     state: str = json.loads(tag)["state"]
     found: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(state.removeprefix("deflate;"))))
     return found
+
+
+def renamed(tag: str, old: str, new: str) -> str:
+    """A view's tag with another name of the home."""
+    state = json.loads(json.dumps(unpacked(tag)).replace(old, new))
+    return json.dumps(json.loads(tag) | {"home": new, "state": _packed(state)})
 
 
 def _of_home(home: str, state: dict[str, Any]) -> dict[str, Any]:

@@ -11,11 +11,13 @@ from mlflow.tracking import MlflowClient
 
 from search_spaces.study import Edition
 from service.consistency import Check, verify
+from service.storage.editions import stored
 from service.storage.home import Home
 from service.storage.journal import Ended, read
-from service.storage.outcomes import Outcomes
+from service.storage.outcomes import Answered, Outcomes
+from service.storage.whole_files import sealed
 from service.tracking.sync import MlflowSync
-from tests.rooms.by_hand import searched
+from tests.rooms.by_hand import keep_weights, searched
 from tests.rooms.toy import write_weights
 from trainables.recipe.code_digest import CodeDigest, CodeDigests
 from trainables.spec import LocusError
@@ -29,7 +31,7 @@ def sound(tmp_path_factory) -> tuple[Path, str]:
     home = Home(root)
     for fact in read(home.study(id).journal)[0]:
         if isinstance(fact, Ended) and fact.outcome == "completed":
-            write_weights(Outcomes(home).weights(fact.run, fact.code), fact.run)
+            keep_weights(Outcomes(home), fact.run, fact.code, lambda path, key=fact.run: write_weights(path, key))
     show(home, id)
     return root, id
 
@@ -44,7 +46,7 @@ def show(home: Home, id: str) -> None:
 
 
 def edition_of(home: Home, id: str) -> Edition:
-    return Edition.read(json.loads(home.study(id).study.read_text()))
+    return stored(home, id)
 
 
 @pytest.fixture
@@ -69,7 +71,7 @@ def ended(copy: tuple[Home, str]) -> Ended:
 
 def run_named(home: Home, name: str):
     client = MlflowClient(home.tracking)
-    experiment = client.get_experiment_by_name("sweeps").experiment_id
+    experiment = client.get_experiment_by_name("locus/reach").experiment_id
     return client, client.search_runs([experiment], f"attributes.run_name = '{name}'")[0]
 
 
@@ -79,7 +81,8 @@ def test_a_sound_study_passes_every_check(copy):
     assert all(check.ok for check in checks), checks
     assert [check.name for check in checks] == [
         "journal", "outcomes", "keys", "curves", "weights", "probes", "work folders",
-        "MLflow copies", "MLflow ended", "MLflow runs", "MLflow states", "MLflow numbers",
+        "MLflow copies", "MLflow files", "MLflow runs", "MLflow states", "MLflow numbers", "MLflow params",
+        "MLflow tags",
     ]  # fmt: skip
     assert all(isinstance(check, Check) and check.detail for check in checks)
 
@@ -100,18 +103,20 @@ def test_a_lost_answer_is_found(copy):
 
 def test_an_answer_under_another_key_is_found(copy):
     home, fact = copy[0], ended(copy)
-    path = Outcomes(home).path(fact.run, fact.code)
-    answer = json.loads(path.read_text())
-    path.write_text(json.dumps(answer | {"run": answer["run"] | {"seed": 99}}))
+    outcomes = Outcomes(home)
+    answer = outcomes.get(fact.run, fact.code)
+    other = answer.model_copy(update={"run": answer.run.model_copy(update={"seed": 99})})
+    outcomes.path(fact.run, fact.code).write_bytes(sealed(other.plain()))
     assert list(wrong(copy)) == ["keys"]
 
 
 def test_another_curve_is_found(copy):
     home, fact = copy[0], ended(copy)
     path = Outcomes(home).path(fact.run, fact.code)
-    answer = json.loads(path.read_text())
-    answer["outcome"]["curve"][2]["values"]["val/accuracy"] += 1e-9
-    path.write_text(json.dumps(answer))
+    other = json.loads(path.read_text())
+    del other["digest"]
+    other["outcome"]["curve"][2]["values"]["val/accuracy"] += 1e-9
+    path.write_bytes(sealed(Answered.read(other).plain()))
     assert list(wrong(copy)) == ["curves"]
 
 
@@ -152,9 +157,7 @@ def test_an_mlflow_run_of_no_journal_is_found(copy):
 def test_a_run_left_running_is_found(copy):
     client, run = run_named(copy[0], "#03 seed 1")
     client.update_run(run.info.run_id, "RUNNING")
-    found = wrong(copy)
-    assert found["MLflow ended"] == "#03 seed 1 is RUNNING"
-    assert found["MLflow states"] == "#03 seed 1 is RUNNING, not FINISHED"
+    assert wrong(copy) == {"MLflow states": "#03 seed 1 is RUNNING, not FINISHED"}
 
 
 def test_other_numbers_are_found(copy):

@@ -29,7 +29,7 @@ class Facts:
     edition: Edition
     facts: list = field(default_factory=list)
     clock: count = field(default_factory=lambda: count(1_700_000_000))
-    code: str = "c0de"
+    code: str = "c0dec0dec0de"
     epoch_s: float | None = None
 
     def add(self, fact) -> None:
@@ -65,8 +65,16 @@ def search(seeds: int = 2, base: Recipe = BASE) -> Edition:
     return Study(name="reach", question="How far?", base=base, plan=plan, seeds=seeds, family="thesis").at()
 
 
-def show(home: Home, facts: Facts, ended: str = "FINISHED", report: Path | None = None) -> None:
-    shown = MlflowSync(facts.edition, home, lambda recipe: facts.code)
+def show(
+    home: Home,
+    facts: Facts,
+    ended: str = "FINISHED",
+    report: Path | None = None,
+    *,
+    tracking: str | None = None,
+    experiment: str | None = None,
+) -> None:
+    shown = MlflowSync(facts.edition, home, lambda recipe: facts.code, tracking, experiment)
     shown.check()
     shown.open()
     for fact in facts.facts:

@@ -52,8 +52,9 @@ def test_confirmed_answers_are_told_from_points_and_come_first(home: Home) -> No
 def test_the_order_of_trials_is_that_of_the_analysis_also_below_zero(home: Home) -> None:
     facts = confirmed()
     for number, final in enumerate((0.984375, -0.5, 0.5, -120.0, 0.9921875), start=2):
+        trial = facts.plan(number, encoding__gamma=number + 0.5)
         for seed in range(2):
-            facts.complete(facts.plan(number, encoding__gamma=number + 0.5), seed, final)
+            facts.complete(trial, seed, final)
     facts.start(facts.plan(9, encoding__gamma=9.0), 0)
     history = History(facts.edition, lambda recipe: facts.code, facts.facts)
     by_tag = sorted(history.trials, key=lambda trial: rank_tag(history, trial))

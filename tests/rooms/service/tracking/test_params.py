@@ -71,7 +71,7 @@ def test_a_run_says_what_it_is_why_it_failed_and_where_its_weights_lie(home):
     key = shown["#00 seed 0"].data.tags["locus.key"]
     assert notes["#00 seed 0"] == (
         "**#00 gamma=4**, seed 0, of reach@base.\n\n- encoding.gamma = 4\n\n"
-        f"Weights: `outcomes/{key}/c0de.pt` in the home of the study."
+        f"Weights: `outcomes/{key}/c0dec0dec0de.pt` in the home of the study."
     )
     assert notes["#00 seed 1"] == (f"**#00 gamma=4**, seed 1, of reach@base.\n\n- encoding.gamma = 4\n\nWhy: {reason}")
     assert notes["#00 gamma=4"] == (

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from service.storage.editions import save_edition
 from service.storage.home import Home
 from service.tracking.server import UiError, serve, server
 from service.tracking.sync import answers
+from tests.journeys.terminal import heed_signals
+from tests.ports import held_port
 from tests.rooms.service.tracking.facts import Facts, runs, show
-from tests.waiting import until
+from tests.waiting import LIMIT_S, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -28,29 +29,22 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 def known(home: Home, small: Facts) -> Home:
     """A home with a study that MLflow shows."""
     show(home, small)
-    folder = home.study(small.edition.id)
-    folder.root.mkdir(parents=True)
-    folder.study.write_text(json.dumps(small.edition.plain()))
+    save_edition(small.edition, home)
     return home
 
 
-def free_port() -> int:
-    """A port that nobody uses now; whoever begins a server there tries again where somebody took it meanwhile."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return free.getsockname()[1]
-
-
 class Ui(subprocess.Popen):
-    """`locus ui` on a port that is free as it begins."""
+    """`locus ui` on a port that is held for it."""
 
-    def __init__(self, home: Home) -> None:
-        self.port = free_port()
+    def __init__(self, home: Home, port: int) -> None:
+        self.port = port
         super().__init__(
             [sys.executable, "-m", "service", "ui", "--home", str(home.root), "--port", str(self.port)],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
+            preexec_fn=heed_signals,
         )
 
     def clear(self) -> None:
@@ -62,30 +56,22 @@ class Ui(subprocess.Popen):
 
 
 @pytest.fixture
-def begun(known: Home) -> Iterator[Callable[[], Ui]]:
-    """Begins `locus ui`."""
-    found: list[Ui] = []
-
-    def begun() -> Ui:
-        found.append(Ui(known))
-        return found[-1]
-
-    yield begun
-    for one in found:
-        one.clear()
+def ui(known: Home) -> Iterator[Ui]:
+    """`locus ui`, which begins."""
+    with held_port() as port:
+        found = Ui(known, port)
+        yield found
+        found.clear()
 
 
-@pytest.fixture
-def begin(begun) -> Callable[[], tuple[Ui, str]]:
-    """Begins `locus ui` and gives its first line, too; once more where another process took the port meanwhile."""
-
-    def begin(tries: int = 5) -> tuple[Ui, str]:
-        ui = begun()
-        first = ui.stdout.readline()
-        taken = "did not start" in first or "must be free" in first
-        return begin(tries - 1) if taken and tries > 1 else (ui, first)
-
-    return begin
+def until_it_waits(ui: Ui) -> list[str]:
+    """What it says until it waits for its end."""
+    lines = [""]
+    while lines[-1] != "Ctrl-C ends MLflow.":
+        line = ui.stdout.readline()
+        assert line, lines
+        lines.append(line.strip())
+    return lines[1:]
 
 
 def processes() -> Iterator[tuple[int, list[str]]]:
@@ -117,9 +103,8 @@ def there(group: int) -> bool:
     return any(int(fields[2]) == group for _, fields in processes())
 
 
-def test_it_is_used_by_a_second_command_and_ends_with_its_terminal(begin, known, tmp_path, database, small):
-    ui, first = begin()
-    lines = [first.strip(), *(ui.stdout.readline().strip() for _ in range(6))]
+def test_it_is_used_by_a_second_command_and_ends_with_its_terminal(ui, known, tmp_path, database, small):
+    lines = until_it_waits(ui)
     port, address = ui.port, f"http://127.0.0.1:{ui.port}"
     assert lines[0] == f"MLflow: {address}/#/experiments?workflowType=machine_learning"
     assert lines[1] == "reach@base"
@@ -143,42 +128,32 @@ def test_it_is_used_by_a_second_command_and_ends_with_its_terminal(begin, known,
     assert "reach@base" in runs(known)
 
     os.kill(ui.pid, signal.SIGHUP)
-    assert ui.wait(60) == 0
+    assert ui.wait(LIMIT_S) == 0
     until(lambda: not there(server))
     assert not answers(address)
 
 
-def test_it_ends_with_a_sentence_where_mlflow_dies(begin, known):
-    ui, _ = begin()
-    assert any("Ctrl-C ends MLflow." in line for line in iter(ui.stdout.readline, ""))
+def test_it_ends_with_a_sentence_where_mlflow_dies(ui, known):
+    until_it_waits(ui)
     (server,) = servers(ui)
     os.killpg(server, signal.SIGKILL)
-    assert ui.wait(60) == 2
+    assert ui.wait(LIMIT_S) == 2
     assert f"MLflow ended by itself (exit code -9); see {known.root}/mlflow.log" in ui.stdout.read()
 
 
-def test_it_ends_while_mlflow_starts(begun):
-    ui = begun()
+def test_it_ends_while_mlflow_starts(ui):
     until(lambda: servers(ui))
     (server,) = servers(ui)
     os.kill(ui.pid, signal.SIGTERM)
-    assert ui.wait(60) == 0
+    assert ui.wait(LIMIT_S) == 0
     until(lambda: not there(server))
     assert "MLflow ended." in ui.stdout.read()
 
 
 def test_the_list_of_processes_does_not_show_the_store(tmp_path):
     """Its address may hold a password."""
-    with ExitStack() as stack:
-        for last in (False, False, True):
-            port = free_port()
-            try:
-                stack.enter_context(server(Home(tmp_path), port, f"sqlite:///{tmp_path}/s3cret.db"))
-                break
-            except UiError:  # another process took the port meanwhile
-                if last:
-                    raise
-        shown = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    with held_port() as port, server(Home(tmp_path), port, f"sqlite:///{tmp_path}/s3cret.db"):
+        shown = subprocess.run(["ps", "-ewwo", "args"], capture_output=True, text=True, check=True).stdout
     assert f"--port {port}" in shown
     assert "s3cret" not in shown
     assert (tmp_path / "s3cret.db").exists()

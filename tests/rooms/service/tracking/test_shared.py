@@ -8,6 +8,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from service.removal import forgettable
+from service.storage.editions import save_edition
 from service.storage.home import Home
 from service.storage.journal import Journal
 from service.tracking.store import look_up
@@ -28,7 +29,7 @@ def show(home: Home, facts: Facts, server: str | None = None) -> None:
     assert shown.close("FINISHED") is None
 
 
-def scored(score: float, code: str = "c0de") -> Facts:
+def scored(score: float, code: str = "c0dec0dec0de") -> Facts:
     facts = Facts(search())
     facts.code = code
     facts.complete(facts.plan(0, encoding__gamma=2.5), 0, score)
@@ -54,7 +55,7 @@ def everything(home: Home, server: str) -> dict:
     }
 
 
-@pytest.mark.parametrize("code", ["c0de", "0ther"])
+@pytest.mark.parametrize("code", ["c0dec0dec0de", "00000000abcd"])
 def test_two_homes_with_the_same_study_keep_their_own_runs(alice, bob, code):
     show(alice, scored(0.9), alice.tracking)
     before = everything(alice, alice.tracking)
@@ -94,8 +95,7 @@ def test_forgetting_removes_the_runs_of_one_home(alice, bob):
     before = everything(bob, alice.tracking)
     facts = scored(0.9)
     folder = alice.study(STUDY)
-    folder.root.mkdir(parents=True)
-    folder.study.write_text(facts.edition.model_dump_json())
+    save_edition(facts.edition, alice)
     with Journal(folder.journal, folder.lock) as journal:
         journal.write(facts.facts[0])
     forgettable(alice, STUDY, alice.tracking).remove()
@@ -146,7 +146,7 @@ def test_a_run_that_a_person_deleted_is_made_again_and_holds_nothing_up(home):
 def test_an_experiment_that_a_person_deleted_is_taken_out_of_the_trash(home):
     show(home, scored(0.75))
     client = MlflowClient(home.tracking)
-    client.delete_experiment(client.get_experiment_by_name("thesis").experiment_id)
+    client.delete_experiment(client.get_experiment_by_name("locus/reach").experiment_id)
     show(home, scored(0.75))
-    assert client.get_experiment_by_name("thesis").lifecycle_stage == "active"
+    assert client.get_experiment_by_name("locus/reach").lifecycle_stage == "active"
     assert {"reach@base", "#00 gamma=2.5", "#00 seed 0"} == runs(home).keys()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 from pathlib import Path
 
@@ -47,6 +48,7 @@ def test_the_three_levels_show_what_the_table_promises(home, small):
     assert run.data.tags["mlflow.parentRunId"] == trial.info.run_id
     assert {r.info.status for r in shown.values()} == {"FINISHED"}
     assert study.data.tags["locus.seeds"] == "2"
+    assert study.data.tags["locus.family"] == "thesis"
     assert study.data.tags["locus.trials"] == "4"
     assert study.data.tags["locus.best"] == "#00 gamma=2.5"
     assert study.data.metrics["best/val/accuracy_mean"] == statistics.fmean([0.75, 0.875])
@@ -56,11 +58,11 @@ def test_the_three_levels_show_what_the_table_promises(home, small):
         "level": "run",
         "number": "0",
         "outcome": "completed",
-        "code": "c0de",
+        "code": "c0dec0dec0de",
         "study": "reach@base",
     }.items():
         assert run.data.tags[f"locus.{name}"] == tag
-    assert run.inputs.dataset_inputs[0].dataset.name == "red_green/direction"
+    assert [one.dataset.name for one in study.inputs.dataset_inputs] == ["red_green/direction"]
 
 
 def test_a_run_has_its_curve_at_the_times_of_its_facts(home, small):
@@ -111,12 +113,14 @@ def test_a_stopped_trial_says_why(home, small):
     assert points(home, trial, "val/accuracy_n") == [(1, 1)]
 
 
-def test_the_recipe_comes_back_from_its_artifact(home, small, tmp_path):
+def test_every_recipe_comes_back_from_the_study_s_artifact(home, small, tmp_path):
     show(home, small)
-    run_id = runs(home)["#01 gamma=31"].info.run_id
-    path = MlflowClient(home.tracking).download_artifacts(run_id, "recipe.json", str(tmp_path))
-    assert Recipe.model_validate_json(Path(path).read_text()) == BASE.put({"encoding.gamma": 31.0})
-    assert (home.artifacts / run_id / "artifacts" / "recipe.json").exists()
+    run_id = runs(home)["reach@base"].info.run_id
+    path = MlflowClient(home.tracking).download_artifacts(run_id, "recipes.json", str(tmp_path))
+    recipes = json.loads(Path(path).read_text())
+    assert recipes.keys() == {"0", "1", "2"}
+    assert Recipe.read(recipes["1"]) == BASE.put({"encoding.gamma": 31.0})
+    assert (home.artifacts / run_id / "artifacts" / "recipes.json").exists()
 
 
 def test_a_failed_run_says_why_until_it_succeeds(home):
@@ -139,8 +143,8 @@ def test_a_reused_run_a_confirmation_and_a_parent_are_rows_of_their_own(home):
     facts = Facts(search())
     trial = facts.plan(0, encoding__gamma=4.0)
     key = Run(recipe=trial.recipe, seed=0).key
-    facts.measure({"run": key, "code": "c0de"}, 0.5, 0.625, 0.75)
-    facts.add(Ended(run=key, code="c0de", outcome="completed", epoch=3, reused=True))
+    facts.measure({"run": key, "code": "c0dec0dec0de"}, 0.5, 0.625, 0.75)
+    facts.add(Ended(run=key, code="c0dec0dec0de", outcome="completed", epoch=3, reused=True))
     facts.complete(trial, 1, 0.75)
     facts.add(Confirms(numbers=(0,)))
     again = facts.plan(0, "confirmation", encoding__gamma=4.0)

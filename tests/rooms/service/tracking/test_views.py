@@ -10,6 +10,7 @@ from search_spaces import library
 from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Search, Study
 from service.removal import forgettable
+from service.storage.editions import save_edition
 from service.storage.home import Home
 from service.storage.journal import Journal
 from service.tracking.charts import mean_metrics
@@ -28,8 +29,8 @@ def charts(view: dict, kind: str) -> list[dict]:
     return [chart for chart in view["compareRunCharts"] if chart["type"] == kind and not chart["deleted"]]
 
 
-def tags_of(home: Home, family: str = "thesis") -> dict[str, str]:
-    return dict(MlflowClient(home.tracking).get_experiment_by_name(family).tags)
+def tags_of(home: Home, experiment: str = "locus/reach") -> dict[str, str]:
+    return dict(MlflowClient(home.tracking).get_experiment_by_name(experiment).tags)
 
 
 def test_mlflow_lists_three_views_the_trials_first(home, small):
@@ -47,7 +48,7 @@ def test_every_metric_that_mlflow_has_is_drawn_by_a_chart_of_ours_or_switched_of
     show(home, small)
     tags = tags_of(home)
     found = MlflowClient(home.tracking).search_runs(
-        [MlflowClient(home.tracking).get_experiment_by_name("thesis").experiment_id]
+        [MlflowClient(home.tracking).get_experiment_by_name("locus/reach").experiment_id]
     )
     for level, view in (("trial", "trials"), ("run", "runs"), ("run", "flat")):
         metrics = {name for run in found if run.data.tags["locus.level"] == level for name in run.data.metrics}
@@ -107,9 +108,9 @@ def test_the_views_of_every_study_fit_into_tags():
 def test_the_description_links_every_study_of_the_experiment_until_it_is_forgotten(home, small):
     other = Facts(Study(**{**dict(search().study), "name": "other", "question": "Which?"}).at())
     other.complete(other.plan(0, encoding__gamma=4.0), 0, 0.75)
-    show(home, small)
-    show(home, other)
-    note = tags_of(home)["mlflow.note.content"]
+    show(home, small, experiment="thesis")
+    show(home, other, experiment="thesis")
+    note = tags_of(home, "thesis")["mlflow.note.content"]
     first, *lines = note.splitlines()
     for id in ("reach", "other"):
         assert (
@@ -118,12 +119,11 @@ def test_the_description_links_every_study_of_the_experiment_until_it_is_forgott
         )
     assert {"- reach@base: How far?", "- other@base: Which?"} <= set(lines)
     folder = home.study("reach@base")
-    folder.root.mkdir(parents=True)
-    folder.study.write_text(json.dumps(small.edition.plain()))
+    save_edition(small.edition, home)
     with Journal(folder.journal, folder.lock) as journal:
         journal.write(small.facts[0])
     forgettable(home, "reach@base").remove()
-    left = tags_of(home)
+    left = tags_of(home, "thesis")
     assert [tag for tag in left if "reach" in tag] == []
     assert "reach" not in left["mlflow.note.content"]
     assert len([tag for tag in left if tag.startswith(PREFIX)]) == 3

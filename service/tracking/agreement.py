@@ -1,0 +1,225 @@
+"""Whether MLflow shows what the journal says: every row, its state, its curves point by point, its params and tags.
+
+MLflow is only a mirror. What it lacks because a driver was killed is behind, and the next run sends it: that is no
+damage. What it has and should not have is damage.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from service.storage.check import Check
+from service.storage.history import History
+from service.storage.home import Home
+from service.tracking.rows import STUDY, MlflowStatus, Row, RunId, rows
+from service.tracking.store import NOTE, PARENT, Store, TrackedRun
+
+WORDS = {NOTE, "locus.headline", "locus.claims"}
+"""Tags that are prose. They are not compared: the next run writes them as it would put them then."""
+NAME = "mlflow.runName"
+THREADS = 8
+"""How many curves are asked for at the same time."""
+LARGEST = 1.7976931348623157e308
+"""What MLflow keeps of an infinite number."""
+Curve = list[tuple[int, float]]
+
+
+@dataclass
+class Found:
+    """What differs: wrong things, and things that the next run sends."""
+
+    wrong: list[str] = field(default_factory=list)
+    behind: list[str] = field(default_factory=list)
+
+    def as_check(self, name: str, looked: int, what: str) -> Check:
+        """A check that is good where nothing is wrong."""
+        if self.wrong or not self.behind:
+            return checked(name, looked, what, self.wrong)
+        return Check(name, True, f"behind: {_few(self.behind)}; the next run sends it")
+
+
+def checked(name: str, looked: int, what: str, wrong: list[str]) -> Check:
+    """A check that is good where nothing is wrong; at most three wrong things are named."""
+    return Check(name, not wrong, _few(wrong) if wrong else f"{looked} {what}")
+
+
+def _few(things: list[str]) -> str:
+    return "; ".join(things[:3]) + (f" and {len(things) - 3} more" if len(things) > 3 else "")
+
+
+def compare_with_mlflow(
+    store: Store | None, histories: list[History], home: Home | None, *, alive: bool
+) -> Iterator[Check]:
+    """MLflow compared with the journal: by today's code, or as it was while older answers still counted.
+
+    `home`: where the store is the home's own. `alive`: a driver runs the study now.
+    """
+    if store is None:
+        yield Check("MLflow", False, "does not know this study; run it again to send it")
+        return
+    yield checked("MLflow copies", len(store.shown), "MLflow runs, none twice", [_double(one) for one in store.doubles])
+    if home is not None:
+        yield _files(store, home)
+    if alive:
+        yield Check("MLflow", True, "not compared while a driver runs: MLflow may lag")
+        return
+    ended = store.shown[STUDY].status if STUDY in store.shown else "RUNNING"
+    killed = ended == "RUNNING"
+    status: MlflowStatus = "KILLED" if killed else ended
+    expected, *older = ({row.id: row for row in rows(history, status)} for history in histories)
+    yield from _rows(store, histories[0], expected, killed=killed)
+    both = [(place, store.shown[place]) for place in expected if place in store.shown]
+    views = {place: [view[place] for view in (expected, *older) if place in view] for place, _ in both}
+    yield _compared(
+        "MLflow numbers",
+        "MLflow runs with the journal's curves, point by point",
+        both,
+        views,
+        killed,
+        _Curves(store, both),
+    )
+    yield _compared("MLflow params", "MLflow runs with the params of their trials", both, views, killed, _params)
+    yield _compared(
+        "MLflow tags",
+        "MLflow runs with the journal's tags (descriptions and headlines are not compared)",
+        both,
+        views,
+        killed,
+        _Tags(store),
+    )
+
+
+def _double(shown: TrackedRun) -> str:
+    return f"{_name(shown)} is there twice" if shown.row_id else f"{_name(shown)} has tags that locus does not write"
+
+
+def _files(store: Store, home: Home) -> Check:
+    """Every file that the home's own store keeps of a run lies in the home."""
+    inside = f"{home.artifacts.absolute().as_uri()}/"
+    wrong = [
+        f"{_name(one)} has its files at {one.files}" for one in store.shown.values() if not one.files.startswith(inside)
+    ]
+    if wrong and (place := home.original or home.moved_from):
+        do = "the next run takes those that lie here for its own"
+        return Check("MLflow files", True, f"behind: they are those of {place}, where this home comes from; {do}")
+    return checked("MLflow files", len(store.shown), "MLflow runs, with their files in the home", wrong)
+
+
+def _rows(store: Store, history: History, expected: dict[RunId, Row], *, killed: bool) -> Iterator[Check]:
+    """One MLflow run for each row, which ended as the row did; runs of other code than today's are not counted."""
+    places, states = Found(), Found()
+    lacks = places.behind if killed else places.wrong
+    lacks += [f"nothing shows {_words(place)}" for place in sorted(expected.keys() - store.shown.keys(), key=str)]
+    runs = (run for trial in history.trials for run in history.runs(trial).values())
+    today = {(run.key, history.code(run)) for run in runs}
+    for place, shown in store.shown.items():
+        if place in expected:
+            wanted = expected[place].status
+            if shown.status == "RUNNING":
+                (states.behind if killed else states.wrong).append(f"{_name(shown)} is RUNNING, not {wanted}")
+            elif shown.status != wanted:
+                states.wrong.append(f"{_name(shown)} is {shown.status}, not {wanted}")
+        elif (shown.tags.get("locus.key"), shown.tags.get("locus.code")) in today:
+            places.wrong.append(f"{_name(shown)} is in no journal")
+        elif shown.status == "RUNNING":
+            (states.behind if killed else states.wrong).append(f"{_name(shown)} is RUNNING")
+    yield places.as_check("MLflow runs", len(expected), "trials and runs, each with one MLflow run")
+    yield states.as_check("MLflow states", len(store.shown), "MLflow runs that ended as the journal says")
+
+
+Differ = Callable[[Row, TrackedRun], tuple[set[str], set[str]]]
+"""What of an MLflow run is not as a row has it: the names of what is wrong, and of what is not there yet."""
+
+
+def _compared(
+    name: str,
+    what: str,
+    both: list[tuple[RunId, TrackedRun]],
+    views: dict[RunId, list[Row]],
+    killed: bool,
+    differ: Differ,
+) -> Check:
+    """A check of every row; what one of its views agrees with is right. A row that will be replaced is only behind."""
+    found = Found()
+    for place, shown in both:
+        every = [differ(row, shown) for row in views[place]]
+        wrong = set.intersection(*(bad | lacks for bad, lacks in every))
+        damaged = set.intersection(*(bad for bad, _ in every))
+        replaced = all(any(shown.tags.get(tag) != row.tags[tag] for tag in row.fixed) for row in views[place])
+        for one in sorted(wrong):
+            later = killed and (one not in damaged or replaced)
+            (found.behind if later else found.wrong).append(f"{_name(shown)}: {one}")
+    return found.as_check(name, len(both), what)
+
+
+class _Curves:
+    """Compares curves; MLflow is asked for all of them when it is made, several at a time."""
+
+    def __init__(self, store: Store, both: list[tuple[RunId, TrackedRun]]) -> None:
+        asked = [(shown.id, metric) for place, shown in both if place != STUDY for metric in shown.latest]
+        with ThreadPoolExecutor(THREADS) as pool:
+            self._curves: dict[tuple[str, str], Curve] = dict(
+                zip(asked, pool.map(lambda one: _history(store, *one), asked), strict=True)
+            )
+
+    def __call__(self, row: Row, shown: TrackedRun) -> tuple[set[str], set[str]]:
+        wanted: dict[str, Curve] = {}
+        for point in row.points:
+            for name, value in point.values.items():
+                wanted.setdefault(name, []).append((point.step, value))
+        wrong, lacks = set[str](), set[str]()
+        for name, curve in wanted.items():
+            last = shown.latest.get(name)
+            if row.id == STUDY:  # its points are how far it was whenever MLflow was told, which no journal repeats
+                lacks |= set() if last is not None and _equal(last, curve[-1][1]) else {name}
+                continue
+            there = self._curves.get((shown.id, name), [])
+            begins = len(there) <= len(curve) and all(map(_equal_points, there, curve))
+            if not begins or (there and last is not None and not _equal(last, there[-1][1])):
+                wrong.add(name)
+            elif len(there) < len(curve):
+                lacks.add(name)
+        return (set(), lacks) if row.id == STUDY else (wrong, lacks)
+
+
+def _history(store: Store, id: str, metric: str) -> Curve:
+    return sorted((one.step, one.value) for one in store.client.get_metric_history(id, metric))
+
+
+def _equal_points(one: tuple[int, float], other: tuple[int, float]) -> bool:
+    return one[0] == other[0] and _equal(one[1], other[1])
+
+
+def _equal(one: float, other: float) -> bool:
+    """Whether MLflow's number is the journal's."""
+    kept = math.copysign(LARGEST, other) if math.isinf(other) else other
+    return one in (kept, other) or (math.isnan(one) and math.isnan(other))
+
+
+def _params(row: Row, shown: TrackedRun) -> tuple[set[str], set[str]]:
+    wrong = {name for name, value in shown.params.items() if row.params.get(name, value) != value}
+    return wrong, row.params.keys() - shown.params.keys()
+
+
+class _Tags:
+    """Compares tags. They may change while a study runs, so another value is not there yet; others are a person's."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __call__(self, row: Row, shown: TrackedRun) -> tuple[set[str], set[str]]:
+        parent = self._store.shown.get(row.parent) if row.parent else None
+        wanted = row.tags | {NAME: row.name} | ({PARENT: parent.id} if parent else {})
+        return set(), {name for name, value in wanted.items() if name not in WORDS and shown.tags.get(name) != value}
+
+
+def _words(place: RunId) -> str:
+    level, number, seed = place
+    return f"{level} {number}" + ("" if seed is None else f" seed {seed}")
+
+
+def _name(shown: TrackedRun) -> str:
+    return shown.tags.get(NAME, shown.id)

@@ -1,0 +1,95 @@
+"""Whether the file of an SQLite store can be used, looked at without writing, and what to do where it cannot."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import quote
+
+import mlflow
+from mlflow.store.db.base_sql_model import Base
+from mlflow.store.db.utils import _get_latest_schema_revision
+from sqlalchemy.engine import make_url
+
+from service.storage.tracking_uri import without_secrets
+from trainables.spec import LocusError
+
+DAMAGE = re.compile(r"file is not a database|database disk image is malformed|no such (?:table|column): [\w.]+")
+"""What a database says that no further try can mend."""
+VERSIONS = re.compile(r"found version (\S+), but expected (\w+)")
+"""What MLflow says of a database that another version of it wrote."""
+AGAIN = "move it away, and run each of its studies again, which sends it anew"
+SHORT_S = 5.0
+"""How long a database that another process has locked is waited for."""
+
+
+class MlflowError(LocusError):
+    """An MLflow that cannot be used."""
+
+
+def lasting(error: BaseException, uri: str) -> MlflowError | None:
+    """What is broken for good, and what to do; None for trouble that may pass."""
+    if isinstance(error, MlflowError):
+        return error
+    if damage := DAMAGE.search(str(error)):
+        return _damaged(uri, damage.group())
+    if found := VERSIONS.search(str(error)):
+        return _of_other_version(uri, *found.groups())
+    return None
+
+
+def in_a_sentence(error: Exception, uri: str) -> MlflowError:
+    """An error of MLflow or of its database as one sentence."""
+    said = without_secrets(str(error).partition("\n")[0])[:200]
+    return lasting(error, uri) or MlflowError(f"MLflow at {without_secrets(uri)} answers with an error ({said})")
+
+
+def file_of(uri: str) -> Path | None:
+    """The file of an SQLite store; None for another kind of store."""
+    if not uri.startswith("sqlite"):
+        return None
+    name = make_url(uri).database
+    return Path(name) if name else None
+
+
+def is_there(uri: str) -> bool:
+    """Whether a store has tables: a reader makes none. Of a server nothing is known here."""
+    path = file_of(uri)
+    return path is None or (path.is_file() and path.stat().st_size > 0)
+
+
+def check_file(uri: str) -> None:
+    """Looks at the file of an SQLite store, if it is one that is there. Nothing is written.
+
+    Raises: MlflowError where it is damaged, lacks a table, or was written by another version of MLflow.
+    """
+    path = file_of(uri)
+    if path is None or not is_there(uri):
+        return
+    needed = _get_latest_schema_revision()
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=SHORT_S)) as base:
+            tables = {name for (name,) in base.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            rows = base.execute("SELECT version_num FROM alembic_version").fetchall() if tables else [(needed,)]
+    except sqlite3.DatabaseError as error:
+        if found := lasting(error, uri):
+            raise found from None
+        return  # it is locked, or a driver was killed while it wrote: MLflow can still use it
+    version = rows[0][0] if rows else "none"
+    if version != needed:
+        raise _of_other_version(uri, version, needed)
+    if tables and (missing := sorted(Base.metadata.tables.keys() - tables)):
+        raise _damaged(uri, f"it lacks the table {missing[0]}")
+
+
+def _damaged(uri: str, why: str) -> MlflowError:
+    return MlflowError(f"MLflow's database {without_secrets(uri)} cannot be read ({why}): {AGAIN}")
+
+
+def _of_other_version(uri: str, found: str, needed: str) -> MlflowError:
+    return MlflowError(
+        f"MLflow's database {without_secrets(uri)} must have the schema {needed} of MLflow {mlflow.__version__}, got "
+        f"{found}: use the MLflow that wrote it, or bring an older one up to date with `mlflow db upgrade`, or {AGAIN}"
+    )

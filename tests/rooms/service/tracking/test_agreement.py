@@ -1,0 +1,120 @@
+"""What MLflow shows is compared with the journal: damage is told from what a killed driver left unsent."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+
+from service.storage.history import History
+from service.storage.home import Home
+from service.tracking.agreement import compare_with_mlflow
+from service.tracking.store import look_up
+from tests.rooms.service.tracking.facts import Facts, show
+
+RUN = "(SELECT run_uuid FROM runs WHERE name = '#00 seed 1')"
+TRIAL = "(SELECT run_uuid FROM runs WHERE name = '#00 gamma=2.5')"
+DAMAGE = {
+    "a point in the middle": (
+        f"UPDATE metrics SET value = 0.3 WHERE run_uuid = {RUN} AND key = 'val/accuracy' AND step = 2",
+        "MLflow numbers", "#00 seed 1: val/accuracy",
+    ),
+    "the last point of a curve": (
+        f"UPDATE metrics SET value = 0.3 WHERE run_uuid = {RUN} AND key = 'val/accuracy' AND step = 3",
+        "MLflow numbers", "#00 seed 1: val/accuracy",
+    ),
+    "the last value": (
+        f"UPDATE latest_metrics SET value = 0.3 WHERE run_uuid = {RUN} AND key = 'val/accuracy'",
+        "MLflow numbers", "#00 seed 1: val/accuracy",
+    ),
+    "a point that is gone": (
+        f"DELETE FROM metrics WHERE run_uuid = {RUN} AND key = 'train/loss' AND step = 1",
+        "MLflow numbers", "#00 seed 1: train/loss",
+    ),
+    "a point of a mean curve": (
+        f"UPDATE metrics SET value = 0.3 WHERE run_uuid = {TRIAL} AND key = 'val/accuracy_mean' AND step = 1",
+        "MLflow numbers", "#00 gamma=2.5: val/accuracy_mean",
+    ),
+    "a param": (
+        f"UPDATE params SET value = '9' WHERE run_uuid = {RUN} AND key = 'encoding.gamma'",
+        "MLflow params", "#00 seed 1: encoding.gamma",
+    ),
+    "a param that is gone": (
+        f"DELETE FROM params WHERE run_uuid = {RUN} AND key = 'seed'", "MLflow params", "#00 seed 1: seed",
+    ),
+    "a tag": (
+        f"UPDATE tags SET value = '1.0' WHERE run_uuid = {TRIAL} AND key = 'locus.score'",
+        "MLflow tags", "#00 gamma=2.5: locus.score",
+    ),
+    "a name": (
+        f"UPDATE tags SET value = 'x' WHERE run_uuid = {RUN} AND key = 'mlflow.runName'",
+        "MLflow tags", "x: mlflow.runName",
+    ),
+    "a parent": (
+        f"UPDATE tags SET value = 'x' WHERE run_uuid = {RUN} AND key = 'mlflow.parentRunId'",
+        "MLflow tags", "#00 seed 1: mlflow.parentRunId",
+    ),
+    "a status": (
+        f"UPDATE runs SET status = 'FAILED' WHERE run_uuid = {RUN}", "MLflow states", "is FAILED, not FINISHED",
+    ),
+    "a tag that is no number": (
+        f"UPDATE tags SET value = 'one' WHERE run_uuid = {RUN} AND key = 'locus.seed'",
+        "MLflow copies", "#00 seed 1 has tags that locus does not write",
+    ),
+    "a level that is gone": (
+        f"DELETE FROM tags WHERE run_uuid = {RUN} AND key = 'locus.level'",
+        "MLflow copies", "#00 seed 1 has tags that locus does not write",
+    ),
+    "files elsewhere": (
+        f"UPDATE runs SET artifact_uri = 'file:///elsewhere/artifacts' WHERE run_uuid = {RUN}",
+        "MLflow files", "#00 seed 1 has its files at file:///elsewhere/artifacts",
+    ),
+}  # fmt: skip
+
+
+def change(home: Home, statement: str) -> None:
+    with closing(sqlite3.connect(home.database)) as base, base:
+        assert base.execute(statement).rowcount > 0
+
+
+def compared(home: Home, facts: Facts) -> dict[str, tuple[bool, str]]:
+    history = History(facts.edition, lambda recipe: facts.code, facts.facts)
+    found = compare_with_mlflow(look_up(home, facts.edition), [history], home, alive=False)
+    return {check.name: (check.ok, check.detail) for check in found}
+
+
+def test_every_change_is_named_and_a_sound_store_has_none(home: Home, small: Facts, tmp_path) -> None:
+    show(home, small)
+    sound = compared(home, small)
+    assert all(ok for ok, _ in sound.values()), sound
+    assert not any("behind" in detail for _, detail in sound.values())
+    assert "descriptions and headlines are not compared" in sound["MLflow tags"][1]
+    whole = tmp_path / "whole.db"
+    shutil.copy(home.database, whole)
+    for what, (statement, name, detail) in DAMAGE.items():
+        with closing(sqlite3.connect(whole)) as kept, closing(sqlite3.connect(home.database)) as base:
+            kept.backup(base)
+        change(home, statement)
+        ok, said = compared(home, small)[name]
+        assert not ok, what
+        assert detail in said, what
+
+
+def test_what_a_killed_driver_left_is_behind_and_damage_beside_it_is_wrong(home: Home, small: Facts) -> None:
+    whole = small.facts
+    cut = next(at for at, fact in enumerate(whole) if fact.fact == "measured" and fact.epoch == 2)
+    show(home, Facts(small.edition, whole[:cut], code=small.code), "KILLED")
+    change(home, "UPDATE runs SET status = 'RUNNING', end_time = NULL")  # as kill -9 leaves them
+    found = compared(home, small)
+    assert all(ok for ok, _ in found.values()), found
+    for name in ("MLflow runs", "MLflow states", "MLflow numbers", "MLflow tags"):
+        assert found[name][1].startswith("behind: "), name
+        assert found[name][1].endswith("the next run sends it"), name
+    change(home, "UPDATE metrics SET value = 0.3 WHERE key = 'train/loss' AND step = 1")
+    change(home, "UPDATE latest_metrics SET value = 0.3 WHERE key = 'train/loss'")
+    assert compared(home, small)["MLflow numbers"] == (False, "#00 seed 0: train/loss")
+    change(home, "UPDATE metrics SET value = 0.75 WHERE key = 'train/loss' AND step = 1")
+    change(home, "UPDATE latest_metrics SET value = 0.75 WHERE key = 'train/loss'")
+    show(home, small)
+    found = compared(home, small)
+    assert all(ok and "behind" not in detail for ok, detail in found.values()), found
