@@ -21,6 +21,7 @@ from service.execution.neighbours import Neighbours
 from service.execution.repeated import SAME
 from service.execution.sharing import Attention
 from service.execution.signals import Stop, StopSignals
+from service.execution.socket_folder import socket_folder
 from service.execution.unwritable import causes, told_in_a_sentence
 from service.planning.estimate import estimate_work, measured, run_memory
 from service.planning.known_trials import known_trials
@@ -36,7 +37,7 @@ from service.storage.journal import Journal
 from service.storage.outcomes import Outcomes
 from service.storage.remote.copies import Copies
 from service.storage.remote.mirror import Mirror
-from service.storage.tracking_uri import tracking_uri
+from service.storage.tracking_uri import place_in_words, tracking_uri
 from service.terminal.live import Progress
 from service.tracking.client_settings import set_up_client
 from service.trying import try_own
@@ -62,10 +63,12 @@ def run_study(
 
     `tell` takes facts for a program that watches this one: the study, its home, where MLflow shows it, how it ended.
     Raises: LocusError before anything is written, for what cannot be, or later where the disk cannot be written any
-    more; KeyboardInterrupt where a person stopped it; TakenOverError where another driver has taken the study over,
-    which ends it then: nothing more is written here.
+    more, or Ray does not start or dies; KeyboardInterrupt where a person stopped it; TakenOverError where another
+    driver has taken the study over, which ends it then: nothing more is written here.
     """
     home = Home.find(options.home)
+    if options.address == "local":
+        socket_folder()  # Ray needs one; asked here, before the plan
     with told_in_a_sentence(home.root):
         return _run_study(edition, home, options, progress, tell)
 
@@ -105,7 +108,7 @@ def _run_study(
         driver = Driver(
             edition, home, journal, placement, options.adopt, stop, neighbours=neighbours, codes=codes, copies=copies
         )
-        sync = MlflowSync(edition, home, lambda recipe: driver.codes(recipe).digest, tracking)
+        sync = MlflowSync(edition, home, lambda recipe: driver.codes(recipe).digest, tracking, options.experiment)
         driver.listeners += [progress.add, sync.add]
         sync.open()
         if journal.torn:
@@ -178,6 +181,7 @@ def _plan(
         raise LocusError(f"{estimate.absent[0]}; nothing was trained")
     for line in estimate.lines(edition.id):
         progress.note(line)
+    progress.note(place_in_words(home, edition.id, tracking_uri(options.tracking), options.experiment))
     return estimate
 
 
@@ -218,11 +222,13 @@ def _train(
         with signals.interruptible():
             if not driver.stop:
                 try:
-                    run_on_tune(driver, job, options.address, progress.note, options.run_hours, attention.look)
+                    run_on_tune(
+                        driver, job, options.address, progress.note, options.run_hours, attention.look, progress.busy
+                    )
                 except Exception as error:
                     driver.journal.look()  # Tune wraps the driver's own errors: a study that was taken over, a storage
                     own = next((one for one in causes(error) if isinstance(one, LocusError)), None)
-                    if own is not None:
+                    if own is not None and own is not error:
                         raise own from error
                     raise
         if driver.in_flight.jobs:

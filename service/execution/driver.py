@@ -268,6 +268,7 @@ class Driver:
             folder=self.work.begin(run.key, code, attempt),
             parents={use: self.outcomes.source(one.key, self.history.code(one)) for use, one in run.parents.items()},
             data=str(self.home.data),
+            cwd=Job.working_folder(),
             **self.placement.of_a_job(),
         )
         self.in_flight.jobs[run.key] = job

@@ -88,7 +88,7 @@ class InFlight:
     def _acquired(self, key: str, code: str) -> FileLock | None:
         path = self.home.claim(key, code)
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(path)
+        lock = FileLock(path, thread_local=False)  # taken in Ray's thread, and given back in another
         try:
             lock.acquire(timeout=0)
         except Timeout:

@@ -17,6 +17,7 @@ from filelock import FileLock, Timeout
 
 from service.planning.placement import Placement
 from service.storage.home import Home
+from service.storage.plain_json import plain_json
 
 PATIENCE_S = 2.0
 """How long a driver waits while others look whether there is room; each takes some milliseconds."""
@@ -127,6 +128,6 @@ def _waits_before(one: Presence, waits: float, now: float) -> bool:
 
 def _presence(path: Path) -> Presence | None:
     try:
-        return Presence(**json.loads(path.read_bytes()))
+        return Presence(**plain_json(path.read_bytes()))
     except (OSError, ValueError, TypeError):
         return None

@@ -48,13 +48,13 @@ def rerun(home: Home, start: str, report: Callable[[str], None] = lambda line: N
 
     Raises: LocusError for a key that names no run, a parent whose weights are gone, or a device that is not here.
     """
-    from trainables.training.loop import train
-    from trainables.training.runtime import runtime
-
     outcomes = Outcomes(home)
     before = outcomes.find(start)[-1]
     run = before.run
     parents = {use: _weights(outcomes, parent, run) for use, parent in run.parents.items()}
+    from trainables.training.loop import train  # torch, which a mistyped key need not wait for
+    from trainables.training.runtime import runtime
+
     environment = before.environment
     device = _device(environment, run.key)
     threads = int(environment.get("threads", 1))
@@ -120,9 +120,8 @@ def _environment_differences(environment: Mapping[str, Any], device: str) -> Ite
 
 
 def _weights(outcomes: Outcomes, parent: Run, child: Run) -> Path:
-    """The newest weights of a parent. Raises: LocusError where there are none."""
+    """The newest weights of a parent. Raises: LocusError where there are none as they were written."""
     for found in reversed(outcomes.of(parent.key)):
-        weights = outcomes.weights(parent.key, found.name)
-        if weights.exists():
-            return weights
-    raise LocusError(f"the weights of the parent {parent.key} of {child.key} are gone; run its study again")
+        if outcomes.has_sound_weights(parent.key, found.name):
+            return outcomes.weights(parent.key, found.name)
+    raise LocusError(f"the weights of the parent {parent.key} of {child.key} are gone or damaged; run its study again")

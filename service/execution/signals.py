@@ -105,3 +105,24 @@ class StopSignals:
         while self._open:
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
             time.sleep(INSIST_S)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Delays the signals that end a study until the end of the block, and undoes what other code does to them.
+
+    `StopSignals` still counts them. In another thread than the main one, which no signal disturbs, it does nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    known = {one: signal.signal(one, lambda number, _: came.append(number)) for one in (signal.SIGINT, *ENDS)}
+    try:
+        yield
+    finally:
+        for one, before in known.items():
+            signal.signal(one, before)
+        for number in came:
+            if callable(before := known[signal.Signals(number)]):
+                before(number, None)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
 from pydantic import Field
 
 from trainables.recipe import Run, Use
@@ -32,3 +37,24 @@ class Job(Spec):
     """The memory that each worker of a group asks for on its node."""
     more_parts: int = 1
     """A batch is computed in so many times the parts of its recipe, because the memory of a GPU was short."""
+    cwd: str = ""
+    """The working folder of the driver."""
+
+    @classmethod
+    def received(cls, values: Mapping[str, Any]) -> Job:
+        """A job that came to this process, read where a relative path in a user's file means what it meant before."""
+        enter(values["cwd"])
+        return cls.read(values)
+
+    @staticmethod
+    def working_folder() -> str:
+        """The working folder of this process; empty where it was removed."""
+        with suppress(OSError):
+            return os.getcwd()
+        return ""
+
+
+def enter(folder: str) -> None:
+    """Makes a folder the working folder. On a node that has no such folder nothing changes."""
+    with suppress(OSError):
+        os.chdir(folder)

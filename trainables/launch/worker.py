@@ -27,7 +27,7 @@ from trainables.launch.bridge import Bridge
 from trainables.launch.errors import failure, group_failure
 from trainables.launch.host import host
 from trainables.launch.imported import imported_code
-from trainables.launch.job import Job
+from trainables.launch.job import Job, enter
 from trainables.launch.work_files import is_uri, local_files
 from trainables.recipe import Run
 from trainables.recipe.outcome import Diverged, Measurement
@@ -170,6 +170,7 @@ def _member(job: Job, bridge: Any) -> None:
     imported_code()
     import torch
 
+    enter(job.cwd)
     context = ray.train.get_context()
     rank, size = context.get_world_rank(), context.get_world_size()
     if rank == 0:

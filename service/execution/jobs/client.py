@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import PurePosixPath
 from typing import Any
@@ -22,7 +23,7 @@ from search_spaces.study import Edition
 from service.execution.jobs.asking import ask
 from service.execution.jobs.contents import TakenError, send, study_sent
 from service.execution.jobs.questions import More
-from service.execution.jobs.submission import ENDED, Submission
+from service.execution.jobs.submission import ENDED, Submission, UnpackedError
 from service.execution.tune import token
 from service.planning.run_options import RunOptions
 from service.storage.tracking_uri import has_secrets
@@ -36,6 +37,8 @@ TRIES = 3
 """How often a study is sent that another command submits at the same moment."""
 LOGGERS = ("ray", "ray.dashboard.modules.dashboard_sdk", "ray.dashboard.modules.job.sdk")
 """Those of Ray that tell on the client's screen what they upload."""
+AGAIN = "the same command goes on"
+"""What to do after an error that may pass."""
 STUDY, HOME = "locus.study", "locus.home"
 """What a job's metadata tell: its study and home."""
 
@@ -52,8 +55,12 @@ class LostError(GoneError, ConnectionError):
     """A request without an answer; who waits for a study asks again."""
 
 
+class RefusedError(JobError, RuntimeError):
+    """A request that the cluster answered with an error; for Ray's own code a RuntimeError."""
+
+
 class Client(JobSubmissionClient):  # type: ignore[misc]
-    """Ray's client, whose own requests wait for ever for a head that stands still."""
+    """Ray's client, whose own requests wait for ever for a head that stands still, and whose errors are tracebacks."""
 
     def _do_request(self, *args: Any, **more: Any) -> requests.Response:
         try:
@@ -62,6 +69,23 @@ class Client(JobSubmissionClient):  # type: ignore[misc]
             why = "no answer" if isinstance(error, requests.Timeout) else type(error).__name__
             raise LostError(f"the cluster at {self._address} must answer within {REQUEST_S} s, got {why}") from None
         return answer
+
+    def _raise_error(self, answer: requests.Response) -> None:
+        lines = [line.strip() for line in answer.text.splitlines() if line.strip()]
+        why = lines[-1] if lines and not lines[-1].startswith("<") else answer.reason  # a proxy answers with a page
+        raise RefusedError(f"{self._address} refused (status code {answer.status_code}): {why}; {AGAIN}")
+
+
+@contextmanager
+def _told(address: str) -> Iterator[None]:
+    """Replaces errors of Ray's client, of the network and of files. Raises: JobError with one sentence."""
+    try:
+        yield
+    except (requests.RequestException, RayError, RuntimeError, OSError, ValueError, KeyError) as error:
+        if isinstance(error, LocusError):
+            raise
+        lines = str(error).strip().splitlines() or [""]
+        raise JobError(f"{address} cannot be used: {type(error).__name__}: {lines[0]}; {AGAIN}") from error
 
 
 def submit(
@@ -81,9 +105,21 @@ def submit(
         raise JobError("--tracking must hold no credentials: whoever can see the cluster's jobs could read them")
     if options.home and not PurePosixPath(options.home).is_absolute():
         raise JobError(f"--home must be an absolute path there, for a job has a folder of its own, got {options.home}")
-    client = connect(address)
+    with _told(address):
+        return _submit(connect(address), edition, options, address, fresh, say)
+
+
+def _submit(
+    client: JobSubmissionClient,
+    edition: Edition,
+    options: RunOptions,
+    address: str,
+    fresh: bool,
+    say: Callable[[str], None],
+) -> Submission:
     metadata = {STUDY: edition.id, HOME: options.home or ""}
     sent = study_sent(edition, options, fresh=fresh)
+    failed = f"{edition.id} was submitted {TRIES} times by others at the same moment; try again"
     for _ in range(TRIES):
         running = _find(client, edition.id, running=True)
         if running is not None:
@@ -99,10 +135,15 @@ def submit(
             continue
         say(f"sent {size / 1e6:.1f} MB: the three packages and the study")
         submission = Submission(client, address, job, edition.id, options.home)
-        for line in submission.followed():
-            say(line)
+        try:
+            for line in submission.followed():
+                say(line)
+        except UnpackedError as error:
+            failed = str(error)
+            say(f"the files of {job} were not there yet; they are sent again")
+            continue
         return submission
-    raise JobError(f"{edition.id} was submitted {TRIES} times by others at the same moment; try again")
+    raise JobError(failed)
 
 
 def _running(
@@ -120,22 +161,24 @@ def _running(
 
 def attach(name: str, address: str) -> Submission:
     """The newest job of a study on a cluster, by its id or bare name. Raises: JobError where there is none."""
-    client = connect(address)
-    job = _find(client, name)
-    if job is None:
-        raise GoneError(f"no study {name!r} was submitted to {address}")
-    metadata = client.get_job_info(job).metadata
+    with _told(address):
+        client = connect(address)
+        job = _find(client, name)
+        if job is None:
+            raise GoneError(f"no study {name!r} was submitted to {address}")
+        metadata = client.get_job_info(job).metadata
     return Submission(client, address, job, metadata[STUDY], metadata.get(HOME) or None)
 
 
 def submissions(address: str) -> list[Submission]:
     """The newest job of each study and home that was submitted to a cluster, the newest last."""
-    client = connect(address)
     newest: dict[tuple[str, str | None], Submission] = {}
-    for job in _jobs(client):
-        study, home = job.metadata[STUDY], job.metadata.get(HOME) or None
-        newest.pop((study, home), None)
-        newest[study, home] = Submission(client, address, job.submission_id, study, home)
+    with _told(address):
+        client = connect(address)
+        for job in _jobs(client):
+            study, home = job.metadata[STUDY], job.metadata.get(HOME) or None
+            newest.pop((study, home), None)
+            newest[study, home] = Submission(client, address, job.submission_id, study, home)
     return [*newest.values()]
 
 

@@ -23,12 +23,19 @@ LOST_S = 600.0
 AGAIN_S = 5.0
 """Seconds between two tries."""
 ENDED = ("STOPPED", "SUCCEEDED", "FAILED")
+TRACEBACK = "Traceback (most recent call last)"
+PACKAGE, ABSENT = "_ray_pkg_", ("FileNotFoundError", "ModuleNotFoundError", "No such file or directory")
+"""Words of a job whose files are not all there: Ray's folder for them, and what Python says."""
 RAYS = ("INFO job_manager.py", "Running entrypoint for job ")
 """Words in the lines that Ray prints before the driver's own."""
 
 
 class SubmissionError(LocusError):
     """A study that the cluster refused, or whose result cannot be read from here."""
+
+
+class UnpackedError(SubmissionError):
+    """A job that did not find all of its files, because the cluster had not unpacked them yet."""
 
 
 @dataclass(frozen=True)
@@ -126,17 +133,25 @@ class Submission:
     def followed(self) -> Iterator[str]:
         """The driver's lines until it has told the address of its parent run, which it does once its plan is printed.
 
-        Raises: SubmissionError with the refusal, where the driver refused, or with why there is no plan.
+        Raises: SubmissionError with the refusal, where the driver refused, or with why there is no plan: a traceback is
+        told by its last line. UnpackedError where its files were not there.
         """
+        held: list[str] = []
         for line in self.printed(follow=True):
             facts = told([line])
+            if held or line.startswith(TRACEBACK):
+                held.append(line)
+                continue
             if "refused" in facts:
                 raise SubmissionError(facts["refused"])
             if "mlflow" in facts:
                 return
             if not is_fact(line):
                 yield line
-        raise SubmissionError(f"{self.job} ended before its plan was made: {self.trouble()}")
+        why = self.trouble()
+        unpacked = PACKAGE in "".join([*held, why]) and any(word in "".join([*held, why]) for word in ABSENT)
+        kind = UnpackedError if unpacked else SubmissionError
+        raise kind(f"{self.job} ended before its plan was made: {why}; the same command tries again")
 
     def trouble(self) -> str:
         """Why a job failed: the driver's last line, or Ray's message where the driver printed nothing."""

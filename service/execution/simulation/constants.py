@@ -3,7 +3,7 @@
 MAX_CONCURRENT = 8
 """How many runs train together, if nobody says."""
 EPOCH_S = 60.0
-"""How long an epoch takes, if nobody says."""
+"""How long an epoch takes where nobody knows: for shares of time alone, never for a time that is said."""
 TUNE_RUN_S = 0.012
 """The driver's time for a run in Ray Tune: its process is placed, begun and ended. Units: seconds of a processor."""
 TUNE_REPORT_S = 0.002

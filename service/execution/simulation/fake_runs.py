@@ -60,7 +60,7 @@ class FakeRuns:
 
     @cached_property
     def _chance(self) -> float:
-        return self.edition.study.base.data.chance
+        return self.edition.study.base.data.chance("val")
 
     def _place(self, name: str, coordinate: Coordinate, value: Any) -> float:
         """Where a value lies in its domain, from 0 to 1; the options of a choice lie anywhere."""

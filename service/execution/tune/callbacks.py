@@ -64,14 +64,15 @@ class Waiting(tune.Callback, tune.Stopper):  # type: ignore[misc]
 
 
 class Attending(tune.Callback):  # type: ignore[misc]
-    """Calls `look` while runs train. Raises: what it raises."""
+    """Calls `look` about once a second while runs train, and `check` at each event. Raises: what they raise."""
 
-    def __init__(self, look: Callable[[], None]) -> None:
-        self.look = look
+    def __init__(self, look: Callable[[], None], check: Callable[[], None] = lambda: None) -> None:
+        self.look, self.check = look, check
         self._at = 0.0
 
     def on_step_end(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
         """What Tune calls after each event, and at least ten times a second."""
+        self.check()
         if (now := time.monotonic()) - self._at >= REQUESTS_S:
             self._at = now
             self.look()

@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from ray import tune
 
+from service.execution.apart import Apart
 from service.execution.driver import Driver
 from service.execution.machine import cores, memory_gib
 from service.execution.tune.adapters import DriverSearcher, JournalScheduler
 from service.execution.tune.callbacks import Attending, Nodes, Waiting, Watch
 from service.execution.tune.deaths import told_as_dead_actors
+from service.execution.tune.local import LocalRay
 from service.execution.tune.session import session
 from service.execution.tune.trial import AloneTrial, GroupTrial
 from service.planning.placement import Placement
@@ -41,17 +44,56 @@ def run_on_tune(
     note: Callable[[str], None] = lambda line: None,
     run_hours: float | None = None,
     look: Callable[[], None] = lambda: None,
+    busy: Callable[[str], None] = lambda words: None,
 ) -> None:
     """Runs the jobs of a study on Ray until the driver has none to give while none is trained, or is asked to stop.
 
     `note` is called with a line for a person, where runs wait for resources or are trained in another way. `run_hours`:
-    how long a run may take. `look` is called about once a second.
+    how long a run may take. `look` is called about once a second; `busy` with what is being done before runs begin, and
+    with nothing when that is over.
+    All of it happens in a thread: Ray may stand still for a minute, and this one hears signals meanwhile.
+    Raises: RayError where Ray does not start, or dies; KeyboardInterrupt.
     Cost: 5 s to start Ray here, 0.1 to 0.3 s a run beside its training.
     """
+    apart, here = Apart(), LocalRay(note) if address == "local" else None
+    began = threading.Event()
+
+    def work() -> None:
+        with _ray(address, driver.placement, here, apart):
+            apart.share()
+            began.set()
+            busy("")
+            _tune(driver, first, Attending(look, apart.check), note, run_hours)
+
+    def watch() -> None:
+        if driver.stop and not began.is_set():
+            raise _LeftError
+        if here is not None:
+            here.check()
+
+    busy("starting Ray" if here else "waiting for Ray")
+    try:
+        apart.do(work, watch)
+    except _LeftError:
+        driver.release(first)
+    finally:
+        busy("")
+        if here is not None and not began.is_set():
+            here.leave()
+
+
+class _LeftError(Exception):
+    """A stop that came before a run could begin."""
+
+
+def _tune(
+    driver: Driver, first: Job, attending: Attending, note: Callable[[str], None], run_hours: float | None
+) -> None:
+    """Trains in the open session."""
     placement = driver.placement
     waiting, watch = Waiting(driver, note, _resources_in_words(placement)), Watch(run_hours)
     nodes = Nodes()
-    with _ray(address, placement), scratch("locus-tune-") as folder, told_as_dead_actors():
+    with scratch("locus-tune-") as folder, told_as_dead_actors():
         tune.Tuner(
             tune.with_resources(GroupTrial if placement.workers else AloneTrial, _resources(placement)),
             tune_config=tune.TuneConfig(
@@ -66,7 +108,7 @@ def run_on_tune(
                 name="runs",
                 verbose=0,
                 progress_reporter=tune.CLIReporter(),  # the one for notebooks clears what the cell has shown
-                callbacks=[waiting, watch, nodes, Attending(look)],
+                callbacks=[waiting, watch, nodes, attending],
                 stop=waiting,
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
             ),
@@ -95,7 +137,7 @@ def gpu_share(runs: int) -> float:
 
 
 @contextlib.contextmanager
-def _ray(address: str, placement: Placement) -> Iterator[None]:
+def _ray(address: str, placement: Placement, here: LocalRay | None, apart: Apart) -> Iterator[None]:
     """A Ray session for a study: a new local one, or the cluster at hand.
 
     A local one has a dashboard only for worker groups, because Ray finds what a killed group left through it.
@@ -110,5 +152,5 @@ def _ray(address: str, placement: Placement) -> Iterator[None]:
     if address == "local":
         memory = int(memory_gib() * 2**30) + placement.max_concurrent * WAITING_BYTES
         local = {"include_dashboard": placement.workers > 0, "num_cpus": cores(), "_memory": memory}
-    with session(address, runtime_env={"env_vars": env}, **local):
+    with session(address, here, apart, runtime_env={"env_vars": env}, **local):
         yield

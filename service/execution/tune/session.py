@@ -5,15 +5,22 @@ from __future__ import annotations
 import contextlib
 import gc
 import logging
-import signal
-import threading
-from collections.abc import Iterator
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import ray
+import ray._private.worker
+from ray._private.runtime_env.constants import RAY_JOB_CONFIG_JSON_ENV_VAR
+from ray.job_config import JobConfig
 
-from service.execution.signals import ENDS
+import service
+from service.execution.apart import Apart
+from service.execution.signals import undisturbed
 from service.execution.tune import token
+from service.execution.tune.local import GOES_ON, LocalRay, RayError, first_line
 from service.planning.placement import Machine, Node
 
 
@@ -32,41 +39,69 @@ def machine(address: str, threads: int = 1) -> Machine:
 
 
 @contextlib.contextmanager
-def session(address: str, **settings: Any) -> Iterator[None]:
-    """A quiet session with Ray that is always ended. Failures are in the journal, with their reasons."""
-    for name in ("ray.tune", "ray.train", "ray._private"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
-    if address == "local":
-        token.protect_local_token()
+def session(address: str, here: LocalRay | None = None, apart: Apart | None = None, **settings: Any) -> Iterator[None]:
+    """A quiet session with Ray that is always ended. Failures are in the journal, with their reasons.
+
+    `here`: who starts a local one; `apart`: the thread that may be left while Ray starts.
+    Raises: RayError with one sentence where Ray does not start, or no cluster answers.
+    """
     token.clear_cached_token()
-    try:
-        with _undisturbed():  # an interrupted start leaves agents running that nobody ends
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **settings)
-        yield
-    finally:
-        with _undisturbed(), _no_garbage_collection():
-            ray.shutdown()
+    settings = {"log_to_driver": False, "logging_level": logging.ERROR, "job_config": job_config(), **settings}
+    if address == "local":
+        here = here or LocalRay()
+    with _quiet():
+        try:
+            with undisturbed():  # Ray takes the handlers of signals
+                if here is not None:
+                    here.start(apart or Apart(), **settings)
+                else:
+                    _connect(address, settings)
+            yield
+        finally:
+            with undisturbed(), _no_garbage_collection(), here.ending() if here else contextlib.nullcontext():
+                ray.shutdown()
 
 
 @contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Delays the signals that end a study until the end of the block, and undoes what Ray does to them.
-
-    `execution/signals.py` still counts them.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    came: list[int] = []
-    known = {one: signal.signal(one, lambda number, _: came.append(number)) for one in (signal.SIGINT, *ENDS)}
+def _quiet() -> Iterator[None]:
+    """Within the block Ray prints nothing here; by itself it prints the last lines of a dead raylet's log."""
+    for name in ("ray.tune", "ray.train", "ray._private"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    known = ray._private.worker.print_to_stdstream
+    ray._private.worker.print_to_stdstream = lambda *_, **__: None
     try:
         yield
     finally:
-        for one, before in known.items():
-            signal.signal(one, before)
-        for number in came:
-            if callable(before := known[signal.Signals(number)]):
-                before(number, None)
+        ray._private.worker.print_to_stdstream = known
+
+
+def _connect(address: str, settings: dict[str, Any]) -> None:
+    """Connects to a cluster. Raises: RayError with one sentence."""
+    try:
+        ray.init(address=address, **settings)
+    except Exception as error:
+        raise RayError(f"no Ray cluster can be used at {address} ({first_line(error)}); {GOES_ON}") from error
+
+
+def job_config() -> JobConfig:
+    """Where Ray's workers look for modules: first of all where this process's locus is.
+
+    Ray itself would put the working folder first, and there a user's `service.py` or `random.py` would be found in the
+    place of locus's or Python's. It stays where this process looks in it, too. A job of a cluster brings its own.
+    """
+    found = JobConfig()
+    if RAY_JOB_CONFIG_JSON_ENV_VAR not in os.environ:
+        found._client_job = True  # so Ray adds no working folder
+        found._py_driver_sys_path = [*module_folders(sys.path, os.getcwd())]  # each is put before the others
+    return found
+
+
+def module_folders(path: Sequence[str], here: str) -> list[str]:
+    """What workers must have in their path beside their Python's own, the most important one last."""
+    root = str(Path(service.__file__).parents[1])
+    own = [] if Path(root).name == "site-packages" else [root]
+    looked_in = any(folder in ("", here) for folder in path)
+    return ([here] if looked_in and here != root else []) + own
 
 
 @contextlib.contextmanager

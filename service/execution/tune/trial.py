@@ -24,7 +24,7 @@ class JobTrial(tune.Trainable, ABC):  # type: ignore[misc]
     def setup(self, config: dict[str, Any]) -> None:
         """Starts the training of the config's job."""
         self.epoch = 0
-        self.training = self.begin(Job.read(config["job"]))
+        self.training = self.begin(Job.received(config["job"]))
 
     def step(self) -> dict[str, Any]:
         """The next epoch's message; after the last one, that the run is done. Tune needs the metric each time."""

@@ -82,10 +82,13 @@ def test_a_report_that_cannot_be_written_takes_no_answer_and_fails_no_study(tmp_
     monkeypatch.setattr(run_study.Result, "report", lambda *given: 1 / 0)
     asked = edition.model_copy(update={"study": edition.study.counted(seeds=2, trials=2)})
     told: list[dict[str, object]] = []
-    result = run_study.run_study(asked, RunOptions(home=str(tmp_path)), progress, lambda **facts: told.append(facts))
+    result = run_study.run_study(
+        asked, RunOptions(home=str(tmp_path), experiment="mine"), progress, lambda **facts: told.append(facts)
+    )
     known = {"study": edition.id, "home": str(tmp_path), "home_id": Home(tmp_path).id}
     assert told == [known, {"mlflow": ""}, {"ended": "finished", "archive": None}]
     assert [line for line in notes if "the report cannot be written (ZeroDivisionError: division by zero" in line]
     assert "ZeroDivisionError" in Home(tmp_path).study(edition.id).log.read_text()
     assert result.headline
-    assert look_up(Home(tmp_path), edition).shown[STUDY].status == "FINISHED"
+    shown = look_up(Home(tmp_path), edition)
+    assert (shown.place.name, shown.shown[STUDY].status) == ("mine", "FINISHED")

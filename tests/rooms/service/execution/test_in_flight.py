@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 
 from service.execution.in_flight import InFlight
 from service.storage.home import Home
@@ -42,6 +43,17 @@ def test_what_was_given_back_can_be_claimed(tmp_path) -> None:
     assert one.claim("run", "code")
     one.close()
     assert not list((tmp_path / "claims").iterdir()), "no file stays for a run that nobody trains"
+
+
+def test_a_run_that_one_thread_has_claimed_is_given_back_by_another(tmp_path) -> None:
+    """Runs are claimed in the thread in which Ray works."""
+    one, other = InFlight(Home(tmp_path)), InFlight(Home(tmp_path))
+    thread = threading.Thread(target=one.claim, args=("run", "code"))
+    thread.start()
+    thread.join()
+    assert not other.claim("run", "code")
+    one.close()
+    assert other.claim("run", "code")
 
 
 def test_a_killed_process_holds_nothing(tmp_path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from service.execution.rerun import rerun
 from service.storage.home import Home
 from service.storage.outcomes import Answered, Outcomes
+from service.storage.whole_files import sealed, unsealed
 from trainables.recipe import FromTrial, Recipe, Run, TaughtByTrial
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.outcome import Completed, Diverged, Measurement
@@ -66,11 +67,11 @@ def test_a_run_gives_its_numbers_again_bit_for_bit(home: Home) -> None:
 def edited(home: Home, path: Path, **environment) -> tuple[Home, str]:
     """A home with one outcome, some of its environment changed."""
     known = next(home.outcomes.glob(f"{Run(TINY, 3).key}/*.json"))
-    value = json.loads(known.read_text())
+    value = json.loads(unsealed(known.read_bytes()))
     value["environment"] |= environment
     target = Home(path).outcomes / known.parent.name / known.name
     target.parent.mkdir(parents=True)
-    target.write_text(json.dumps(value))
+    target.write_bytes(sealed(value))
     return Home(path), known.parent.name
 
 
@@ -130,14 +131,14 @@ def test_a_run_of_a_gpu_is_not_trained_on_a_cpu(home: Home, tmp_path: Path) -> N
 
 def test_a_number_that_does_not_come_out_again_is_named(home: Home, tmp_path: Path) -> None:
     known = next(home.outcomes.glob("*/*.json"))
-    value = json.loads(known.read_text())
+    value = json.loads(unsealed(known.read_bytes()))
     before = value["outcome"]["curve"][1]["values"]["train/loss"]
     value["outcome"]["curve"][1]["values"]["train/loss"] = before + 1e-12
     value["code"]["files"]["trainables/backbones/vit_torch.py"] = "0" * 16
     edited = Home(tmp_path)
     target = edited.outcomes / known.parent.name / known.name
     target.parent.mkdir(parents=True)
-    target.write_text(json.dumps(value))
+    target.write_bytes(sealed(value))
     done = rerun(edited, known.parent.name)
     assert [(gap.epoch, gap.name, gap.now) for gap in done.differences] == [(2, "train/loss", before)]
     assert done.changed == ["trainables/backbones/vit_torch.py"]
@@ -157,7 +158,7 @@ def test_a_child_is_trained_from_its_parents_weights(home: Home) -> None:
     answer(home, child, init=weights)
     assert rerun(home, child.key).equal
     weights.unlink()
-    with pytest.raises(LocusError, match=r"the weights of the parent .* are gone; run its study again"):
+    with pytest.raises(LocusError, match=r"the weights of the parent .* are gone or damaged; run its study again"):
         rerun(home, child.key)
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from service.execution.unwritable import UnwritableError, told_in_a_sentence
+from service.execution.unwritable import HomeGoneError, UnwritableError, told_in_a_sentence
+from service.storage.session import TakenOverError
 
 
 def follows(error: OSError) -> None:
@@ -49,3 +50,22 @@ def test_other_errors_stay_as_they_are(tmp_path: Path, error: BaseException) -> 
     with pytest.raises(type(error)) as told, told_in_a_sentence(tmp_path):
         raise error
     assert told.value is error
+
+
+def test_a_home_that_is_gone_is_told_in_one_sentence(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+
+    def removed() -> None:
+        home.rmdir()
+        try:
+            raise TakenOverError("its file is gone")
+        finally:
+            (home / "presence.draft").write_text("")
+
+    said = f"^{home} must be there while a study runs, got no folder"
+    with pytest.raises(HomeGoneError, match=said) as told, told_in_a_sentence(home):
+        removed()
+    assert told.value.exit_code == 1
+    with pytest.raises(FileNotFoundError), told_in_a_sentence(tmp_path):
+        (tmp_path / "none" / "file").write_text("")

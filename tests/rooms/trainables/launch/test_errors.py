@@ -94,6 +94,8 @@ def test_without_words_the_last_line_is_the_reason():
 def test_in_a_group_the_death_is_the_reason_and_not_who_waited_for_it():
     collateral = WorkError("RuntimeError: connection closed by peer (train.py, line 9)")
     assert str(group_failure(GroupError({0: collateral, 1: RuntimeError(KILL)}))) == f"worker 1: {KILLED}"
+    both = {2: RuntimeError(KILL), 1: RuntimeError(NODE), 0: collateral}
+    assert str(group_failure(GroupError(both))) == f"worker 1: {LOST}", "of two deaths that of the lower rank"
     assert group_failure(GroupError({0: collateral})) is collateral
     own = CodeError("NameError: no gama (mine.py, line 3)")
     assert group_failure(GroupError({0: collateral, 1: own})) is own

@@ -144,5 +144,5 @@ def test_an_archive_that_was_fetched_before_is_not_unpacked_again(home, cached):
     assert (first.root / "mine").exists()
     folder = home.study(arms().id)
     with Journal(folder.journal, folder.lock) as journal:
-        journal.write(Ended(run="k", code="c", outcome="completed", epoch=1))
+        journal.write(Ended(run=16 * "1", code=12 * "c", outcome="completed", epoch=1))
     assert archive.fetched(archive.pack(home, arms().id), "there").root != first.root

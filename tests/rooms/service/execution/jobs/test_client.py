@@ -18,6 +18,7 @@ from service.execution.jobs.client import JobError
 from service.execution.jobs.contents import PACKAGES, job_environment, question_sent, study_sent, write_contents
 from service.execution.jobs.questions import Asked, EventsOf, More, ResultOf, StatusOf, StopNow
 from service.planning.run_options import RunOptions
+from trainables.spec import LocusError
 
 CLOSED = "http://127.0.0.1:9"
 
@@ -118,7 +119,7 @@ def test_a_job_carries_the_packages_and_the_study_and_nothing_else(edition, tmp_
     assert sent["fresh"] is True
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert {path.suffix for path in files} <= {".py", ".json", ".css", ".j2", ".typed"}
-    assert size == sum(path.stat().st_size for path in files) < 2e6
+    assert size == sum(path.stat().st_size for path in files) < 4e6
 
 
 @pytest.mark.parametrize("home", [None, "/shared/locus"], ids=str)
@@ -150,3 +151,72 @@ def test_a_jobs_environment_holds_no_secret(monkeypatch):
     assert said["RAY_JOB_STOP_SIGNAL"] == "SIGINT"
     assert said["LOCUS_HOME"] == "/shared/locus"
     assert "secret" not in str(said)
+
+
+class Unready:
+    """A client of a cluster that has not unpacked a job's files in time, for the first `times` jobs."""
+
+    def __init__(self, times: int) -> None:
+        self.times, self.sent = times, []
+
+    def list_jobs(self):
+        return [SimpleNamespace(submission_id=job, metadata={}, start_time=0) for job in self.sent]
+
+    def submit_job(self, *, submission_id, **more):
+        self.sent.append(submission_id)
+
+    def get_job_info(self, job):
+        return SimpleNamespace(message="", metadata={})
+
+    def get_job_status(self, job):
+        return SimpleNamespace(value="FAILED" if len(self.sent) <= self.times else "RUNNING")
+
+    def get_job_logs(self, job):
+        if len(self.sent) <= self.times:
+            return "Traceback (most recent call last)\nFileNotFoundError: _ray_pkg_3f9a/trainables/spec.py\n"
+        return 'plan\nlocus-fact {"mlflow": ""}\n'
+
+
+def test_a_study_whose_files_were_not_there_yet_is_sent_again(edition, monkeypatch):
+    for times in (1, jobs.TRIES):
+        client, lines = Unready(times), []
+        monkeypatch.setattr(jobs, "connect", lambda address, client=client: client)
+        if times == jobs.TRIES:
+            with pytest.raises(LocusError, match=r"ended before its plan .*FileNotFoundError.*the same command"):
+                jobs.submit(edition, RunOptions(), CLOSED, say=lines.append)
+        else:
+            assert jobs.submit(edition, RunOptions(), CLOSED, say=lines.append).job == client.sent[-1]
+            assert lines[-1] == "plan"
+        assert len({*client.sent}) == min(times + 1, jobs.TRIES)
+        assert f"the files of {client.sent[0]} were not there yet; they are sent again" in lines
+
+
+def test_an_error_of_the_cluster_is_one_sentence_with_its_last_line(monkeypatch):
+    """Ray answers with a traceback of its own, and its client raises that whole."""
+    known = {"ray_version": version("ray"), "version": "4"}
+    with server(200, **known) as address:
+        client = jobs.connect(address)
+        answer = SimpleNamespace(status_code=500, text="Traceback:\n  File x\nOSError: disk full\n", reason="Internal")
+        with pytest.raises(
+            JobError, match=r"refused \(status code 500\): OSError: disk full; the same command goes on$"
+        ):
+            client._raise_error(answer)
+        answer.text = "<html>\n<p>sorry</p>\n</html>\n"
+        with pytest.raises(JobError, match=r"refused \(status code 500\): Internal; "):
+            client._raise_error(answer)
+
+
+@pytest.mark.parametrize("error", [OSError("no space"), ValueError("odd"), RuntimeError("what\nTraceback")])
+def test_any_error_of_a_submit_is_one_sentence(edition, monkeypatch, error):
+    def fails(address):
+        raise error
+
+    monkeypatch.setattr(jobs, "connect", fails)
+    for ask in (
+        lambda: jobs.submit(edition, RunOptions(), CLOSED),
+        lambda: jobs.attach("reach", CLOSED),
+        lambda: jobs.submissions(CLOSED),
+    ):
+        with pytest.raises(JobError, match=rf"{CLOSED} cannot be used: .*; the same command goes on$") as told:
+            ask()
+        assert "\n" not in str(told.value)

@@ -6,7 +6,7 @@ import pytest
 import requests
 
 from service.execution.jobs import submission
-from service.execution.jobs.submission import Submission, SubmissionError
+from service.execution.jobs.submission import Submission, SubmissionError, UnpackedError
 from service.storage.home import Home
 
 
@@ -15,6 +15,9 @@ class Client:
 
     def __init__(self, statuses, logs=("",)):
         self.statuses, self.texts = list(statuses), list(logs)
+
+    def get_job_info(self, job):
+        return SimpleNamespace(message="")
 
     def get_job_status(self, job):
         return SimpleNamespace(value=self._next(self.statuses))
@@ -94,14 +97,7 @@ def test_a_study_with_failed_runs_has_a_result_and_one_that_broke_has_none():
     assert watched("FAILED", logs=('locus-fact {"ended": "finished"}\n',)).wait_for_end() == {"ended": "finished"}
     for logs in ('locus-fact {"ended": "failed"}\nten in a row\n', "ten in a row\n"):
         with pytest.raises(SubmissionError, match="locus-1 failed: ten in a row"):
-            Submission(Broken(("FAILED",), (logs,)), "http://head:8265", "locus-1", "reach@base", None).wait_for_end()
-
-
-class Broken(Client):
-    """A client of a job that Ray says nothing about."""
-
-    def get_job_info(self, job):
-        return SimpleNamespace(message="")
+            watched("FAILED", logs=(logs,)).wait_for_end()
 
 
 def test_a_home_is_the_jobs_where_its_id_is_the_same(tmp_path):
@@ -113,3 +109,26 @@ def test_a_home_is_the_jobs_where_its_id_is_the_same(tmp_path):
     assert one.visible_home({"home": str(tmp_path), "home_id": id}).root == home.root
     assert one.visible_home({"home": str(tmp_path), "home_id": "another"}) is None
     assert one.visible_home({"home": str(tmp_path)}) is None
+
+
+TRACE = """Traceback (most recent call last):
+  File "/tmp/ray/session/runtime_resources/working_dir_files/_ray_pkg_3f9a/service/cli.py", line 3, in <module>
+FileNotFoundError: [Errno 2] No such file or directory: '/tmp/ray/_ray_pkg_3f9a/trainables/training/loop.py'
+"""
+
+
+@pytest.mark.parametrize(
+    ("logs", "error"),
+    [(TRACE, UnpackedError), (TRACE.replace("_ray_pkg_3f9a", "mine"), SubmissionError)],
+    ids=["files not unpacked", "another file"],
+)
+def test_a_traceback_before_the_plan_is_told_by_its_last_line(logs, error):
+    said: list[str] = []
+    with pytest.raises(SubmissionError, match=r"locus-1 ended before its plan was made: FileNotFoundError: ") as told:
+        said.extend(watched("FAILED", logs=(f"versions: python 3.11\n{logs}",)).followed())
+    assert type(told.value) is error
+    assert str(told.value).endswith("; the same command tries again")
+    one = watched("FAILED", logs=(f"versions: python 3.11\n{logs}",)).followed()
+    assert next(one) == "versions: python 3.11", "the line before is shown, and no other"
+    with pytest.raises(SubmissionError):
+        next(one)

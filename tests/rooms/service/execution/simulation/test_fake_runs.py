@@ -44,7 +44,7 @@ def test_scores_fall_on_both_sides_of_one_best_point(runs):
 
 def test_a_curve_rises_from_chance_to_what_its_quality_says(runs):
     trial = point(runs, 0, 2.0)
-    chance = BASE.data.chance
+    chance = BASE.data.chance("val")
     final = chance + (1 - chance) * CEILING * runs.quality(trial)
     ends = [runs.values(trial, seed, 9)["val/accuracy"] for seed in range(200)]
     assert sum(ends) / 200 == pytest.approx(final, abs=4 * NOISE / math.sqrt(200))

@@ -50,6 +50,15 @@ def test_the_time_to_the_first_report_counts_until_a_second_one_comes() -> None:
     assert dog.silent("run") == "it gave no sign of life for 150 min, and 15 min at most before: it was killed"
 
 
+def test_a_start_that_is_longer_than_an_epoch_is_forgotten_at_the_second_report() -> None:
+    dog, clock = watched()
+    for pause in (1000, 10):
+        wait(dog, clock, pause)
+        dog.report("run")
+    wait(dog, clock, SILENT_S)
+    assert dog.silent("run") == "it gave no sign of life for 5 min, and 10 s at most before: it was killed"
+
+
 @pytest.mark.parametrize(("epoch", "allowed"), [(2.0, SILENT_S), (60.0, PAUSES * 60.0)])
 def test_then_ten_times_its_longest_pause_and_five_minutes_at_least(epoch: float, allowed: float) -> None:
     dog, clock = watched()

@@ -1,0 +1,96 @@
+"""Room: work in a thread of its own, which can be left."""
+
+import threading
+
+import pytest
+
+from service.execution import apart as room
+from service.execution.apart import Apart
+
+
+def nothing() -> None:
+    """Watches nothing."""
+
+
+def test_what_the_work_raises_comes_to_who_waits():
+    for error in (ValueError("odd"), KeyboardInterrupt()):
+
+        def work(error=error):
+            raise error
+
+        with pytest.raises(type(error)):
+            Apart().do(work, nothing)
+
+
+def test_work_that_stands_still_is_left_when_the_watch_says_so():
+    """As Ray's start, which hears no signal for half a minute."""
+    one, over = Apart(), threading.Event()
+
+    def watch():
+        raise TimeoutError("seen enough")
+
+    with pytest.raises(TimeoutError, match="seen enough"):
+        one.do(over.wait, watch)
+    assert one.leaving.is_set()
+    over.set()
+
+
+def test_work_that_was_left_begins_nothing_that_belongs_to_others():
+    one, begun, refused = Apart(), threading.Event(), threading.Event()
+    go_on = threading.Event()
+
+    def work():
+        go_on.wait()
+        try:
+            one.share()
+        except KeyboardInterrupt:
+            refused.set()
+            raise
+        begun.set()
+
+    def watch():
+        raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        one.do(work, watch)
+    go_on.set()
+    assert refused.wait(60)
+    assert not begun.is_set()
+
+
+def test_work_that_shares_is_waited_for_until_it_has_ended():
+    one, shared, ended = Apart(), threading.Event(), threading.Event()
+
+    def work():
+        one.share()
+        shared.set()
+        one.leaving.wait()
+        ended.set()
+        one.check()
+
+    def watch():
+        if shared.is_set():
+            raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        one.do(work, watch)
+    assert ended.is_set()
+
+
+def test_it_is_not_waited_for_without_end(monkeypatch):
+    monkeypatch.setattr(room, "ENDS_S", 0.01)
+    one, shared, over = Apart(), threading.Event(), threading.Event()
+
+    def work():
+        one.share()
+        shared.set()
+        over.wait()
+
+    def watch():
+        if shared.is_set():
+            raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        one.do(work, watch)
+    assert not over.is_set()
+    over.set()
