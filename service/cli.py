@@ -10,13 +10,14 @@ import sys
 
 import typer
 
-from service.commands import cluster, doctor, job, knowing, looking, running, simulating, steering
+from service.commands import cluster, doctor, knowing, looking, running, simulating, steering, trusting
 from service.commands.app import MISTAKE, PressedError, app
 from service.terminal import output
 from service.tracking.client_settings import set_up_client
-from trainables.spec import LocusError
+from trainables.errors import LocusError
+from trainables.trusted import guarded
 
-VERBS = (looking, running, knowing, cluster, steering, simulating, doctor, job)
+VERBS = (looking, running, knowing, cluster, steering, simulating, doctor, trusting)
 """The files of the verbs, in the order in which `--help` lists them."""
 
 
@@ -24,7 +25,8 @@ def main() -> None:
     """What the command does. Raises: KeyboardInterrupt."""
     set_up_client()
     try:
-        code = app(standalone_mode=False, prog_name="locus") or 0
+        with guarded():
+            code = app(standalone_mode=False, prog_name="locus") or 0
     except typer.Exit as exit:
         code = exit.exit_code
     except PressedError:
@@ -32,12 +34,12 @@ def main() -> None:
     except typer.TyperException as error:
         code = _mistake(" ".join(error.format_message().replace("Value error, ", "").split()))
     except LocusError as error:
-        code = _mistake(str(error))
+        code = _mistake(str(error), error.exit_code)
     sys.stdout.flush()
     sys.exit(code)
 
 
-def _mistake(sentence: str) -> int:
+def _mistake(sentence: str, code: int = MISTAKE) -> int:
     if sentence:
         output.sentence(output.console(stderr=True), f"locus: {sentence}")
-    return MISTAKE
+    return code

@@ -6,6 +6,8 @@ same in each run; `make nightly` draws others (`--hypothesis-profile nightly`) a
 
 import contextlib
 import gc
+import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,9 @@ CHECKED = [
 ]
 
 install_import_hook(CHECKED, "beartype.beartype")
+
+STATE = tempfile.TemporaryDirectory(prefix="locus-state-")
+os.environ["XDG_STATE_HOME"] = STATE.name  # of this process, and of the commands that tests type
 
 BUSY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("gate", BUSY, derandomize=True, database=None)

@@ -13,8 +13,9 @@ from typing import Annotated, Any, ClassVar, Union
 
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
-from trainables.source import load
+from trainables.source import load, sha256_of
 from trainables.spec import OWN, Spec, SpecError, require_plain
+from trainables.trusted import trust
 
 
 class OwnSpec(Spec):
@@ -97,7 +98,9 @@ def source_of(kind: str, path: str) -> str:
     loaded = [names for names in modules if "__source__" in names and names["__file__"] == file]
     loading = [names for names in loaded if "__loading__" in names]
     if not loading and Path(file).is_file():
-        return Path(file).read_text()
+        source = Path(file).read_text()
+        trust(sha256_of(file, source))
+        return source
     if not loaded:
         raise SpecError(f"{path} must name a file of the working folder, got {kind!r}")
     return str((loading or loaded)[-1]["__source__"])

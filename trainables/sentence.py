@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import types
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,10 @@ PAPERS = {"rope": "rotary", "sincos": "sinusoidal", "ape": "learnable", "rpe": "
 
 def sentence_of(cls: type[BaseModel], error: ValidationError) -> str:
     """The sentence of the first error that pydantic found in a value of a class."""
-    detail = error.errors(include_url=False)[0]
+    errors = error.errors(include_url=False)
+    detail = errors[0]
+    if words := _of_several(errors):
+        detail = {**detail, "loc": detail["loc"][:-1], "type": "several", "msg": words}
     steps = list(_walk(cls, detail["loc"]))
     path = ".".join(step.name for step in steps if step.name)
     given, context = detail["input"], detail.get("ctx", {})
@@ -60,8 +63,23 @@ def sentence_of(cls: type[BaseModel], error: ValidationError) -> str:
             hint = ""
     description = steps[-1].legal if steps else None
     said = detail["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
-    must = description or said.replace("a valid ", "a ")
+    must = description or said.replace("a valid integer", "an integer").replace("a valid ", "a ")
     return f"{path or cls.__name__} must be {must}, got {short(given)}{hint}"
+
+
+PLAIN = {"bool": "a boolean", "int": "a number", "float": "a number", "str": "a word"}
+"""The plain types, as the last step of an error's location names them where several are legal."""
+
+
+def _of_several(errors: Sequence[Mapping[str, Any]]) -> str:
+    """What may stand where a value is of none of several plain types; nothing where the first error is another."""
+    if not (loc := errors[0]["loc"]) or loc[-1] not in PLAIN:
+        return ""
+    legal = [one["loc"][-1] for one in errors if one["loc"][:-1] == loc[:-1] and one["loc"][-1] in PLAIN]
+    if len(legal) < 2:
+        return ""
+    *words, end = dict.fromkeys(PLAIN[one] for one in legal)
+    return f"{', '.join(words)} or {end}" if words else end
 
 
 def _no_node(path: str, node: Any, given: object) -> str:

@@ -15,6 +15,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from trainables import trusted
 from trainables.spec import LocusError
 
 
@@ -25,11 +26,14 @@ class SourceError(LocusError):
 def load(file: str, source: str) -> types.ModuleType:
     """The module of a source text. While it is being loaded, it has the attribute `__loading__`.
 
-    Raises: SourceError with the file and the line where it fails.
+    Raises: SourceError with the file and the line where it fails; UntrustedError where it comes from a home and nobody
+    here has run it.
     """
-    name = "own_" + hashlib.sha256(f"{file}\n{source}".encode()).hexdigest()[:16]
+    sha256 = sha256_of(file, source)
+    name = f"own_{sha256[:16]}"
     if name in sys.modules:
         return sys.modules[name]
+    trusted.check(file, sha256)
     module = types.ModuleType(name)
     module.__file__ = file
     module.__dict__.update(__source__=source, __loading__=True)
@@ -48,6 +52,11 @@ def load(file: str, source: str) -> types.ModuleType:
         raise SourceError(f"{file} does not run: {_where(error, file)}{type(error).__name__}: {error}") from error
     del module.__dict__["__loading__"]
     return module
+
+
+def sha256_of(file: str, source: str) -> str:
+    """What a source text is known by."""
+    return hashlib.sha256(f"{file}\n{source}".encode()).hexdigest()
 
 
 def _where(error: BaseException, file: str) -> str:

@@ -19,18 +19,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
+from trainables.errors import LocusError, SpecError
 from trainables.sentence import OWN, known, models, no_field, sentence_of, short, tag_of
-
-
-class LocusError(Exception):
-    """A mistake that a user can correct: one line, exit code 2."""
-
-
-class SpecError(LocusError):
-    """A value that no study can use. Its text names the path, what is legal, and what was given.
-
-    Not a ValueError: pydantic would wrap it and lose the path.
-    """
 
 
 def require(holds: bool, path: str, must: str, got: object) -> None:

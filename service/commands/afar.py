@@ -12,7 +12,7 @@ from service.commands.app import remark, say
 from service.storage import editions
 from service.storage.home import Home
 from service.terminal import looking
-from service.terminal.output import console, labelled
+from service.terminal.output import console, labelled, print_json
 
 if TYPE_CHECKING:
     from service.results import SubmittedStudy
@@ -46,14 +46,14 @@ def _one(name: str, address: str, *, adopt: bool, as_json: bool) -> None:
     except AnswerError as error:  # its job has not begun, or was refused
         state = submission.status()
         if as_json:
-            looking.print_json([_unknown(submission.study, str(error)).plain() | _job(submission, state)])
+            print_json([_unknown(submission.study, str(error)).plain() | _job(submission, state)])
         else:
             say(submission.describe())
             remark(f"the study itself cannot be shown: {error}")
         return
     state = submission.status()
     if as_json:
-        looking.print_json([found.plain() | _job(submission, state)])
+        print_json([found.plain() | _job(submission, state)])
     else:
         _show(found, edition, submission, state)
 
@@ -94,7 +94,7 @@ def _all(address: str, *, adopt: bool, as_json: bool) -> None:
         for found in _of_home(mine, adopt=adopt):
             rows.append((found, _job(mine[found.id], states[found.id]) if found.id in mine else {}))
     if as_json:
-        looking.print_json([found.plain() | job for found, job in rows])
+        print_json([found.plain() | job for found, job in rows])
     else:
         looking.status_table([replace(one, state=_both(one.state, job.get("job_state"))) for one, job in rows])
 
@@ -118,7 +118,7 @@ def _lost(name: str | None, address: str, home: Home, why: str, *, adopt: bool, 
     whole = all_status(home, adopt=adopt) if name is None else [one_status(home, ids[0], adopt=adopt)]
     found = [replace(one, state="lost") if one.state == "unfinished" else one for one in whole]
     if as_json:
-        looking.print_json([one.plain() | {"job": None, "job_state": None, "why": why} for one in found])
+        print_json([one.plain() | {"job": None, "job_state": None, "why": why} for one in found])
         return
     if name is None:
         looking.status_table(found)

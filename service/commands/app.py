@@ -1,7 +1,5 @@
 """The command without its verbs, and what several verbs do."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from typing import Annotated, Any
@@ -9,10 +7,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from search_spaces import library
 from service.terminal.options import own_values
-from service.terminal.output import console, sentence
-from trainables.spec import SpecError
+from service.terminal.output import console, printable, sentence
+from trainables.errors import SpecError
 
 INTERRUPTED = 130
 MISTAKE = 2
@@ -82,7 +79,7 @@ def locus(
 
 def say(line: str) -> None:
     """Prints a line as it is: a path, or what another program reads."""
-    typer.echo(line)
+    typer.echo(printable(line))
 
 
 def remark(text: str) -> None:
@@ -95,6 +92,7 @@ def resolve(name: str, own: list[str] | None, preset: str | None, **size: Any) -
 
     A file's study that has the name of a named study, but is another one, is reported on standard error.
     """
+    from search_spaces import library
     from service import api
 
     if shadow := library.shadowed(name):

@@ -1,13 +1,11 @@
-"""The verb that sends a study to a Ray cluster."""
+"""The verb that sends a study to a Ray cluster, and the one that a cluster's job is."""
 
-from __future__ import annotations
-
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from service.commands.app import app, resolve, say
-from service.planning.run_options import RunOptions
 from service.terminal.options import (
     AdoptOption,
     As,
@@ -15,6 +13,7 @@ from service.terminal.options import (
     Compile,
     Device,
     Download,
+    Experiment,
     Fresh,
     Hours,
     LoaderWorkers,
@@ -52,6 +51,7 @@ def submit(
     trials: Trials = None,
     edition: As = "",
     tracking: Tracking = None,
+    experiment: Experiment = None,
     storage: Storage = None,
     max_concurrent: MaxConcurrent = None,
     threads: Threads = 1,
@@ -68,10 +68,12 @@ def submit(
 ) -> None:
     """Submit a study to a Ray cluster and follow until its plan is printed there."""
     from service.execution.jobs import client as jobs
+    from service.planning.run_options import RunOptions
 
     options = RunOptions(
         home=home,
         tracking=tracking,
+        experiment=experiment,
         storage=storage,
         max_concurrent=max_concurrent,
         threads=threads,
@@ -90,7 +92,15 @@ def submit(
     say(submission.describe())
 
 
-def attached(name: str, address: str) -> SubmittedStudy:
+@app.command(hidden=True)
+def job(file: Path) -> None:
+    """Run what a job.json says: what a cluster's job runs."""
+    from service.commands.job import carry_out
+
+    carry_out(file)
+
+
+def attached(name: str, address: str) -> "SubmittedStudy":
     """The newest submission of a study's name. Raises: JobError where there is none, or the cluster does not answer."""
     from service.execution.jobs import client as jobs
     from service.results import SubmittedStudy

@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from search_spaces.study import Edition
-from service.commands.app import app, say
+from service.commands.app import say
 from service.commands.running import run_resolved
 from service.execution.jobs import archive
 from service.execution.jobs.facts import tell
@@ -22,11 +22,11 @@ from service.storage.control import Control
 from service.storage.home import Home
 from service.terminal import ending
 from trainables.spec import LocusError
+from trainables.trusted import named
 
 
-@app.command(hidden=True)
-def job(file: Path) -> None:
-    """Run what a job.json says: what a cluster's job runs. A refusal is a fact for the client, too."""
+def carry_out(file: Path) -> None:
+    """Runs what a job.json says. A refusal is a fact for the client, too. Raises: Exit."""
     sent = json.loads(file.read_text())
     try:
         if "question" in sent:
@@ -34,7 +34,9 @@ def job(file: Path) -> None:
         else:
             ending.versions(sent["python"])
             options = RunOptions.read(sent["options"] | {"address": "auto"})
-            run_resolved(Edition.read(sent["edition"]), options, fresh=sent["fresh"], detail="all", tell=tell)
+            with named():
+                edition = Edition.read(sent["edition"])
+            run_resolved(edition, options, fresh=sent["fresh"], detail="all", tell=tell)
     except LocusError as error:
         tell(refused=str(error))
         raise typer.Exit(2) from None

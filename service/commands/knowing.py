@@ -1,18 +1,13 @@
 """The verbs that work on what was found: report, export, verify, forget, ui."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from service.commands.app import INTERRUPTED, app, remark, say
-from service.storage.home import Home
-from service.storage.tracking_uri import tracking_uri
-from service.terminal import ending
 from service.terminal.options import FLAG, Address, AdoptOption, HomeOption, Known, Tracking, study_names, whole
-from trainables.spec import LocusError, SpecError
+from trainables.errors import LocusError, SpecError
 
 
 @app.command()
@@ -27,6 +22,7 @@ def report(
     """Write a study's report: HTML and Markdown, with figures. What is not seen from here is fetched first."""
     from service import api
     from service.commands.cluster import attached
+    from service.terminal import ending
 
     result = attached(name, address).result(adopt=adopt) if address else api.result(name, home=home, adopt=adopt)
     api.check_report(result)
@@ -81,6 +77,7 @@ def verify(
 ) -> None:
     """Check that journal, outcomes, MLflow and files agree; exit 1 where they do not."""
     from service import api
+    from service.terminal import ending
 
     if repair:
         for line in api.repair(name, home=home) or ["nothing is damaged"]:
@@ -100,6 +97,7 @@ def forget(
     tracking: Tracking = None,
 ) -> None:
     """Remove a study: its folder, its MLflow runs, and the answers that no other study uses."""
+    from search_spaces.words import plural
     from service import api
 
     found = api.forgettable(name, home=home, tracking=tracking)
@@ -110,8 +108,8 @@ def forget(
     except typer.Abort:  # Ctrl-C, or an input that has ended
         remark("\nnothing was removed; --yes removes without asking")
         raise typer.Exit(INTERRUPTED) from None
-    if sure:
-        found.remove()
+    if sure and (stayed := found.remove()):
+        remark(f"kept: {plural(stayed, 'answer')} that came into use since")
     remark(f"{found.id} is forgotten" if sure else "nothing was removed")
 
 
@@ -129,6 +127,8 @@ def ui(
 ) -> None:
     """Start MLflow on loopback and print links: trials best first, runs by trial, the report."""
     from service.storage import editions
+    from service.storage.home import Home
+    from service.storage.tracking_uri import tracking_uri
     from service.tracking.server import serve
 
     found = Home.find(home)

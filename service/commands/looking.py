@@ -1,17 +1,12 @@
 """The verbs that only read files. They import no torch, timm, Ray, Optuna or MLflow."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from search_spaces import library
 from service.commands.app import app, resolve
-from service.storage.home import Home
-from service.terminal import looking
 from service.terminal.options import (
     Address,
     AdoptOption,
@@ -24,6 +19,7 @@ from service.terminal.options import (
     matrix_names,
     study_names,
 )
+from service.terminal.output import print_json
 
 
 @app.command()
@@ -34,10 +30,12 @@ def studies(
     as_json: Json = False,
 ) -> None:
     """List the named studies: question, paper, plan, size at each budget."""
+    from service.terminal import listing
+
     if papers:
-        looking.papers(as_json)
+        listing.papers(as_json)
     else:
-        looking.studies(as_json)
+        listing.studies(as_json)
 
 
 @app.command()
@@ -54,6 +52,9 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show a study (question, recipe, space or arms, published, claims, budgets, gaps), or what a kind may be."""
+    from search_spaces import library
+    from service.terminal import looking
+
     if looking.is_kind(name):
         looking.show_kind(name, as_json)
     elif budget or set or preset:
@@ -80,10 +81,12 @@ def status(
         afar.status(name, address, home, adopt=adopt, as_json=as_json)
         return
     from service import api
+    from service.storage.home import Home
+    from service.terminal import looking
 
     found = api.status(name, home=home, adopt=adopt)
     if as_json:
-        looking.print_json([one.plain() for one in found])
+        print_json([one.plain() for one in found])
     elif name:
         looking.status_of_one(found[0], Home.find(home))
     else:
@@ -111,7 +114,7 @@ def compare(
 
     found = api.compare(a, b, code=code, home=home, adopt=adopt)
     if as_json:
-        looking.print_json(found.plain())
+        print_json(found.plain())
         return
     page = _written(found.report)
     comparing.comparison(found, found.headline, found.notes, page)
@@ -140,7 +143,7 @@ def matrix(
         return
     found = api.matrix(name, budget=budget, home=home, adopt=adopt)
     if as_json:
-        looking.print_json(found.plain())
+        print_json(found.plain())
         return
     page = _written(found.report)
     printing.matrix(found, found.home, page)

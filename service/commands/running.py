@@ -1,18 +1,12 @@
 """The verbs that train, or say what they would train: plan, check, run, rerun."""
 
-from __future__ import annotations
-
+import shlex
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from service.commands.app import INTERRUPTED, UNFINISHED, again, app, remark, resolve
-from service.planning.run_options import RunOptions
-from service.planning.schedule import Done, next_action
-from service.storage.home import Home
-from service.terminal import ending
-from service.terminal.live import Detail
 from service.terminal.options import (
     AdoptOption,
     As,
@@ -21,6 +15,7 @@ from service.terminal.options import (
     Device,
     Download,
     DryRun,
+    Experiment,
     Fresh,
     HomeOption,
     Hours,
@@ -42,7 +37,11 @@ from service.terminal.options import (
     Workers,
 )
 from service.terminal.output import console, labelled
-from trainables.spec import SpecError
+from trainables.errors import SpecError
+
+if TYPE_CHECKING:
+    from service.planning.run_options import RunOptions
+    from service.terminal.live import Detail
 
 
 @app.command()
@@ -65,6 +64,8 @@ def plan(
     fresh: Fresh = False,
 ) -> None:
     """Print what would run, what is there already and why, time and memory. Writes nothing."""
+    from service.planning.run_options import RunOptions
+
     size = {"budget": budget, "seeds": seeds, "trials": trials, "edition": edition, "home": home}
     options = RunOptions(
         home=home,
@@ -78,11 +79,15 @@ def plan(
     _plan(resolve(name, set, preset, **size), options, fresh=fresh, adopt=adopt)
 
 
-def _plan(edition: Any, options: RunOptions, *, fresh: bool, adopt: bool) -> None:
+def _plan(edition: Any, options: "RunOptions", *, fresh: bool, adopt: bool) -> None:
     from service import api
+    from service.storage.home import Home
+    from service.terminal import ending
     from service.trying import try_own
 
-    ending.plan(*api.plan(edition, options, fresh=fresh, adopt=adopt))
+    history, estimate = api.plan(edition, options, fresh=fresh, adopt=adopt)
+    ending.plan(history, estimate)
+    remark(api.shown_in(history.edition, options))
     for line in try_own(edition, Home.find(options.home).data):
         remark(line)
 
@@ -90,13 +95,18 @@ def _plan(edition: Any, options: RunOptions, *, fresh: bool, adopt: bool) -> Non
 @app.command()
 def check(name: Name, budget: Budget = None, set: Set = None, preset: Preset = None, home: HomeOption = None) -> None:
     """Build each arm and compute one step on two images: mistakes of an own file show before anything is spent."""
+    from service.storage.home import Home
     from service.trying import try_recipes
+    from trainables.data import Folder
 
     edition = resolve(name, set, preset, budget=budget, home=home)
     lines = [*try_recipes(edition, Home.find(home).data)]
     for line in lines:
         remark(line)
     remark(f"{edition.id}: every recipe is built, learns a step, and gives the same in all ways of computing it")
+    data = edition.study.base.data
+    if isinstance(data, Folder):
+        remark(f"to read every image once: locus doctor --data {shlex.quote(data.path)}")
 
 
 @app.command()
@@ -110,6 +120,7 @@ def run(
     edition: As = "",
     home: HomeOption = None,
     tracking: Tracking = None,
+    experiment: Experiment = None,
     storage: Storage = None,
     max_concurrent: MaxConcurrent = None,
     threads: Threads = 1,
@@ -129,11 +140,14 @@ def run(
     verbose: Verbose = False,
 ) -> None:
     """Run what is missing of a study; the same command again resumes, extends or just reports."""
+    from service.planning.run_options import RunOptions
+
     if quiet and verbose:
         raise SpecError("--quiet must stand alone, got --verbose beside it")
     options = RunOptions(
         home=home,
         tracking=tracking,
+        experiment=experiment,
         storage=storage,
         max_concurrent=max_concurrent,
         threads=threads,
@@ -160,11 +174,13 @@ def run(
 
 
 def run_resolved(
-    resolved: Any, options: RunOptions, *, fresh: bool, detail: Detail, tell: Callable[..., None] | None = None
+    resolved: Any, options: "RunOptions", *, fresh: bool, detail: "Detail", tell: Callable[..., None] | None = None
 ) -> None:
     """Runs a resolved edition, and prints how it ended. `tell`: as `run_study` has it, where it was submitted."""
     from service import api
+    from service.planning.schedule import Done, next_action
     from service.steering import BeingRunError
+    from service.terminal import ending
 
     command, more = again(), f"{again('--seeds')} --seeds"
     if tell is not None:
@@ -203,6 +219,7 @@ def rerun(
 ) -> None:
     """Train one run again, without Ray, and compare it number by number with its outcome."""
     from service.execution.rerun import rerun as train_again
+    from service.storage.home import Home
 
     done = train_again(Home.find(home), key, remark)
     for file in done.changed:

@@ -1,17 +1,13 @@
 """The verb that simulates a study."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from service.commands.app import app
-from service.execution.simulation.constants import EPOCH_S, MAX_CONCURRENT
-from service.terminal import looking
+from service.execution.simulation.constants import MAX_CONCURRENT
 from service.terminal.options import Budget, HomeOption, Json, Name, Seeds, Set, Trials, own_values, whole
-from service.terminal.output import console
+from service.terminal.output import console, print_json
 
 
 @app.command()
@@ -27,11 +23,16 @@ def simulate(
             help="concurrent runs, such as the GPUs of a cluster", metavar="INTEGER", parser=whole("max-concurrent")
         ),
     ] = MAX_CONCURRENT,
-    epoch_s: Annotated[float, typer.Option(help="seconds that an epoch takes", metavar="SECONDS")] = EPOCH_S,
+    epoch_s: Annotated[
+        float | None,
+        typer.Option(help="seconds that an epoch takes (default: as measured here, or stated)", metavar="SECONDS"),
+    ] = None,
     home: HomeOption = None,
     as_json: Json = False,
 ) -> None:
     """Simulate a study with runs that train nothing: its time, its early stopping, and what would be full first."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
     from service import api
     from service.terminal.simulation import simulation
 
@@ -50,6 +51,6 @@ def simulate(
             look=lambda done, asked: progress.update(bar, completed=done, total=asked),
         )
     if as_json:
-        looking.print_json(found.plain())
+        print_json(found.plain())
     else:
         simulation(found)

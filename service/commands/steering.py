@@ -1,16 +1,11 @@
 """The verbs for a study that runs, here or on a cluster: logs, stop."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer
 
 from service.commands.app import app, remark, say
 from service.commands.cluster import attached
-from service.storage import editions
-from service.storage.control import Control
-from service.storage.home import Home
 from service.terminal.options import FLAG, Address, HomeOption, Known
 
 
@@ -30,6 +25,8 @@ def logs(
         for line in submission.events(run, follow=follow) if run else submission.logs(follow=follow):
             say(line)
         return
+    from service.storage import editions
+    from service.storage.home import Home
     from service.terminal.event_log import events
 
     found = Home.find(home)
@@ -54,6 +51,9 @@ def stop(
         say(submission.describe())
         return
     from service.steering import request
+    from service.storage import editions
+    from service.storage.control import Control
+    from service.storage.home import Home
 
     found = Home.find(home)
     id = editions.latest(found, name)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from service.analysis.tables import runs_table
 from service.reporting.latex import latex
 from service.reporting.results_table import measured
+from service.reporting.table import frame_csv
 from trainables.spec import LocusError
 
 if TYPE_CHECKING:
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
 
 def as_csv(result: StudyResult) -> str:
     """A row a run."""
-    found: str = runs_table(result).to_csv(index=False)
-    return found
+    return frame_csv(runs_table(result))
 
 
 def as_latex(result: StudyResult) -> str:

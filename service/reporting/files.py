@@ -21,6 +21,8 @@ from service.reporting.latex import latex
 from service.reporting.links import linked, linked_markdown
 from service.reporting.page import Page
 from service.reporting.page import page as page_of
+from service.reporting.table import frame_csv
+from service.storage.plain_json import plain_json
 from service.storage.whole_files import write_whole
 
 if TYPE_CHECKING:
@@ -42,8 +44,8 @@ def write(result: StudyResult, links: Mapping[str, str] | None = None) -> Path:
     page = page_of(result, links or {})
     folder = result.home.study(result.edition.id).report
     files: dict[str, str | bytes] = {
-        "results.csv": runs_table(result).to_csv(index=False),
-        "trials.csv": trials_table(result).to_csv(index=False),
+        "results.csv": frame_csv(runs_table(result)),
+        "trials.csv": frame_csv(trials_table(result)),
     }
     for table in page.tables:
         files |= {f"table-{table.name}.csv": table.csv(), f"table-{table.name}.tex": latex(table, page.id)}
@@ -69,7 +71,7 @@ def _digest(content: str | bytes) -> str:
 def _written(folder: Path) -> dict[str, str]:
     """What an earlier page wrote, by name. A file that a user has changed since is not ours any more."""
     try:
-        known = json.loads((folder / WRITTEN).read_bytes())
+        known = plain_json((folder / WRITTEN).read_bytes())
     except (FileNotFoundError, ValueError):
         return {}
     return known if isinstance(known, dict) else {}

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 @dataclass(frozen=True)
@@ -77,9 +82,24 @@ class Table:
         """The table as shown, with one line of heads."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([column.full_head for column in self.columns])
-        writer.writerows(self.rows)
+        writer.writerow([as_text(column.full_head) for column in self.columns])
+        writer.writerows(map(as_text, row) for row in self.rows)
         return text.getvalue()
+
+
+NUMBERS = re.compile(r"[-+][-+\d.,%e±()\[\] ]*")
+"""A signed number, with what our tables write beside it."""
+
+
+def as_text(cell: str) -> str:
+    """A cell of a CSV file that no spreadsheet takes for a formula: a name may begin with one of = + - @."""
+    return f"'{cell}" if cell[:1] in ("=", "+", "-", "@", "\t", "\r") and not NUMBERS.fullmatch(cell) else cell
+
+
+def frame_csv(frame: DataFrame) -> str:
+    """A frame as CSV; its words are `as_text`."""
+    found: str = frame.map(lambda cell: as_text(cell) if isinstance(cell, str) else cell).to_csv(index=False)
+    return found
 
 
 def _spans(groups: list[str]) -> Iterator[tuple[str, int]]:

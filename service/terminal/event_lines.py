@@ -15,9 +15,12 @@ class EventLines:
     def __init__(self, history: History) -> None:
         self.history = history
         self._owners: dict[str, tuple[Trial, int]] = {}
+        self._known = 0, 0
 
     def __call__(self, fact: Fact) -> str | None:
         """A fact's line."""
+        if isinstance(fact, Measured | StoppedAt | FailedWith | Ended) and self._owner(fact.run) is None:
+            return f"{fact.run} {fact.fact}, a run of other data or values than the study has now"
         match fact:
             case Planned(role="trial" | "rival" as role, number=number, name=name):
                 return f"#{LETTERS[role]}{number} {name} planned"
@@ -35,25 +38,28 @@ class EventLines:
             case Started(label=label, seed=seed, attempt=attempt):
                 return f"#{label} seed {seed} started" + (f", attempt {attempt}" if attempt > 1 else "")
             case Measured(epoch=epoch, values=values):
-                trial, seed = self._owner(fact.run)
+                trial, seed = self._owners[fact.run]
                 metric, epochs = trial.score.metric, trial.recipe.optimizer.epochs
                 value = f" {metric} {values[metric]:.4f}" if metric in values else ""
                 return f"#{trial.label} seed {seed} epoch {epoch}/{epochs}{value}"
             case StoppedAt(epoch=epoch, cutoff=cutoff):
-                trial, seed = self._owner(fact.run)
+                trial, seed = self._owners[fact.run]
                 return f"#{trial.label} seed {seed} stopped at {epoch} (cut-off {cutoff:.3g})"
             case FailedWith(reason=reason):
-                trial, seed = self._owner(fact.run)
+                trial, seed = self._owners[fact.run]
                 return f"#{trial.label} seed {seed} failed: {reason}"
             case Ended(outcome=outcome, reused=reused):
-                trial, seed = self._owner(fact.run)
+                trial, seed = self._owners[fact.run]
                 return f"#{trial.label} seed {seed} {outcome}" + (", reused" if reused else "")
             case _:
                 return None
 
-    def _owner(self, key: str) -> tuple[Trial, int]:
-        if key not in self._owners:
+    def _owner(self, key: str) -> tuple[Trial, int] | None:
+        """The trial and the seed of a run; None where the study has no such run (its data may have changed since)."""
+        known = len(self.history.trials), self.history.generation
+        if key not in self._owners and known != self._known:
+            self._known = known
             for trial in self.history.trials:
                 for seed, run in self.history.runs(trial).items():
                     self._owners.setdefault(run.key, (trial, seed))
-        return self._owners[key]
+        return self._owners.get(key)

@@ -22,7 +22,7 @@ from service.storage.history import History
 from service.storage.journal import Ended, Fact, FailedWith, Measured, Started, StoppedAt
 from service.terminal.event_lines import EventLines
 from service.terminal.notebook import HEIGHT, WIDTH, NotebookLive
-from service.terminal.output import sentence, title
+from service.terminal.output import Paper, sentence, title
 from service.terminal.trials_table import table
 
 REDRAWS = 2
@@ -55,7 +55,7 @@ class Progress:
         self.in_notebook = console is None and Console().is_jupyter
         width, height = (WIDTH, HEIGHT) if self.in_notebook else (None, None)
         terminal = False if self.in_notebook else None  # a kernel says that it has colors, which rich takes for one
-        self.console = console or Console(
+        self.console = console or Paper(
             highlight=False, force_jupyter=False, force_terminal=terminal, width=width, height=height
         )
         self.detail = detail
@@ -69,6 +69,7 @@ class Progress:
         self._news = 0
         self._drawn: tuple[object, SegmentLines] | None = None
         self._rows: int | None = None
+        self._busy: tuple[str, float] | None = None
 
     def note(self, line: str) -> None:
         """Prints one line, above the table where there is one."""
@@ -109,10 +110,15 @@ class Progress:
             return
         line = self._lines(fact)
         if line:
-            ended = isinstance(fact, Ended | StoppedAt | FailedWith)
+            reused = isinstance(fact, Ended) and fact.reused  # many come at once, and none took time
+            ended = isinstance(fact, Ended | StoppedAt | FailedWith) and not reused
             left = f"  ({self._left(self._forecasted())})" if ended else ""
             self.note(f"{clock(now - self._begun)}  {line}{left}")
             self._said = now
+
+    def busy(self, words: str) -> None:
+        """Shows on a live screen what is being done now, with its clock, until it is called with no words."""
+        self._busy = (words, self._now()) if words else None
 
     def end(self) -> None:
         """Leaves the last view on the screen, in which nothing runs any more."""
@@ -149,11 +155,14 @@ class Progress:
     def _bar(self) -> RenderableType:
         left = self._forecasted()
         gone = clock(self._now() - self._begun)
+        text = self._left(left, f"  {gone} gone")
+        if (busy := self._busy) is not None:
+            text = f"{busy[0]}, {clock(self._now() - busy[1])}"
         grid = Table.grid(padding=(0, 2))
         grid.add_column(no_wrap=True)
         grid.add_row(
             ProgressBar(total=max(left.total, 1), completed=left.done, width=20),
-            self._left(left, f"  {gone} gone"),
+            text,
         )
         return grid
 

@@ -1,22 +1,20 @@
-"""What `studies`, `show` and `status` print."""
+"""What `show` and `status` print."""
 
 from __future__ import annotations
 
-import json
 import shlex
 import time
 from typing import Any
 
 from rich.console import Console
-from rich.text import Text
 
 from search_spaces import library
-from search_spaces.coverage import PAPERS
-from search_spaces.study import Ablation, Budget, Edition, Study, Tuning
+from search_spaces.study import Ablation, Edition, Study, Tuning
 from search_spaces.words import clock, listed, plural, setting_words, value_words, without_sources
 from service.analysis.study_status import StudyStatus
 from service.storage import editions
 from service.storage.home import Home
+from service.terminal import listing
 from service.terminal.output import (
     NARROW,
     address,
@@ -24,6 +22,7 @@ from service.terminal.output import (
     console,
     home_option,
     labelled,
+    print_json,
     row,
     section,
     sentence,
@@ -31,65 +30,6 @@ from service.terminal.output import (
 )
 from service.terminal.trials_table import table
 from trainables.recipe import kinds
-
-LISTED = ("name", "question", "paper", "minutes", "gpu_hours")
-"""What `studies --json` says of a study, beside its sizes."""
-
-
-def print_json(value: Any) -> None:
-    """Prints plain values as JSON."""
-    print(json.dumps(value, indent=1))
-
-
-def studies(as_json: bool) -> None:
-    """The named studies."""
-    found = [library.find(name) for name in library.names()]
-    if as_json:
-        print_json([{**{key: getattr(one, key) for key in LISTED}, "sizes": _sizes(one)} for one in found])
-        return
-    out = console()
-    wide = out.width >= NARROW
-    view = columns("study", "question", *(["paper", "plan"] if wide else []), "trials x seeds (time) at each budget")
-    for one in found:
-        sizes = "\n".join(f"{budget} {size}{_time(one, budget)}" for budget, size in _sizes(one).items())
-        row(view, one.name, one.question, *([one.paper.partition(",")[0], one.plan.kind] if wide else []), sizes)
-    out.print(view)
-    sentence(out, "time: on 2 CPU cores, or predicted in hours of one GPU (locus plan STUDY --budget BUDGET)")
-    sentence(
-        out, "trials that tune, random points, confirmations and parents are not counted here; locus plan counts all"
-    )
-    sentence(out, f"tables that several studies fill (locus matrix NAME): {', '.join(library.matrices())}")
-    sentence(out, "each table and figure of the papers, with its studies: locus studies --papers")
-
-
-def papers(as_json: bool) -> None:
-    """Every table and figure of the papers: the studies that ask its question, and what no study asks, and why."""
-    if as_json:
-        print_json({paper: {name: item._asdict() for name, item in items.items()} for paper, items in PAPERS.items()})
-        return
-    out = console()
-    for paper, items in PAPERS.items():
-        sentence(out, Text(paper, style="bold"))
-        view = columns("  table, figure", "studies or matrix", "not asked, and why")
-        for name, item in items.items():
-            row(view, f"  {name}", ", ".join(item.studies) or "-", item.gap)
-        out.print(view)
-    sentence(out, "irpe: the note numbers no tables and no figures; locus studies lists its studies")
-
-
-def _sizes(study: Study) -> dict[str, str]:
-    """Trials x seeds at each budget, read from the budgets: to build each edition would take a second."""
-    plan, sizes = study.plan, study.budgets or {"base": Budget()}
-    usual = len(plan.arms) if isinstance(plan, Ablation) else plan.trials
-    tuned = isinstance(plan, Ablation)  # its budgets count the trials of a tuning
-    trials = {name: usual if tuned else size.trials or usual for name, size in sizes.items()}
-    return {name: f"{trials[name]} x {size.seeds or study.seeds}" for name, size in sizes.items()}
-
-
-def _time(study: Study, budget: str) -> str:
-    """What a study says of a budget's time, behind its counts; nothing where it says none."""
-    said = study.time_words(budget)
-    return f" ({said})" if said else ""
 
 
 def show(study: Study, as_json: bool) -> None:
@@ -109,9 +49,9 @@ def show(study: Study, as_json: bool) -> None:
         first = "; ".join(_said(point) for point in plan.first) or "none"
         sentence(out, f"  first: {first}; {plan.trials} trials")
     section(out, "base recipe", list(_leaves(study.base.plain())))
-    sizes = _sizes(study)
+    sizes = listing.sizes(study)
     budgets = [
-        (name, f"{_said(one.values) or 'as it is'}; {sizes[name]}{_time(study, name)}")
+        (name, f"{_said(one.values) or 'as it is'}; {sizes[name]}{listing.time(study, name)}")
         for name, one in study.budgets.items()
     ]
     section(out, "budgets (trials x seeds, time)", budgets)

@@ -7,7 +7,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
+
+from service.terminal.output import Paper
 
 WIDTH, HEIGHT = 110, 60
 """The columns and lines of the view, in characters."""
@@ -48,8 +50,6 @@ class NotebookLive:
         self._handle.update(HTML(self._drawn()))
 
     def _drawn(self) -> str:
-        paper = Console(
-            file=io.StringIO(), record=True, width=WIDTH, height=HEIGHT, force_jupyter=False, highlight=False
-        )
+        paper = Paper(file=io.StringIO(), record=True, width=WIDTH, height=HEIGHT, force_jupyter=False, highlight=False)
         paper.print(self._view())
         return paper.export_html(inline_styles=True, code_format=FORMAT)

@@ -9,12 +9,13 @@ from typing import Annotated, Any, Literal
 import typer
 
 from search_spaces import library
-from service.storage.home import Home
-from trainables.spec import SpecError
+from trainables.errors import SpecError
 
 
 def study_names(begun: str) -> list[str]:
     """The named studies and those of the home whose names begin so, for completion in a shell."""
+    from service.storage.home import Home
+
     return [name for name in dict.fromkeys([*library.names(), *Home.find().ids()]) if name.startswith(begun)]
 
 
@@ -92,6 +93,14 @@ HomeOption = Annotated[
 ]
 Tracking = Annotated[
     str | None, typer.Option(help="MLflow's URI; $MLFLOW_TRACKING_URI, else a store in the home", metavar="URI")
+]
+Experiment = Annotated[
+    str | None,
+    typer.Option(
+        help="the MLflow experiment that shows the study; $MLFLOW_EXPERIMENT_NAME, else where it is shown already, "
+        "else locus/<study>",
+        metavar="NAME",
+    ),
 ]
 Storage = Annotated[
     str | None,

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from service.storage.home import Home
+if TYPE_CHECKING:
+    from service.storage.home import Home
 
 WIDE = 200
 """Columns where the output is no terminal."""
@@ -18,10 +22,32 @@ NARROW = 110
 """Columns below which a table leaves out what matters least."""
 
 
+CONTROLS = {code: None for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"}
+"""The control characters C0, C1 and DEL: in a name, they would be commands to the terminal."""
+
+
+def printable(text: str) -> str:
+    """A text without control characters, but for tabs and line breaks."""
+    return text.translate(CONTROLS)
+
+
+class Paper(Console):
+    """A console on which names, questions and reasons are text, whatever they hold: only rich moves the cursor."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=printable(segment.text))
+
+
 def console(*, stderr: bool = False) -> Console:
     """Standard output, or standard error: as wide as the terminal, or wide."""
-    found = Console(highlight=False, stderr=stderr)
-    return found if found.is_terminal else Console(highlight=False, stderr=stderr, width=WIDE)
+    found = Paper(highlight=False, stderr=stderr)
+    return found if found.is_terminal else Paper(highlight=False, stderr=stderr, width=WIDE)
+
+
+def print_json(value: Any) -> None:
+    """Prints plain values as JSON."""
+    print(json.dumps(value, indent=1))
 
 
 def sentence(out: Console, text: Text | str) -> None:
@@ -37,6 +63,8 @@ def labelled(out: Console, label: str, text: str, style: str = "", link: str = "
 
 def home_option(home: Home) -> str:
     """What a command needs to find a home, with a blank before it; nothing for the usual one."""
+    from service.storage.home import Home
+
     return "" if home.root == Home.find().root else f" --home {shlex.quote(str(home.root))}"
 
 

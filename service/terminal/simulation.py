@@ -25,7 +25,11 @@ def simulation(found: Simulated) -> None:
     out = console()
     counts = f"{found.trials:,} trials, {found.runs:,} runs, {found.epochs:,} epochs, {found.slots:,} runs together"
     labelled(out, "simulated", f"{found.id}: {counts}", style="bold")
-    labelled(out, "time", f"{clock(found.seconds)}; runs train in {found.used:.0%} of the slots' time")
+    labelled(out, "an epoch", _epoch(found))
+    if found.epoch_from:
+        labelled(out, "time", f"{clock(found.seconds)}; runs train in {found.used:.0%} of the slots' time")
+    else:
+        labelled(out, "time", f"{found.epochs:,} epochs x ? s; {found.slots:,} of them at a time")
     labelled(out, "first full", _bottleneck(found))
     written = f"the journal has {_size(found.journal_bytes)}, the driver needs about {_size(found.memory_bytes)}"
     labelled(out, "size", f"{written}, checkpoints take up to {_size(found.checkpoint_bytes_s)} a second")
@@ -42,6 +46,12 @@ def simulation(found: Simulated) -> None:
         out.print(view)
     out.print()
     sentence(out, Text(f"{MADE_UP} It took {clock(found.took)}.", style="dim"))
+
+
+def _epoch(found: Simulated) -> str:
+    if found.epoch_from:
+        return f"{found.epoch_s:.3g} s, {found.epoch_from}"
+    return f"unknown: none was measured here; {found.epoch_s:g} s for what follows (--epoch-s SECONDS)"
 
 
 def _bottleneck(found: Simulated) -> str:

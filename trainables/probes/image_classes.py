@@ -74,7 +74,7 @@ def probe(subject: Subject) -> Findings:
     recipe, encoding = subject.recipe, subject.recipe.encoding
     if encoding.is_noop:
         return Findings(note="none has no position to leave out")
-    if recipe.trainable != "position" or recipe.data.metric != "accuracy":
+    if recipe.trainable != "position" or recipe.data.metric == "r2":
         return Findings(note="images have classes where position alone learns, so that both models share one backbone")
     try:
         bare = without_encoding(subject)

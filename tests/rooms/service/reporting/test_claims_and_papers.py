@@ -1,6 +1,5 @@
 """What a report may set beside a paper: claims and published numbers only where they apply."""
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from service.analysis.claims.question import departure
 from service.cli import app
 from service.results import Result
 from service.storage import probe_files
+from service.storage.editions import save_edition
 from service.storage.home import Home
 from tests.rooms.by_hand import ByHand, base
 from trainables.recipe.findings import Findings, Probed
@@ -64,7 +64,7 @@ def asked(result: Result, **given) -> Result:
     """The same runs, of a study that asks otherwise about them."""
     edition = study(**given).at("full")
     assert edition.id == result.edition.id
-    result.home.study(edition.id).study.write_text(json.dumps(edition.plain()))
+    save_edition(edition, result.home)
     return Result.open(result.home, edition.id)
 
 

@@ -2,27 +2,22 @@ import html
 import re
 import xml.etree.ElementTree as ElementTree
 from io import StringIO
-from itertools import pairwise
 from types import SimpleNamespace
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Search, Study
-from search_spaces.words import duration
 from service.analysis.format import number, p_text, signed
 from service.reporting.costs import sizes
-from service.reporting.figures.labels import apart
 from service.reporting.provenance import circumstances, configuration
 from service.reporting.results_table import measured
 from service.results import Result
 from service.storage.home import Home
 from service.storage.journal import Adopted, Ended, Journal, Measured
 from service.storage.outcomes import Outcomes
-from tests.rooms.by_hand import ENVIRONMENT, ByHand, ablated, base, searched
+from tests.rooms.by_hand import ENVIRONMENT, ByHand, ablated, base, edit_lines, searched
 from trainables.data import Cifar10
 from trainables.encodings import Composed, Fourier, Learnable
 from trainables.recipe import Recipe
@@ -152,29 +147,17 @@ def test_answers_of_other_code_are_said_not_to_count(tmp_path):
     journal = Home(tmp_path).study(id).journal
     opened = Result.open(Home(tmp_path), id)
     today = opened.named["none"].runs[0].code
-    journal.write_text(journal.read_text().replace(today, "0123456789ab"))
+    edit_lines(journal, lambda line: line.replace(today, "0123456789ab"))
     result = Result.open(Home(tmp_path), id)
     assert (opened.stale, result.stale) == (0, 5)
     assert "5 answers of other code that do not count" in result.headline
     assert "Not counted: 5 answers of other code." in result.report().read_text()
 
 
-@settings(max_examples=60)
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=9), st.floats(0.01, 0.2))
-def test_labels_are_moved_apart_in_order(wanted, gap):
-    places = apart(wanted, gap)
-    order = sorted(range(len(wanted)), key=lambda index: wanted[index])
-    stacked = [places[index] for index in order]
-    assert all(after - before >= gap - 1e-9 for before, after in pairwise(stacked))
-    if all(wanted[b] - wanted[a] >= gap for a, b in pairwise(order)):
-        assert places == pytest.approx(wanted)
-
-
 def test_numbers_as_people_read_them():
     assert [number(value) for value in (0.99, 0.9961, 0.5, 1.0, -0.02)] == ["0.99", "0.9961", "0.50", "1.00", "−0.02"]
     assert (signed(-0.01), signed(0.01)) == ("−0.0100", "+0.0100")
     assert [p_text(p) for p in (0.0001, 0.0123, 0.456)] == ["< 0.001", "= 0.012", "= 0.46"]
-    assert [duration(s) for s in (3.21, 42, 250, 11100)] == ["3.2 s", "42 s", "4 min 10 s", "3 h 05 min"]
 
 
 @pytest.mark.parametrize("make", [searched, ablated])

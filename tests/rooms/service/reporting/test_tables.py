@@ -4,6 +4,8 @@ import csv
 import io
 import re
 
+import pandas as pd
+
 from search_spaces.study import Ablation, Published, Study
 from service.analysis.format import between, fixed, signed, spread
 from service.reporting.costs import training_s
@@ -11,7 +13,7 @@ from service.reporting.latex import escaped, latex
 from service.reporting.recipe_tables import varied
 from service.reporting.results_table import measured
 from service.reporting.sections import parents, points, unfinished
-from service.reporting.table import Column, Table
+from service.reporting.table import Column, Table, as_text, frame_csv
 from service.results import Result
 from service.storage.home import Home
 from service.storage.journal import Counts, Planned
@@ -180,3 +182,14 @@ def test_published_columns_say_whose(tmp_path):
     assert column(table, "test accuracy, published") == ["0.7000*", "0.8000 ± 0.1000*"]
     assert column(table, "minus “a”, paired, published") == ["", "+0.1000"]
     assert "Where all seeds score the same, the interval is as wide as the rounding to whole test images." in table.note
+
+
+def test_no_cell_of_a_csv_file_is_a_formula():
+    for cell in ("=cmd|' /C calc'!A0", "+1+cmd|x", "-2+3+cmd|x", "@SUM(A1)", "\t=1"):
+        assert as_text(cell) == f"'{cell}"
+    for cell in ("-0.05", "+0.12 (-0.01, 0.25)", "-3.1 ± 0.2", "a=b", "", "12"):
+        assert as_text(cell) == cell
+    frame = pd.DataFrame({"arm": ["=1+1", "sin"], "score": [-0.5, 1e-7]})
+    read = pd.read_csv(io.StringIO(frame_csv(frame)))
+    assert read["arm"].tolist() == ["'=1+1", "sin"]
+    assert read["score"].tolist() == frame["score"].tolist()

@@ -48,6 +48,22 @@ def test_the_clock_goes_on_without_a_fact(tmp_path):
             progress.end()
 
 
+def test_the_start_of_ray_has_a_clock_of_its_own(tmp_path):
+    out, at = io.StringIO(), [1000.0]
+    progress = Progress(STUDY.at(), screen(out), now=lambda: at[0])
+    with driving(Home(tmp_path), STUDY.at()) as driver:
+        progress.begin(driver.history, driver.lock, lambda: 2, epoch_s=60.0)
+        try:
+            at[0] += 5
+            progress.busy("starting Ray")
+            at[0] += 21
+            until(lambda: "starting Ray, 00:21" in strip(out.getvalue()))
+            progress.busy("")
+            until(lambda: "0 of 30 runs  00:26 gone" in strip(out.getvalue()))
+        finally:
+            progress.end()
+
+
 def test_the_screen_fits_its_terminal_and_says_how_many_rows_it_leaves_out(tmp_path):
     out = io.StringIO()
     progress = Progress(STUDY.at(), screen(out))

@@ -3,9 +3,11 @@
 import io
 import json
 import random
+import re
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
 from search_spaces.library import find
 from search_spaces.study import Ablation, Study
@@ -15,6 +17,7 @@ from service.results import Result
 from service.storage.home import Home
 from service.terminal import ending, looking
 from service.terminal.live import Progress
+from service.terminal.output import Paper, columns, printable, row
 from tests.rooms.toy import Toy, conduct, driving
 from trainables.encodings import Fourier
 from trainables.recipe import Recipe
@@ -73,3 +76,18 @@ def test_signs_of_the_table_are_explained_under_it(home, capsys):
     conduct(home, STUDY.at())
     looking.status_of_one(one_status(home, "odd@base"), home)
     assert "+-: standard deviation over seeds" in capsys.readouterr().out
+
+
+def test_no_text_is_a_command_to_the_terminal():
+    """A question, or the reason of a failure, may hold anything; colors and links of our own stay."""
+    text = "a\x1b[2Jb\x1b]0;title\x07c\x9b1md\x7f\te"
+    out = io.StringIO()
+    paper = Paper(file=out, force_terminal=True, width=80, color_system="standard")
+    view = columns(text, "second")
+    row(view, text, text)
+    paper.print(view)
+    paper.print(Text(text, style="red"))
+    said = re.sub(r"\x1b\[[\d;]*m", "", out.getvalue())
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", said)
+    assert "\x1b[31m" in out.getvalue()
+    assert printable(text) == "a[2Jb]0;titlec1md\te"

@@ -44,9 +44,10 @@ def test_tables_hold_the_means_of_what_the_probes_found(result) -> None:
     table = tables["probe_distance"]
     rows = {cells[:2]: cells for cells in table.rows}
     for name in ("learnable", "sinusoidal", "pretrained"):
-        values = result.probe_scores("distance", "r2", "after")[name].values
-        assert len(values) == 2
-        assert rows["r2", name][4].startswith(f"{np.mean([*values.values()]):.4f}".replace("-", "\N{MINUS SIGN}"))
+        for when, cell in (("before", rows["r2", name][2]), ("after", rows["r2", name][4])):
+            values = result.probe_scores("distance", "r2", when)[name].values
+            assert len(values) == 2
+            assert cell.startswith(f"{np.mean([*values.values()]):.4f}".replace("-", "\N{MINUS SIGN}"))
     assert ("r2", "irpe (baseline)") not in rows
     assert "irpe (baseline): not measured: irpe adds nothing to the tokens before the first block." in table.note
     assert [column.group for column in table.columns][2:] == ["before training"] * 2 + ["after training"] * 2

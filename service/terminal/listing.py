@@ -1,0 +1,94 @@
+"""What `studies` prints. The rows are kept between calls, for to build all studies takes half a second."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import search_spaces
+import trainables
+from search_spaces import library
+from service.terminal.output import NARROW, columns, console, print_json, row, sentence
+from trainables.kept import keep, kept, seen
+
+if TYPE_CHECKING:
+    from search_spaces.study import Study
+
+LISTED = ("name", "question", "paper", "minutes", "gpu_hours")
+"""What `studies --json` says of a study, beside its sizes."""
+
+
+def studies(as_json: bool) -> None:
+    """The named studies."""
+    found = rows()
+    if as_json:
+        print_json([{key: one[key] for key in (*LISTED, "sizes")} for one in found])
+        return
+    out = console()
+    wide = out.width >= NARROW
+    view = columns("study", "question", *(["paper", "plan"] if wide else []), "trials x seeds (time) at each budget")
+    for one in found:
+        sizes = "\n".join(f"{budget} {size}{one['times'][budget]}" for budget, size in one["sizes"].items())
+        row(view, one["name"], one["question"], *([one["paper"].partition(",")[0], one["plan"]] if wide else []), sizes)
+    out.print(view)
+    sentence(out, "time: on 2 CPU cores, or predicted in hours of one GPU (locus plan STUDY --budget BUDGET)")
+    sentence(
+        out, "trials that tune, random points, confirmations and parents are not counted here; locus plan counts all"
+    )
+    sentence(out, f"tables that several studies fill (locus matrix NAME): {', '.join(library.matrices())}")
+    sentence(out, "each table and figure of the papers, with its studies: locus studies --papers")
+
+
+def rows() -> list[dict[str, Any]]:
+    """What the list says of each named study. It is kept until a file changes that a study is made of."""
+    places = [Path(str(package.__file__)).parent for package in (search_spaces, trainables)]
+    mark = seen(*places, Path(__file__))
+    name = f"studies-{hashlib.sha256(str(places).encode()).hexdigest()[:8]}.json"
+    found = kept(name, mark)
+    if found is None:
+        found = [_row(library.find(one)) for one in library.names()]
+        keep(name, mark, found)
+    return found  # type: ignore[no-any-return]
+
+
+def _row(study: Study) -> dict[str, Any]:
+    said = sizes(study)
+    times = {budget: time(study, budget) for budget in said}
+    return {**{key: getattr(study, key) for key in LISTED}, "plan": study.plan.kind, "sizes": said, "times": times}
+
+
+def sizes(study: Study) -> dict[str, str]:
+    """Trials x seeds at each budget, read from the budgets: to build each edition would take a second."""
+    from search_spaces.study import Ablation, Budget
+
+    plan, found = study.plan, study.budgets or {"base": Budget()}
+    tuned = isinstance(plan, Ablation)  # its budgets count the trials of a tuning
+    usual = len(plan.arms) if isinstance(plan, Ablation) else plan.trials
+    trials = {name: usual if tuned else size.trials or usual for name, size in found.items()}
+    return {name: f"{trials[name]} x {size.seeds or study.seeds}" for name, size in found.items()}
+
+
+def time(study: Study, budget: str) -> str:
+    """What a study says of a budget's time, to stand behind its counts; nothing where it says none."""
+    said = study.time_words(budget)
+    return f" ({said})" if said else ""
+
+
+def papers(as_json: bool) -> None:
+    """Every table and figure of the papers: the studies that ask its question, and what no study asks, and why."""
+    from rich.text import Text
+
+    from search_spaces.coverage import PAPERS
+
+    if as_json:
+        print_json({paper: {name: item._asdict() for name, item in items.items()} for paper, items in PAPERS.items()})
+        return
+    out = console()
+    for paper, items in PAPERS.items():
+        sentence(out, Text(paper, style="bold"))
+        view = columns("  table, figure", "studies or matrix", "not asked, and why")
+        for name, item in items.items():
+            row(view, f"  {name}", ", ".join(item.studies) or "-", item.gap)
+        out.print(view)
+    sentence(out, "irpe: the note numbers no tables and no figures; locus studies lists its studies")
