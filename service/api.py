@@ -15,12 +15,13 @@ from service.analysis.format import Lines
 from service.analysis.study_status import StudyStatus, all_status, one_status
 from service.execution.rerun import Rerun
 from service.execution.rerun import rerun as again  # here, for a later import would put the module in the verb's place
-from service.execution.simulation.constants import EPOCH_S, MAX_CONCURRENT
+from service.execution.simulation.constants import MAX_CONCURRENT
 from service.planning.run_options import RunOptions
 from service.storage import editions
 from service.storage.history import History
 from service.storage.home import Home
-from service.storage.tracking_uri import tracking_uri
+from service.storage.tracking_uri import place_in_words, tracking_uri
+from service.tracking.client_settings import set_up_client
 from trainables.spec import LocusError, SpecError
 
 if TYPE_CHECKING:
@@ -49,9 +50,10 @@ def run(
     """Runs what is missing of a study, which is a name, a file or a Study, and returns its result.
 
     `set` puts values on the base recipe, and `preset` those of `search_spaces.presets` before them (this makes another
-    edition, which `edition` may name); `fresh` starts the next edition. Further options: `home`, `tracking`, `storage`,
-    `hours`, `run_hours`, `max_concurrent`, `threads`, `workers`, `loader_workers`, `device`, `runs_per_gpu` (a number
-    or "auto"), `compile`, `adopt`, `download`, and the `address` of a cluster to run there instead.
+    edition, which `edition` may name); `fresh` starts the next edition. Further options: `home`, `tracking`,
+    `experiment` (the MLflow experiment that shows the study, `locus/<study>` by default), `storage`, `hours`,
+    `run_hours`, `max_concurrent`, `threads`, `workers`, `loader_workers`, `device`, `runs_per_gpu` (a number or
+    "auto"), `compile`, `adopt`, `download`, and the `address` of a cluster to run there instead.
 
     Raises: LocusError with one sentence for what cannot run, before anything is written; KeyboardInterrupt.
     """
@@ -125,9 +127,28 @@ def here(
     fetched = _fetch(home, edition.id, options.storage) if options.storage else ""
     settled = editions.resolve_edition(edition, home, fresh=fresh)
     progress = progress or Progress(settled, detail=detail)
-    if fetched:
-        progress.note(fetched)
+    for line in (fetched, _settled(home)):
+        if line:
+            progress.note(line)
     return run_study(settled, options, progress, tell)
+
+
+def shown_in(edition: Edition, options: RunOptions) -> str:
+    """Which MLflow will show an edition, and in which experiment, in a sentence. MLflow is not asked."""
+    return place_in_words(Home.find(options.home), edition.id, tracking_uri(options.tracking), options.experiment)
+
+
+def _settled(home: Home) -> str:
+    """What was done where the home is a copy of another one, or was moved; empty where it is neither.
+
+    Raises: LocusError where its own MLflow store is broken.
+    """
+    if not (home.original or home.moved_from):
+        return ""
+    set_up_client()
+    from service.tracking.relocation import settle
+
+    return settle(home)
 
 
 def _fetch(home: Home, id: str, storage: str) -> str:
@@ -239,23 +260,26 @@ def simulate(
     seeds: int | None = None,
     home: str | None = None,
     max_concurrent: int = MAX_CONCURRENT,
-    epoch_s: float = EPOCH_S,
+    epoch_s: float | None = None,
     look: Callable[[int, int], None] = lambda done, asked: None,
 ) -> Simulated:
     """A study with runs that train nothing: how long it takes, what early stopping does, what is full first.
 
     The driver, the sampler, the early stopping and the journal are the real ones; the curves are made up, and time is
     simulated. `max_concurrent`: how many runs train together, such as the GPUs of a cluster; `epoch_s`: how long an
-    epoch takes; `look` is called with the trials that were begun and those that were asked for.
+    epoch takes, else as it was measured at the home or as the study states it; without any of them no time is said.
+    `look` is called with the trials that were begun and those that were asked for.
     Raises: SpecError as `resolve` does, and for counts that are not positive.
     """
+    from service.execution.simulation.simulate import EpochTime, epoch_time
     from service.execution.simulation.simulate import simulate as simulated
 
     for name, value in (("max-concurrent", max_concurrent), ("epoch-s", epoch_s)):
-        if value <= 0:
+        if value is not None and value <= 0:
             raise SpecError(f"{name} must be a positive number, got {value}")
     edition = resolve(study, home=home, budget=budget, set=set, trials=trials, seeds=seeds)
-    return simulated(edition, max_concurrent, epoch_s, look)
+    epoch = epoch_time(edition, Home.usable(home)) if epoch_s is None else EpochTime(epoch_s, "as you say")
+    return simulated(edition, max_concurrent, epoch, look)
 
 
 def report(name: str, *, home: str | None = None, adopt: bool = False) -> Path:

@@ -24,6 +24,7 @@ from service.execution.jobs.asking import AnswerError, ask, ask_for_lines
 from service.execution.jobs.questions import EventsOf, ResultOf, StatusOf, StopNow
 from service.execution.jobs.submission import ENDED, Submission
 from service.storage.editions import stored
+from service.storage.whole_files import require_writable
 from service.terminal.event_log import events
 from service.tracking.client_settings import set_up_client
 
@@ -65,7 +66,9 @@ class Result(StudyResult):
         """Writes the report (HTML, Markdown, figures, tables) and returns the path of its page. Cost: 1-3 s.
 
         `links`: the addresses of the study in MLflow; without them a server at `mlflow_url` is asked.
+        Raises: LocusError in a home that can only be read.
         """
+        require_writable(self.home.study(self.edition.id).report)
         with collecting_rarely():
             from service.reporting.files import write
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapreplace
 from statistics import fmean, median
@@ -28,7 +28,23 @@ class RunTime:
     epoch_s: float
 
 
-def run_time(recipe: Recipe, curve: Iterable[Mapping[str, float]], ended: bool) -> RunTime | None:
+class Works:
+    """The work of a recipe, which runs of one time share; each recipe is looked at once, for a study asks often."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Recipe, str]] = {}
+
+    def __call__(self, recipe: Recipe) -> str:
+        """Recipes that differ only in what changes no time, such as their rate, have the same."""
+        known = self._known.get(id(recipe))
+        if known is None:
+            known = self._known[id(recipe)] = (recipe, _work(recipe))  # the recipe is kept, and so is its id
+        return known[1]
+
+
+def run_time(
+    recipe: Recipe, curve: Iterable[Mapping[str, float]], ended: bool, works: Callable[[Recipe], str] | None = None
+) -> RunTime | None:
     """From the metrics of each epoch; None where no epoch was measured.
 
     Of a run that has ended the mean counts, because the last epoch also takes the time of the tests, which may be
@@ -38,7 +54,8 @@ def run_time(recipe: Recipe, curve: Iterable[Mapping[str, float]], ended: bool) 
     seconds = [values["time/epoch_s"] for values in curve if "time/epoch_s" in values]
     if not seconds:
         return None
-    return RunTime(_work(recipe), recipe.optimizer.epochs, fmean(seconds) if ended else median(seconds))
+    work = (works or _work)(recipe)
+    return RunTime(work, recipe.optimizer.epochs, fmean(seconds) if ended else median(seconds))
 
 
 class EpochTimes:
@@ -50,7 +67,13 @@ class EpochTimes:
     is `earlier`, that of other studies.
     """
 
-    def __init__(self, known: Iterable[RunTime | None], earlier: float | None = None) -> None:
+    def __init__(
+        self,
+        known: Iterable[RunTime | None],
+        earlier: float | None = None,
+        works: Callable[[Recipe], str] | None = None,
+    ) -> None:
+        self._works = works or _work
         kinds: dict[str, list[RunTime]] = {}
         for one in known:
             if one is not None:
@@ -61,11 +84,10 @@ class EpochTimes:
 
     def __call__(self, recipe: Recipe) -> float | None:
         """Seconds; None where none are known."""
-        return self._alike.get(_work(recipe), self.usual)
+        return self._alike.get(self._works(recipe), self.usual)
 
 
 def _work(recipe: Recipe) -> str:
-    """Recipes that differ only in what changes no time, such as their rate, have the same."""
     values = {name: value for name, value in recipe.identity().items() if name != "init"}
     steps = {name: value for name, value in values["optimizer"].items() if name not in TIMELESS}
     return digest({**values, "optimizer": steps})

@@ -15,7 +15,7 @@ from service.planning.epoch_times import EpochTimes, run_time, side_by_side
 from service.planning.known_trials import known_trials
 from service.planning.lost import lost_answers
 from service.planning.placement import Placement
-from service.planning.run_size import run_size
+from service.planning.run_size import image_sources, run_size
 from service.planning.unproposed import most_trials, unproposed
 from service.planning.work_estimate import WorkEstimate
 from service.planning.work_rows import RunWork, unlisted_arms, work_rows
@@ -43,7 +43,8 @@ def estimate_work(
     """
     for lost in lost_answers(history, outcomes):
         history.add(lost)
-    changed = Counter[str]()
+    changed: set[str] = set()
+    answered, uncounted = {key for key, _ in history.states}, history.stale
     absent: set[str] = set()
     work: dict[str, RunWork] = {}
     left: list[tuple[Recipe, int]] = []
@@ -65,23 +66,30 @@ def estimate_work(
         absent.update(_absent(run.recipe, outcomes.data))
         if older:
             changed.update(codes(run.recipe).changed(older[-1].code))
+            uncounted += run.key not in answered
+    for run in (run for trial in history.trials for run in history.runs(trial).values()):
+        if run.key not in work and not history.state(run).answered:  # a point of tuning that is not trained again
+            changed.update(file for one in outcomes.of(run.key)[-1:] for file in codes(run.recipe).changed(one.code))
     ahead, counts, base = unproposed(history), Counter(work.values()), history.edition.study.base
     left += [(recipe, recipe.optimizer.epochs) for recipe in ahead.recipes]
     times, peaks = _measured_times_and_peaks(history, outcomes, placement)
     seconds = [epochs * time for recipe, epochs in left if (time := times(recipe)) is not None]
+    recipes = [base, *(trial.recipe for trial in known_trials(history.edition))]
     return WorkEstimate(
         done=counts["done"],
         reused=counts["reused"],
         missing=counts["missing"],
         unknown=len(ahead.recipes),
-        changed=dict(changed),
+        uncounted=uncounted,
+        changed=tuple(sorted(changed)),
         seconds=START_S + side_by_side(seconds, placement.max_concurrent) if seconds else None,
         weight=estimate_cost(base),
         placement=placement,
         absent=tuple(sorted(absent)),
         images=_images(base, placement),
         pixels=_pixels(base),
-        run_size=run_size([base, *(trial.recipe for trial in known_trials(history.edition))]),
+        run_size=run_size(recipes),
+        sources=tuple(image_sources(recipes)),
         asked=history.trials_asked,
         points=most_trials(history),
         peak_gib=max(peaks, default=None),
@@ -143,6 +151,14 @@ def run_memory(history: History, outcomes: Outcomes) -> float:
     costs = [estimate_cost(recipe) for recipe in [study.base, *(trial.recipe for trial in some)]]
     _, peaks = _measured_times_and_peaks(history, outcomes)
     return max([*peaks, *(cost.memory_bytes / 2**30 for cost in costs)])
+
+
+def usual_epoch_s(history: History, outcomes: Outcomes) -> float | None:
+    """The time of an epoch of this study, or of earlier answers of the same data and model; None where none is known.
+
+    Units: seconds.
+    """
+    return _measured_times_and_peaks(history, outcomes)[0].usual
 
 
 def _measured_times_and_peaks(

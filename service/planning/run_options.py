@@ -14,7 +14,8 @@ from trainables.spec import Spec, require
 class RunOptions(Spec):
     """What a user may choose for one command.
 
-    `home` and `tracking`: None means the defaults of `storage.home`. `storage`: the URI of a place that outlives this
+    `home` and `tracking`: None means the defaults of `storage.home`. `experiment`: the MLflow experiment that shows the
+    study; None means `storage.tracking_uri`'s. `storage`: the URI of a place that outlives this
     machine's disk, where copies go; a path becomes one. `address`: "local" (or None) starts a Ray for this
     command, "auto" joins the cluster at hand. `adopt`: answers of older code count. `download`: known data sets that
     are not there are fetched. `device`: GPUs where there are any, by default. `compile`: torch compiles training steps.
@@ -48,6 +49,9 @@ class RunOptions(Spec):
 
     home: str | None = None
     tracking: str | None = None
+    experiment: str | None = Field(
+        default=None, min_length=1, max_length=250, description="the name of an MLflow experiment, of 1 to 250 letters"
+    )
     storage: str | None = None
     address: str = "local"
     hours: float | None = Field(default=None, gt=0, description="a positive number of hours")

@@ -12,6 +12,7 @@ from itertools import islice
 from search_spaces.plans.grid import grid, is_finite
 from search_spaces.roles import CONFIRMED, FIRST_SEEDS, Role
 from search_spaces.study import Ablation, Search
+from service.planning.schedule import Done, next_action
 from service.planning.tuning import unplanned
 from service.storage.history import History, ancestors
 from service.storage.tuned import tuning_of
@@ -62,8 +63,8 @@ def _points(history: History) -> Iterator[tuple[Recipe, int]]:
         return
     most, rivals = most_trials(history), min(most_trials(history), history.rival_count)
     points, random = max(most - len(history.of("trial")), 0), max(rivals - len(history.of("rival")), 0)
-    if history.confirms and not points + random:
-        return
+    if not points + random and (history.confirms or isinstance(next_action(history, set()), Done)):
+        return  # where every point diverged, there is nothing to confirm
     confirmed = min(CONFIRMED + bool(plan.first), most)
     counts: dict[Role, int] = {
         "trial": points, "rival": random, "confirmation": confirmed, "rival_confirmation": min(CONFIRMED, rivals)

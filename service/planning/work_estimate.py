@@ -6,12 +6,16 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
-from search_spaces.words import clock, plural
+import trainables
+from search_spaces.words import clock, listed, plural
 from service.planning.placement import Placement, runs_by_memory
 from service.planning.work_rows import WorkRow
+from trainables.kept import keep, kept, seen
 from trainables.recipe import Recipe
-from trainables.recipe.cost import Cost
+from trainables.recipe.cost import Cost, most_forward_flops, training_operations
 from trainables.spec import digest
 
 GPU_FLOPS = 50e12
@@ -25,19 +29,21 @@ STEP_S = 0.02
 class WorkEstimate:
     """Counts of runs: `done` in this study, `reused` from the outcomes, `missing`, `unknown` (points not yet proposed).
 
-    `changed` counts runs whose answer is of older code, by the file that changed; `absent`: a sentence for each file of
-    weights and each data set that missing runs need and that is not there. `points` counts the points of a space that
-    has fewer than the trials `asked` for; elsewhere it equals them. `peak_gib`: the most memory that a run took, where
-    one is known; `epoch_s`: the time of an epoch of a run; `work`: a row a
-    trial; `stated_time`: what the study says that the budget takes on 2 cores; `recipes`: one for each run to train,
-    the base where a point is unknown; `gpu_hours`: see `with_gpu_hours`. Units: seconds, bytes.
+    `uncounted`: the answers that do not count, because another code trained them: those of this study, which `status`
+    and the report count, too, and those of other studies; `changed`: the files in which that code differs; `absent`: a
+    sentence for each file of weights and each data set that missing runs need and that is not there. `points` counts
+    the points of a space that has fewer than the trials `asked` for; elsewhere it equals them. `peak_gib`: the most
+    memory that a run took, where one is known; `epoch_s`: the time of an epoch of a run; `work`: a row a trial;
+    `stated_time`: what the study says that the budget takes on 2 cores; `recipes`: one for each run to train, the base
+    where a point is unknown; `gpu_hours`: see `with_gpu_hours`. Units: seconds, bytes.
     """
 
     done: int
     reused: int
     missing: int
     unknown: int
-    changed: dict[str, int]
+    uncounted: int
+    changed: tuple[str, ...]
     seconds: float | None
     weight: Cost
     placement: Placement
@@ -45,6 +51,7 @@ class WorkEstimate:
     images: str = ""
     pixels: str = ""
     run_size: str = ""
+    sources: tuple[str, ...] = ()
     asked: int = 0
     points: int = 0
     peak_gib: float | None = None
@@ -68,26 +75,22 @@ class WorkEstimate:
     def with_gpu_hours(self) -> WorkEstimate:
         """The estimate with the hours of one GPU at `GPU_FLOPS`, where nothing else is known of the time.
 
-        It imports torch. The hours stay unknown without it, and for a model of the user's own that needs numbers to be
-        built.
+        Torch counts the operations, where they and not the steps may decide; what it counted is kept. The hours stay
+        unknown without torch, and for a model of the user's own that needs numbers to be built.
         """
         if self.seconds is not None or self.stated_time or not self.recipes:
             return self
-        try:
-            from trainables.recipe.flops_torch import training_flops
-        except ImportError:  # a laptop that only submits has no torch
-            return self
         alike = {digest(recipe.identity()): recipe for recipe in self.recipes}
         counts = Counter(digest(recipe.identity()) for recipe in self.recipes)
-        seconds = 0.0
-        try:
-            for one, recipe in alike.items():
-                optimizer, images = recipe.optimizer, recipe.data.image_counts.train
-                steps = optimizer.epochs * math.ceil(images / optimizer.batch_size)
-                seconds += counts[one] * max(training_flops(recipe) / GPU_FLOPS, steps * STEP_S)
-        except (RuntimeError, TypeError):  # a tensor of shapes alone has no numbers to read
+        seconds = {one: _steps(recipe) * STEP_S for one, recipe in alike.items()}
+        most = {one: training_operations(recipe, most_forward_flops) for one, recipe in alike.items()}
+        large = [one for one in alike if most[one] / GPU_FLOPS > seconds[one]]
+        counted = _counted([alike[one] for one in large])
+        if counted is None:
             return self
-        return replace(self, gpu_hours=seconds / 3600)
+        seconds |= {one: max(flops / GPU_FLOPS, seconds[one]) for one, flops in zip(large, counted, strict=True)}
+        hours = sum(counts[one] * seconds[one] for one in alike) / 3600
+        return replace(self, gpu_hours=hours)
 
     @property
     def to_train(self) -> int:
@@ -96,10 +99,11 @@ class WorkEstimate:
 
     def lines(self, id: str) -> Iterator[str]:
         """The plan in words; the last line begins with `plan:`."""
-        for file, count in self.changed.items():
-            yield f"{file} changed: {plural(count, 'run')} of older code not counted (--adopt counts)"
+        if self.uncounted:
+            files = f": {listed([*self.changed])} changed" if self.changed else ""
+            yield f"not counted: {plural(self.uncounted, 'answer')} of other code{files} (--adopt counts them)"
         yield from self.absent
-        yield from (words for words in (self.run_size, self.images, self.pixels) if words)
+        yield from (words for words in (self.run_size, *self.sources, self.images, self.pixels) if words)
         if self.points < self.asked:
             yield f"the space has no more than {self.points} points: {self.asked} trials were asked for"
         parts = [f"{plural(self.to_train, 'run')} to train", f"{self.done} done", f"{self.reused} reused"]
@@ -134,3 +138,28 @@ class WorkEstimate:
         if fit == self.placement.runs_per_gpu:
             return ""
         return f"a GPU of {gpu:.0f} GiB would hold {plural(fit, 'run')} by memory (--runs-per-gpu)"
+
+
+def _steps(recipe: Recipe) -> int:
+    return recipe.optimizer.epochs * math.ceil(recipe.data.image_counts.train / recipe.optimizer.batch_size)
+
+
+def _counted(recipes: list[Recipe]) -> list[int] | None:
+    """The operations of each run, as torch counts them; None without torch, or where it cannot count them."""
+    if not recipes:
+        return []
+    try:
+        mark = "\n".join([version("torch"), version("timm"), seen(Path(str(trainables.__file__)).parent)])
+    except PackageNotFoundError:  # a laptop that only submits
+        return None
+    name = f"operations-{digest([recipe.model_dump_json() for recipe in recipes], 64)}.json"
+    found: list[int] | None = kept(name, mark)
+    if found is None:
+        try:
+            from trainables.recipe.flops_torch import training_flops
+
+            found = [training_flops(recipe) for recipe in recipes]
+        except (ImportError, RuntimeError, TypeError):  # a tensor of shapes alone has no numbers to read
+            return None
+        keep(name, mark, found)
+    return found

@@ -38,7 +38,7 @@ class WorkRow:
 
 def work_rows(history: History, work: Mapping[str, RunWork], ahead: Unproposed) -> tuple[WorkRow, ...]:
     """A row a trial, parents too. `work`: what is to be done for a run, by key."""
-    rows = [_row(trial.label, trial.name, [*history.asked(trial)], work) for trial in history.trials]
+    rows = [_row(trial.label, _name(history, trial), [*history.asked(trial)], work) for trial in history.trials]
     rows += [_row(arm.label, arm.name, history.asked(arm), work) for arm in unlisted_arms(history)]
     rows += [_row("p", name, runs, work) for name, runs in _unlisted_parents(history).items()]
     if tuning_of(history.edition):
@@ -64,6 +64,12 @@ def _tuning_rows(history: History) -> list[WorkRow]:
     names = f"{len(tuned)} arms" if len(tuned) > MOST else listed(tuned)
     words = f"tuning of {names}, {plural(tune.trials, 'trial')} each"
     return [WorkRow("t", words, missing=len(ahead) * tune.seeds), *rows]
+
+
+def _name(history: History, trial: Trial) -> str:
+    """The name of a trial; behind it, that a choice was made by it and stays, though another code trained it."""
+    kept = history.tuning.is_settled(trial) and not history.asked(trial)
+    return f"{trial.name}, kept (other code)" if kept else trial.name
 
 
 def _row(label: str, name: str, runs: list[Run], work: Mapping[str, RunWork]) -> WorkRow:

@@ -15,7 +15,7 @@ DOORS = {
     "optuna": {"service/planning/search/sampling.py", "service/planning/search/importance.py"},
 }
 RAY = DOORS["ray.tune"] | DOORS["ray.job_submission"]
-RAY |= {f"service/execution/tune/{file}.py" for file in ("session", "token", "deaths", "nodes")}
+RAY |= {f"service/execution/tune/{file}.py" for file in ("session", "local", "token", "deaths", "nodes")}
 RAY |= DOORS["ray.train"]
 MLFLOW = "service/tracking/"
 HEAVY_ROOMS = ("training", "weights", "probes", "launch")
@@ -25,8 +25,8 @@ HEAVY_SPECS = ("launch.job.Job", "launch.errors.CHANGED")
 
 ORDER = {
     "trainables": (
-        ("sentence",),
-        ("spec",),
+        ("errors", "kept", "sentence"),
+        ("spec", "trusted"),
         ("source", "rng_torch", "remote_files"),
         ("own",),
         ("encodings",),

@@ -127,7 +127,8 @@ def test_every_kind_trains_with_the_files_it_names_and_no_other(loads) -> None:
 
 
 SHARED_SPECS = {"backbones/one_grid.py", "backbones/staged.py", *(path(cls.__module__) for cls in KINDS.values())}
-"""Specs without a torch half: loaded with the lists of backbones and encodings, named by recipes that use them."""
+SHARED_SPECS |= {"data/folder_contents.py", "data/folder_files.py"}
+"""Specs without a torch half, and what they import: loaded with the lists of kinds, named by recipes that use them."""
 
 
 def test_the_list_names_files_that_are_there() -> None:

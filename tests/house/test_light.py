@@ -8,8 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from search_spaces import library
 from search_spaces.study import Ablation, Study
+from service.api import plan
+from service.planning.run_options import RunOptions
 from service.storage.home import Home
+from service.trying import try_own
+from tests.house.sources import ROOT
 from tests.rooms.toy import conduct
 from trainables.encodings import Fourier
 from trainables.recipe import Recipe
@@ -19,16 +24,17 @@ CODE = """
 import contextlib, io, json, sys
 from service.cli import main
 said = []
-for words in json.loads(sys.argv[1]):
+commands, heavy = map(json.loads, sys.argv[1:])
+for words in commands:
     sys.argv, out, code = ["locus", *words], io.StringIO(), 0
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
         try:
             main()
         except SystemExit as exit:
             code = exit.code or 0
-    said.append([code, [name for name in HEAVY if name in sys.modules], out.getvalue()])
+    said.append([code, [name for name in heavy if name in sys.modules], out.getvalue()])
 print(json.dumps(said))
-""".replace("HEAVY", repr(HEAVY))
+"""
 
 STUDY = """
 from search_spaces.study import Ablation, Study
@@ -41,15 +47,39 @@ study = Study(
 )
 """
 
+OWN = """
+from search_spaces.study import Ablation, Study
+from trainables.encodings import CodeSpec, Param, normal
+from trainables.recipe import Recipe
 
-def locus(*commands: tuple[str, ...], home: Path) -> list[tuple[int, list[str], str]]:
-    """Each command's exit code, what of HEAVY is loaded after it, and what it printed; in one fresh process."""
+
+class Ramp(CodeSpec):
+    kind: str = "mine.py:Ramp"
+
+    def params(self, dim, grid):
+        return {"slope": Param((dim,), normal(0.02))}
+
+    def code(self, p, at):
+        return at.prefixed(at.y[:, None] * p("slope"))
+
+
+study = Study(
+    name="ramp", question="Does it help?", base=Recipe(), seeds=1,
+    plan=Ablation(arms={"none": {}, "ramp": {"encoding": Ramp()}}, baseline="none"),
+)
+"""
+
+
+def locus(
+    *commands: tuple[str, ...], home: Path, heavy: tuple[str, ...] = HEAVY, folder: Path = ROOT
+) -> list[tuple[int, list[str], str]]:
+    """Each command's exit code, what of `heavy` is loaded after it, and what it printed; in one fresh process."""
     done = subprocess.run(
-        [sys.executable, "-c", CODE, json.dumps(commands)],
+        [sys.executable, "-c", CODE, json.dumps(commands), json.dumps(heavy)],
         capture_output=True,
         text=True,
-        cwd=os.getcwd(),
-        env={**os.environ, "LOCUS_HOME": str(home), "PYTHONPATH": os.getcwd()},
+        cwd=folder,
+        env={**os.environ, "LOCUS_HOME": str(home), "PYTHONPATH": str(ROOT)},
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
@@ -88,6 +118,7 @@ COMMANDS = [
     (("plan", "fourier-gamma", "--preset", "deit"), 2, "(the preset deit sets it; a value of your own for model.drop"),
     (("run", "fourier-gamma", "--set", "gamma"), 2, "--set must be PATH=VALUE, got 'gamma'"),
     (("status", "tinny"), 2, "locus: no study 'tinny' was run in "),
+    (("rerun", "zz"), 2, "has a key that begins with 'zz'"),
     (("compare", "tiny"), 2, "locus: compare must be given two studies, or one with --code X Y, got tiny@base alone"),
 ]
 
@@ -110,6 +141,40 @@ def test_with_nothing_missing_neither_ray_nor_torch_is_started(home: Path) -> No
     assert not {"ray", "torch", "timm"} & set(ran[1])
     for text in (planned[2], ran[2]):
         assert "0 runs to train, 4 done, 0 reused; nothing to wait for" in text
+
+
+def test_without_a_gpu_and_a_server_doctor_imports_neither_torch_nor_mlflow(home: Path, monkeypatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    ((_, loaded, text),) = locus(("doctor",), home=home, heavy=("torch", "ray", "mlflow"))
+    assert "this machine has none" in text
+    assert loaded == []
+
+
+def test_the_list_of_studies_is_made_once(home: Path, tmp_path: Path, monkeypatch) -> None:
+    """The second time, neither a study nor what it is made of is imported; nor for help and the names of a shell."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    made = ("search_spaces.study", "trainables.recipe", "trainables.spec", "service.storage.home")
+    (first,) = locus(("studies",), home=home, heavy=made)
+    again, plain, helped = locus(("studies",), ("studies", "--json"), ("--help",), home=home, heavy=made)
+    assert {"search_spaces.study", "trainables.recipe"} < {*first[1]}
+    assert (again[0], again[1], plain[1], helped[1]) == (0, [], [], [])
+    assert again[2] == first[2]
+    assert [one["name"] for one in json.loads(plain[2])] == library.names()
+
+
+def test_code_of_ones_own_is_tried_once(tmp_path: Path, monkeypatch) -> None:
+    """Plans import torch where code of one's own is new; what passed is kept."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(OWN)
+    edition = library.find("mine.py").at()
+    empty = tmp_path / "home"
+    _, estimate = plan(edition, RunOptions(home=str(empty)))
+    assert try_own(edition, empty) == []
+    (planned,) = locus(("plan", "mine.py"), home=empty, heavy=("torch", "ray", "mlflow"), folder=tmp_path)
+    assert planned[:2] == (0, []), planned[2]
+    assert f"about {estimate.gpu_hours:.2g} hours of a GPU" in planned[2]
 
 
 def test_importing_the_packages_loads_nothing_heavy(home: Path) -> None:

@@ -10,7 +10,7 @@ import torch
 from search_spaces.study import Ablation, Study, Trial
 from service.storage.home import Home
 from service.storage.journal import Counts, Planned
-from tests.rooms.by_hand import ByHand
+from tests.rooms.by_hand import ByHand, keep_weights
 from trainables.encodings import Learnable
 from trainables.recipe import FromTrial, Recipe, Run
 from trainables.training.checkpoint import write
@@ -66,5 +66,6 @@ def probed(root: Path, *names: str, depth: int = 1, arms: dict[str, dict[str, An
                 run = Run(recipe=trial.recipe, seed=seed)
                 above = run.parents.get("init")
                 start = above and hand.outcomes.weights(above.key, hand.codes(above.recipe).digest)
-                write(hand.outcomes.weights(run.key, hand.codes(trial.recipe).digest), weights_of(run, start))
+                weights, code = weights_of(run, start), hand.codes(trial.recipe).digest
+                keep_weights(hand.outcomes, run.key, code, lambda path, weights=weights: write(path, weights))
     return Home(root)

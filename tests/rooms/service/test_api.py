@@ -15,7 +15,7 @@ from service.planning.run_options import RunOptions
 from service.storage import commit, editions
 from service.storage.home import Home
 from service.terminal import looking
-from tests.rooms.by_hand import ablated
+from tests.rooms.by_hand import ablated, edit_lines
 from tests.rooms.toy import conduct
 from trainables.recipe import FromFile, Recipe
 from trainables.recipe.code_digest import CodeDigests
@@ -105,7 +105,7 @@ def test_a_page_with_answers_is_not_replaced_by_one_without(tmp_path, capsys) ->
     page = service.report(id, home=str(tmp_path))
     before = page.read_text()
     journal = Home(tmp_path).study(id).journal
-    journal.write_text(re.sub('"code":"[0-9a-f]{12}"', '"code":"0123456789ab"', journal.read_text()))
+    edit_lines(journal, lambda line: re.sub('"code":"[0-9a-f]{12}"', '"code":"0123456789ab"', line))
     (status,) = service.status(id, home=str(tmp_path))
     assert status.stale > 20
     with pytest.raises(

@@ -13,10 +13,11 @@ from service.analysis.claims.verdicts import judge
 from service.analysis.study_status import all_status
 from service.analysis.tables import brief_table
 from service.results import Result
+from service.storage.editions import save_edition
 from service.storage.home import Home
 from service.storage.journal import Counts
-from service.storage.outcomes import averaged
-from tests.rooms.by_hand import ARMS, ByHand, ablated, ablation, at_sides, base, searched
+from service.storage.outcomes import Outcomes, averaged
+from tests.rooms.by_hand import ARMS, ByHand, ablated, ablation, at_sides, base, keep_weights, searched
 from trainables.spec import LocusError
 
 
@@ -143,9 +144,7 @@ def test_what_matters_most_stands_first(ablated_result, searched_result):
 
 def test_before_anything_ran_there_is_no_answer(tmp_path):
     edition = ablation().at()
-    folder = Home(tmp_path).study(edition.id)
-    folder.root.mkdir(parents=True)
-    folder.study.write_text(edition.model_dump_json())
+    save_edition(edition, Home(tmp_path))
     result = Result.open(Home(tmp_path), edition.id)
     assert (result.best, result.headline) == (None, "No answer yet: 6 trials not begun.")
     assert {verdict.word for verdict in result.claims} == {"INCONCLUSIVE"}
@@ -176,7 +175,9 @@ def test_a_model_comes_with_its_weights(ablated_result):
     with pytest.raises(LocusError, match="weights of 'fourier' must hold one kept, got seeds none"):
         fourier.model()
     weights = {name: torch.full_like(value, 0.25) for name, value in build_model(fourier.recipe).state_dict().items()}
-    torch.save(weights, fourier.weights[1])
+    higher = {name: value + 1 for name, value in weights.items()}
+    outcomes, place = Outcomes(ablated_result.home), (fourier.runs[1].run.key, fourier.runs[1].code)
+    keep_weights(outcomes, *place, lambda path: torch.save(weights, path))
     try:
         model = fourier.model()
         assert not model.training
@@ -188,9 +189,12 @@ def test_a_model_comes_with_its_weights(ablated_result):
             fourier.model(1, image_size=30)
         with pytest.raises(LocusError, match="averaged weights of 'fourier' must hold one kept, got seeds none"):
             fourier.model(ema=True)
-        torch.save({name: value + 1 for name, value in weights.items()}, averaged(fourier.weights[1]))
+        keep_weights(outcomes, *place, *(lambda path, one=one: torch.save(one, path) for one in (weights, higher)))
         assert all(bool((value == 1.25).all()) for value in fourier.model(ema=True).state_dict().values())
         assert all(bool((value == 0.25).all()) for value in fourier.model().state_dict().values())
+        torch.save(higher, fourier.weights[1])
+        with pytest.raises(LocusError, match="must be there as it was written, got other bytes"):
+            fourier.model()
     finally:
         fourier.weights[1].unlink()
         averaged(fourier.weights[1]).unlink(missing_ok=True)

@@ -40,7 +40,7 @@ class Situation:
 
     def __init__(self, edition: Edition) -> None:
         self.edition = edition
-        self.history = History(edition, lambda recipe: "code")
+        self.history = History(edition, lambda recipe: "c0dec0dec0de")
         self.add(Counts(seeds=edition.study.seeds, trials=getattr(edition.study.plan, "trials", None)))
 
     def add(self, *facts) -> None:
@@ -55,18 +55,18 @@ class Situation:
         return self.history.of(role)[-1]
 
     def end(self, run: Run, value: float = 0.9, outcome: str = "completed", epoch: int = 4) -> None:
-        known = {"run": run.key, "code": "code"}
+        known = {"run": run.key, "code": "c0dec0dec0de"}
         self.add(Measured(**known, epoch=epoch, values={"val/accuracy": value}))
         self.add(Ended(**known, outcome=outcome, epoch=epoch))
 
     def stop(self, run: Run, epoch: int = 2) -> None:
-        known = {"run": run.key, "code": "code"}
+        known = {"run": run.key, "code": "c0dec0dec0de"}
         self.add(Measured(**known, epoch=epoch, values={"val/accuracy": 0.5}))
         self.add(StoppedAt(**known, epoch=epoch, cutoff=0.7))
 
     def fail(self, run: Run, times: int = 1) -> None:
         for _ in range(times):
-            self.add(FailedWith(run=run.key, code="code", reason="out of memory"))
+            self.add(FailedWith(run=run.key, code="c0dec0dec0de", reason="out of memory"))
 
     def next(self, *in_flight: Run):
         return next_action(self.history, {run.key for run in in_flight})

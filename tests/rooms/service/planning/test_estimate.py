@@ -10,7 +10,7 @@ import pytest
 
 from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Ablation, Edition, Halving, Search, Study, Tuning
-from search_spaces.words import clock
+from service.analysis.study_status import one_status
 from service.api import resolve
 from service.planning.estimate import START_S, estimate_work, run_memory
 from service.planning.placement import Placement
@@ -19,6 +19,7 @@ from service.storage.history import History, ancestors
 from service.storage.home import Home
 from service.storage.journal import Adopted, Ended, Planned, read
 from service.storage.outcomes import Outcomes
+from service.storage.whole_files import sealed, unsealed
 from tests.rooms.toy import Toy, conduct, driving
 from trainables.encodings import Fourier
 from trainables.recipe import FromTrial, Recipe
@@ -43,7 +44,7 @@ def search(trials: int = 7, seeds: int = 3) -> Edition:
 
 
 def planned(home: Home, edition: Edition, max_concurrent: int = 2, device: str = "cpu", **options) -> WorkEstimate:
-    history = History.open(home, edition)
+    history = History.open(home, edition, adopt=options.get("adopt", False))
     history.raise_counts(edition)
     placement = Placement(max_concurrent=max_concurrent, device=device)
     return estimate_work(history, Outcomes(home), placement, CodeDigests(), **options)
@@ -203,9 +204,9 @@ def test_answers_of_another_kind_of_device_predict_nothing(home: Home) -> None:
     """A GPU's epochs would make a study on a CPU seem short."""
     conduct(home, arms(seeds=1))
     for path in home.outcomes.glob("*/*.json"):
-        answer = json.loads(path.read_text())
+        answer = json.loads(unsealed(path.read_bytes()))
         answer["environment"]["device"] = "NVIDIA H100"
-        path.write_text(json.dumps(answer))
+        path.write_bytes(sealed(answer))
     later = arms("later", seeds=3)
     assert planned(home, later, max_concurrent=1).seconds is None
     assert planned(home, later, max_concurrent=1, device="cuda").seconds is not None
@@ -241,20 +242,32 @@ def test_changed_files_are_named(home: Home, monkeypatch) -> None:
 
     monkeypatch.setattr(CodeDigests, "_module_of", edited)
     found = planned(home, arms())
-    assert (found.done, found.missing, found.changed) == (
-        2,
-        2,
-        {"trainables/encodings/fourier.py": 2},
-    )
-    line = "trainables/encodings/fourier.py changed: 2 runs of older code not counted (--adopt counts)"
+    assert (found.done, found.missing, found.changed) == (2, 2, ("trainables/encodings/fourier.py",))
+    line = "not counted: 2 answers of other code: trainables/encodings/fourier.py changed (--adopt counts them)"
     assert next(iter(found.lines("x"))) == line
     adopted = planned(home, arms(), adopt=True)
-    assert (adopted.done, adopted.reused, adopted.missing, adopted.changed) == (2, 2, 0, {})
+    assert (adopted.done, adopted.reused, adopted.missing, adopted.changed) == (4, 0, 0, ())
+    elsewhere = planned(home, arms("another"))
+    assert (elsewhere.uncounted, elsewhere.reused, elsewhere.missing) == (2, 2, 2), "answers of another study"
 
 
-def test_durations_read_as_a_clock() -> None:
-    for seconds, text in [(0, "00:00"), (59.6, "01:00"), (190, "03:10"), (3599, "59:59"), (7500, "2:05:00")]:
-        assert clock(seconds) == text
+def test_plan_status_and_report_count_the_same_answers_of_other_code(home: Home, monkeypatch) -> None:
+    """A point by which an arm was tuned is not trained again: its row says that it is kept, and it is counted."""
+    space = Space({"encoding.gamma": Real(low=0.1, high=40, log=True)})
+    plan = Ablation({"near": {}, "mean": {"model.pool": "avg"}}, "near", tune=Tuning(space, 3))
+    edition = Study(name="tuned", question="?", base=BASE, plan=plan, seeds=2).at()
+    conduct(home, edition)
+    module_of = CodeDigests._module_of
+
+    def edited(self, name):
+        found = module_of(self, name)
+        return replace(found, fingerprint=found.fingerprint + "x" * ("fourier" in name))
+
+    monkeypatch.setattr(CodeDigests, "_module_of", edited)
+    found = planned(home, edition)
+    assert found.uncounted == one_status(home, edition.id).stale == History.open(home, edition).stale
+    assert found.uncounted > found.missing > 0, "points of tuning are not trained again"
+    assert [row.counts for row in found.work if row.name.endswith(", kept (other code)")]
 
 
 def test_a_space_with_fewer_points_than_trials_is_counted(home: Home) -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from service.planning.placement import Machine, Node, place, runs_by_cores, runs_by_memory
+from service.planning.placement import SHARED_GIB, Machine, Node, loader_gib, place, runs_by_cores, runs_by_memory
+from trainables.data.streamed_torch import SHARED_BYTES
 from trainables.spec import SpecError
 
 
@@ -14,6 +15,8 @@ def test_as_many_runs_as_fit() -> None:
         (Machine(cores=8), {"threads": 2, "workers": 2}, 2, "cpu"),
         (Machine(cores=16, gpus=4), {}, 4, "cuda"),
         (Machine(cores=16, gpus=4), {"workers": 2}, 2, "cuda"),
+        (Machine(cores=8), {"threads": 4, "workers": 2}, 1, "cpu"),
+        (Machine(cores=8), {"threads": 2, "max_concurrent": 4}, 4, "cpu"),
         (Machine(cores=3, gpus=8), {}, 3, "cuda"),
     ]:
         placement = place(machine, **options)
@@ -66,6 +69,32 @@ def test_memory_is_never_exceeded() -> None:
         assert ("(by memory)" in str(found)) == by_memory
 
 
+def test_loader_workers_count_with_the_memory_of_a_run() -> None:
+    for loaders, runs in [(0, 20), (1, 11), (2, 8), (8, 3)]:
+        found = place(Machine(cores=64, nodes=(BIG,)), run_gib=1.0, loader_workers=loaders)
+        assert (found.max_concurrent, found.by_memory) == (runs, True)
+        assert found.run_gib == 1.0 + found.loader_gib
+        assert found.max_concurrent * found.run_gib <= BIG.gib
+    assert place(Machine(cores=64, nodes=(BIG,)), loader_workers=2).run_gib is None
+
+
+def test_a_gpu_gets_as_many_loader_workers_as_cores_and_memory_are_left() -> None:
+    for gib, options, loaders in [
+        (200.0, {}, 15),
+        (8.0, {}, 9),
+        (8.0, {"threads": 8}, 8),
+        (3.0, {}, 1),  # more would not help, none would leave the GPU waiting
+        (32.0, {"runs_per_gpu": 2}, 7),
+        (8.0, {"runs_per_gpu": 2}, 1),
+        (8.0, {"loader_workers": 12}, 12),
+    ]:
+        found = place(Machine(cores=16, gpus=1, nodes=(Node(cores=16, gib=gib),)), **options)
+        assert found.loader_workers == loaders, (gib, options)
+    assert place(Machine(cores=16, gpus=1)).loader_workers == 15
+    assert loader_gib(15) == 15 * loader_gib(1) - 14 * SHARED_GIB
+    assert SHARED_GIB * 2**30 == SHARED_BYTES
+
+
 def test_runs_may_wait_for_machines_that_join_a_cluster() -> None:
     """A head without cores, and workers that the cluster starts where something waits."""
     head = Machine(cores=0, nodes=(Node(cores=0, gib=4.0),), grows=True)
@@ -81,6 +110,7 @@ def test_a_run_never_asks_for_more_memory_than_a_node_with_cores_has() -> None:
     """Ray would wait for ever: here the head alone has so much, and it has no cores."""
     nodes = (Node(cores=0, gib=100.0), Node(cores=4, gib=3.5))
     assert place(Machine(cores=4, nodes=nodes), run_gib=6.0).run_gib == 3.5
+    assert place(Machine(cores=4, nodes=nodes), run_gib=6.0, threads=4).run_gib == 3.5
     assert place(Machine(cores=0, nodes=nodes[:1], grows=True), run_gib=6.0, max_concurrent=2).run_gib is None
 
 
@@ -100,7 +130,8 @@ def test_memory_decides_how_many_runs_fit() -> None:
 def test_a_placement_reads_as_words() -> None:
     assert str(place(Machine(cores=2))) == "2 concurrent runs, 1 thread each, cpu"
     two = place(Machine(cores=8, gpus=2), runs_per_gpu=2)
-    assert str(two) == "4 concurrent runs, 1 thread each, cuda (2 runs a GPU)"
+    each = "1 loader worker each where images are streamed (up to 0.8 GiB)"
+    assert str(two) == f"4 concurrent runs, 1 thread each, cuda (2 runs a GPU), {each}"
     assert str(place(Machine(cores=8), threads=2, workers=2, max_concurrent=1)) == (
         "1 concurrent run, 2 threads each, 2 workers a run, cpu"
     )

@@ -99,7 +99,7 @@ class World(Situation):
         assert tries == 0 or self.fate(run) in ("broken", "flaky")
         self.given.append(run)
         self.in_flight[run.key] = run
-        self.add(Started(run=run.key, code="code", attempt=tries + 1, seed=run.seed, label=trial.label))
+        self.add(Started(run=run.key, code="c0dec0dec0de", attempt=tries + 1, seed=run.seed, label=trial.label))
 
     def land(self, run: Run) -> None:
         fate, value = self.fate(run), random.Random(run.key).random()

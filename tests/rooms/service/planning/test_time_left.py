@@ -5,15 +5,22 @@ import random
 import pytest
 
 from search_spaces.space import Real, Space
-from search_spaces.study import Ablation, Search, Study
+from search_spaces.study import Ablation, Halving, Search, Study
+from service.analysis.study_status import one_status
+from service.planning.estimate import estimate_work
+from service.planning.placement import Placement
 from service.planning.time_left import Forecast, Left
 from service.planning.unproposed import unproposed
 from service.planning.work_rows import work_rows
 from service.storage.history import History
 from service.storage.home import Home
+from service.storage.journal import Counts, Ended, Measured, Started
+from service.storage.outcomes import Outcomes
+from tests.rooms.by_hand import ByHand
 from tests.rooms.toy import Toy, conduct, driving
 from trainables.encodings import Fourier
 from trainables.recipe import Recipe
+from trainables.recipe.code_digest import CodeDigests
 
 BASE = Recipe(encoding=Fourier()).put({"optimizer.epochs": 6})
 
@@ -124,3 +131,52 @@ def test_the_plan_names_arms_and_parents(home):
         ("fourier on distance", 2),
     ]
     assert rows[-1].label == "p"
+
+
+def test_the_time_between_runs_counts_as_it_was(home):
+    """Runs begin 30 s before their first epoch, 5 s after the run before; a night between two of them is none of it."""
+    plan = Ablation({f"arm {number}": {"encoding.gamma": 1.0 + number} for number in range(6)}, "arm 0")
+    edition = Study(name="arms", question="?", base=BASE, plan=plan, seeds=1).at()
+    hand, moment = ByHand(home.root, edition), 0.0
+    with hand.journal:
+        hand.journal.write(Counts(seeds=1))
+        trials = [hand.plan("trial", number, values, name) for number, (name, values) in enumerate(plan.arms.items())]
+    history = History.open(home, edition)
+    for trial, night in zip(trials[:4], (0, 0, 8 * 3600, 0), strict=True):
+        run = trial.run(0)
+        known = {"run": run.key, "code": history.code(run)}
+        begun = moment + 5 + night
+        history.add(Started(**known, attempt=1, seed=0, label=trial.label, time=begun))
+        for epoch in range(1, 7):
+            moment = begun + 30 + epoch * 2.0
+            history.add(Measured(**known, epoch=epoch, values={"time/epoch_s": 2.0}, time=moment))
+        history.add(Ended(**known, outcome="completed", epoch=6, time=moment))
+    whole = 5 + 30 + 6 * 2.0
+    assert Forecast(history)(1) == Left(4, 6, pytest.approx(2 * whole))
+    assert Forecast(history)(2) == Left(4, 6, pytest.approx(whole))
+    started = trials[4].run(0)
+    known = {"run": started.key, "code": history.code(started)}
+    history.add(Started(**known, attempt=1, seed=0, label=trials[4].label, time=moment + 5))
+    assert Forecast(history)(1).seconds == pytest.approx(2 * whole - 5), "its place is taken"
+    history.add(Measured(**known, epoch=1, values={"time/epoch_s": 2.0}, time=moment + 37))
+    assert Forecast(history)(1).seconds == pytest.approx(2 * whole - 5 - 30 - 2)
+
+
+def test_plan_status_and_the_live_table_count_the_same_runs(home):
+    """At each moment of a search that stops points early, and of an ablation with parents."""
+    child = BASE.put({"init": {"kind": "from_trial", "values": {"data.task": "distance"}}})
+    plan = Ablation({"from scratch": {"init.kind": "fresh"}, "pretrained": {}}, "from scratch")
+    space = Space({"encoding.gamma": Real(low=0.1, high=40, log=True)})
+    search = Search(space=space, first=({"encoding.gamma": 2.5},), trials=5, stop=Halving())
+    for name, base, how in (("more", child, plan), ("reach", BASE, search)):
+        edition = Study(name=name, question="?", base=base, plan=how, seeds=2).at()
+        for cut in (1, 4, 9, None):
+            conduct(home, edition, cut=cut)
+            history = History.open(home, edition)
+            left, status = Forecast(history)(2), one_status(home, edition.id)
+            place = Placement(max_concurrent=2)
+            work = estimate_work(history, Outcomes(home), place, CodeDigests())
+            assert (status.done, status.asked) == (left.done, left.total), (name, cut)
+            assert work.done == left.done
+            assert work.done + work.reused + work.to_train == left.total, (name, cut)
+        assert left.done == left.total

@@ -60,6 +60,7 @@ def test_of_very_many_points_some_are_drawn_and_the_table_says_so(tmp_path):
 
 def test_few_points_or_one_path_have_none(tmp_path):
     assert importances(study(tmp_path / "few", FEWEST_POINTS - 1).history) == {}
+    assert importances(study(tmp_path / "enough", FEWEST_POINTS).history) != {}
     one = {"encoding.gamma": DOMAINS["encoding.gamma"]}
     assert importances(study(tmp_path / "one", 12, one).history) == {}
 

@@ -103,14 +103,14 @@ def test_an_answer_that_changes_is_told_again(undisturbed: Home) -> None:
     facts = read(undisturbed.study(search().id).journal)[0]
     history = History(
         search(),
-        lambda _: "code",
-        [fact.model_copy(update={"code": "code"}) if hasattr(fact, "code") else fact for fact in facts],
+        lambda _: "c0dec0dec0de",
+        [fact.model_copy(update={"code": "c0dec0dec0de"}) if hasattr(fact, "code") else fact for fact in facts],
     )
     kept = Sampler(history)
     before = kept.propose(14)
     trial = history.highest()[0]
     history.add(Counts(seeds=2, trials=20))
-    known = {"run": trial.run(1).key, "code": "code"}
+    known = {"run": trial.run(1).key, "code": "c0dec0dec0de"}
     history.add(Measured(**known, epoch=7, values={"val/accuracy": 0.0}))
     history.add(Ended(**known, outcome="completed", epoch=7))
     assert history.answer(trial).asked == 2
@@ -120,8 +120,8 @@ def test_an_answer_that_changes_is_told_again(undisturbed: Home) -> None:
 
 
 def test_another_study_draws_other_points() -> None:
-    one = History(search(), lambda _: "code")
-    other = History(search().fresh(2), lambda _: "code")
+    one = History(search(), lambda _: "c0dec0dec0de")
+    other = History(search().fresh(2), lambda _: "c0dec0dec0de")
     assert Sampler(one).propose(3) == Sampler(one).propose(3)
     assert Sampler(one).propose(3) != Sampler(other).propose(3)
     assert Sampler(one).propose(3) != Sampler(one).propose(4)
@@ -273,7 +273,7 @@ def test_a_random_search_learns_nothing_and_a_grid_tries_every_point(tmp_path: P
     home, other = Home(tmp_path / "random"), Home(tmp_path / "grid")
     random_, laid = SAMPLED["random"], search(40, space=GRID, sampler="grid")
     conduct(home, random_)
-    blind = History(random_, lambda _: "code")
+    blind = History(random_, lambda _: "c0dec0dec0de")
     assert points(home, random_)[5] == Sampler(blind).propose(5), "what was measured changes nothing"
     conduct(other, laid)
     found = points(other, laid)
@@ -314,11 +314,11 @@ def test_points_that_build_one_recipe_are_one_point(tmp_path: Path) -> None:
 
 def test_a_journal_with_doubles_confirms_distinct_points() -> None:
     edition = search(4, space=SMALL_SPACE)
-    history = History(edition, lambda _: "code")
+    history = History(edition, lambda _: "c0dec0dec0de")
     history.add(Counts(seeds=1, trials=4))
     for number, (hidden, value) in enumerate([(8, 0.7), (16, 0.9), (16, 0.9), (24, 0.6)]):
         history.add(Planned(role="trial", number=number, name="", values={"encoding.hidden": hidden}))
         run = history.first_run(history.of("trial")[-1])
-        history.add(Measured(run=run.key, code="code", epoch=7, values={"val/accuracy": value}))
-        history.add(Ended(run=run.key, code="code", outcome="completed", epoch=7))
+        history.add(Measured(run=run.key, code="c0dec0dec0de", epoch=7, values={"val/accuracy": value}))
+        history.add(Ended(run=run.key, code="c0dec0dec0de", outcome="completed", epoch=7))
     assert next_action(history, set()) == Confirm((1, 0, 3))
