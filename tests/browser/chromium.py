@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -15,28 +15,54 @@ from typing import Any
 
 import aiohttp
 
+from tests.waiting import LIMIT_S, until
+
 CLOSED_PANEL = "localStorage.setItem('mlflow.assistant.fab.autoOpenedOnFirstLoad_v1', 'true')"
+AT_REST = """
+Promise.all(document.getAnimations().filter(one => Number.isFinite(one.effect?.getComputedTiming().endTime))
+  .map(one => one.finished.catch(() => null)))
+"""
+"""Fulfilled once all that moves is in its place; what turns without end is not waited for."""
+
+
+def has(*texts: str) -> str:
+    """The JavaScript condition that a page shows some texts; line breaks count as spaces."""
+    return f"{json.dumps(texts)}.every(one => document.body.innerText.replace(/\\s+/g, ' ').includes(one))"
+
+
+def require_chromium() -> str:
+    """The browser's program. Fails with a sentence where it is missing."""
+    program = shutil.which("chromium")
+    assert program, "chromium must be on the PATH (Debian: apt install chromium)"
+    return program
 
 
 class Chromium:
-    """One browser with one page, at most 60 s a wait."""
+    """One browser with one page."""
 
     def __init__(self, profile: Path, width: int = 1720, height: int = 900) -> None:
+        program = require_chromium()
         switches = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"]
         switches += ["--remote-debugging-port=0", f"--user-data-dir={profile}", f"--window-size={width},{height}"]
-        self.process = subprocess.Popen(
-            [shutil.which("chromium"), *switches, "about:blank"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
-        )  # fmt: skip
-        line = next(line for line in self.process.stderr if "DevTools listening" in line)
-        self.address = re.search(r"ws://([^/]+)", line).group(1)
+        with (profile / "log").open("wb") as log:
+            self.process = subprocess.Popen(
+                [program, *switches, "about:blank"], stdout=log, stderr=log, start_new_session=True
+            )
+        said = profile / "DevToolsActivePort"  # Chromium's port, then a path
+
+        def listens() -> bool:
+            assert self.process.poll() is None, (profile / "log").read_text()
+            return said.exists() and len(said.read_text().splitlines()) == 2
+
+        until(listens, (profile / "log").read_text)
+        self.address = f"127.0.0.1:{said.read_text().splitlines()[0]}"
 
     def __enter__(self) -> Chromium:
         return self
 
     def __exit__(self, *_: object) -> None:
         os.killpg(self.process.pid, signal.SIGTERM)
-        self.process.wait(10)
+        self.process.wait(LIMIT_S)
 
     def look(self, url: str, until: str, picture: Path) -> str:
         """The text of a page, once a JavaScript condition holds, and its picture."""
@@ -69,7 +95,7 @@ class Chromium:
             await _ask(socket, "Page.navigate", url="about:blank")
             await _ask(socket, "Page.navigate", url=url)
             held = await self._wait(socket, until)
-            await asyncio.sleep(1.5)  # what moves into its place
+            await _value(socket, AT_REST, awaitPromise=True)
             shot = await _ask(socket, "Page.captureScreenshot", format="png")
             picture.write_bytes(base64.b64decode(shot["data"]))
             text = await _value(socket, "document.body.innerText")
@@ -77,7 +103,7 @@ class Chromium:
             return text
 
     async def _wait(self, socket: Any, until: str) -> bool:
-        limit = time.monotonic() + 60
+        limit = time.monotonic() + LIMIT_S
         while time.monotonic() < limit:
             if await _value(socket, until):
                 return True
@@ -93,6 +119,6 @@ async def _ask(socket: Any, method: str, **params: Any) -> dict:
             return said.get("result", {})
 
 
-async def _value(socket: Any, expression: str) -> Any:
-    result = await _ask(socket, "Runtime.evaluate", expression=expression, returnByValue=True)
+async def _value(socket: Any, expression: str, **how: Any) -> Any:
+    result = await _ask(socket, "Runtime.evaluate", expression=expression, returnByValue=True, **how)
     return result["result"].get("value")

@@ -8,18 +8,17 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 
-from tests.faults.mlflow_server import free_port
+from tests.ports import held_port
+from tests.waiting import LIMIT_S, until
 
 USER, PASSWORD, NAME = "mlflow", "a-word-of-the-test", "mlflow"
 OWNER = "postgres"
 """The user of Debian's package: the server refuses to run as root."""
-PATIENCE_S = 60
 
 
 @contextlib.contextmanager
@@ -27,8 +26,8 @@ def postgres() -> Iterator[str]:
     """The URI of an empty database, which lives as long as the block."""
     for program in ("initdb", "postgres"):
         assert shutil.which(program), f"{program} must be on the PATH (Debian: apt install postgresql)"
-    with tempfile.TemporaryDirectory(prefix="pg-", ignore_cleanup_errors=True) as folder:
-        data, word, port = Path(folder) / "data", Path(folder) / "word", free_port()
+    with tempfile.TemporaryDirectory(prefix="pg-", ignore_cleanup_errors=True) as folder, held_port() as port:
+        data, word = Path(folder) / "data", Path(folder) / "word"
         word.write_text(PASSWORD)
         if os.geteuid() == 0:
             shutil.chown(folder, OWNER)
@@ -43,7 +42,7 @@ def postgres() -> Iterator[str]:
             yield uri(port, NAME)
         finally:
             server.send_signal(signal.SIGINT)  # ends its connections, then itself
-            server.wait(30)
+            server.wait(LIMIT_S)
 
 
 def _as_owner() -> list[str]:
@@ -51,17 +50,17 @@ def _as_owner() -> list[str]:
 
 
 def _create(port: int, server: subprocess.Popen[bytes]) -> None:
-    until = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            told = psycopg.connect(uri(port, "postgres"), autocommit=True)
-            break
-        except psycopg.OperationalError:
-            assert server.poll() is None, "PostgreSQL ended"
-            assert time.monotonic() < until
-            time.sleep(0.2)
-    with told:
-        told.execute(f"CREATE DATABASE {NAME}")
+    def created() -> bool:
+        assert server.poll() is None, "PostgreSQL ended"
+        with (
+            contextlib.suppress(psycopg.OperationalError),
+            psycopg.connect(uri(port, "postgres"), autocommit=True) as told,
+        ):
+            told.execute(f"CREATE DATABASE {NAME}")
+            return True
+        return False
+
+    until(created)
 
 
 def uri(port: int, name: str) -> str:

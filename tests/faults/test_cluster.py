@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tests.faults.killed import ended, facts, measured_once, numbers, recovery_s
 from tests.journeys.cluster import HEAD_NODE, WORKER_NODE, Cluster, cluster_of_two
 from tests.journeys.files import SMALL
 from tests.journeys.terminal import Terminal
+from tests.waiting import LONG_S, until
 from trainables.launch.errors import KILLED, LOST
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(1200)]
@@ -54,7 +56,6 @@ study = Study(
 )
 ID = "nodes@base"
 EPOCHS = 80
-END_S = 300
 TOGETHER = re.compile(rf"its process was killed.*|worker \d: .*|{LOST}")
 
 
@@ -77,12 +78,13 @@ class Study:
         journal = Home(self.terminal.home).study(self.id).journal
         return facts(self.terminal.home, self.id) if journal.exists() else []
 
-    def wait(self, until, seconds: float = END_S) -> None:
+    def wait(self, holds: Callable[[list], object]) -> None:
         """Waits until the facts are as asked for."""
-        over = time.monotonic() + seconds
-        while not until(told := self.facts()):
-            assert time.monotonic() < over, (told[-5:], self.terminal.type("logs", "nodes", *self.send[-2:]).out)
-            time.sleep(0.3)
+
+        def why() -> tuple:
+            return self.facts()[-5:], self.terminal.type("logs", "nodes", *self.send[-2:]).out
+
+        until(lambda: holds(self.facts()), why, LONG_S)
 
     def wait_for_training(self) -> None:
         """Waits until two runs, one on each node, have trained some epochs and are far from their end."""
@@ -96,7 +98,7 @@ class Study:
     def wait_for_end(self, runs: int) -> None:
         """Waits until all runs have their answers, and their driver has ended."""
         self.wait(lambda told: len(ended(told)) == runs)
-        self.terminal.type("logs", "nodes", *self.send[-2:], "-f", timeout_s=END_S)
+        self.terminal.type("logs", "nodes", *self.send[-2:], "-f")
 
     def verify(self) -> None:
         done = self.terminal.type("verify", self.id)
@@ -111,7 +113,7 @@ def calm(tmp_path_factory) -> dict:
     (folder / "pids").mkdir()
     (folder / "mine.py").write_text(STUDY.replace("EPOCHS", str(EPOCHS)).replace("FOLDER", str(folder / "pids")))
     try:
-        done = terminal.type("run", "./mine.py", timeout_s=END_S)
+        done = terminal.type("run", "./mine.py")
         assert done.code == 0, done.out + done.err
         return numbers(facts(terminal.home, ID))
     finally:
@@ -129,6 +131,11 @@ def study(cluster, tmp_path):
     found = Study(cluster, tmp_path)
     yield found
     found.terminal.clear()
+
+
+def of(told: list, kind: str) -> list:
+    """The facts of one kind."""
+    return [fact for fact in told if fact.fact == kind]
 
 
 def require_lost(told) -> set[str]:
@@ -179,8 +186,9 @@ def test_the_head_dies_with_the_driver_and_the_cluster_is_started_anew(study, cl
 def test_a_node_is_taken_away_after_a_notice(study, cluster, calm, tally):
     study.submit()
     study.wait_for_training()
-    cluster.drain(seconds=5)
-    time.sleep(5)
+    cluster.drain(seconds=600)
+    measured = len(of(study.facts(), "measured"))
+    study.wait(lambda told: len(of(told, "measured")) > measured)  # the notice was given while it trained
     again, begun = redone(study.terminal.home, ID), time.time()
     cluster.kill(WORKER_NODE)
     study.wait_for_end(4)

@@ -7,7 +7,7 @@ import pytest
 from service.storage.home import Home
 from tests.faults.killed import ended, facts, numbers
 
-pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(1800)]
 
 ID = "encodings@long"
 RUN = ("run", "./study.py", "--budget", "long")

@@ -13,7 +13,7 @@ from tests.journeys.terminal import ROOT, Terminal
 from trainables.launch.errors import CHANGED
 from trainables.recipe.code_digest import FOLDER
 
-pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(1200)]
 
 STUDY = """
 from search_spaces.study import Ablation, Study

@@ -16,7 +16,7 @@ from tests.faults.small import conduct, edition, processes
 from trainables.launch.errors import KILLED
 from trainables.training.checkpoint import write
 
-pytestmark = pytest.mark.fault
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(1200)]
 
 
 class Killer:
@@ -137,9 +137,9 @@ def test_a_process_that_stands_still_is_killed_and_its_run_goes_on(tmp_path: Pat
 def test_a_run_that_takes_too_long_ends_with_its_checkpoint_and_goes_on_later(tmp_path: Path, workers):
     study = edition({"none": {}}, **{"optimizer.epochs": 400})
     placement = Placement(max_concurrent=1, workers=workers)
-    facts = conduct(tmp_path, study, placement, run_hours=3 / 3600)
+    facts = conduct(tmp_path, study, placement, run_hours=1e-9)
     (failed,) = of(facts, FailedWith)
-    assert failed.reason == "it took longer than --run-hours 0.000833333; the same command continues it"
+    assert failed.reason == "it took longer than --run-hours 1e-09; the same command continues it"
     assert list(Home(tmp_path).study(study.id).root.rglob("checkpoint.pt"))
     before = len(of(facts, Measured))
     assert 1 <= before < 400

@@ -10,6 +10,7 @@ import pytest
 from service.storage.home import Home
 from tests.faults.killed import ended, facts, measured_once, numbers, points, recovery_s, redone, trained_after_its_end
 from tests.journeys.files import SMALL
+from tests.journeys.processes import TRIAL, below, titled
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(2400)]
 
@@ -17,8 +18,6 @@ SEED = 20
 KILLS = 20
 COMMAND = ("run", "./study.py", "--budget", "long", "--seeds", "4")
 ID = "encodings@long"
-WAIT_S = 400
-"""How long a study may take on a busy machine."""
 MANY = (
     SMALL
     + """
@@ -32,6 +31,25 @@ study = Study(
 """
 )
 
+KILLED = """
+import os, signal
+from service.__main__ import main
+from service.storage.journal import Journal, Planned
+
+write, listed = Journal.write, []
+
+def write_or_die(journal, fact):
+    written = write(journal, fact)
+    listed.extend([fact] * isinstance(fact, Planned))
+    if len(listed) == 10:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return written
+
+Journal.write = write_or_die
+main()
+"""
+"""A command whose driver is killed once it has listed its tenth arm."""
+
 
 def told(terminal, id):
     return facts(terminal.home, id) if Home(terminal.home).study(id).journal.exists() else []
@@ -41,34 +59,41 @@ def epochs(terminal):
     return sum(fact.fact == "measured" for fact in told(terminal, ID))
 
 
-def wait_while(command, holds, seconds=120.0):
-    """Waits as long as something holds and the command runs."""
-    until = time.monotonic() + seconds
-    while holds() and command.process.poll() is None:
-        assert time.monotonic() < until, command.out
-        time.sleep(0.02)
+def has_process(command, title):
+    return any(title in one for one in below(command.process.pid).values())
+
+
+EARLY = {
+    "it has a plan": lambda command: "plan:" in command.out,
+    "Ray starts": lambda command: has_process(command, "gcs_server"),
+    "Ray has started": lambda command: has_process(command, "ray::IDLE"),
+    "a worker starts": lambda command: titled(command.process.pid, *TRIAL),
+    "it trains": lambda command: " epoch " in command.out,
+}
+"""What is seen of a command's first seconds."""
 
 
 def test_the_driver_is_killed_at_random_moments(terminals, tally):
     """Half of the moments are in its first seconds, half while it trains; every second kill spares its workers."""
     calm, hurt, chance = terminals("calm"), terminals("hurt"), random.Random(SEED)
-    assert calm.type(*COMMAND, timeout_s=WAIT_S).code == 0
+    assert calm.type(*COMMAND).code == 0
     kills = []
     for number in range(KILLS):
-        known, running = epochs(hurt), hurt.begin(*COMMAND)
+        before, running = epochs(hurt), hurt.begin(*COMMAND)
         if number % 4 < 2:
-            time.sleep(chance.uniform(0.2, 8))
+            name = chance.choice([*EARLY])
+            running.wait_until(lambda name=name, running=running: EARLY[name](running), f"{name}: that did not happen")
         else:
-            wait_while(running, lambda known=known: epochs(hurt) == known)
-            time.sleep(chance.uniform(0, 3))
-        assert running.process.poll() is None, f"the study ended before {KILLS} kills: {running.out}"
+            more = before + chance.randint(1, 15)
+            running.wait_until(lambda more=more: epochs(hurt) >= more, f"it did not come to {more} epochs")
+        time.sleep(chance.uniform(0, 0.3))  # for moments between those that can be seen; nothing is waited for
         if number % 2:
             running.kill()
         else:
             os.kill(running.process.pid, signal.SIGKILL)
         kills.append((time.time(), redone(hurt.home, ID) if told(hurt, ID) else 0))
-        assert running.end(30).code == -signal.SIGKILL
-    done = hurt.type(*COMMAND, timeout_s=WAIT_S)
+        assert running.end().code == -signal.SIGKILL
+    done = hurt.type(*COMMAND)
     assert done.code == 0, done.out + done.err
     found = told(hurt, ID)
     assert numbers(found) == numbers(told(calm, ID))
@@ -84,16 +109,12 @@ def test_the_driver_is_killed_at_random_moments(terminals, tally):
 
 def test_the_driver_is_killed_while_it_lists_its_arms(terminals, tally):
     calm, hurt, command = terminals("calm", MANY), terminals("hurt", MANY), ("run", "./study.py")
-    assert calm.type(*command, timeout_s=WAIT_S).code == 0
-    running = hurt.begin(*command)
-    journal = Home(hurt.home).study("many@base").journal
-    while not journal.exists() or b'"planned"' not in journal.read_bytes():
-        assert running.process.poll() is None, running.out
-    running.kill()
+    assert calm.type(*command).code == 0
+    killed = hurt.python(KILLED, *command)
     begun = time.time()
-    running.end(30)
-    assert 0 < len(points(told(hurt, "many@base"))) < 30, "the kill came while arms were listed"
-    done = hurt.type(*command, timeout_s=WAIT_S)
+    assert killed.code == -signal.SIGKILL, killed.out + killed.err
+    assert len(points(told(hurt, "many@base"))) == 10, "the kill came while arms were listed"
+    done = hurt.type(*command)
     assert done.code == 0, done.out + done.err
     found, right = told(hurt, "many@base"), told(calm, "many@base")
     assert points(found) == points(right)

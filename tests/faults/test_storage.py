@@ -22,10 +22,6 @@ pytestmark = [
 
 RUN = ("run", "./study.py", "-v", "--budget", "long")
 ID = "encodings@long"
-WAIT_S = 400
-"""How long a study may take on a busy machine."""
-END_S = 150
-"""How long a study may take from the fault to its end: it waits for MLflow for a minute."""
 
 
 class Disk:
@@ -95,7 +91,7 @@ def calm(tmp_path_factory) -> dict:
     terminal = Terminal(tmp_path_factory.mktemp("calm"))
     (terminal.folder / "study.py").write_text(ENCODINGS)
     try:
-        done = terminal.type(*RUN, timeout_s=WAIT_S)
+        done = terminal.type(*RUN)
         assert done.code == 0, done.out + done.err
         return numbers(facts(terminal.home, ID))
     finally:
@@ -114,15 +110,15 @@ def test_it_ends_in_a_sentence_and_goes_on_where_it_can_write_again(small, disk,
     running = small.begin(*RUN)
     running.wait_for("epoch 7/40")
     begin(disk)
-    done = running.end(END_S)
+    done = running.end()
     said = done.out + done.err
     assert done.code == 2, said
     assert "Traceback" not in said
     assert f"locus: {small.home} must be on a disk that can be written, got: {why}" in " ".join(said.split())
-    assert not left(running)
+    running.wait_until_gone()
     end(disk)
     again, begun = redone(small.home, ID), time.time()
-    done = small.type(*RUN, timeout_s=WAIT_S)
+    done = small.type(*RUN)
     assert done.code == 0, done.out + done.err
     told = facts(small.home, ID)
     assert numbers(told) == calm
@@ -131,11 +127,3 @@ def test_it_ends_in_a_sentence_and_goes_on_where_it_can_write_again(small, disk,
     assert verified.code == 0, verified.out
     assert Home(small.home).study(ID).report.exists()
     tally(again, recovery_s(told, begun))
-
-
-def left(command) -> list[str]:
-    """What still lives of a command's session after half a minute at most."""
-    until = time.monotonic() + 30
-    while command.group() and time.monotonic() < until:
-        time.sleep(0.5)
-    return command.group()

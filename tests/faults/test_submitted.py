@@ -1,19 +1,29 @@
 """A study on a cluster: submitted twice at one moment, or stopped while it is sent, starts, trains or resumes."""
 
 import re
+import threading
 import time
 
 import pytest
 
 from service.storage.home import Home
 from tests.faults.killed import ended, facts, measured_once, numbers, redone
+from tests.faults.proxy import Proxy
 from tests.journeys.cluster import cluster_of_two
+from tests.waiting import LONG_S, until
 
-pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(1800)]
 
 ID = "encodings@long"
 RUN = ("./study.py", "--budget", "long", "--seeds", "4")
-END_S = 300
+REQUESTS = {
+    "it asks for the version": ("GET", "/api/version"),
+    "it looks for jobs": ("GET", "/api/jobs/"),
+    "it looks for the package": ("GET", "/api/packages/"),
+    "it uploads the package": ("PUT", "/api/packages/"),
+    "it sends the job": ("POST", "/api/jobs/"),
+}
+"""What a client asks a cluster for, in order."""
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +36,7 @@ def cluster():
 def calm(terminals):
     """The numbers of the study that nothing disturbed, on no cluster."""
     terminal = terminals("calm")
-    done = terminal.type("run", *RUN, timeout_s=END_S)
+    done = terminal.type("run", *RUN)
     assert done.code == 0, done.out + done.err
     return numbers(facts(terminal.home, ID))
 
@@ -36,11 +46,15 @@ class Sent:
 
     def __init__(self, terminals, cluster) -> None:
         self.terminal, self.at = terminals("laptop", **cluster.token), ("--address", cluster.address)
-        self.send = ("submit", *RUN, "--home", str(self.terminal.home), *self.at)
+        self.study = ("submit", *RUN, "--home", str(self.terminal.home))
+        self.send = (*self.study, *self.at)
 
     def told(self) -> list:
         journal = Home(self.terminal.home).study(ID).journal
         return facts(self.terminal.home, ID) if journal.exists() else []
+
+    def measured(self) -> int:
+        return sum(fact.fact == "measured" for fact in self.told())
 
     def stop(self) -> None:
         stopped = self.terminal.type("stop", ID, *self.at)
@@ -49,13 +63,35 @@ class Sent:
 
     def require_whole(self, calm) -> None:
         """The study goes to its end, with the numbers of the undisturbed one."""
-        followed = self.terminal.type("logs", ID, *self.at, "-f", timeout_s=END_S)
+        followed = self.terminal.type("logs", ID, *self.at, "-f")
         told = self.told()
         assert len(ended(told)) == 12, followed.out + followed.err
         assert numbers(told) == calm
         assert measured_once(told)
         verified = self.terminal.type("verify", ID)
         assert verified.code == 0, verified.out
+
+
+class Holds(Proxy):
+    """A proxy that holds a client's first request of a kind until it is let go."""
+
+    def __init__(self, server: str, method: str, path: str) -> None:
+        self._kind = method, path
+        self.come, self.go, self.passed = threading.Event(), threading.Event(), threading.Event()
+        super().__init__(server)
+
+    def hears(self, method: str, path: str) -> None:
+        if self._is(method, path):
+            self.come.set()
+            self.go.wait()
+
+    def loses(self, method: str, path: str) -> bool:
+        if self._is(method, path):
+            self.passed.set()
+        return False
+
+    def _is(self, method: str, path: str) -> bool:
+        return method == self._kind[0] and path.startswith(self._kind[1])
 
 
 def test_it_is_submitted_twice_at_the_same_moment(terminals, cluster, calm, tally):
@@ -72,11 +108,15 @@ def test_it_is_submitted_twice_at_the_same_moment(terminals, cluster, calm, tall
 
 def test_it_is_stopped_while_it_is_sent_starts_trains_and_resumes(terminals, cluster, calm, tally):
     sent = Sent(terminals, cluster)
-    for seconds in (0.5, 1.5, 2.5, 3.5):  # while it is read, looked up and uploaded
-        cut = sent.terminal.begin(*sent.send)
-        time.sleep(seconds)
+    for name, request in REQUESTS.items():
+        proxy = Holds(cluster.address, *request)
+        cut = sent.terminal.begin(*sent.study, "--address", proxy.address)
+        cut.wait_until(proxy.come.is_set, f"{name}: that did not happen")
         cut.interrupt()
-        done = cut.end(30)
+        proxy.go.set()
+        done = cut.end()
+        until(proxy.passed.is_set)  # a job that is sent after the stop would run on
+        proxy.end()
         assert done.code in (130, 0), done.out + done.err
         assert "Traceback" not in done.out + done.err
         stopped = sent.terminal.type("stop", ID, *sent.at)  # a job of a client that was cut off runs on
@@ -93,10 +133,12 @@ def test_it_is_stopped_while_it_is_sent_starts_trains_and_resumes(terminals, clu
 
         done = sent.terminal.type(*sent.send)
         assert done.code == 0, done.out + done.err
-        before, until = len(sent.told()), time.monotonic() + END_S
-        while sum(fact.fact == "measured" for fact in sent.told()[before:]) < 10:
-            assert time.monotonic() < until, sent.terminal.type("logs", ID, *sent.at).out
-            time.sleep(0.2)
+        before = sent.measured()
+        until(
+            lambda before=before: sent.measured() >= before + 10,
+            lambda: sent.terminal.type("logs", ID, *sent.at).out,
+            LONG_S,
+        )
         sent.stop()
         told = sent.told()
         assert not [fact for fact in told if fact.fact == "failed"]

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 
 import pytest
 
@@ -12,8 +11,9 @@ from service.storage.journal import Counts, Journal, read
 from service.storage.session import Host, Session, at_work_elsewhere
 from service.tracking.store import look_up
 from tests.faults.killed import ended, facts
+from tests.waiting import until
 
-pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(1200)]
 
 ID = "encodings@long"
 RUN = ("run", "./study.py", "-v", "--budget", "long")
@@ -31,8 +31,7 @@ def suspended(running, number):
 
 def taken_over(folder):
     """The journal of a driver on another host, whose file system has no locks between hosts."""
-    while at_work_elsewhere(folder.drivers, FAR, STALE_S):
-        time.sleep(0.1)
+    until(lambda: not at_work_elsewhere(folder.drivers, FAR, STALE_S))
     return Journal(folder.journal, folder.root / "lock of far", Session(folder.drivers, FAR, stale_s=STALE_S))
 
 
@@ -47,7 +46,7 @@ def test_who_wakes_ends_and_leaves_all_to_the_other(terminal, who):
         before = [fact for fact in read(folder.journal)[0] if fact.by == 1]
         answers = {path for path in Home(terminal.home).outcomes.rglob("*") if path.is_file()}
         suspended(running, signal.SIGCONT)[who]()
-        done = running.end(120)
+        done = running.end()
         said = done.err.strip().splitlines()
         assert done.code == 2, done.out + done.err
         assert said[-1].startswith(
@@ -55,10 +54,7 @@ def test_who_wakes_ends_and_leaves_all_to_the_other(terminal, who):
         )
         assert "Traceback" not in done.out + done.err
         assert "report" not in done.out.split("epoch 7/40")[1]
-        left = time.monotonic() + 30
-        while running.group() and time.monotonic() < left:
-            time.sleep(0.5)
-        assert running.group() == [], "its Ray session is ended"
+        running.wait_until_gone()
         assert {path for path in Home(terminal.home).outcomes.rglob("*") if path.is_file()} == answers
         assert not folder.report.exists()
         assert look_up(Home(terminal.home), editions.stored(Home(terminal.home), ID)).shown[

@@ -13,7 +13,7 @@ from service.planning.placement import Placement
 from tests.faults.killed import ended, facts, measured_once, numbers, recovery_s
 from tests.faults.small import conduct, edition
 from tests.journeys.files import SMALL
-from tests.journeys.processes import titled
+from tests.journeys.processes import TRIAL, titled
 from tests.journeys.terminal import ROOT
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(1200)]
@@ -26,8 +26,6 @@ if "OFFSET" in os.environ:
     time.time_ns = lambda: nanoseconds() + int(float(file.read_text()) * 10**9)
 """
 """A `sitecustomize.py`: the time of day of every Python process, Ray's too. Under libfaketime Ray does not start."""
-WAIT_S = 400
-"""How long a study may take on a busy machine."""
 MANY = (
     SMALL
     + """
@@ -61,12 +59,12 @@ def test_the_clock_is_set_back_by_an_hour(terminals, tmp_path, tally):
     (tmp_path / "clock").mkdir()
     (tmp_path / "clock" / "sitecustomize.py").write_text(CLOCK)
     calm, hurt = terminals("calm"), terminals("hurt")
-    assert calm.type(*command, timeout_s=WAIT_S).code == 0
+    assert calm.type(*command).code == 0
     clock = {"PYTHONPATH": f"{tmp_path / 'clock'}:{ROOT}", "OFFSET": str(offset)}
     running = hurt.begin(*command, **clock)
     running.wait_for("epoch 7/40")
     set_clock(offset, -3600)
-    done = running.end(WAIT_S)
+    done = running.end()
     assert done.code == 0, done.out + done.err
     told = facts(hurt.home, "encodings@long")
     times = [fact.time for fact in told]
@@ -90,14 +88,14 @@ def set_clock(file: Path, seconds: float) -> None:
 def test_a_storm_of_thirty_trials_with_two_dead_processes(terminals, tally):
     """Points depend on the order in which runs end, so the two searches share some runs and not all."""
     calm, hurt = terminals("calm", MANY), terminals("hurt", MANY)
-    assert calm.type(*STORM, timeout_s=WAIT_S).code == 0
+    assert calm.type(*STORM).code == 0
     running, kills = hurt.begin(*STORM), []
     for count in (8, 16):
         running.wait_for(f"#{count} ")
-        pid = titled(running.process.pid, "ray::AloneTrial", "ray::ResourceTrainable")[0]
+        pid = titled(running.process.pid, *TRIAL)[0]
         os.kill(pid, signal.SIGKILL)
         kills.append(time.time())
-    done = running.end(WAIT_S)
+    done = running.end()
     assert done.code == 0, done.out + done.err
     told, right = facts(hurt.home, "storm@base"), facts(calm.home, "storm@base")
     assert len([fact for fact in told if fact.fact == "planned" and fact.role == "trial"]) == 30
@@ -131,7 +129,7 @@ def test_a_callback_of_tune_sleeps_for_five_seconds(tmp_path, monkeypatch, tally
         attend(self, iteration, trials, **info)
         if any(trial.is_finished() or trial.last_result for trial in trials) and len(naps) < 5:
             naps.append(5.0)
-            time.sleep(5)
+            time.sleep(5)  # the fault itself
 
     monkeypatch.setattr(Attending, "on_step_end", sleepy)
     told = conduct(tmp_path / "hurt", study, placement)

@@ -7,10 +7,13 @@ import os
 import signal
 import subprocess
 
+TRIAL = ("ray::AloneTrial", "ray::ResourceTrainable")
+"""How the titles of a process that trains begin: where it waits, and where it computes."""
+
 
 def below(root: int) -> dict[int, str]:
     """The living processes that a process started, and those that these started: their titles by pid."""
-    words = ["ps", "-eo", "pid=,ppid=,stat=,args="]
+    words = ["ps", "-ewwo", "pid=,ppid=,stat=,args="]
     shown = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     lines = [line.split(maxsplit=3) for line in shown.splitlines()]
     parents = {int(line[0]): int(line[1]) for line in lines}

@@ -10,15 +10,16 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import service
 from service.storage.home import Home
 from service.storage.journal import Fact, Opened, read
+from tests.waiting import LIMIT_S, LONG_S, until
 
 ROOT = Path(service.__file__).parents[1]
-PATIENCE_S = 150
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Command:
         ours, theirs = pty.openpty() if on_pty else (None, subprocess.PIPE)
         self.process = subprocess.Popen(
             [*_without(hidden), sys.executable, *words], env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=theirs,
-            stderr=theirs, start_new_session=True, preexec_fn=heed_ctrl_c,
+            stderr=theirs, start_new_session=True, preexec_fn=heed_signals,
         )  # fmt: skip
         if ours is None:
             files = {"out": self.process.stdout.fileno(), "err": self.process.stderr.fileno()}
@@ -68,15 +69,32 @@ class Command:
     def out(self) -> str:
         return "".join(self._said["out"])
 
-    def wait_for(self, text: str, timeout_s: float = PATIENCE_S) -> None:
+    def wait_for(self, text: str) -> None:
         """Waits until the command has said a text."""
-        until = time.monotonic() + timeout_s
-        while text not in self.out:
-            assert time.monotonic() < until, f"{text!r} was not said within {timeout_s} s:\n{self.out}"
-            if self.process.poll() is not None:
-                self._readers[0].join(5)
-                assert text in self.out, f"ended without {text!r}:\n{self.out}\n{''.join(self._said['err'])}"
-            time.sleep(0.02)
+        self.wait_until(lambda: text in self.out, f"{text!r} was not said")
+
+    def wait_until(self, holds: Callable[[], object], missing: str = "it never came to that") -> None:
+        """Waits until something holds. Fails where the command ends before."""
+
+        def came() -> bool:
+            has_ended = self.process.poll() is not None
+            if has_ended:
+                self._read_all()
+            held = bool(holds())
+            assert held or not has_ended, f"ended, and {missing}:\n{self.said}"
+            return held
+
+        until(came, lambda: f"{missing}:\n{self.said}", LONG_S)
+
+    @property
+    def said(self) -> str:
+        """What the command printed on both streams."""
+        return self.out + "\n" + "".join(self._said["err"])
+
+    def _read_all(self) -> None:
+        """Waits for the end of what a command printed that has ended. A process that it left may keep its streams."""
+        for reader in self._readers:
+            reader.join(LIMIT_S)
 
     def interrupt(self) -> None:
         """Ctrl-C, as a terminal sends it: to the whole group."""
@@ -90,12 +108,15 @@ class Command:
         """The processes of this command's session that still live, Ray's too."""
         return [line for line in alive() if line.split()[1] == str(self.process.pid)]
 
-    def end(self, timeout_s: float = PATIENCE_S) -> Typed:
+    def wait_until_gone(self) -> None:
+        """Waits until no process of the command's session lives. Ray's own look every few seconds if they should."""
+        until(lambda: not self.group(), lambda: "\n".join(self.group()))
+
+    def end(self, timeout_s: float = LONG_S) -> Typed:
         """Waits for the command's own end."""
         code = self.process.wait(timeout_s)
         seconds = time.monotonic() - self.begun
-        for reader in self._readers:
-            reader.join(1)
+        self._read_all()
         return Typed(code, self.out, "".join(self._said["err"]), seconds)
 
     def clear(self) -> None:
@@ -114,14 +135,15 @@ def _without(hidden: Path | None) -> list[str]:
     return ["unshare", "-rm", "sh", "-c", f'mount -t tmpfs none {shlex.quote(str(hidden))} && exec "$@"', "sh"]
 
 
-def heed_ctrl_c() -> None:
-    """As in a terminal, also where the tests themselves run in the background of a shell, which ignores Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+def heed_signals() -> None:
+    """As in a terminal, also if the tests run in the background or under nohup, whose children inherit deafness."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def alive() -> list[str]:
     """pid, session and command of all living processes."""
-    shown = subprocess.run(["ps", "-eo", "pid=,sess=,stat=,args="], capture_output=True, text=True, check=True).stdout
+    shown = subprocess.run(["ps", "-ewwo", "pid=,sess=,stat=,args="], capture_output=True, text=True, check=True).stdout
     return [line.strip() for line in shown.splitlines() if " Z" not in line[:30]]
 
 
@@ -150,11 +172,11 @@ class Terminal:
         self.begun.append(command)
         return command
 
-    def python(self, code: str, *words: str, timeout_s: float = PATIENCE_S) -> Typed:
+    def python(self, code: str, *words: str) -> Typed:
         """Runs Python code to its end. `words`: its arguments."""
-        return self.begin_python(code, *words).end(timeout_s)
+        return self.begin_python(code, *words).end()
 
-    def type(self, *words: str, timeout_s: float = PATIENCE_S, **env: str) -> Typed:
+    def type(self, *words: str, timeout_s: float = LONG_S, **env: str) -> Typed:
         return self.begin(*words, **env).end(timeout_s)
 
     def facts(self, id: str, kind: str | None = None) -> list[Fact]:

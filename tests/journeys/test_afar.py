@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from service.storage.home import Home
 from service.tracking.store import look_up
 from tests.faults.mlflow_server import Mlflow
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 ID = "encodings@long"
 SLOW = f"{ID}~slow"
 NAMESPACES = subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode == 0
@@ -72,16 +71,13 @@ def test_it_is_watched_stopped_now_and_read(afar, at):
     assert (wrong.code, wrong.out) == (2, "")
     assert "locus: --run must be the key of a run" in said(wrong)
 
-    begun = time.monotonic()
     stopped = afar.type("stop", SLOW, "--now", *at)
-    took = time.monotonic() - begun
     assert re.search(rf"{SLOW} +STOPPED +job locus-encodings-long-slow-1", stopped.out), said(stopped)
-    assert watch.end(30).code == 0
+    assert watch.end().code == 0
     assert "asked by another command: stop now" in watch.out
     assert not home.study(SLOW).driven
     ends = {shown.status for shown in look_up(home, editions.stored(home, SLOW)).shown.values()}
-    assert ends <= {"KILLED", "FINISHED"}
-    assert took < 110, f"Ray kills after 120 s; to stop now took {took:.0f} s"
+    assert ends <= {"KILLED", "FINISHED"}, "Ray kills after 120 s: then the runs would stay open"
 
     sofar = afar.type("status", SLOW, *at)
     assert "unfinished" in sofar.out, said(sofar)

@@ -8,7 +8,7 @@ from tests.journeys.terminal import Terminal
 
 ID = "distilled@base"
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,9 @@ import pytest
 
 from tests.journeys.cluster import cluster_of_two
 from tests.journeys.terminal import Terminal
+from tests.waiting import LIMIT_S
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 def examined(laptop, *words):
@@ -54,7 +55,7 @@ def test_an_open_cluster_is_refused_and_nothing_is_sent_there(tmp_path):
             assert (only["name"], only["state"]) == ("access", "wrong")
             assert "without a token" in only["detail"]
             jobs = laptop.python(
-                f"import requests; print(requests.get('{cluster.address}/api/jobs/', timeout=5).json())"
+                f"import requests; print(requests.get('{cluster.address}/api/jobs/', timeout={LIMIT_S}).json())"
             )
             assert jobs.out.strip() == "[]"
         finally:

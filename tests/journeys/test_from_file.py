@@ -14,7 +14,7 @@ from tests.journeys.terminal import Terminal
 
 ID = "plugged@base"
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture(scope="module")

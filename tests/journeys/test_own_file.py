@@ -68,10 +68,10 @@ def test_mlflow_gives_the_equal_recipe_back(mine, tmp_path):
     levels = sorted(place[0] for place in store.shown)
     assert levels == ["run"] * 4 + ["study"] + ["trial"] * 2
     assert {shown.status for shown in store.shown.values()} == {"FINISHED"}
-    spiral = store.shown["trial", "1", None]
-    text = Path(store.client.download_artifacts(spiral.id, "recipe.json", str(tmp_path))).read_text()
+    study = store.shown["study", "", None]
+    text = Path(store.client.download_artifacts(study.id, "recipes.json", str(tmp_path))).read_text()
     trial = edition.arms()[1]
-    assert Recipe.read(json.loads(text)) == trial.recipe
+    assert Recipe.read(json.loads(text)["1"]) == trial.recipe
     ended = {fact.run: fact for fact in mine.facts(ID, "ended")}
     for run in trial.runs(2):
         answered = Outcomes(Home(mine.home)).get(run.key, ended[run.key].code)
@@ -166,7 +166,9 @@ def test_an_edited_encoding_trains_again_or_is_adopted(tmp_path):
         assert mine.type(*RUN).code == 0
         file.write_text(SPIRAL.replace("turns * radius", "turns * radius + 0.1"))
         plan = mine.type("plan", "./mine.py")
-        assert "mine.py changed: 2 runs of older code not counted (--adopt counts)" in plan.out, plan.out + plan.err
+        assert "not counted: 2 answers of other code: mine.py changed (--adopt counts them)" in plan.out, (
+            plan.out + plan.err
+        )
         assert "plan: mine@base: 2 runs to train, 2 done" in plan.out
         adopted = mine.type(*RUN, "--adopt")
         assert "plan: mine@base: 0 runs to train, 2 done, 2 reused" in adopted.out

@@ -7,7 +7,7 @@ from tests.journeys.terminal import Terminal
 
 ID = "pretrained@base"
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ SMALL = {
     "optimizer.batch_size": 40,
 }
 GAMMA = {"encoding.gamma": service.Real(low=0.1, high=30.0, log=True)}
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture(scope="module")

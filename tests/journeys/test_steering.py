@@ -2,7 +2,7 @@
 
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 ID = "encodings@long"
 RUN = ("run", "./study.py", "--budget", "long")
 
@@ -32,14 +32,14 @@ def test_it_is_asked_for_more_and_stopped_and_stopped_now(terminal):
     ended = first.end()
     assert ended.code == 130
     assert "what is finished is kept" in said(ended)
-    assert watch.end(30).code == 0
+    assert watch.end().code == 0
 
     again = terminal.begin(*RUN)
     again.wait_for("epoch")
     now = terminal.type("stop", "encodings", "--now")
     assert "was asked to stop now" in said(now)
-    assert again.end(60).code == 130
-    assert not again.group()
+    assert again.end().code == 130
+    again.wait_until_gone()
 
     rest = terminal.type(*RUN)
     assert rest.code == 0, said(rest)

@@ -1,7 +1,6 @@
 """A study with `--storage`: the machine of its driver dies with its disk, and another one goes on from the copies."""
 
 import shutil
-import time
 
 import pytest
 
@@ -13,7 +12,7 @@ from service.storage.outcomes import Outcomes
 from service.storage.remote.copies import fetch
 from trainables.remote_files import RemoteFolder
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 ID = "encodings@long"
 
 
@@ -38,10 +37,8 @@ def test_a_machine_dies_with_its_disk_and_another_one_goes_on(terminals, s3, s3_
     assert undisturbed.code == 0, undisturbed.err
 
     begun = first.begin(*run)
-    until = time.monotonic() + 180
-    while not [name for name in RemoteFolder(s3).inside("outcomes").names() if name.endswith(".json")]:
-        assert time.monotonic() < until, begun.out
-        time.sleep(0.2)
+    outcomes = RemoteFolder(s3).inside("outcomes")
+    begun.wait_until(lambda: [name for name in outcomes.names() if name.endswith(".json")], "no answer came there")
     begun.kill()
     begun.end()
     first.clear()

@@ -15,7 +15,7 @@ from service.storage.journal import read
 from service.tracking.rows import STUDY
 from service.tracking.store import look_up
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 ID = "encodings@long"
 EPOCHS = 40
 

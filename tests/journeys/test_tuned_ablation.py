@@ -18,7 +18,7 @@ BASE = {
 ARMS = {"none": {}, "sinusoidal": {"encoding.kind": "sinusoidal", "optimizer.lr": 1e-9}}
 SPACE = service.Space({"optimizer.lr": service.Real(1e-9, 0.01, log=True)})
 FIRST = ({"optimizer.lr": 1e-9}, {"optimizer.lr": 0.003})
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 def tuned(home, **more):

@@ -7,7 +7,7 @@ from service.storage.journal import read
 from tests.journeys.files import ENCODINGS
 from tests.journeys.terminal import Terminal
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 OTHER = ENCODINGS.replace('name="encodings"', 'name="others"').replace(
     '"sine": {"encoding": Sinusoidal()}', '"long": {"encoding.gamma": 5.0}'
 )
