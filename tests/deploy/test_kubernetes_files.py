@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import subprocess
+from functools import cache
 
 import jsonschema
 import kubernetes_validate
@@ -85,12 +86,20 @@ def test_kinds_of_ray_have_known_keys(built):
             assert all(isinstance(value, str) for value in part["rayStartParams"].values()), "KubeRay takes texts alone"
 
 
+@cache
+def validator(name):
+    """KubeRay's schema of a kind, read and checked once."""
+    schema = json.loads((SCHEMAS / name).read_text())
+    made = jsonschema.validators.validator_for(schema)
+    made.check_schema(schema)
+    return made(schema)
+
+
 @pytest.mark.skipif(not SCHEMAS.is_dir(), reason="KubeRay's own schemas are not beside the repository")
 def test_kinds_of_ray_fit_their_schemas(built):
     for thing in built:
         if thing["kind"] in RAY_KINDS:
-            schema = json.loads((SCHEMAS / RAY_KINDS[thing["kind"]]).read_text())
-            jsonschema.validate(thing, schema)
+            validator(RAY_KINDS[thing["kind"]]).validate(thing)
 
 
 def test_queues_are_an_option(tmp_path):

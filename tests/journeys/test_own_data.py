@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from search_spaces.study import Edition
+from service.storage.editions import stored
 from service.storage.home import Home
 from service.tracking.store import look_up
 from tests.journeys.terminal import Terminal
@@ -52,8 +52,7 @@ def test_it_runs_is_shown_without_its_text_and_trains_again_when_edited(mine):
     done = mine.type(*RUN)
     assert (done.code, done.err) == (0, "")
     assert len(mine.facts("shapes@base", "started")) == 3
-    stored = Home(mine.home).study("shapes@base").study
-    edition = Edition.read(json.loads(stored.read_text()))
+    edition = stored(Home(mine.home), "shapes@base")
     for place, row in look_up(Home(mine.home), edition).shown.items():
         assert "np.indices" not in str(place) + json.dumps([row.params, row.tags])
     assert [Recipe.read(trial.recipe.plain()).data.spec.radius for trial in edition.arms()] == [3, 4, 5]

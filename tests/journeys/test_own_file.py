@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from search_spaces.study import Edition
+from service.storage.editions import stored
 from service.storage.home import Home
 from service.storage.outcomes import Outcomes
 from service.tracking.store import look_up
@@ -62,8 +62,7 @@ def test_it_says_how_each_run_ends(mine):
 @pytest.mark.slow
 @pytest.mark.gate
 def test_mlflow_gives_the_equal_recipe_back(mine, tmp_path):
-    stored = Home(mine.home).study("mine@base").study
-    edition = Edition.read(json.loads(stored.read_text()))
+    edition = stored(Home(mine.home), "mine@base")
     store = look_up(Home(mine.home), edition)
     levels = sorted(place[0] for place in store.shown)
     assert levels == ["run"] * 4 + ["study"] + ["trial"] * 2

@@ -33,7 +33,7 @@ def test_it_is_submitted_asked_for_more_stopped_and_goes_on(cluster, laptop, tmp
 
     first = laptop.type(*send)
     assert first.code == 0, first.out + first.err
-    assert re.search(r"sent 1\.\d MB: the three packages and the study", first.out)
+    assert re.search(r"sent \d\.\d MB: the three packages and the study", first.out)
     assert any(line.startswith("versions: python") for line in first.lines)
     assert f"plan: {ID}: 3 runs to train" in first.out
     assert "2 concurrent runs" in first.out
