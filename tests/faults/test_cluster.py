@@ -5,6 +5,7 @@ import re
 import signal
 import time
 from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
 
 import pytest
@@ -23,22 +24,33 @@ STUDY = (
     SMALL
     + '''
 import os
+import time
 from pathlib import Path
 
 PIDS = Path("FOLDER")
+CALLS = 0
 
 
 class Signed(CodeSpec):
-    """The place in the image; whoever builds it writes its pid into a file with the name of its rank."""
+    """The place in the image; whoever builds it writes its pid into a file with the name of its rank.
+
+    After some epochs it waits until there is a file `go`.
+    """
 
     kind: str = Field(default="mine.py:Signed", init=False)
     scale: float = Field(default=1.0, gt=0, description="a positive factor")
 
     def params(self, dim, grid):
+        global CALLS
+        CALLS = 0
         (PIDS / os.environ.get("RANK", "alone")).write_text(str(os.getpid()))
         return linear("project", 2, dim)
 
     def code(self, p, at):
+        global CALLS
+        CALLS += 1
+        while CALLS > HELD_AT and not (PIDS / "go").exists():
+            time.sleep(0.01)
         return at.prefixed(p.linear("project", self.scale * at.centered))
 
 
@@ -49,14 +61,23 @@ study = Study(
     plan=Ablation(
         arms={"near": {"encoding": Signed()}, "far": {"encoding": Signed(scale=2.0)}}, baseline="near"
     ),
-    budgets={"groups": Budget(values={"data.train_size": 400, "optimizer.epochs": 30}, seeds=1)},
+    budgets={"groups": Budget(values={"data.train_size": 400, "optimizer.epochs": 100}, seeds=1)},
     seeds=2,
 )
 '''
 )
 ID = "nodes@base"
-EPOCHS = 80
+EPOCHS = 40
+HELD_AT = 250
+"""The call at which a run is held: an epoch has 25 steps, and some more calls to evaluate."""
 TOGETHER = re.compile(rf"its process was killed.*|worker \d: .*|{LOST}")
+
+
+def write_study(folder: Path) -> None:
+    """Writes `mine.py`, and makes the folder in which its processes leave their pids."""
+    (folder / "pids").mkdir()
+    values = {"EPOCHS": EPOCHS, "HELD_AT": HELD_AT, "FOLDER": folder / "pids"}
+    (folder / "mine.py").write_text(reduce(lambda text, one: text.replace(one[0], str(one[1])), values.items(), STUDY))
 
 
 class Study:
@@ -65,8 +86,7 @@ class Study:
     def __init__(self, cluster: Cluster, folder: Path, budget: tuple[str, ...] = (), id: str = ID) -> None:
         self.cluster, self.folder, self.id = cluster, folder, id
         self.terminal = Terminal(folder, **cluster.token)
-        (folder / "pids").mkdir()
-        (folder / "mine.py").write_text(STUDY.replace("EPOCHS", str(EPOCHS)).replace("FOLDER", str(folder / "pids")))
+        write_study(folder)
         at = ("--home", str(self.terminal.home), "--address", cluster.address)
         self.send = ("submit", "./mine.py", *budget, *at)
 
@@ -87,13 +107,12 @@ class Study:
         until(lambda: holds(self.facts()), why, LONG_S)
 
     def wait_for_training(self) -> None:
-        """Waits until two runs, one on each node, have trained some epochs and are far from their end."""
+        """Waits until two runs, one on each node, have trained some epochs; both are held there."""
+        self.wait(lambda told: sum(len(curve) >= 5 for curve in numbers(told).values()) == 2)
 
-        def midst(told) -> bool:
-            running = {fact.run for fact in told if fact.fact == "started"} - ended(told).keys()
-            return sum(5 <= len(numbers(told).get(run, ())) <= EPOCHS - 20 for run in running) == 2
-
-        self.wait(midst)
+    def let_go(self) -> None:
+        """Lets runs train on."""
+        (self.folder / "pids" / "go").touch()
 
     def wait_for_end(self, runs: int) -> None:
         """Waits until all runs have their answers, and their driver has ended."""
@@ -110,8 +129,8 @@ def calm(tmp_path_factory) -> dict:
     """The numbers of the study that nothing disturbed, on no cluster."""
     folder = tmp_path_factory.mktemp("calm")
     terminal = Terminal(folder)
-    (folder / "pids").mkdir()
-    (folder / "mine.py").write_text(STUDY.replace("EPOCHS", str(EPOCHS)).replace("FOLDER", str(folder / "pids")))
+    write_study(folder)
+    (folder / "pids" / "go").touch()
     try:
         done = terminal.type("run", "./mine.py")
         assert done.code == 0, done.out + done.err
@@ -152,6 +171,7 @@ def test_a_node_dies(study, cluster, calm, tally, joins):
     study.wait_for_training()
     cluster.kill(WORKER_NODE)
     begun, again = time.time(), redone(study.terminal.home, ID)
+    study.let_go()
     if joins:
         cluster.start(WORKER_NODE)
     study.wait_for_end(4)
@@ -170,6 +190,7 @@ def test_the_head_dies_with_the_driver_and_the_cluster_is_started_anew(study, cl
     cluster.kill(HEAD_NODE)
     cluster.kill(WORKER_NODE)
     again = redone(study.terminal.home, ID)
+    study.let_go()
     cluster.start(HEAD_NODE)
     cluster.start(WORKER_NODE)
     begun = time.time()
@@ -187,10 +208,9 @@ def test_a_node_is_taken_away_after_a_notice(study, cluster, calm, tally):
     study.submit()
     study.wait_for_training()
     cluster.drain(seconds=600)
-    measured = len(of(study.facts(), "measured"))
-    study.wait(lambda told: len(of(told, "measured")) > measured)  # the notice was given while it trained
     again, begun = redone(study.terminal.home, ID), time.time()
     cluster.kill(WORKER_NODE)
+    study.let_go()
     study.wait_for_end(4)
     told = study.facts()
     hurt = require_lost(told)
@@ -211,6 +231,8 @@ def test_processes_of_a_group_over_two_nodes_are_killed(cluster, tmp_path, tally
     (tmp_path / "calm").mkdir()
     hurt = Study(cluster, tmp_path / "hurt", groups, "nodes@groups")
     plain = Study(cluster, tmp_path / "calm", groups, "nodes@groups")
+    hurt.let_go()
+    plain.let_go()
     try:
         hurt.submit()
         kills = [kill_in(hurt, number, victim) for number, victim in enumerate(VICTIMS)]
