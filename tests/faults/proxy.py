@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import requests
@@ -29,8 +30,9 @@ class Proxy:
                 self.send_response(code)
                 self.send_header("Content-Type", answer.headers.get("Content-Type", "application/json"))
                 self.send_header("Content-Length", str(len(text)))
-                self.end_headers()
-                self.wfile.write(text)
+                with suppress(ConnectionError):  # a client that was ended meanwhile
+                    self.end_headers()
+                    self.wfile.write(text)
 
             do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815 (the names that http.server calls)
 
