@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint types fast gate slow studies faults browser e2e benchmark nightly steady processors mutants install
+.PHONY: demo test lint types fast gate slow studies faults browser e2e benchmark nightly steady processors mutants calibration install
 
 demo: install
 	$(BIN)/locus run fourier-gamma --budget smoke
@@ -77,6 +77,12 @@ processors: install
 MUTANTS ?=
 mutants: install
 	$(BIN)/python -m tests.mutants.mutants --only '$(MUTANTS)'
+
+# How often are verdicts, intervals and searches wrong where the truth is known? A table beside its bars, half an hour.
+# CALIBRATION names some of the tables.
+CALIBRATION ?=
+calibration: install
+	$(BIN)/python -m tests.calibration.calibrate $(CALIBRATION)
 
 install: .venv/installed
 
