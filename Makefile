@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Dozens of processes import the same files: they are compiled once, also where the shell says that nothing is to be kept.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test lint types fast gate slow studies faults browser e2e benchmark nightly steady processors mutants calibration install
 

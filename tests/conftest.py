@@ -35,6 +35,8 @@ BUSY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("gate", BUSY, derandomize=True, database=None)
 settings.register_profile("nightly", BUSY, derandomize=False, print_blob=True)
 settings.load_profile("gate")
+ROOMS_OF_OTHERS = ("benchmarks", "browser", "e2e", "faults")
+"""Folders without a fast test. What they import is not imported for nothing: a tenth of all that collecting costs."""
 RERUNS = ("slow", "fault")
 """Tests that start real clusters and kill processes run once more if they fail; the summary lists them."""
 
@@ -42,6 +44,13 @@ RERUNS = ("slow", "fault")
 def pytest_addoption(parser):
     """Adds the number of a played processor (`tests/processor.py`)."""
     parser.addoption("--processor", type=int, default=None, help="round matrix products as processor N would")
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Leaves those folders out of the fast tests; None asks pytest."""
+    fast = str(config.option.markexpr).startswith("not slow")
+    other = collection_path.parent == ROOT / "tests" and collection_path.name in ROOMS_OF_OTHERS
+    return True if fast and other else None
 
 
 def pytest_collection_modifyitems(items):
