@@ -1,7 +1,8 @@
 """Which trial is best: one rule for the terminal, MLflow, the report and Python.
 
-The highest validation mean decides. Once every confirmation of a search has ended, the confirmed trials alone compete;
-until then the search's own points do. A trial that lacks a seed cannot win, equal means are a tie, and where no trial
+The highest validation mean decides; of a search that of the search's own seeds, so that the fresh seeds of the
+confirmation, which chose nothing, say how good the best is. Once every confirmation has ended, the confirmed trials
+alone compete; until then all points do. A trial that lacks a seed cannot win, equal means are a tie, and where no trial
 is above chance nothing is best.
 """
 
@@ -17,6 +18,8 @@ from service.analysis.trial_scores import validation_scores
 from service.storage.history import History
 from service.storage.states import TrialAnswer
 
+CONFIRMED_ROLE = {"confirmation": "trial", "rival_confirmation": "rival"}
+"""The role of the points that confirmations confirm."""
 EQUAL = 1e-9
 """Means that differ by less are equal: rounding of sums can move their last digits."""
 
@@ -50,11 +53,12 @@ def find_best(history: History) -> Best:
     plan = history.edition.study.plan
     if isinstance(plan, Ablation) and plan.tasks:
         return Best()
-    for confirmed, trials in ((True, _confirmed(history)), (False, history.of("trial"))):
-        complete = list(_complete(history, trials))
-        if complete:
-            return _choose(history, complete, confirmed)
-    return Best()
+    confirmed = _confirmed(history)
+    complete = list(_complete(history, confirmed))
+    if complete:
+        return _choose(history, complete, confirmed=True)
+    complete = list(_complete(history, history.of("trial")))
+    return _choose(history, complete, confirmed=False) if complete else Best()
 
 
 def best_rivals(history: History) -> tuple[Trial, ...]:
@@ -95,8 +99,9 @@ def _complete(history: History, trials: list[Trial]) -> Iterator[tuple[Trial, Tr
 
 
 def _choose(history: History, complete: list[tuple[Trial, TrialAnswer]], confirmed: bool) -> Best:
-    highest = max(answer.mean or 0.0 for _, answer in complete)
-    same = [trial for trial, answer in complete if math.isclose(answer.mean or 0.0, highest, rel_tol=0, abs_tol=EQUAL)]
+    means = {trial.label: _chooses(history, trial, answer) for trial, answer in complete}
+    highest = max(means.values())
+    same = [trial for trial, _ in complete if math.isclose(means[trial.label], highest, rel_tol=0, abs_tol=EQUAL)]
 
     def scores() -> Iterator[Scores]:
         """Of one trial after another: the first may decide."""
@@ -108,3 +113,11 @@ def _choose(history: History, complete: list[tuple[Trial, TrialAnswer]], confirm
         learnt=any(one.any_above_chance for one in scores()),
         confirmed=confirmed,
     )
+
+
+def _chooses(history: History, trial: Trial, answer: TrialAnswer) -> float:
+    """The mean that a trial is chosen by: of a confirmation that of the point which it confirms."""
+    if trial.role in CONFIRMED_ROLE:
+        point = next(one for one in history.of(CONFIRMED_ROLE[trial.role]) if one.number == trial.number)
+        answer = history.answer(point)
+    return -math.inf if answer.mean is None else answer.mean

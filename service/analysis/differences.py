@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import combinations
 
 from service.analysis.statistics import ALPHA, Adjusted, Estimate, Interval, Scores, difference, holm
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A paired difference of test scores, with its p adjusted for all differences of its table (Holm)."""
+    """A paired difference of test scores, with its p adjusted for all differences of its table (Holm).
+
+    `claimed`: whether a claim of the study asks which of the two is better. Such a pair is tested once, by the claim,
+    so p, level and interval are those of its verdict, and its test has one side.
+    """
 
     estimate: Estimate
     adjusted: Adjusted | None
+    claimed: bool = False
 
     @property
     def mean(self) -> float:
@@ -22,17 +28,17 @@ class Difference:
 
     @property
     def p(self) -> float | None:
-        """The adjusted two-sided p; None for too few pairs."""
+        """The adjusted p, two-sided where no claim tests it; None for too few pairs."""
         return self.adjusted.p if self.adjusted else None
 
     @property
     def significant(self) -> bool:
-        """Whether the adjusted p is below ALPHA."""
-        return self.p is not None and self.p < ALPHA
+        """Whether the adjusted test found something."""
+        return self.adjusted is not None and self.adjusted.significant
 
     @property
     def interval(self) -> Interval | None:
-        """The interval at the level of Holm's test: it leaves out 0 exactly where `p` is below ALPHA."""
+        """The interval at the level of Holm's test: it leaves out 0 exactly where it found something."""
         return self.estimate.interval(self.confidence) if self.adjusted else None
 
     @property
@@ -41,18 +47,28 @@ class Difference:
         return 1 - self.adjusted.level if self.adjusted else 0.0
 
 
-def compare(one: Scores, others: Mapping[str, Scores], *, to: bool) -> dict[str, Difference]:
-    """Paired differences between one trial and others: others minus one, or (`to`) one minus others."""
-    return compare_pairs({name: (one, other) if to else (other, one) for name, other in others.items()})
+def compare_best(best: str, trials: Mapping[str, Scores], alpha: float = ALPHA) -> dict[str, Difference]:
+    """Paired differences between the best of some trials and each other one: best minus other.
+
+    The best was chosen among all, so all pairs of trials are tested together: with the others alone, one of them would
+    be told apart from the best of equal trials far too often.
+    """
+    order = [best, *(name for name in trials if name != best)]
+    pairs = {(one, other): (trials[one], trials[other]) for one, other in combinations(order, 2)}
+    known = {f"{one}\n{other}": pair for (one, other), pair in pairs.items()}
+    found = compare_pairs(known, alpha)
+    return {
+        other: found[name] for name, (one, other) in zip(known, pairs, strict=True) if one == best and name in found
+    }
 
 
-def compare_pairs(pairs: Mapping[str, tuple[Scores, Scores]]) -> dict[str, Difference]:
+def compare_pairs(pairs: Mapping[str, tuple[Scores, Scores]], alpha: float = ALPHA) -> dict[str, Difference]:
     """Paired differences by name: the first of each two minus the second, tested together."""
     found = {name: difference(who, than) for name, (who, than) in pairs.items()}
-    return together({name: gap for name, gap in found.items() if gap is not None})
+    return together({name: gap for name, gap in found.items() if gap is not None}, alpha)
 
 
-def together(gaps: Mapping[str, Estimate]) -> dict[str, Difference]:
-    """Differences by name, tested together."""
-    adjusted = holm({name: p for name, gap in gaps.items() if (p := gap.p()) is not None})
+def together(gaps: Mapping[str, Estimate], alpha: float = ALPHA) -> dict[str, Difference]:
+    """Differences by name, tested together at the level `alpha`."""
+    adjusted = holm({name: p for name, gap in gaps.items() if (p := gap.p()) is not None}, alpha)
     return {name: Difference(gap, adjusted.get(name)) for name, gap in gaps.items()}

@@ -50,6 +50,17 @@ def percent(level: float) -> str:
     return f"{100 * level:.3g} %"
 
 
+def ordinal(number: int) -> str:
+    """A place in a sentence: `second`; from the tenth on with digits."""
+    words = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
+    return words[number - 1] if number <= len(words) else f"{number}th"
+
+
+def whole_percent(share: float) -> str:
+    """A share in a sentence: `63 %`."""
+    return f"{100 * share:.0f} %"
+
+
 def p_text(p: float | None) -> str:
     """A p-value as journals print it, without the letter: `= 0.012`, `< 0.001`."""
     if p is None:

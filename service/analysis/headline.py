@@ -9,7 +9,7 @@ from search_spaces.roles import RIVALS
 from search_spaces.study import Ablation
 from search_spaces.words import listed, plural, quoted
 from service.analysis.claims.evidence import spread_words
-from service.analysis.differences import Difference, compare
+from service.analysis.differences import Difference
 from service.analysis.estimates.power import smallest_difference
 from service.analysis.format import between, fixed, metric_words, number, p_text, percent
 from service.analysis.statistics import ALPHA, FEWEST, Scores
@@ -149,7 +149,8 @@ def _arm(result: StudyResult) -> str:
     study = result.edition.study
     assert isinstance(study.plan, Ablation)
     arm = f"the arm {quoted(best.name)} comes out best"
-    found = f"Chosen by validation, {arm}: {metric_words(study.score.test)} {_score(best.test)}"
+    arms = len(result.of("trial"))
+    found = f"Chosen by validation, {arm}: {metric_words(study.score.test)} {_score(best.test, arms)}"
     partner = study.plan.compared_with(best.name)
     if study.plan.is_baseline(best.name):
         found += f"; it has the baseline {quoted(study.plan.baseline)}" if study.plan.axes else "; it is the baseline"
@@ -164,16 +165,18 @@ def _sureness(gap: Difference, result: StudyResult) -> str:
     if gap.p is None:
         return ""
     interval = f"{percent(gap.confidence)} interval {between(gap.interval)}"
-    return f" ({interval}, p {p_text(gap.p)}; Holm over {plural(len(result.differences), 'difference')})"
+    tests = "as its claim tests it" if gap.claimed else f"Holm over {plural(len(result.differences), 'difference')}"
+    return f" ({interval}, p {p_text(gap.p)}; {tests})"
 
 
 def _not_told_apart(result: StudyResult, best: TrialResult, rows: list[TrialResult]) -> str:
     """The trials that do not differ significantly from the best, with the difference that the seeds could detect."""
     others = {row.trial.label: row for row in rows if row is not best and _sound(row) and _sound(best)}
-    if others and best.test.n < FEWEST:
-        return f" With {plural(best.test.n, 'seed')} no difference can be tested."
-    gaps = compare(best.test, {label: row.test for label, row in others.items()}, to=True)
-    level = {label: gap for label, gap in gaps.items() if gap.p is not None and gap.p >= ALPHA}
+    if others and best.test.sound.n < FEWEST:
+        learn = " that learn" if len(best.test.learnt) < best.test.n else ""
+        return f" With {plural(best.test.sound.n, 'seed')}{learn} no difference can be tested."
+    gaps = result.against_best(best, list(others.values()))
+    level = {label: gap for label, gap in gaps.items() if gap.p is not None and not gap.significant}
     nearest = sorted(level, key=lambda label: abs(level[label].mean))
     shown, hidden = [label for label in level if label in nearest[:MOST]], nearest[MOST:]
     words = [_gap_words(result, others[label], level[label]) for label in shown]
@@ -190,13 +193,14 @@ def _gap_words(result: StudyResult, row: TrialResult, gap: Difference) -> str:
 
 
 def _sound(row: TrialResult) -> bool:
-    return row.test.complete and bool(row.test.values) and not row.test.diverged
+    return row.test.complete and bool(row.test.learnt)
 
 
-def _score(scores: Scores) -> str:
-    if scores.mean is None:
+def _score(scores: Scores, of: int = 1) -> str:
+    """The score of the seeds that learn. `of`: among how many trials this one was chosen by the same runs."""
+    if scores.sound.mean is None:
         return "unknown"
-    return f"{fixed(scores.mean)} ({spread_words(scores)})"
+    return f"{fixed(scores.sound.mean)} ({spread_words(scores, of)})"
 
 
 def _missing(result: StudyResult) -> str:

@@ -1,8 +1,9 @@
 """Scores by seed, and what can be concluded from them: means, intervals, paired differences.
 
-Pure. The seeds of a trial are the sample: an interval says where the mean over all seeds lies, for the images that the
-study holds fixed. A diverged seed is in `values` at chance and is listed in `diverged`; a missing seed is left out.
-`service/README.md` holds the policy that these numbers follow.
+Pure. The seeds of a trial that learn are the sample: an interval says where the score of such seeds lies, for the
+images that the study holds fixed. How many seeds learn is a result of its own (`learning.py`). A diverged seed is in
+`values` at chance and is listed in `diverged`; a missing seed is left out. `service/README.md` holds the policy that
+these numbers follow.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ from functools import cached_property
 from itertools import pairwise
 from statistics import fmean, stdev
 
+from service.analysis.logits import Logits
 from service.analysis.t_distribution import cdf, quantile
 from trainables.data.dataset import luck
 
 ALPHA = 0.05
-"""The level of every test: the share of true null hypotheses that may be rejected."""
+"""The level of all tests of a study: the share of true null hypotheses that may be rejected, at all looks together."""
+FIRST_LOOK = 0.9
+"""The share of ALPHA that the first look spends. With less, a study that is looked at once would find less."""
 CONFIDENCE = 1 - ALPHA
 """The level of the interval of a mean, and of a difference that was tested alone."""
 FEWEST = 3
@@ -31,6 +35,17 @@ SPLIT_RATIO = 3.0
 Interval = tuple[float, float]
 
 
+def level_of(look: int) -> float:
+    """The level of the tests at a look: 0.045 at the first one, then 0.0025, 0.00125 and so on, 0.05 in all.
+
+    A look is a number of seeds, or of points, at which verdicts could be seen. Who adds seeds until a claim is
+    supported looks several times, and each look may err.
+    Source: Bonferroni's inequality over looks, with unequal shares (alpha spending: Lan and DeMets 1983). Differs: the
+    looks need no plan, as there is a share for each that may come.
+    """
+    return ALPHA * (FIRST_LOOK if look == 1 else (1 - FIRST_LOOK) / 2 ** (look - 1))
+
+
 @dataclass(frozen=True)
 class Scale:
     """What a score can be: its chance, its ends, and the smallest step that its images can show (one more is right)."""
@@ -39,6 +54,16 @@ class Scale:
     low: float = -math.inf
     high: float = math.inf
     step: float = 0.0
+
+    @property
+    def logits(self) -> Logits | None:
+        """The logits of accuracies; None for scores that are not counted in images."""
+        return Logits(self.low, self.high, (self.high - self.low) / self.step) if self.step and self.bounded else None
+
+    @property
+    def bounded(self) -> bool:
+        """Whether there is a least and a perfect score."""
+        return math.isfinite(self.low) and math.isfinite(self.high)
 
     @property
     def luck(self) -> float:
@@ -57,7 +82,9 @@ class Estimate:
     """A mean over n seeds with its standard deviation and standard error (None for one seed).
 
     `low`, `high`: the ends of what the mean can be; intervals are cut there. `df`: the degrees of freedom where they
-    are not n - 1.
+    are not n - 1. `twin`: the same question asked of logits, of accuracies. A test finds something where both find it,
+    and the interval holds both intervals: so neither skewed errors near a perfect score nor the transformation of
+    scores that are not skewed makes a finding. `logits`: the scale of `mean` and `error`, of a twin that is on it.
     """
 
     n: int
@@ -67,6 +94,8 @@ class Estimate:
     low: float = -math.inf
     high: float = math.inf
     df: int | None = None
+    twin: Estimate | None = None
+    logits: Logits | None = None
 
     @property
     def freedom(self) -> int:
@@ -79,44 +108,65 @@ class Estimate:
         return self.error is not None and self.n >= FEWEST
 
     def interval(self, confidence: float = CONFIDENCE) -> Interval | None:
-        """Student's t-interval of the mean, cut to what the mean can be; None for too few values."""
+        """Student's t-interval of the mean, and of the logits, cut to what the mean can be; None for too few values."""
         if self.error is None or not self.testable:
             return None
         half = quantile((1 + confidence) / 2, self.freedom) * self.error
-        return max(self.mean - half, self.low), min(self.mean + half, self.high)
+        low, high = self.mean - half, self.mean + half
+        if self.logits:
+            low, high = self.logits.score(low), self.logits.score(high)
+        if self.twin and (other := self.twin.interval(confidence)):
+            low, high = min(low, other[0]), max(high, other[1])
+        return max(low, self.low), min(high, self.high)
 
     def p_above(self, value: float) -> float | None:
         """The one-sided p of the null hypothesis that the true mean is `value` or less; None for too few values."""
-        return cdf(-self._t(value), self.freedom) if self.testable else None
+        return self._p(value, -1)
 
     def p_below(self, value: float) -> float | None:
         """The one-sided p of the null hypothesis that the true mean is `value` or more; None for too few values."""
-        return cdf(self._t(value), self.freedom) if self.testable else None
+        return self._p(value, 1)
 
     def p(self, value: float = 0.0) -> float | None:
         """The two-sided p of the null hypothesis that the true mean is `value`; None for too few values."""
-        return 2 * cdf(-abs(self._t(value)), self.freedom) if self.testable else None
+        sides = [p for p in (self.p_above(value), self.p_below(value)) if p is not None]
+        return min(1.0, 2 * min(sides)) if sides else None
+
+    def _p(self, value: float, side: int) -> float | None:
+        if not self.testable:
+            return None
+        own = cdf(side * self._t(value), self.freedom)
+        other = self.twin._p(value, side) if self.twin else None
+        return own if other is None else max(own, other)
 
     def _t(self, value: float) -> float:
-        away = self.mean - value
+        away = self.mean - (self.logits.of(value) if self.logits else value)
         if self.error:
             return away / self.error
         return math.copysign(math.inf, away) if away else 0.0
 
 
-def estimate(values: Sequence[float], floor: float = 0.0, ends: Interval = (-math.inf, math.inf)) -> Estimate:
+def estimate(
+    values: Sequence[float],
+    floor: float = 0.0,
+    ends: Interval = (-math.inf, math.inf),
+    *,
+    logits: Logits | None = None,
+    twin: Estimate | None = None,
+) -> Estimate:
     """The mean of some values and how sure it is.
 
-    `floor`: the least standard deviation that the error is computed with. Scores come in steps, so equal scores do not
-    mean that seeds make no difference (without it, three seeds at 1.0 would give an interval without width).
-    `ends`: of what the mean can be.
+    `floor`: the least standard error. Scores come in steps, so equal scores do not mean that seeds make no difference
+    (without it, three seeds at 1.0 would give an interval without width). More seeds that are all rounded to one step
+    say nothing new, so the floor does not shrink with their number. `ends`: of what the mean can be.
     Source: Student 1908; rounding to a step has a standard deviation of step / sqrt(12). Differs: the floor; it matters
-    only where the spread is below a third of a step.
+    only where the spread is below a step or so.
     """
     if len(values) < 2:
-        return Estimate(len(values), fmean(values), low=ends[0], high=ends[1])
+        return Estimate(len(values), fmean(values), None, None, *ends, None, twin, logits)
     std = stdev(values)
-    return Estimate(len(values), fmean(values), std, max(std, floor) / math.sqrt(len(values)), *ends)
+    error = max(std / math.sqrt(len(values)), floor)
+    return Estimate(len(values), fmean(values), std, error, *ends, None, twin, logits)
 
 
 @dataclass(frozen=True)
@@ -139,26 +189,55 @@ class Scores:
         return self.n == self.asked
 
     @cached_property
+    def learnt(self) -> frozenset[int]:
+        """The seeds that learn: above what guessing reaches, and not in the lower group where seeds split in two.
+
+        All of them where scores have no perfect value, as those of probes: there is nothing to learn.
+        """
+        if not math.isfinite(self.scale.high):
+            return frozenset(self.values)
+        line = self.scale.chance + self.scale.luck
+        return frozenset(seed for seed, value in self.values.items() if value > line) - self._lower
+
+    @cached_property
+    def sound(self) -> Scores:
+        """The scores of the seeds that learn; all scores where no seed learns."""
+        if not self.learnt or len(self.learnt) == self.n:
+            return self
+        values = {seed: value for seed, value in self.values.items() if seed in self.learnt}
+        return Scores(values, len(values), self.scale)
+
+    @cached_property
     def estimate(self) -> Estimate | None:
-        """The mean over the answered seeds; None for none."""
+        """The mean over the seeds that learn, and how sure it is; over all seeds where none learns; None for none."""
+        return self.sound.whole
+
+    @cached_property
+    def whole(self) -> Estimate | None:
+        """The mean over all seeds; None for none. How sure it is holds only where no seed fails."""
         if not self.values:
             return None
-        ends = (self.scale.low, self.scale.high)
-        return estimate(list(self.values.values()), self.scale.step / math.sqrt(12), ends)
+        scale, values = self.scale, list(self.values.values())
+        floor, ends = scale.step / math.sqrt(12), (scale.low, scale.high)
+        twin = None
+        if scale.logits:
+            on = [scale.logits.of(value) for value in values]
+            twin = estimate(on, floor / scale.logits.slope(fmean(on)), logits=scale.logits)
+        return estimate(values, floor, ends, twin=twin)
 
     @property
     def mean(self) -> float | None:
-        """The mean over the answered seeds."""
-        return self.estimate.mean if self.estimate else None
+        """The mean over the answered seeds, also those that do not learn."""
+        return fmean(self.values.values()) if self.values else None
 
     @property
     def std(self) -> float | None:
         """The standard deviation over the answered seeds (n - 1)."""
-        return self.estimate.std if self.estimate else None
+        return stdev(self.values.values()) if self.n > 1 else None
 
     @property
     def interval(self) -> Interval | None:
-        """The 95 % interval of the mean; None for fewer than three seeds."""
+        """The 95 % interval of the seeds that learn; None for fewer than three."""
         return self.estimate.interval() if self.estimate else None
 
     @property
@@ -181,13 +260,19 @@ class Scores:
     @property
     def split(self) -> bool:
         """True where the seeds lie in two groups far apart, so that their mean describes neither."""
-        values = sorted(self.values.values())
-        if len(values) < FEWEST or not math.isfinite(self.scale.high):
-            return False
+        return bool(self._lower)
+
+    @cached_property
+    def _lower(self) -> frozenset[int]:
+        """The seeds of the lower group where seeds split in two; none where they do not."""
+        order = sorted(self.values, key=lambda seed: self.values[seed])
+        if len(order) < FEWEST or not math.isfinite(self.scale.high):
+            return frozenset()
+        values = [self.values[seed] for seed in order]
         gap, place = max((after - before, place) for place, (before, after) in enumerate(pairwise(values)))
         widest = max(values[place] - values[0], values[-1] - values[place + 1])
         far = gap >= SPLIT_SHARE * (self.scale.high - self.scale.chance)
-        return far and gap >= SPLIT_RATIO * widest
+        return frozenset(order[: place + 1]) if far and gap >= SPLIT_RATIO * widest else frozenset()
 
 
 LEAST_GAIN = 0.05
@@ -208,36 +293,49 @@ def kept(after: Scores, before: Scores) -> Scores:
 
 
 def difference(who: Scores, than: Scores) -> Estimate | None:
-    """`who` minus `than`, paired over the seeds that both have; None for none.
+    """`who` minus `than`, paired over the seeds that learn in both; None for none.
 
-    Source: the paired t-test. Differs: `estimate`'s floor, here of two rounded scores.
+    Source: the paired t-test. Differs: `contrast`.
     """
     return contrast((who, than), (1.0, -1.0))
 
 
 def contrast(trials: Sequence[Scores], weights: Sequence[float]) -> Estimate | None:
-    """The sum of weight times score, seed by seed, over the seeds that all trials have; None for none.
+    """The sum of weight times score, seed by seed, over the seeds that learn in all trials; None for none.
 
+    Of accuracies the twin asks the same of the scores that belong to the mean logits; each seed stands for what its
+    logits move that sum by (the delta method).
     Differs: `estimate`'s floor, here of so many rounded scores.
     """
-    seeds = sorted(set.intersection(*({*one.values} for one in trials)))
+    sounds = [one.sound for one in trials]
+    seeds = sorted(set.intersection(*({*one.values} for one in sounds)))
     if not seeds:
         return None
-    parts = [(one, weight) for one, weight in zip(trials, weights, strict=True) if weight]
+    parts = [(one, weight) for one, weight in zip(sounds, weights, strict=True) if weight]
     floor = math.hypot(*(weight * one.scale.step for one, weight in parts)) / math.sqrt(12)
     ends = [sorted((weight * one.scale.low, weight * one.scale.high)) for one, weight in parts]
     sums = [sum(weight * one.values[seed] for one, weight in parts) for seed in seeds]
-    return estimate(sums, floor, (sum(low for low, _ in ends), sum(high for _, high in ends)))
+    twin = None
+    if all(one.scale.logits for one, _ in parts):
+        columns = [[weight * value for value in _on_logits(one, seeds)] for one, weight in parts]
+        twin = estimate([math.fsum(column) for column in zip(*columns, strict=True)], floor)
+    return estimate(sums, floor, (sum(low for low, _ in ends), sum(high for _, high in ends)), twin=twin)
 
 
-def slope(trials: Sequence[Scores]) -> Estimate | None:
-    """The slope of each seed's least-squares line over the trials, which stand at 0, 1, 2 and so on; None for no seed.
+def _on_logits(scores: Scores, seeds: Sequence[int]) -> list[float]:
+    """For each seed a score, such that their mean is the score of the mean logit, and their spread that of logits."""
+    logits = scores.scale.logits
+    assert logits is not None
+    on = [logits.of(scores.values[seed]) for seed in seeds]
+    center = fmean(on)
+    return [logits.score(center) + logits.slope(center) * (one - center) for one in on]
 
-    A trial's scores are paired with the others' by seed, so the slopes of the seeds are the sample.
-    """
-    center = (len(trials) - 1) / 2
-    square = sum((place - center) ** 2 for place in range(len(trials)))
-    return contrast(trials, [(place - center) / square for place in range(len(trials))])
+
+def slope_weights(trials: int) -> list[float]:
+    """What the score of each of so many trials, at 0, 1, 2 and so on, counts in the slope of the least-squares line."""
+    center = (trials - 1) / 2
+    square = sum((place - center) ** 2 for place in range(trials))
+    return [(place - center) / square for place in range(trials)]
 
 
 def unpaired(who: Scores, than: Scores) -> Estimate | None:
@@ -254,36 +352,62 @@ def unpaired(who: Scores, than: Scores) -> Estimate | None:
     n, mean = min(one.n, other.n), one.mean - other.mean
     if one.error is None or other.error is None:
         return Estimate(n, mean, low=ends[0], high=ends[1])
-    error = math.hypot(one.error, other.error)
-    parts = one.error**4 / (one.n - 1) + other.error**4 / (other.n - 1)
-    df = max(1, math.floor(error**4 / parts * (1 + 1e-12))) if parts else one.n + other.n - 2
-    return Estimate(n, mean, None, error, *ends, df)
+    error, df = _welch(one, one.error, other, other.error)
+    return Estimate(n, mean, None, error, *ends, df, _unpaired_on_logits(who.sound, than.sound))
+
+
+def _welch(one: Estimate, error: float, other: Estimate, another: float) -> tuple[float, int]:
+    """The error of a difference, and its degrees of freedom."""
+    both = math.hypot(error, another)
+    parts = error**4 / (one.n - 1) + another**4 / (other.n - 1)
+    return both, max(1, math.floor(both**4 / parts * (1 + 1e-12))) if parts else one.n + other.n - 2
+
+
+def _unpaired_on_logits(who: Scores, than: Scores) -> Estimate | None:
+    """The twin of an unpaired difference; None for scores that are no accuracies."""
+    if not (who.scale.logits and than.scale.logits):
+        return None
+    floors = [one.scale.step / math.sqrt(12) for one in (who, than)]
+    one, other = (
+        estimate(_on_logits(scores, [*scores.values]), floor) for scores, floor in zip((who, than), floors, strict=True)
+    )
+    assert one.error is not None
+    assert other.error is not None
+    error, df = _welch(one, one.error, other, other.error)
+    return Estimate(min(one.n, other.n), one.mean - other.mean, None, error, df=df)
 
 
 @dataclass(frozen=True)
 class Adjusted:
     """A p-value adjusted for several tests, and the level that the unadjusted one was held to.
 
-    The unadjusted p lies below `level` exactly where `p` lies below ALPHA, so an interval at `level` agrees with `p`.
+    `alpha`: the level of all these tests together. The unadjusted p lies below `level` exactly where `p` lies below
+    `alpha`, so an interval at `level` agrees with `p`.
     """
 
     p: float
     level: float
+    alpha: float = ALPHA
+
+    @property
+    def significant(self) -> bool:
+        """Whether the test found something."""
+        return self.p < self.alpha
 
 
-def holm(ps: Mapping[str, float]) -> dict[str, Adjusted]:
-    """p-values by name, adjusted for having tested all of them.
+def holm(ps: Mapping[str, float], alpha: float = ALPHA) -> dict[str, Adjusted]:
+    """p-values by name, adjusted for having tested all of them at the level `alpha`.
 
     Source: Holm 1979, A simple sequentially rejective multiple test procedure; an interval at each test's own level:
     Serlin 1993, Confidence intervals and the scientific method. Differs: adjusted p-values are returned, the running
     maximum of (m - rank) p, cut at 1.
     """
     adjusted: dict[str, Adjusted] = {}
-    largest, level, going = 0.0, ALPHA, True
+    largest, level, going = 0.0, alpha, True
     for rank, name in enumerate(sorted(ps, key=lambda name: ps[name])):
         tests = len(ps) - rank
-        level = ALPHA / tests if going else level
+        level = alpha / tests if going else level
         going = going and ps[name] < level
         largest = max(largest, min(1.0, tests * ps[name]))
-        adjusted[name] = Adjusted(largest, level)
+        adjusted[name] = Adjusted(largest, level, alpha)
     return {name: adjusted[name] for name in ps}

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
-from search_spaces.claim import Claim, ClaimOfMaps, ClaimOfProbe, KeepsMore, ProbeAsAlike
+from search_spaces.claim import Better, Claim, ClaimOfMaps, ClaimOfProbe, KeepsMore, ProbeAsAlike
 from search_spaces.study import Ablation, Edition, Published, Search
 from service.analysis.best import Best, best_rivals, find_best
 from service.analysis.claims.agreement import Agreement, agreements
 from service.analysis.claims.question import Departure, departure
 from service.analysis.claims.verdicts import Verdict, judge
 from service.analysis.collector import collecting_rarely
-from service.analysis.differences import Difference, compare_pairs
+from service.analysis.differences import Difference, compare_best, compare_pairs
 from service.analysis.estimates.data_efficiency import Curve, by_size, curves
 from service.analysis.estimates.stopping import Rung, judge_rungs
 from service.analysis.format import Lines
 from service.analysis.probes.scores import alike, probe_scores
-from service.analysis.statistics import Scores, kept
+from service.analysis.statistics import Adjusted, Scores, difference, kept, level_of
 from service.analysis.trial_result import TrialResult, collect
 from service.storage.editions import stored
 from service.storage.history import History
@@ -167,25 +168,69 @@ class StudyResult:
     @cached_property
     def claims(self) -> Lines[Verdict]:
         """The verdicts on the study's claims."""
-        return Lines(judge(self.edition.study.claims, self.scores_of, self.departure))
+        return Lines(judge(self.edition.study.claims, self.scores_of, self.departure, look=self.history.looks))
+
+    @property
+    def alpha(self) -> float:
+        """The level of the tests at this look."""
+        return level_of(self.history.looks)
+
+    @cached_property
+    def _claimed(self) -> dict[frozenset[str], Adjusted]:
+        """The tests of claims that ask which of two trials is better, by the names of the two."""
+        return {
+            frozenset(verdict.claim.names): Adjusted(verdict.p, 1 - verdict.confidence, self.alpha)
+            for verdict in self.claims
+            if isinstance(verdict.claim, Better) and not (verdict.claim.margin or verdict.claim.image_size)
+            and verdict.p is not None and verdict.confidence is not None
+        }  # fmt: skip
 
     @cached_property
     def differences(self) -> dict[str, Difference]:
         """Each arm's paired test difference to the baseline, or to the arm that has the baseline's value in its place.
 
-        Adjusted over all arms.
+        Adjusted over all arms that no claim compares so.
         """
         plan = self.edition.study.plan
         if isinstance(plan, Search):
             return {}
         partners = {name: plan.compared_with(name) or "" for name in self.scores}
         known = {name: other for name, other in partners.items() if other in self.scores}
-        return compare_pairs({name: (self.scores[name], self.scores[other]) for name, other in known.items()})
+        return self.compare({name: (name, other) for name, other in known.items()})
+
+    def compare(self, pairs: Mapping[str, tuple[str, str]]) -> dict[str, Difference]:
+        """Paired test differences of named trials, the first less the second, by name: tested together.
+
+        A pair of which a claim asks which one is better has the claim's test, and is tested nowhere else.
+        """
+        claimed = {
+            name: self._claimed[pair] for name, two in pairs.items() if (pair := frozenset(two)) in self._claimed
+        }
+        scores = {name: (self.scores[one], self.scores[other]) for name, (one, other) in pairs.items()}
+        found = compare_pairs({name: pair for name, pair in scores.items() if name not in claimed}, self.alpha)
+        gaps = {name: difference(*scores[name]) for name in claimed}
+        found |= {name: Difference(gap, claimed[name], claimed=True) for name, gap in gaps.items() if gap is not None}
+        return {name: found[name] for name in pairs if name in found}
+
+    def against_best(self, best: TrialResult, others: Sequence[TrialResult]) -> dict[str, Difference]:
+        """Paired test differences of the best trial and each other one, best minus other, by the other's label.
+
+        A pair of which a claim asks which one is better has the claim's test. All pairs of the others are tested
+        together.
+        """
+        names = {id(row): name for name, row in self.named.items()}
+        trials = {row.trial.label: row.test for row in [best, *others]}
+        found = compare_best(best.trial.label, trials, self.alpha)
+        for row in others:
+            pair = frozenset({names.get(id(best), ""), names.get(id(row), "")})
+            if pair in self._claimed and row.trial.label in found:
+                found[row.trial.label] = replace(found[row.trial.label], adjusted=self._claimed[pair], claimed=True)
+        return found
 
     @cached_property
     def agreements(self) -> dict[int, Agreement]:
         """Whether scores equal published numbers, by the place of these in the study, where it states a margin."""
-        return agreements(self.edition.study.published, self.scores, self.comparable)
+        return agreements(self.edition.study.published, self.scores, self.comparable, self.alpha)
 
     @cached_property
     def league(self) -> League | None:

@@ -42,7 +42,8 @@ ODD = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
 class History:
     """The state that a study's facts add up to. `code_of` returns today's code digest of a recipe.
 
-    `generation` rises whenever trials that were settled may no longer be.
+    `generation` rises whenever trials that were settled may no longer be. `looks`: how many times verdicts could be
+    seen, the present time with them: more seeds, or more points, after a verdict are another look.
     """
 
     def __init__(self, edition: Edition, code_of: Callable[[Recipe], str], facts: Iterable[Fact] = ()) -> None:
@@ -66,6 +67,8 @@ class History:
         self._answers: dict[str, TrialAnswer] = {}
         self._tried: dict[Role, tuple[int, set[str]]] = {}
         self.generation = 0
+        self.looks = 1
+        self._counted: tuple[int, int] | None = None
         for fact in facts:
             self.add(fact)
 
@@ -103,6 +106,7 @@ class History:
                 if self._waiting is not None and trial.role in self._waiting:
                     self._waiting[trial.role].append(trial)
             case Counts(seeds=seeds, trials=trials):
+                self._look(seeds, trials or 0)
                 self.seeds, self.trials_asked = seeds, trials or 0
                 self._unsettle()
                 for state in self.states.values():
@@ -126,6 +130,26 @@ class History:
                     self._unsettle()  # its answer is lost
                 state.last = fact.time
                 add_fact(state, fact)
+
+    def _look(self, seeds: int, trials: int) -> None:
+        """Counts a look where more seeds or points are asked for after verdicts could be seen."""
+        before, self._counted = self._counted, (seeds, trials)
+        if before is not None and (seeds > before[0] or trials > before[1]) and self._was_judged(before[0]):
+            self.looks += 1
+
+    def _was_judged(self, seeds: int) -> bool:
+        """Whether some claim, or the whole study, had all answers of so many seeds."""
+        if isinstance(self.edition.study.plan, Search):
+            groups = [self.chosen("confirmation")]
+        else:
+            arms = {trial.name: trial for trial in self.of("trial")}
+            asked = [*(claim.names for claim in self.edition.study.claims), [*self.edition.study.plan.arms]]
+            groups = [[arms[name] for name in names] for names in asked if {*names} <= {*arms}]
+        return any(
+            bool(trials)
+            and all(self.state(trial.run(seed)).answered for trial in trials for seed in trial.seeds(seeds))
+            for trials in groups
+        )
 
     def _misfit(self, fact: Fact) -> str:
         """Why a fact is none of this study; empty where it may be one."""

@@ -8,7 +8,7 @@ from typing import Literal
 
 from search_spaces.study import Published
 from service.analysis.claims.region import Region
-from service.analysis.statistics import ALPHA, Scores, holm
+from service.analysis.statistics import ALPHA, Adjusted, Scores, holm
 
 Likeness = Literal["equal", "differs", "not resolved"]
 
@@ -33,7 +33,10 @@ class Agreement:
 
 
 def agreements(
-    published: Sequence[Published], scores: Mapping[str, Scores], comparable: Callable[[Published], bool]
+    published: Sequence[Published],
+    scores: Mapping[str, Scores],
+    comparable: Callable[[Published], bool],
+    alpha: float = ALPHA,
 ) -> dict[int, Agreement]:
     """The judged ones of a study's published numbers, by their place in it.
 
@@ -45,10 +48,12 @@ def agreements(
         for place, one in enumerate(published)
         if one.margin is not None and comparable(one) and _sound(scores.get(one.who))
     }
-    return judge_published(known, scores)
+    return judge_published(known, scores, alpha)
 
 
-def judge_published(known: Mapping[int, Published], scores: Mapping[str, Scores]) -> dict[int, Agreement]:
+def judge_published(
+    known: Mapping[int, Published], scores: Mapping[str, Scores], alpha: float = ALPHA
+) -> dict[int, Agreement]:
     """Two one-sided tests around each published value, and the tests against them; adjusted for all together.
 
     Source: Schuirmann 1987 (TOST). Differs: the published value counts as exact, as its own spread is over other
@@ -61,14 +66,14 @@ def judge_published(known: Mapping[int, Published], scores: Mapping[str, Scores]
         assert one.margin is not None
         region = Region(one.value - one.margin, one.value + one.margin)
         inside[str(place)], outside[str(place)] = region.p_inside(found), region.p_outside(found)
-    supports, refutes = holm(inside), holm(outside)
-    return {place: _decide(one, supports[str(place)].p, refutes[str(place)].p) for place, one in known.items()}
+    supports, refutes = holm(inside, alpha), holm(outside, alpha)
+    return {place: _decide(one, supports[str(place)], refutes[str(place)]) for place, one in known.items()}
 
 
-def _decide(known: Published, equal: float, other: float) -> Agreement:
-    if equal < ALPHA:
-        return Agreement(known, "equal", equal)
-    return Agreement(known, "differs", other) if other < ALPHA else Agreement(known, "not resolved", equal)
+def _decide(known: Published, equal: Adjusted, other: Adjusted) -> Agreement:
+    if equal.significant:
+        return Agreement(known, "equal", equal.p)
+    return Agreement(known, "differs", other.p) if other.significant else Agreement(known, "not resolved", equal.p)
 
 
 def _sound(scores: Scores | None) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal
 
 from search_spaces.claim import (
     AtChance,
@@ -26,8 +27,13 @@ from search_spaces.claim import (
 )
 from search_spaces.words import listed, plural, quoted
 from service.analysis.claims.region import Region
-from service.analysis.format import between, fixed, number, signed
-from service.analysis.statistics import FEWEST, Estimate, Scores, difference, slope
+from service.analysis.format import between, fixed, number, p_text, signed, whole_percent
+from service.analysis.learning import fails_more, most_that_fail
+from service.analysis.statistics import CONFIDENCE, FEWEST, Estimate, Scores, contrast, difference, slope_weights
+
+Decided = Literal["SUPPORTED", "REFUTED"]
+Part = tuple[str, Scores, float]
+"""A trial's name, its scores, and what they count."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,7 @@ class Evidence:
 
     `found`: the mean, the paired difference, or the slope; `region`: what the claim says of it; `refuting_tests`: how
     many tests could refute the claim, of which one must; `about`, `seeds`: how a sentence begins, and the seeds.
+    `parts`: the trials, each with what its score counts in `found`.
     """
 
     claim: Claim
@@ -45,7 +52,48 @@ class Evidence:
     p_refutes: float
     about: str
     seeds: str
+    parts: tuple[Part, ...]
     refuting_tests: int = 1
+
+    @property
+    def learners(self) -> bool:
+        """Whether the numbers are those of seeds that learn, so that nothing is known yet of the others."""
+        return not isinstance(self.claim, ClaimOfProbe)
+
+    def holds_for_all(self, word: Decided, level: float) -> bool:
+        """Whether the finding holds for all seeds, however many of them may fail to learn.
+
+        `level`: of the finding. One half of it is spent on the interval of the seeds that learn, and one on the shares
+        of seeds that may fail: of each trial as many as its seeds allow, with the worst effect. A seed that fails is at
+        chance; of a trial whose seeds do not learn, one that does may have any score.
+        """
+        if not self.learners:
+            return True
+        if isinstance(self.claim, KeepsMore | Ranked):  # a share of what was learnt; the weakest of several steps
+            return False
+        interval = self.found.interval(1 - level)
+        assert interval is not None, "an estimate that can be tested comes first"
+        shifts = [_shift(part, level / 2 / len(self.parts)) for part in self.parts]
+        low = interval[0] + sum(min(0.0, shift) for shift in shifts)
+        high = interval[1] + sum(max(0.0, shift) for shift in shifts)
+        if word == "SUPPORTED":
+            return low > self.region.low and high < self.region.high
+        return high < self.region.low or low > self.region.high
+
+    def opposed(self, word: Decided, level: float) -> str:
+        """How the numbers of seeds that learn say the opposite of the scores, in words; empty where they do not.
+
+        `level`: of the test of the numbers.
+        """
+        if isinstance(self.claim, AtChance) and word == "SUPPORTED" and self.parts[0][1].learnt:
+            return "but some of its seeds learn"
+        if not isinstance(self.claim, Better | NoWorse | Equivalent):
+            return ""
+        (_, who, _), (_, than, _) = self.parts
+        both = isinstance(self.claim, Equivalent)
+        sides = [(who, than)] if word == "SUPPORTED" else [(than, who)]
+        p = min(fails_more(*side) for side in [*sides, *([(than, who)] if both and word == "SUPPORTED" else [])])
+        return f"but they do not learn equally often (Fisher's test p {p_text(p)})" if p < level else ""
 
     @property
     def margin(self) -> float:
@@ -57,8 +105,8 @@ class Evidence:
         return f"{self.about[:1].upper()}{self.about[1:]} ({interval}, {self.seeds})"
 
 
-NEEDS_SCORES = (AtChance, NoWorse, Equivalent, ProbeBetween, ClaimOfMaps)
-"""Claims on which a diverged seed decides nothing: at chance it may look like another trial, or like a low value."""
+NEEDS_SCORES = (AtChance, ProbeBetween, ClaimOfMaps)
+"""Claims on which a diverged seed decides nothing: at chance it looks like a low value."""
 
 
 def lacking(claim: Claim, scores: Mapping[str, Scores]) -> str | None:
@@ -67,9 +115,10 @@ def lacking(claim: Claim, scores: Mapping[str, Scores]) -> str | None:
     reason = next((reason for reason in reasons if reason), None)
     if reason or len(claim.names) == 1:
         return reason
-    pairs = len(set.intersection(*({*scores[name].values} for name in claim.names)))
+    pairs = len(set.intersection(*({*scores[name].sound.values} for name in claim.names)))
     if pairs < FEWEST:
-        return f"{_listed(claim.names)} share {plural(pairs, 'seed')}; a claim needs {FEWEST}."
+        learn = "" if isinstance(claim, ClaimOfProbe | KeepsMore) else " that learn in each"
+        return f"{_listed(claim.names)} share {plural(pairs, 'seed')}{learn}; a claim needs {FEWEST}."
     return _unlike_itself(claim, scores[claim.than]) if isinstance(claim, ProbeAsAlike) else None
 
 
@@ -98,6 +147,10 @@ def _lacking(name: str, scores: Scores | None, claim: Claim) -> str | None:
         return f"Only {scores.n} of {plural(scores.asked, 'seed')} of {who} have {said}."
     if scores.n < FEWEST:
         return f"{who} has {_values(scores)}; a claim needs {FEWEST} seeds or more."
+    if not isinstance(claim, AtChance) and scores.sound.n < FEWEST:
+        return f"Only {len(scores.learnt)} of {scores.n} seeds of {who} learn; a claim needs {FEWEST} that do."
+    if len(scores.diverged) == scores.n and isinstance(claim, NoWorse | Equivalent):
+        return f"All {scores.n} seeds of {who} diverged, which shows no score at all."
     if scores.diverged and isinstance(claim, NEEDS_SCORES):
         return f"{len(scores.diverged)} of {scores.n} seeds of {who} diverged, which shows no score at all."
     return None
@@ -111,7 +164,7 @@ def gather(claim: Claim, scores: Mapping[str, Scores]) -> Evidence:
             return _of_mean(claim, trials[0], Region(low=value))
         case AtChance(margin=margin):
             chance = trials[0].scale.chance
-            return _of_mean(claim, trials[0], _around(chance, margin, f"chance, {number(chance)}"))
+            return _of_mean(claim, trials[0], _around(chance, margin, f"chance, {number(chance)}"), all_seeds=True)
         case ProbeBetween(low=low, high=high) | ProbeAlike(low=low, high=high):
             return _of_mean(claim, trials[0], _between(low, high))
         case ProbeAsAlike(low=low, high=high):
@@ -137,10 +190,10 @@ def _between(low: float | None, high: float | None) -> Region:
     return Region(*ends, name=f"{number(ends[0])} to {number(ends[1])}")
 
 
-def _of_mean(claim: Claim, who: Scores, region: Region) -> Evidence:
-    assert who.estimate is not None
-    about = _mean_words(claim, claim.names[0], who)
-    return _tested(claim, who.estimate, region, about, seeds_words(who))
+def _of_mean(claim: Claim, who: Scores, region: Region, *, all_seeds: bool = False) -> Evidence:
+    found = _known(who.whole if all_seeds else who.estimate)
+    about = _mean_words(claim, claim.names[0], found.mean)
+    return _tested(claim, found, region, about, seeds_words(who), ((claim.names[0], who, 1.0),))
 
 
 def _of_gap(
@@ -150,19 +203,23 @@ def _of_gap(
     words = _gap_words(claim.who, claim.than, gap)
     if isinstance(claim, ProbeAsAlike):
         words = (
-            f"{'; '.join(_mean_words(claim, *one) for one in zip(claim.names, pair, strict=True))}: {signed(gap.mean)}"
+            f"{'; '.join(_mean_words(claim, name, one.mean) for name, one in zip(claim.names, pair, strict=True))}: "
+            f"{signed(gap.mean)}"
         )
     if isinstance(claim, KeepsMore):
         words = f"the share kept by {words.replace(' minus ', ' minus that of ')}"
     if pair[0] is pair[1]:  # such as the best point of a search, where it is the one that was tried first
         words = f"{_listed(claim.names)} are the same trial; {words}"
-    return _tested(claim, gap, region, words, _seeds(gap, pair, "pair of seeds"))
+    parts = tuple(zip(claim.names, pair, (1.0, -1.0), strict=True))
+    return _tested(claim, gap, region, words, _seeds(gap, pair, "pair of seeds"), parts)
 
 
 def _of_slope(claim: Rising | ProbeRising, trials: list[Scores]) -> Evidence:
-    found = _known(slope(trials))
+    weights = slope_weights(len(trials))
+    found = _known(contrast(trials, weights))
     about = f"the slope along {claim.listed} is {signed(found.mean)} a step"
-    return _tested(claim, found, Region(low=claim.margin), about, _seeds(found, trials, "seed"))
+    parts = tuple(zip(claim.names, trials, weights, strict=True))
+    return _tested(claim, found, Region(low=claim.margin), about, _seeds(found, trials, "seed"), parts)
 
 
 def _of_ranks(claim: Ranked, scores: Mapping[str, Scores]) -> Evidence:
@@ -179,12 +236,23 @@ def _of_ranks(claim: Ranked, scores: Mapping[str, Scores]) -> Evidence:
     few = "" if len(pairs) == 1 else "the weakest step, "
     return Evidence(
         claim, gap, region, region.p_inside(gap), min(1.0, len(pairs) * region.p_outside(gap)),
-        f"{few}{_gap_words(*weakest, gap)}", _seeds(gap, trials, "pair of seeds"), refuting_tests=len(pairs),
+        f"{few}{_gap_words(*weakest, gap)}", _seeds(gap, trials, "pair of seeds"),
+        tuple((name, scores[name], 0.0) for name in claim.names), refuting_tests=len(pairs),
     )  # fmt: skip
 
 
-def _tested(claim: Claim, found: Estimate, region: Region, about: str, seeds: str) -> Evidence:
-    return Evidence(claim, found, region, region.p_inside(found), region.p_outside(found), about, seeds, region.ends)
+def _tested(claim: Claim, found: Estimate, region: Region, about: str, seeds: str, parts: tuple[Part, ...]) -> Evidence:
+    ps = region.p_inside(found), region.p_outside(found)
+    return Evidence(claim, found, region, *ps, about, seeds, parts, region.ends)
+
+
+def _shift(part: Part, level: float) -> float:
+    """By how much seeds that fail may move what is judged, where as many fail as a trial's seeds allow."""
+    _, scores, weight = part
+    learnt = len(scores.learnt)
+    other = scores.scale.chance if learnt else scores.scale.high
+    share = most_that_fail(scores.n - learnt if learnt else 0, scores.n, level)
+    return -weight * share * ((scores.sound.mean or 0.0) - other)
 
 
 def _known(found: Estimate | None) -> Estimate:
@@ -196,8 +264,8 @@ def _listed(names: tuple[str, ...]) -> str:
     return listed([quoted(name) for name in names])
 
 
-def _mean_words(claim: Claim, name: str, scores: Scores) -> str:
-    mean = fixed(scores.mean or 0.0)
+def _mean_words(claim: Claim, name: str, value: float | None) -> str:
+    mean = fixed(value or 0.0)
     if isinstance(claim, ProbeAsAlike) and name == claim.than:
         return f"those of two seeds of {quoted(name)} by {mean}"
     if isinstance(claim, ClaimOfMaps):
@@ -215,28 +283,46 @@ def _gap_words(who: str, than: str, gap: Estimate) -> str:
 def _seeds(found: Estimate, trials: list[Scores], noun: str) -> str:
     """How many seeds decided, and how many of the trials' seeds diverged."""
     fallen = len(frozenset().union(*(one.diverged for one in trials)))
-    lost = f", {fallen} diverged and counted at chance" if fallen else ""
-    return f"{plural(found.n, noun)}{lost}"
+    return f"{plural(found.n, noun)}{f', {fallen} diverged' if fallen else ''}"
+
+
+def learn_words(parts: Sequence[Part]) -> str:
+    """How many seeds of each trial learn, and how many may not: the share that no score of those that learn shows."""
+    counts: dict[tuple[int, int], list[str]] = {}
+    for name, scores, _ in parts:
+        counts.setdefault((len(scores.learnt), scores.n), []).append(name)
+    said = []
+    for (learnt, n), names in counts.items():
+        each = " each" if len({*names}) > 1 else ""
+        who = _listed(tuple(dict.fromkeys(names)))
+        may = f", so up to {whole_percent(most_that_fail(n - learnt, n))} of all seeds may not" if learnt else ""
+        said.append(f"{learnt} of {plural(n, 'seed')} of {who} learn{each}{may}")
+    return f"{'; '.join(said)}."
 
 
 def score_words(claim: Claim, name: str, scores: Scores) -> str:
     """A trial's score in a sentence, with its 95 % interval where it has one: nothing is decided by it."""
-    return f"{_mean_words(claim, name, scores)} ({spread_words(scores)})"
+    mean = scores.mean if isinstance(claim, AtChance) else scores.sound.mean
+    return f"{_mean_words(claim, name, mean)} ({spread_words(scores)})"
 
 
-def spread_words(scores: Scores) -> str:
-    """The 95 % interval and the seeds; the seeds alone where they are too few for an interval, or split in two."""
-    interval = f"95 % interval {between(scores.interval)}, " if scores.interval and not scores.split else ""
-    return f"{interval}{seeds_words(scores)}"
+def spread_words(scores: Scores, of: int = 1) -> str:
+    """The 95 % interval of the seeds that learn, and the seeds; these alone where too few learn for an interval.
+
+    `of`: among how many trials this one was chosen by the same runs: its interval is one of so many that hold together.
+    """
+    found = scores.estimate.interval(1 - (1 - CONFIDENCE) / of) if scores.estimate else None
+    best = f" as the best of {of}" if of > 1 else ""
+    return f"{f'95 % interval{best} {between(found)}, ' if found else ''}{seeds_words(scores)}"
 
 
 def seeds_words(scores: Scores) -> str:
-    """How many seeds, and what is odd about them: `3 seeds split in two: 0.5000, 0.5000, 0.9800`."""
-    fallen = f", {len(scores.diverged)} diverged and counted at chance" if scores.diverged else ""
-    if scores.n < FEWEST:
-        return f"{_values(scores)}{fallen}"
-    split = f" split in two: {_list(scores)}" if scores.split else ""
-    return f"{plural(scores.n, 'seed')}{split}{fallen}"
+    """How many seeds learn, with their scores where not all do: `1 of 3 seeds learns: 0.5000, 0.5000, 0.9800`."""
+    fallen = f", {len(scores.diverged)} diverged" if scores.diverged else ""
+    learnt = len(scores.learnt)
+    if 0 < learnt < scores.n:
+        return f"{learnt} of {scores.n} seeds learn{'s' if learnt == 1 else ''}: {_list(scores)}{fallen}"
+    return f"{_values(scores) if scores.n < FEWEST else plural(scores.n, 'seed')}{fallen}"
 
 
 def _values(scores: Scores) -> str:

@@ -1,8 +1,9 @@
 """Claims judged: SUPPORTED, REFUTED, INCONCLUSIVE or NOT JUDGED, with the numbers behind and one line in plain words.
 
-A claim is judged on the test scores of all seeds that were asked for, by one-sided tests at the level ALPHA, adjusted
-for all claims of the study (Holm). Fewer than three seeds, or a missing one, decide nothing; a diverged seed counts at
-chance, and cannot show that two things are alike.
+A claim is judged on the test scores of the seeds that learn, by one-sided tests at the level of the look (`level_of`),
+adjusted for all claims of the study (Holm). How many seeds learn stands beside it, and a verdict says that it is one of
+seeds that learn where it would not hold with as many failing seeds as may be. A missing seed, or fewer than three that
+learn, decide nothing.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from dataclasses import dataclass
 
 from search_spaces.claim import Claim
 from search_spaces.words import plural
-from service.analysis.claims.evidence import Evidence, gather, lacking, score_words
+from service.analysis.claims.evidence import Decided, Evidence, gather, lacking, learn_words, score_words
 from service.analysis.claims.question import Departure
 from service.analysis.claims.region import Word
-from service.analysis.estimates.power import MANY, POWER, seeds_needed
-from service.analysis.format import between, p_text, percent
-from service.analysis.statistics import ALPHA, Adjusted, Interval, Scores, holm
+from service.analysis.estimates.power import MANY, POWER, seeds_needed, std_interval
+from service.analysis.format import between, ordinal, p_text, percent
+from service.analysis.statistics import Adjusted, Interval, Scores, holm, level_of
 
 ScoresOf = Callable[[Claim], Mapping[str, Scores]]
 """The scores that a claim is judged on, by the names that claims use: of the test set, or of a probe."""
@@ -28,10 +29,11 @@ ScoresOf = Callable[[Claim], Mapping[str, Scores]]
 class Verdict:
     """A claim's answer.
 
-    `measured`: the mean, the paired difference or the slope, over `n` seeds; `interval`: the one that decided, at
-    `confidence`; `margin`: how far `measured` lies inside the claim (negative: outside); `p`: of the test that decided,
-    adjusted for all claims of the study. `needed`: the seeds that would probably decide what these do not; None for
-    more than are counted. `where`: where a claim is not judged ("at smoke").
+    `measured`: the mean, the paired difference or the slope, over `n` seeds that learn; `interval`: the one that
+    decided, at `confidence`; `margin`: how far `measured` lies inside the claim (negative: outside); `p`: of the test
+    that decided, adjusted for all claims of the study. `scope`: "of seeds that learn" where seeds that may fail could
+    change the verdict. `needed`: from how many to how many seeds would probably decide what these do not, where that is
+    known; None for more than are counted. `where`: where a claim is not judged ("at smoke").
     """
 
     claim: Claim
@@ -43,80 +45,113 @@ class Verdict:
     confidence: float | None = None
     margin: float | None = None
     p: float | None = None
-    needed: int | None = None
+    scope: str = ""
+    needed: tuple[int | None, int | None] | None = None
     where: str = ""
 
     @property
     def label(self) -> str:
-        """The word, with where a claim is not judged: `NOT JUDGED at smoke`."""
-        return f"{self.word} {self.where}".rstrip()
+        """The word, with what it is a verdict on, or where none is given: `NOT JUDGED at smoke`."""
+        return f"{self.word} {self.scope or self.where}".rstrip()
 
     def __str__(self) -> str:
         source = f" ({self.claim.source})" if self.claim.source else ""
         return f"{self.label}: {self.claim}{source}. {self.why}"
 
 
-def judge(claims: Sequence[Claim], scores_of: ScoresOf, departure: Departure | None = None) -> list[Verdict]:
-    """The verdicts on all claims of a study. `departure`: why they do not apply to this edition, if they do not."""
+LEARN = "of seeds that learn"
+
+
+def judge(
+    claims: Sequence[Claim], scores_of: ScoresOf, departure: Departure | None = None, *, look: int = 1
+) -> list[Verdict]:
+    """The verdicts on all claims of a study.
+
+    `departure`: why they do not apply to this edition, if they do not. `look`: how many times verdicts could be seen,
+    with this time (`History.looks`).
+    """
     scores = [scores_of(claim) for claim in claims]
     if departure is None:
-        return _judged(claims, scores)
-    tests = _judged(claims, scores) if departure.told else [None] * len(claims)
+        return _judged(claims, scores, look)
+    tests = _judged(claims, scores, look) if departure.told else [None] * len(claims)
     return [_not_judged(*one, departure) for one in zip(claims, scores, tests, strict=True)]
 
 
-def _judged(claims: Sequence[Claim], scores: Sequence[Mapping[str, Scores]]) -> list[Verdict]:
+def _judged(claims: Sequence[Claim], scores: Sequence[Mapping[str, Scores]], look: int) -> list[Verdict]:
     missing = [lacking(*pair) for pair in zip(claims, scores, strict=True)]
     found = {place: gather(claim, scores[place]) for place, claim in enumerate(claims) if missing[place] is None}
-    supports = _adjusted(len(claims), {place: evidence.p_supports for place, evidence in found.items()})
-    refutes = _adjusted(len(claims), {place: evidence.p_refutes for place, evidence in found.items()})
+    supports = _adjusted(len(claims), {place: evidence.p_supports for place, evidence in found.items()}, look)
+    refutes = _adjusted(len(claims), {place: evidence.p_refutes for place, evidence in found.items()}, look)
     return [
         _undecided(claim, scores[place], missing[place] or "")
         if place not in found
-        else _decide(found[place], supports[place], refutes[place], len(claims))
+        else _decide(found[place], supports[place], refutes[place], len(claims), look)
         for place, claim in enumerate(claims)
     ]
 
 
-def _adjusted(count: int, ps: Mapping[int, float]) -> dict[int, Adjusted]:
+def _adjusted(count: int, ps: Mapping[int, float], look: int) -> dict[int, Adjusted]:
     """Holm's correction over all claims; one that cannot be decided yet counts as a test that found nothing."""
-    adjusted = holm({str(place): ps.get(place, 1.0) for place in range(count)})
+    adjusted = holm({str(place): ps.get(place, 1.0) for place in range(count)}, level_of(look))
     return {int(place): found for place, found in adjusted.items()}
 
 
-def _decide(evidence: Evidence, supports: Adjusted, refutes: Adjusted, claims: int) -> Verdict:
-    word: Word = "SUPPORTED" if supports.p < ALPHA else "REFUTED" if refutes.p < ALPHA else "INCONCLUSIVE"
+def _decide(evidence: Evidence, supports: Adjusted, refutes: Adjusted, claims: int, look: int) -> Verdict:
+    decided: Decided | None = "SUPPORTED" if supports.significant else "REFUTED" if refutes.significant else None
+    word: Word = decided or "INCONCLUSIVE"
+    found, held = evidence.found, refutes if word == "REFUTED" else supports
     confidences = {
         "SUPPORTED": 1 - 2 * supports.level,
         "REFUTED": 1 - 2 * refutes.level / evidence.refuting_tests,
     }
     confidence = confidences.get(word, max(confidences.values()))
-    p = refutes.p if word == "REFUTED" else supports.p
-    interval = evidence.found.interval(confidence)
-    shown = f"{percent(confidence)} interval {between(interval)}"
+    interval = found.interval(confidence)
     tests = f", Holm over {plural(claims, 'claim')}" if claims > 1 else ""
-    why = f"{evidence.words(shown)}; {evidence.region.place(word)} (p {p_text(p)}{tests})."
-    needed = None
-    if word == "INCONCLUSIVE":
-        inside = evidence.margin > 0
-        needed = _seeds_needed(evidence, supports.level if inside else refutes.level / evidence.refuting_tests)
-        many = f"More than {MANY:,}" if needed is None else f"About {needed}"
-        why += f" {many} seeds in all would decide it (power {POWER:.0%}), if the measured mean and deviation are true."
-    found = evidence.found
-    return Verdict(
-        evidence.claim, word, why, found.n, found.mean, interval, confidence, evidence.margin, p, needed=needed
-    )
+    at = f", {ordinal(look)} look, level {held.alpha:.2g}" if look > 1 else ""
+    why = evidence.words(f"{percent(confidence)} interval {between(interval)}")
+    why += f"; {evidence.region.place(word)} (p {p_text(held.p)}{tests}{at})"
+    scope, needed = "", None
+    if decided and (but := evidence.opposed(decided, held.alpha)):
+        word, why = "INCONCLUSIVE", f"{why}, {but}"
+    elif decided and not evidence.holds_for_all(decided, held.level):
+        scope = LEARN
+    why += "."
+    if not decided:
+        level = supports.level if evidence.margin > 0 else refutes.level / evidence.refuting_tests
+        needed = _seeds_needed(evidence, level * level_of(look + 1) / level_of(look))
+        why += _needed_words(needed) if needed else ""
+    if evidence.learners:
+        why += f" {learn_words(evidence.parts)}"
+    margin = evidence.margin
+    return Verdict(evidence.claim, word, why, found.n, found.mean, interval, confidence, margin, held.p, scope, needed)
 
 
-def _seeds_needed(evidence: Evidence, level: float) -> int | None:
-    """So many seeds put the interval on one side of each end of the claim that matters, with the probability `POWER`.
+FEWEST_TO_COUNT = 5
+"""With fewer seeds their spread is too uncertain to say how many would decide."""
 
-    `level`: of the one-sided test that would decide, adjusted for all claims.
+
+def _seeds_needed(evidence: Evidence, level: float) -> tuple[int | None, int | None] | None:
+    """From how many to how many seeds put the interval on one side of each end that matters, with the power `POWER`.
+
+    The first number is right if the seeds spread as little as they may, the second if as much (`std_interval`). None
+    for few seeds, and where some fail. `level`: of the one-sided test that would decide at the next look.
     """
     found = evidence.found
+    failed = any(len(scores.learnt) < scores.n for _, scores, _ in evidence.parts)
+    if found.n < FEWEST_TO_COUNT or failed:
+        return None
     assert found.error is not None, "an estimate that can be tested comes first"
-    std = found.error * math.sqrt(found.n)
-    return seeds_needed(*evidence.region.distances(found), std=std, alpha=2 * level)
+    spreads = std_interval(found.error * math.sqrt(found.n), found.n - 1)
+    low, high = (seeds_needed(*evidence.region.distances(found), std=std, alpha=2 * level) for std in spreads)
+    return low, high
+
+
+def _needed_words(needed: tuple[int | None, int | None]) -> str:
+    low, high = needed
+    if low is None:
+        return f" More than {MANY:,} seeds in all would decide it at the next look."
+    many = f"About {low}" if low == high else f"{low} to {high or f'more than {MANY:,}'}"
+    return f" {many} seeds in all would decide it at the next look (power {POWER:.0%}), if the measured mean is true."
 
 
 def _undecided(claim: Claim, scores: Mapping[str, Scores], why: str) -> Verdict:

@@ -62,6 +62,17 @@ def seeds_needed(*differences: float, std: float, alpha: float = ALPHA, power: f
     return high
 
 
+def std_interval(std: float, df: int) -> tuple[float, float]:
+    """The 80 % interval of a standard deviation that was measured with so many degrees of freedom.
+
+    Source: the chi-squared distribution of a variance of normal values. Differs: nothing.
+    """
+    from scipy.special import chdtri  # here, for `locus status` must start without scipy
+
+    low, high = (std * math.sqrt(df / float(chdtri(df, p))) for p in (0.1, 0.9))
+    return low, high
+
+
 def _power(pairs: int, away: float, alpha: float) -> float:
     """The probability that the test of so many pairs finds a true mean that lies `away` standard errors above 0."""
     from scipy.special import nctdtr  # here, for `locus status` must start without scipy
