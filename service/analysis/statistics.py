@@ -199,10 +199,15 @@ class Scores:
         line = self.scale.chance + self.scale.luck
         return frozenset(seed for seed, value in self.values.items() if value > line) - self._lower
 
+    @property
+    def uniform(self) -> bool:
+        """True where all seeds learn, or none: where some do, the mean of all describes neither."""
+        return len(self.learnt) in (0, self.n)
+
     @cached_property
     def sound(self) -> Scores:
         """The scores of the seeds that learn; all scores where no seed learns."""
-        if not self.learnt or len(self.learnt) == self.n:
+        if self.uniform:
             return self
         values = {seed: value for seed, value in self.values.items() if seed in self.learnt}
         return Scores(values, len(values), self.scale)

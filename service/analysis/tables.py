@@ -33,8 +33,8 @@ def runs_table(result: StudyResult) -> pd.DataFrame:
 
 
 def trials_table(result: StudyResult) -> pd.DataFrame:
-    """A row a trial, what matters most first. `low` and `high` are 95 % intervals; `difference` is to the baseline, on
-    the test set; of axes, to the arm in the column `minus`.
+    """A row a trial, what matters most first. `learnt`: how many seeds learn; `low`, `high`: the 95 % interval of
+    these; `difference` is to the baseline, on the test set; of axes, to the arm in the column `minus`.
 
     `difference_low` and `difference_high` are at the level of Holm's test, as `p_holm` is. `effect_size` is the
     difference in standard deviations, with its 95 % interval.
@@ -57,6 +57,7 @@ def _brief(result: StudyResult, row: TrialResult) -> dict[str, str | int]:
         "#": row.trial.label,
         "trial": row.name,
         "n": row.validation.n,
+        "learn": len(row.test.learnt),
         metric_words(score.metric): fixed(row.validation.mean),
         metric_words(score.test): fixed(row.test.mean),
         "95 % interval": between(row.test.interval),
@@ -144,7 +145,13 @@ def costs(runs: Iterable[RunResult]) -> dict[str, float | None]:
 
 def _scores(prefix: str, scores: Scores) -> dict[str, float | None]:
     low, high = scores.interval or (None, None)
-    return {f"{prefix}mean": scores.mean, f"{prefix}std": scores.std, f"{prefix}low": low, f"{prefix}high": high}
+    return {
+        f"{prefix}mean": scores.mean,
+        f"{prefix}std": scores.std,
+        f"{prefix}learnt": len(scores.learnt),
+        f"{prefix}low": low,
+        f"{prefix}high": high,
+    }
 
 
 def _partner(result: StudyResult, row: TrialResult) -> dict[str, str | None]:

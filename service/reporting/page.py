@@ -8,8 +8,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from search_spaces.words import duration, listed, plural, quoted
+from service.analysis.claims.verdicts import NOT_COVERED
 from service.analysis.estimates.tuning import tunings
+from service.analysis.format import ordinal
 from service.analysis.headline import headline
+from service.analysis.statistics import level_of
 from service.analysis.tables import costs
 from service.reporting import recipe_tables, sections
 from service.reporting.all_figures import figures
@@ -46,6 +49,7 @@ class Page:
     expected: str
     found: str
     verdicts: list[Verdict]
+    verdicts_note: str
     results: list[Table]
     figures: list[Drawn]
     more: list[Table]
@@ -93,6 +97,7 @@ def page(result: StudyResult, links: Mapping[str, str]) -> Page:
         expected=study.expected,
         found=study.found.get(result.edition.budget, "") if not result.edition.own_paths else "",
         verdicts=result.claims,
+        verdicts_note=_verdicts_note(result),
         results=_known(*league_tables(result), measured(result), tuned(result), efficiency(result)),
         figures=figures(result),
         more=_known(
@@ -157,3 +162,11 @@ def _remarks(result: StudyResult) -> list[str]:
     if result.stale:
         remarks.append(f"Not counted: {plural(result.stale, 'answer')} of other code.")
     return remarks
+
+
+def _verdicts_note(result: StudyResult) -> str:
+    """What verdicts cover, and at which level they are: each look at a growing study spends a part of it."""
+    look = result.history.looks
+    level = f"one-sided tests at {result.alpha:.3g}"
+    looks = f", in place of {level_of(1):.3g}, as this is the {ordinal(look)} look at the study" if look > 1 else ""
+    return f"Verdicts are {level} over seeds{looks}. {NOT_COVERED}"

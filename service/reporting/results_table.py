@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from search_spaces.study import Ablation, Plan
 from search_spaces.words import plural
+from service.analysis.claims.verdicts import NOT_COVERED
 from service.analysis.estimates.power import paired_spread, power_sentence
 from service.analysis.estimates.tuning import tuning_sentence
 from service.analysis.format import between, fixed, metric_words, p_text, signed, spread
@@ -33,7 +34,8 @@ def measured(result: StudyResult) -> Table | None:
         *_published(result, rows),
         *_differences(result, rows),
         Column("mean", [fixed(row.validation.mean) for row in rows], metric_words(score.metric)),
-        Column("seeds", [seeds(row) for row in rows]),
+        Column("seeds", [seeds(row) for row in rows], "seeds"),
+        Column("learn", [f"{len(row.test.learnt)} learn" if row.test.n else "" for row in rows], "seeds", under=True),
         *cost_columns(rows),
     ]
     strong = frozenset(place for place, row in enumerate(rows) if row in result.winners)
@@ -69,7 +71,7 @@ def score_columns(group: str, scores: Sequence[Scores]) -> list[Column]:
     intervals = [interval_words(one) for one in scores]
     found = [Column("mean ± SD", [spread(one.mean, one.std) for one in scores], group)]
     if any(intervals):
-        some = any(one.interval and not one.split for one in scores)
+        some = any(one.interval and one.uniform for one in scores)
         found.append(Column("95 % interval" if some else "seeds", intervals, group, under=True))
     return found
 
@@ -97,10 +99,10 @@ def _points_words(result: StudyResult) -> str:
 
 
 def interval_words(scores: Scores) -> str:
-    """The interval of the mean; the seeds themselves where they are too few, or split in two."""
+    """The interval of the mean; the seeds themselves where they are too few, or where some do not learn."""
     values = ", ".join(fixed(value) for value in sorted(scores.values.values()))
-    if scores.split:
-        return f"split: {values}"
+    if not scores.uniform:
+        return f"{len(scores.learnt)} of {scores.n} learn: {values}"
     return between(scores.interval) if scores.interval else values if scores.n > 1 else ""
 
 
@@ -155,25 +157,33 @@ def published_difference(result: StudyResult, row: TrialResult) -> str:
 
 
 def _note(result: StudyResult, rows: Sequence[TrialResult], columns: Sequence[Column]) -> str:
-    some = any(row.test.interval and not row.test.split for row in rows)
+    some = any(row.test.interval and row.test.uniform for row in rows)
     interval = ", with Student's t-interval of the mean" if some else ""
     parts = [f"Mean ± standard deviation (SD) over seeds{interval}.", *filter(None, [tuning_sentence(result)])]
     if any(row.test.diverged for row in rows):
         parts += ["A diverged seed counts at chance."]
     kind = "Intervals are over seeds" if some else "Scores are"
-    parts += [f"{kind} for one fixed draw of images; another draw would move all scores together."]
+    parts += [f"{kind} for one fixed draw of images. {NOT_COVERED}"]
     if any(1 < row.test.n < FEWEST for row in rows):
         parts += [f"With fewer than {FEWEST} seeds the scores of the seeds are shown in place of an interval."]
     if any(row.test.interval and not row.test.std and row.test.scale.step for row in rows):
         parts += ["Where all seeds score the same, the interval is as wide as the rounding to whole test images."]
-    if any(row.test.split for row in rows):
-        parts += ["Split: the seeds lie in two groups far apart, and their mean describes neither."]
-    if _tested(result):
-        tests = plural(len(result.differences), "difference")
+    if any(not row.test.uniform for row in rows):
         parts += [
-            "Differences are paired by seed; p is two-sided and adjusted for "
-            f"{tests} (Holm); each interval is at the level of its test, so it leaves out 0 where p is below 0.05."
+            "A seed learns when it scores above what guessing reaches, and not in the lower of two groups far apart. "
+            "Where some seeds do not learn, the mean of all describes neither group, and differences are those of the "
+            "seeds that learn."
         ]
+    if _tested(result):
+        together = sum(not gap.claimed for gap in result.differences.values())
+        claimed = len(result.differences) - together
+        parts += [
+            f"Differences are paired by seed; p is two-sided and adjusted for {plural(together, 'difference')} (Holm); "
+            f"each interval is at the level of its test, so it leaves out 0 where p is below {result.alpha:.2g}."
+        ] * bool(together)
+        parts += [
+            f"{plural(claimed, 'difference')} {'is' if claimed == 1 else 'are'} tested by a claim alone, one-sided."
+        ] * bool(claimed)
     if result.agreements:
         tests = f", Holm over {plural(len(result.agreements), 'number')}" if len(result.agreements) > 1 else ""
         parts += [

@@ -8,11 +8,12 @@ from search_spaces.study import Edition, Trial
 from search_spaces.words import duration, plural
 from service.analysis.best import Best, ranked
 from service.analysis.format import metric_words
+from service.analysis.trial_scores import validation_scores
 from service.storage.history import History
 from service.storage.states import RunState
 from service.tracking.mean_curve import TRAIN_S, summed
 from service.tracking.params import role, title, varied
-from service.tracking.scores import score_words, test_values, validation_values
+from service.tracking.scores import score_words, test_scores
 from trainables.recipe import Run
 
 MOST_ROWS = 20
@@ -98,8 +99,8 @@ def _table(history: History, best: Best) -> list[str]:
         cells = (
             _cell(title(history.edition, trial)),
             role(history.edition, trial),
-            score_words(validation_values(history, trial)),
-            score_words(test_values(history, trial)),
+            score_words(validation_scores(history, trial)),
+            score_words(test_scores(history, trial)),
             _time(states),
             mark,
         )

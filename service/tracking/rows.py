@@ -15,6 +15,7 @@ from search_spaces.roles import CONFIRMATIONS
 from search_spaces.study import Ablation, Trial
 from search_spaces.words import listed, quoted
 from service.analysis.best import Best, find_best
+from service.analysis.trial_scores import validation_scores
 from service.planning.tuning import unplanned
 from service.storage.history import History
 from service.storage.states import RunState
@@ -22,7 +23,7 @@ from service.storage.tuned import tuning_of
 from service.tracking.mean_curve import Point, mean_curve, seed_curve
 from service.tracking.notes import NO_CONCLUSION, Conclusion, run_note, study_note, trial_note
 from service.tracking.params import is_point, params, role, title
-from service.tracking.scores import rank_tag, score_words, test_values, validation_values
+from service.tracking.scores import rank_tag, score_words, test_scores
 from trainables.recipe import Run
 from trainables.spec import digest
 
@@ -141,8 +142,8 @@ def trial_row(history: History, trial: Trial, runs: dict[int, Run], best: Best, 
         tags["locus.curve"] = digest([[point.step, point.time, point.values] for point in points])
     said = {"locus.reason": reason, "locus.best": _mark(trial, best)}
     if whole:
-        said["locus.score"] = score_words(validation_values(history, trial))
-        said["locus.test"] = score_words(test_values(history, trial))
+        said["locus.score"] = score_words(validation_scores(history, trial))
+        said["locus.test"] = score_words(test_scores(history, trial))
     return Row(
         ("trial", trial.label, None),
         title(history.edition, trial),

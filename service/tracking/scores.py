@@ -1,13 +1,12 @@
-"""A trial's scores as MLflow shows them in one narrow column: `0.9537 ± 0.0124 (n 3)`."""
+"""A trial's scores as MLflow shows them in one narrow column: `0.9537 ± 0.0124 (n 3)`, `(n 3, 2 learn)`."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from statistics import fmean, stdev
 
 from search_spaces.study import Trial
 from service.analysis.best import place_key
 from service.analysis.format import spread
+from service.analysis.statistics import Scores
+from service.analysis.trial_scores import score_scale
 from service.storage.history import History
 from service.tracking.params import is_point
 
@@ -15,33 +14,29 @@ FARTHEST = 99999.0
 """The greatest distance of a mean from 1 that the order of trials tells from others."""
 
 
-def score_words(values: Sequence[float]) -> str:
-    """The mean, the standard deviation and the number of seeds; empty where there is none."""
-    if not values:
+def score_words(scores: Scores) -> str:
+    """The mean, the standard deviation, how many seeds, and how many learn where some do not; empty for no score."""
+    if not scores.n:
         return ""
-    return f"{spread(fmean(values), stdev(values) if len(values) > 1 else None)} (n {len(values)})"
+    learn = "" if len(scores.learnt) == scores.n else f", {len(scores.learnt)} learn"
+    return f"{spread(scores.mean, scores.std)} (n {scores.n}{learn})"
 
 
-def validation_values(history: History, trial: Trial) -> list[float]:
-    """The validation scores of the answered seeds, a diverged one at chance."""
-    return list(history.answer(trial).values.values())
-
-
-def test_values(history: History, trial: Trial) -> list[float]:
+def test_scores(history: History, trial: Trial) -> Scores:
     """The test scores of the seeds that ended, a diverged one at chance.
 
     A point of a search or of a tuning has none: the test set is looked at for the answer, not for the search.
     """
     if is_point(history.edition, trial):
-        return []
-    found = []
-    for state in map(history.state, history.runs(trial).values()):
+        return Scores({}, 0)
+    found = {}
+    for seed, state in ((seed, history.state(run)) for seed, run in history.runs(trial).items()):
         value = state.value(trial.score.test) if state.status == "completed" else None
         if state.status == "diverged":
             value = trial.recipe.data.chance("test")
         if value is not None:
-            found.append(value)
-    return found
+            found[seed] = value
+    return Scores(found, history.answer(trial).asked, score_scale(trial.recipe.data, "test"))
 
 
 def rank_tag(history: History, trial: Trial) -> str:

@@ -117,7 +117,7 @@ def lacking(claim: Claim, scores: Mapping[str, Scores]) -> str | None:
         return reason
     pairs = len(set.intersection(*({*scores[name].sound.values} for name in claim.names)))
     if pairs < FEWEST:
-        learn = "" if isinstance(claim, ClaimOfProbe | KeepsMore) else " that learn in each"
+        learn = " that learn in each" if any(scores[name].sound is not scores[name] for name in claim.names) else ""
         return f"{_listed(claim.names)} share {plural(pairs, 'seed')}{learn}; a claim needs {FEWEST}."
     return _unlike_itself(claim, scores[claim.than]) if isinstance(claim, ProbeAsAlike) else None
 

@@ -60,6 +60,8 @@ class Verdict:
 
 
 LEARN = "of seeds that learn"
+NOT_COVERED = "Another draw of images would move scores and differences; that is not in these intervals."
+"""What stands beside every interval and verdict, as the images of a study are fixed."""
 
 
 def judge(
@@ -107,7 +109,7 @@ def _decide(evidence: Evidence, supports: Adjusted, refutes: Adjusted, claims: i
     confidence = confidences.get(word, max(confidences.values()))
     interval = found.interval(confidence)
     tests = f", Holm over {plural(claims, 'claim')}" if claims > 1 else ""
-    at = f", {ordinal(look)} look, level {held.alpha:.2g}" if look > 1 else ""
+    at = f", {ordinal(look)} look, level {held.alpha:.3g}" if look > 1 else ""
     why = evidence.words(f"{percent(confidence)} interval {between(interval)}")
     why += f"; {evidence.region.place(word)} (p {p_text(held.p)}{tests}{at})"
     scope, needed = "", None

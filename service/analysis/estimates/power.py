@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from search_spaces.study import Ablation, Plan
 from search_spaces.words import plural
 from service.analysis.format import fixed
-from service.analysis.statistics import ALPHA, FEWEST, Scores, difference
+from service.analysis.statistics import ALPHA, FEWEST, Scores, difference, level_of
 from service.analysis.t_distribution import quantile
 from service.analysis.trial_scores import validation_scores
 from service.storage.history import History
@@ -115,4 +115,11 @@ def power_sentence(pairs: int, spread: float | None = None) -> str:
 def seeds_sentence(history: History) -> str:
     """Which differences the seeds asked for can detect, from the validation scores so far: a line of `locus plan`."""
     trials = {trial.name: validation_scores(history, trial) for trial in history.of("trial")}
-    return power_sentence(history.seeds, paired_spread(trials, history.edition.study.plan))
+    power = power_sentence(history.seeds, paired_spread(trials, history.edition.study.plan))
+    if not history.edition.study.claims:
+        return power
+    first, second = level_of(history.looks), level_of(history.looks + 1)
+    return (
+        f"{power} Ask for all seeds at once: verdicts are tested at {first:.3g} now, and at {second:.3g} if seeds are "
+        "added after they were seen."
+    )

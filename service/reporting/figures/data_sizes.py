@@ -80,7 +80,7 @@ def _line(curve: Curve, look: Look) -> Line:
 
 def _marks(axes: Axes, at: float, scores: Scores, color: str) -> None:
     """The mean of one size as a bar with its interval, and a dot a seed; a cross where it diverged."""
-    if scores.interval and not scores.split:
+    if scores.interval and scores.uniform:
         axes.plot([at, at], scores.interval, color=color, linewidth=1.6, alpha=0.55, solid_capstyle="butt")
     axes.plot([at], [scores.mean or 0.0], marker="_", markersize=9, color=color, markeredgewidth=1.8, zorder=3)
     for seed, value in sorted(scores.values.items()):
@@ -91,7 +91,7 @@ def _marks(axes: Axes, at: float, scores: Scores, color: str) -> None:
 
 def _caption(result: StudyResult, found: Sequence[Curve]) -> str:
     scores = [one for curve in found for one in curve.scores.values()]
-    interval = " with its 95 % interval" if any(one.interval and not one.split for one in scores) else ""
+    interval = " with its 95 % interval" if any(one.interval and one.uniform for one in scores) else ""
     laws = [curve for curve in found if curve.laws]
     return sentences((
         f"The {metric_words(result.edition.study.score.test)} over the number of training images: a bar at the "
@@ -99,7 +99,7 @@ def _caption(result: StudyResult, found: Sequence[Curve]) -> str:
         "The line is the mean of the power laws that were fitted to the seeds." if laws else "",
         "No line where no seed has a score at every size." if laws and len(laws) < len(found) else "",
         f"No interval for fewer than {FEWEST} seeds." if any(one.interval is None for one in scores) else "",
-        "No interval where the seeds split in two." if any(one.split for one in scores) else "",
+        "No interval where some seeds do not learn." if any(not one.uniform for one in scores) else "",
         "A cross is a diverged seed, which counts at chance." if any(one.diverged for one in scores) else "",
         "Marks of one size stand beside each other." if len(found) > 1 else "",
     ))  # fmt: skip

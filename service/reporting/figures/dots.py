@@ -43,7 +43,7 @@ def name(result: StudyResult, row: TrialResult) -> str:
 def _draw(result: StudyResult, rows: Sequence[TrialResult], sheet: Sheet) -> Figure:
     palette = Palette.of(result)
     lines = [
-        Row(name(result, row), row.test.mean or 0.0, row.test.interval if not row.test.split else None,
+        Row(name(result, row), row.test.mean or 0.0, row.test.interval if row.test.uniform else None,
             palette[row], fixed(row.test.mean or 0.0), strong=row in result.winners, hollow=not row.test.complete)
         for row in rows
     ]  # fmt: skip
@@ -69,13 +69,13 @@ def _published_mark(axes: Axes, place: int, published: Published) -> None:
 def _caption(result: StudyResult, rows: Sequence[TrialResult]) -> str:
     known = [one for row in rows for one in result.published(row) if result.comparable(one)]
     fresh = " on fresh seeds" if isinstance(result.edition.study.plan, Search) else ""
-    whole = [row.test.interval is not None and not row.test.split for row in rows]
+    whole = [row.test.interval is not None and row.test.uniform for row in rows]
     interval = " with its 95 % interval" if any(whole) else ""
     return sentences((
         f"The {metric_words(result.edition.study.score.test)} of each trial{fresh}: the mean{interval}, and "
         "a small dot a seed.",
         f"No interval for fewer than {FEWEST} seeds." if any(row.test.interval is None for row in rows) else "",
-        "No interval where the seeds split in two." if any(row.test.split for row in rows) else "",
+        "No interval where some seeds do not learn." if any(not row.test.uniform for row in rows) else "",
         "A cross is a diverged seed, which counts at chance." if any(row.test.diverged for row in rows) else "",
         "A hollow dot lacks seeds." if any(not row.test.complete for row in rows) else "",
         f"Diamonds are published{', with their spread' if any(one.spread for one in known) else ''}." if known else "",

@@ -4,7 +4,6 @@ import random
 import statistics
 
 import pytest
-from scipy.stats import ttest_rel
 
 from search_spaces.claim import Better
 from search_spaces.study import Ablation, Published, Study
@@ -14,6 +13,7 @@ from service.results import Result
 from service.storage.home import Home
 from service.storage.journal import Counts
 from tests.rooms.by_hand import ByHand, base
+from tests.rooms.service.analysis.logits import two_sided
 
 AXES = {
     "encoding": {"none": {"encoding.kind": "none"}, "fourier": {}, "table": {"encoding.kind": "learnable"}},
@@ -58,7 +58,7 @@ def test_differences_are_within_the_other_axes_and_adjusted_over_all(result) -> 
         partner = f"none, {name.split(', ')[1]}"
         who, than = (list(result.scores[arm].values.values()) for arm in (name, partner))
         assert gap.mean == pytest.approx(statistics.fmean(who) - statistics.fmean(than))
-        ps[name] = ttest_rel(who, than).pvalue
+        ps[name] = two_sided(who, than)
         assert gap.estimate.p() == pytest.approx(ps[name], rel=1e-6)
     largest = 0.0
     for rank, name in enumerate(sorted(ps, key=ps.get)):

@@ -66,7 +66,7 @@ def test_its_mean_is_the_true_effect():
 def test_too_few_pairs_have_no_effect_size():
     assert effect_size(estimate([0.1, 0.2])) is None
     assert effect_size(estimate([0.1, 0.1, 0.1])) is None, "no spread"
-    assert effect_size(estimate([0.1, 0.1, 0.1], floor=0.001)).value > 50, "the floor of rounded scores"
+    assert effect_size(estimate([0.1, 0.1, 0.1], floor=0.001)).value > 30, "the floor of rounded scores"
 
 
 def test_the_bootstrap_is_scipys_and_the_same_each_time():

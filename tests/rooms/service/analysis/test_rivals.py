@@ -82,8 +82,8 @@ def test_mlflow_tells_random_points_from_others_and_hides_their_test_scores(resu
     assert role(history.edition, rival) == "random point"
     assert role(history.edition, fresh) == "random confirmation"
     assert title(history.edition, rival).startswith("r0 ")
-    assert all(not tracked.test_values(history, trial) for trial in history.of("rival"))
-    assert tracked.test_values(history, fresh)
+    assert all(not tracked.test_scores(history, trial).n for trial in history.of("rival"))
+    assert tracked.test_scores(history, fresh).n
     study = next(rows(history, "FINISHED"))
     (point,) = study.points
     assert point.values["progress/runs"] == point.values["progress/asked"]

@@ -6,8 +6,22 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from service.analysis.differences import Difference
-from service.analysis.statistics import ALPHA, LEAST_GAIN, Adjusted, Scale, Scores, difference, estimate, holm, kept
+from service.analysis.differences import Difference, compare_best
+from service.analysis.learning import fails_more, most_that_fail
+from service.analysis.statistics import (
+    ALPHA,
+    LEAST_GAIN,
+    Adjusted,
+    Scale,
+    Scores,
+    difference,
+    estimate,
+    holm,
+    kept,
+    level_of,
+    unpaired,
+)
+from tests.rooms.service.analysis.logits import FLOOR, mean_interval, paired_p
 
 FLOATS = st.floats(0.05, 0.95).map(lambda value: round(value, 4))
 SAMPLES = st.lists(FLOATS, min_size=3, max_size=7)
@@ -107,9 +121,11 @@ def test_holm_by_hand():
 def test_equal_scores_do_not_claim_more_than_their_images_show():
     low, high = scores(1.0, 1.0, 1.0).interval
     assert high == 1.0
-    assert low == pytest.approx(1 - 4.302653 * 0.001 / math.sqrt(12) / math.sqrt(3), abs=1e-8)
+    assert (low, high) == pytest.approx(mean_interval([1.0, 1.0, 1.0], 0.025), abs=1e-6)
     assert scores(1.0, 1.0, 1.0).std == 0
     assert scores(1.0, 1.0, 1.0, scale=Scale()).interval == (1.0, 1.0)
+    more = scores(*[1.0] * 20).estimate
+    assert more.error == pytest.approx(FLOOR), "twenty rounded scores say no more than three"
 
 
 def test_one_seed_has_no_interval_and_none_no_mean():
@@ -125,12 +141,11 @@ def test_two_seeds_have_no_interval_and_no_test():
 
 
 def test_a_difference_is_cut_to_what_is_possible():
-    wild = difference(scores(0.1, 1.0, 0.2), scores(0.9, 0.1, 0.3))
-    assert wild.interval() == (-1.0, 1.0)
-    open_below = difference(
-        scores(0.1, 1.0, 0.2, scale=Scale(0.0, high=1.0)), scores(0.9, 0.1, 0.3, scale=Scale(0.0, high=1.0))
-    )
-    assert open_below.interval()[1] > 1, "R² has no lower end, so a difference has no upper one"
+    wild = difference(scores(0.6, 0.8, 0.7), scores(0.9, 0.7, 0.8))
+    assert wild.interval(0.9999) == (-1.0, 1.0)
+    r2 = Scale(0.0, high=1.0)
+    open_below = difference(scores(0.3, 0.5, 0.4, scale=r2), scores(0.6, 0.4, 0.5, scale=r2))
+    assert open_below.interval(0.9999)[1] > 1, "R² has no lower end, so a difference has no upper one"
 
 
 @pytest.mark.parametrize(
@@ -201,3 +216,102 @@ def test_an_interval_and_its_adjusted_p_never_contradict(values, others, random)
     adjusted = holm({"this": gap.p(), **{str(n): random.random() for n in range(others)}})["this"]
     low, high = gap.interval(1 - adjusted.level)
     assert (low > 0 or high < 0) == (adjusted.p < ALPHA)
+
+
+LARGE = st.integers(700, 1000)
+ACCURACIES = st.lists(st.integers(520, 1000).map(lambda right: right / 1000), min_size=3, max_size=7)
+
+
+@settings(max_examples=40)
+@given(ACCURACIES, st.floats(0.001, 0.2))
+def test_an_accuracy_is_judged_as_it_stands_and_on_logits(values, level):
+    found = scores(*values)
+    assume(found.uniform and len(found.learnt) == len(values))
+    assert found.estimate.interval(1 - 2 * level) == pytest.approx(mean_interval(values, level), abs=1e-9)
+    low, _ = found.estimate.interval(1 - 2 * level)
+    assume(low > 0)
+    assert found.estimate.p_above(low) == pytest.approx(level, abs=1e-9), "the interval ends where its test does"
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.tuples(st.integers(700, 1000), st.integers(700, 1000)), min_size=3, max_size=7), st.floats(-0.2, 0.2)
+)
+def test_a_difference_of_accuracies_needs_both_tests(pairs, line):
+    who, than = ([right / 1000 for right in side] for side in zip(*pairs, strict=True))
+    assume(scores(*who).uniform and scores(*than).uniform)
+    gap = difference(scores(*who), scores(*than))
+    assert gap.p_above(line) == pytest.approx(paired_p(who, than, line), abs=1e-9)
+    assert gap.p_below(line) == pytest.approx(paired_p(who, than, line, "less"), abs=1e-9)
+
+
+def test_unpaired_accuracies_have_a_twin_on_logits():
+    gap = unpaired(scores(0.99, 0.995, 0.999), scores(0.9, 0.93, 0.95, 0.91))
+    assert gap.twin is not None
+    assert gap.p_above(0) == max(gap.twin.p_above(0), stats.t.sf(gap.mean / gap.error, gap.df))
+
+
+@pytest.mark.parametrize(
+    ("values", "learnt"),
+    [
+        ((0.99, 0.98, 0.97), {0, 1, 2}),
+        ((0.5, 0.98, 0.99), {1, 2}),
+        ((0.999, 0.633, 0.976), {0, 2}),  # above chance, and in the lower of two groups
+        ((0.5, 0.51, 0.5), set()),
+        ((0.5, 0.98), {1}),
+    ],
+)
+def test_a_seed_learns_above_chance_and_not_in_the_lower_of_two_groups(values, learnt):
+    found = scores(*values)
+    assert found.learnt == learnt
+    assert {*found.sound.values} == (learnt or {*found.values})
+    assert found.mean == pytest.approx(np.mean(values)), "the mean is that of all seeds"
+
+
+def test_what_is_compared_are_the_seeds_that_learn_in_both():
+    who, than = scores(0.99, 0.5, 0.98, 0.97, 0.99), scores(0.9, 0.91, 0.5, 0.93, 0.92)
+    gap = difference(who, than)
+    assert (gap.n, gap.mean) == (3, pytest.approx(np.mean([0.09, 0.04, 0.07])))
+    values = scores(0.1, 0.2, -0.3, scale=Scale())
+    assert values.learnt == {0, 1, 2}, "values of probes learn nothing"
+
+
+def test_so_many_seeds_may_fail():
+    """The ends of Clopper and Pearson's interval are quantiles of a beta distribution."""
+    for failed, seeds in ((0, 3), (0, 5), (0, 10), (1, 3), (2, 10), (3, 3)):
+        exact = stats.beta.ppf(0.95, failed + 1, seeds - failed) if failed < seeds else 1.0
+        assert most_that_fail(failed, seeds) == pytest.approx(exact, abs=1e-9)
+    assert most_that_fail(0, 3) == pytest.approx(1 - 0.05 ** (1 / 3))
+
+
+def test_failing_more_often_is_fishers_test():
+    who, than = scores(0.5, 0.5, 0.99, 0.5, 0.98), scores(0.9, 0.91, 0.92, 0.9, 0.5)
+    exact = stats.fisher_exact([[3, 2], [1, 4]], alternative="greater").pvalue
+    assert fails_more(who, than) == pytest.approx(exact)
+    assert fails_more(than, who) == pytest.approx(stats.fisher_exact([[1, 4], [3, 2]], alternative="greater").pvalue)
+
+
+def test_looks_spend_one_level():
+    levels = [level_of(look) for look in range(1, 60)]
+    assert levels[:3] == pytest.approx([0.045, 0.0025, 0.00125])
+    assert sum(levels) == pytest.approx(ALPHA)
+    assert holm({"a": 0.0026}, level_of(2))["a"].significant is False
+    assert holm({"a": 0.0026, "b": 0.02}, level_of(1))["a"].significant
+
+
+def test_the_best_is_told_apart_among_all_pairs():
+    trials = {
+        name: scores(*(0.8 + 0.01 * np.sin([place, 2 * place, 5 * place, place + 3.0]).round(1)))
+        for place, name in enumerate("abcd")
+    }
+    ps = {}
+    for one in "abcd":
+        for other in "abcd":
+            if one < other:
+                ps[one + other] = difference(trials[one], trials[other]).p()
+    adjusted = holm(ps)
+    found = compare_best("b", trials)
+    assert {*found} == {"a", "c", "d"}
+    for other, gap in found.items():
+        assert gap.p == pytest.approx(adjusted["".join(sorted("b" + other))].p)
+        assert gap.mean == pytest.approx(trials["b"].mean - trials[other].mean)

@@ -143,8 +143,8 @@ def test_mlflow_tells_trials_that_tune_from_arms_and_hides_their_test_scores(res
     assert role(history.edition, trial) == "tuning"
     assert title(history.edition, trial).startswith("t0.0 token: gamma=")
     assert params(history.edition, trial)["encoding.gamma"] == f"{trial.recipe.encoding.gamma:.6g}"
-    assert not tracked.test_values(history, trial)
-    assert tracked.test_values(history, history.of("trial")[0])
+    assert not tracked.test_scores(history, trial).n
+    assert tracked.test_scores(history, history.of("trial")[0]).n
     study, *others = rows(history, "FINISHED")
     assert study.points[0].values["progress/runs"] == study.points[0].values["progress/asked"] == 18
     runs = {row.id: row for row in others}
