@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
+
 from pydantic import Field
 
 from trainables.spec import Spec
+
+LEAST, MOST = 0.005, 0.1
+"""The ends of a margin that follows from a deviation. What differs by less is equal for every reader; what must lie
+within more only says nothing."""
 
 
 class Published(Spec):
     """A number of a paper, shown beside the test score of an arm (or of `best`).
 
     `same_data`: whether the paper's images are of the study's kind, so that both share an axis.
-    `margin`: how near our mean must be to count as equal; without one that is not judged.
+    `margin`: how near our mean must be to count as equal; where it is null, it follows from `spread` (`within`).
     """
 
     who: str
@@ -20,6 +26,18 @@ class Published(Spec):
     source: str
     same_data: bool = False
     margin: float | None = Field(default=None, gt=0, description="a positive margin, or null")
+
+    @property
+    def within(self) -> float | None:
+        """The margin that is judged; None where equality is not asked.
+
+        For the paper's own images it is twice the deviation of a difference of two seeds, if ours spread as theirs do:
+        2 * sqrt(2) * spread, at least `LEAST`. Beyond `MOST`, and without a spread, nothing is asked.
+        """
+        if self.margin is not None or not self.same_data or self.spread is None:
+            return self.margin
+        found = max(LEAST, 2 * math.sqrt(2) * self.spread)
+        return round(found, 4) if found <= MOST else None
 
     def __str__(self) -> str:
         spread = "" if self.spread is None else f" +- {self.spread:g}"

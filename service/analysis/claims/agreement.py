@@ -24,7 +24,7 @@ class Agreement:
     @property
     def words(self) -> str:
         """`equal within 0.01`, `differs by more than 0.01`, `not resolved within 0.01`."""
-        margin = f"{self.known.margin or 0.0:g}"
+        margin = f"{self.known.within or 0.0:g}"
         return {
             "equal": f"equal within {margin}",
             "differs": f"differs by more than {margin}",
@@ -40,13 +40,13 @@ def agreements(
 ) -> dict[int, Agreement]:
     """The judged ones of a study's published numbers, by their place in it.
 
-    Those with a margin that are comparable (`StudyResult.comparable`), and whose trial has all its seeds, none of them
-    diverged.
+    Those with a margin (`Published.within`) that are comparable (`StudyResult.comparable`), and whose trial has all its
+    seeds, none of them diverged.
     """
     known = {
         place: one
         for place, one in enumerate(published)
-        if one.margin is not None and comparable(one) and _sound(scores.get(one.who))
+        if one.within is not None and comparable(one) and _sound(scores.get(one.who))
     }
     return judge_published(known, scores, alpha)
 
@@ -63,8 +63,8 @@ def judge_published(
     for place, one in known.items():
         found = scores[one.who].estimate
         assert found is not None
-        assert one.margin is not None
-        region = Region(one.value - one.margin, one.value + one.margin)
+        assert one.within is not None
+        region = Region(one.value - one.within, one.value + one.within)
         inside[str(place)], outside[str(place)] = region.p_inside(found), region.p_outside(found)
     supports, refutes = holm(inside, alpha), holm(outside, alpha)
     return {place: _decide(one, supports[str(place)], refutes[str(place)]) for place, one in known.items()}

@@ -61,3 +61,13 @@ def test_a_margin_is_positive_and_changes_no_text():
     with pytest.raises(SpecError, match="margin must be a positive margin, or null, got 0"):
         Published("arm", 0.9, None, "t", margin=0)
     assert str(Published("arm", 0.9, None, "t", margin=0.1)) == str(Published("arm", 0.9, None, "t"))
+
+
+def test_for_the_papers_own_images_the_margin_follows_from_its_deviation():
+    def within(spread, **more):
+        return Published("arm", 0.9, spread, "t", **more).within
+
+    assert within(0.0032, same_data=True) == pytest.approx(2 * (0.0032**2 + 0.0032**2) ** 0.5, abs=1e-4)
+    assert within(0.0003, same_data=True) == 0.005
+    assert (within(0.149, same_data=True), within(None, same_data=True), within(0.0032)) == (None, None, None)
+    assert within(0.0032, same_data=True, margin=0.02) == 0.02
