@@ -23,8 +23,12 @@ class Row:
     @property
     def holds(self) -> bool:
         """Whether the bar is met, within two standard errors of the simulation."""
-        away = self.found - self.bar if self.at_most else self.bar - self.found
-        return away <= 2 * self.error
+        return self.away <= 2 * self.error
+
+    @property
+    def away(self) -> float:
+        """By how much the bar is missed; negative where it is met."""
+        return self.found - self.bar if self.at_most else self.bar - self.found
 
     def __str__(self) -> str:
         sign = "<=" if self.at_most else ">="
