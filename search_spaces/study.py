@@ -288,6 +288,11 @@ class Edition(Spec):
             plan.pop(free, None)
         return {"base": self.study.base.identity(), "plan": plan, "score": self.study.score.plain()}
 
+    @property
+    def claims_digest(self) -> str:
+        """What tells these claims from others: they may change, but not unseen."""
+        return digest([claim.plain() for claim in self.study.claims])
+
     def fresh(self, number: int) -> Edition:
         """The same definition under the next id, with `.number`."""
         mark = re.sub(r"\.\d+$", "", self.mark) + f".{number}"

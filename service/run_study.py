@@ -97,7 +97,11 @@ def _run_study(
             progress.note(remark)
     stop = Stop(deadline=time.time() + options.hours * 3600 if options.hours else None)
     signals = StopSignals(stop, progress.note)
-    with signals.installed(), Mirror(copies) as mirror, Journal(folder.journal, folder.lock) as journal:
+    with (
+        signals.installed(),
+        Mirror(copies) as mirror,
+        Journal(folder.journal, folder.lock, claims=edition.claims_digest) as journal,
+    ):
         editions.save_edition(edition, home)
         mirror.open(journal)
         if copies is None and (left := folder.storage_uri):

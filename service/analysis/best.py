@@ -76,11 +76,11 @@ def ranked(history: History) -> list[Trial]:
 
 
 def place_key(history: History, trial: Trial) -> tuple[int, int, float, int]:
-    """What trials are ordered by: kind, status, the validation mean with a minus, number. The smallest is best."""
+    """What trials are ordered by: kind, status, the mean that chooses with a minus, number. The smallest is best."""
     roles = {"confirmation": 0, "trial": 1, "rival_confirmation": 2, "rival": 3, "tuning": 4, "parent": 5}
     order = {"completed": 0, "incomplete": 1, "open": 2, "stopped": 3, "diverged": 4}
     answer = history.answer(trial)
-    mean = -math.inf if answer.mean is None else answer.mean
+    mean = _chooses(history, trial, answer)
     return len(roles) if history.is_replaced(trial) else roles[trial.role], order[answer.status], -mean, trial.number
 
 

@@ -48,12 +48,16 @@ def level_of(look: int) -> float:
 
 @dataclass(frozen=True)
 class Scale:
-    """What a score can be: its chance, its ends, and the smallest step that its images can show (one more is right)."""
+    """What a score can be: its chance, its ends, and the smallest step that its images can show (one more is right).
+
+    `task`: False for values that nothing learns, such as correlations.
+    """
 
     chance: float = 0.0
     low: float = -math.inf
     high: float = math.inf
     step: float = 0.0
+    task: bool = True
 
     @property
     def logits(self) -> Logits | None:
@@ -192,9 +196,9 @@ class Scores:
     def learnt(self) -> frozenset[int]:
         """The seeds that learn: above what guessing reaches, and not in the lower group where seeds split in two.
 
-        All of them where scores have no perfect value, as those of probes: there is nothing to learn.
+        All of them for values of probes, and where there is no perfect score: there is nothing to learn.
         """
-        if not math.isfinite(self.scale.high):
+        if not (self.scale.task and math.isfinite(self.scale.high)):
             return frozenset(self.values)
         line = self.scale.chance + self.scale.luck
         return frozenset(seed for seed, value in self.values.items() if value > line) - self._lower

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from search_spaces.claim import Better, Claim, ClaimOfMaps, ClaimOfProbe, KeepsMore, ProbeAsAlike
 from search_spaces.study import Ablation, Edition, Published, Search
-from service.analysis.best import Best, best_rivals, find_best
+from service.analysis.best import Best, best_rivals, find_best, place_key
 from service.analysis.claims.agreement import Agreement, agreements
 from service.analysis.claims.question import Departure, departure
 from service.analysis.claims.verdicts import Verdict, judge
@@ -62,9 +62,9 @@ class StudyResult:
 
     @cached_property
     def confirmed(self) -> list[TrialResult]:
-        """A search's trials on fresh seeds, the highest validation mean first."""
+        """A search's trials on fresh seeds, the best first."""
         rows = [row for row in self.of("confirmation") if not self.history.is_replaced(row.trial)]
-        return sorted(rows, key=lambda row: (-(row.validation.mean or 0.0), row.trial.number))
+        return sorted(rows, key=lambda row: place_key(self.history, row.trial))
 
     @cached_property
     def random(self) -> TrialResult | None:

@@ -43,7 +43,8 @@ class History:
     """The state that a study's facts add up to. `code_of` returns today's code digest of a recipe.
 
     `generation` rises whenever trials that were settled may no longer be. `looks`: how many times verdicts could be
-    seen, the present time with them: more seeds, or more points, after a verdict are another look.
+    seen, the present time with them: more seeds, or more points, after a verdict are another look. `begun`: when the
+    first run began; `claims_since`: by the digest of claims, when they were first asked. Units: seconds since 1970.
     """
 
     def __init__(self, edition: Edition, code_of: Callable[[Recipe], str], facts: Iterable[Fact] = ()) -> None:
@@ -68,6 +69,8 @@ class History:
         self._tried: dict[Role, tuple[int, set[str]]] = {}
         self.generation = 0
         self.looks = 1
+        self.begun: float | None = None
+        self.claims_since: dict[str, float] = {}
         self._counted: tuple[int, int] | None = None
         for fact in facts:
             self.add(fact)
@@ -91,11 +94,13 @@ class History:
         return found
 
     def add(self, fact: Fact) -> None:
-        """Adds one fact. That a driver has opened the journal changes nothing.
+        """Adds one fact.
 
         Raises: UnfitError for a fact that is none of this study, such as an arm that the study has not.
         """
         if isinstance(fact, Opened):
+            if fact.claims:
+                self.claims_since.setdefault(fact.claims, fact.time)
             return
         if why := self._misfit(fact):
             raise self._unfit(fact, why)
@@ -125,6 +130,7 @@ class History:
             case _:
                 if isinstance(fact, Started) and fact.label not in self._waiting_labels():
                     self._unsettle()  # an answer is gone, and is trained again
+                self.begun = self.begun or fact.time
                 state = self.states.setdefault((fact.run, fact.code), RunState())
                 if isinstance(fact, FailedWith) and state.answered:
                     self._unsettle()  # its answer is lost

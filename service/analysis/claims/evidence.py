@@ -56,6 +56,11 @@ class Evidence:
     refuting_tests: int = 1
 
     @property
+    def scope(self) -> str:
+        """What a verdict is about where seeds that were not seen could change it."""
+        return "of seeds that do not learn" if isinstance(self.claim, AtChance) else "of seeds that learn"
+
+    @property
     def learners(self) -> bool:
         """Whether the numbers are those of seeds that learn, so that nothing is known yet of the others."""
         return not isinstance(self.claim, ClaimOfProbe)
@@ -295,8 +300,9 @@ def learn_words(parts: Sequence[Part]) -> str:
     for (learnt, n), names in counts.items():
         each = " each" if len({*names}) > 1 else ""
         who = _listed(tuple(dict.fromkeys(names)))
-        may = f", so up to {whole_percent(most_that_fail(n - learnt, n))} of all seeds may not" if learnt else ""
-        said.append(f"{learnt} of {plural(n, 'seed')} of {who} learn{each}{may}")
+        share = whole_percent(most_that_fail(n - learnt if learnt else 0, n))
+        may = f"so up to {share} of all seeds may{' not' if learnt else ''}"
+        said.append(f"{learnt} of {plural(n, 'seed')} of {who} learn{each}, {may}")
     return f"{'; '.join(said)}."
 
 

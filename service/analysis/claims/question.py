@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from search_spaces.study import Edition
 from search_spaces.words import listed
+from service.storage.history import History
 
 
 @dataclass(frozen=True)
@@ -46,3 +48,17 @@ def _own_words(edition: Edition) -> str:
         return ""
     named = listed(own) if len(own) <= 2 else f"{own[0]} and {len(own) - 1} more"
     return f"{named} {'differs' if len(own) == 1 else 'differ'} from the study's values"
+
+
+def written_words(history: History) -> str:
+    """Whether the claims were written before the runs, in a sentence; empty where the journal does not say."""
+    known, begun = history.claims_since, history.begun
+    if not known or begun is None:
+        return ""
+    since = known.get(history.edition.claims_digest)
+    if since is None:
+        return "These claims were written after the last run."
+    if since <= begun:
+        return "These claims were written before the first run."
+    day = datetime.fromtimestamp(since, UTC).strftime("%-d %B %Y")
+    return f"These claims were written, or changed, on {day}, after the first run."

@@ -32,8 +32,9 @@ class Verdict:
     `measured`: the mean, the paired difference or the slope, over `n` seeds that learn; `interval`: the one that
     decided, at `confidence`; `margin`: how far `measured` lies inside the claim (negative: outside); `p`: of the test
     that decided, adjusted for all claims of the study. `scope`: "of seeds that learn" where seeds that may fail could
-    change the verdict. `needed`: from how many to how many seeds would probably decide what these do not, where that is
-    known; None for more than are counted. `where`: where a claim is not judged ("at smoke").
+    change the verdict; of a claim on chance, "of seeds that do not learn". `needed`: from how many to how many seeds
+    would probably decide what these do not, where that is known; None for more than are counted. `where`: where a claim
+    is not judged ("at smoke").
     """
 
     claim: Claim
@@ -59,7 +60,6 @@ class Verdict:
         return f"{self.label}: {self.claim}{source}. {self.why}"
 
 
-LEARN = "of seeds that learn"
 NOT_COVERED = "Another draw of images would move scores and differences; that is not in these intervals."
 """What stands beside every interval and verdict, as the images of a study are fixed."""
 
@@ -116,7 +116,7 @@ def _decide(evidence: Evidence, supports: Adjusted, refutes: Adjusted, claims: i
     if decided and (but := evidence.opposed(decided, held.alpha)):
         word, why = "INCONCLUSIVE", f"{why}, {but}"
     elif decided and not evidence.holds_for_all(decided, held.level):
-        scope = LEARN
+        scope = evidence.scope
     why += "."
     if not decided:
         level = supports.level if evidence.margin > 0 else refutes.level / evidence.refuting_tests

@@ -43,7 +43,8 @@ def alike(one: Mapping[int, RunProbes], other: Mapping[int, RunProbes], claim: C
         for seed, following in zip(seeds, [*seeds[1:], *seeds[:1]], strict=True)
         if seed != following and mine[seed].shape == theirs[following].shape
     }
-    return Scores({seed: value for seed, value in found.items() if math.isfinite(value)}, asked, Scale(0.0, -1.0, 1.0))
+    scale = Scale(0.0, -1.0, 1.0, task=False)
+    return Scores({seed: value for seed, value in found.items() if math.isfinite(value)}, asked, scale)
 
 
 def _maps(trial: Mapping[int, RunProbes], claim: ClaimOfMaps) -> dict[int, NDArray[Any]]:

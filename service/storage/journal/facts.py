@@ -45,7 +45,8 @@ class Stamped(Spec):
 class Opened(Stamped):
     """A driver has opened the journal, and writes from here on; every session begins with this fact.
 
-    `form`: the form of the journal. `version`: that of locus.
+    `form`: the form of the journal. `version`: that of locus. `claims`: the digest of the study's claims at that
+    time, so that a page can say whether they were written before the runs.
     """
 
     fact: Literal["opened"] = Field(default="opened", init=False)
@@ -53,6 +54,7 @@ class Opened(Stamped):
     pid: int
     version: str
     form: int = FORM
+    claims: str = Field(default="", max_length=16)
 
 
 class Planned(Stamped):

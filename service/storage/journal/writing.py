@@ -24,12 +24,13 @@ PATIENCE_S = 0.5
 class Journal:
     """The one writer of a journal file: `with Journal(path, lock) as journal: journal.write(fact)`.
 
-    `facts`: those that the file held when it was opened. `session`: what says that this driver may write.
+    `facts`: those that the file held when it was opened. `session`: what says that this driver may write. `claims`: the
+    digest of the claims that are asked.
     Raises: HeldError where another driver runs the study, JournalError where the file cannot be read.
     """
 
-    def __init__(self, path: Path, lock: Path, session: Session | None = None) -> None:
-        self.path = path
+    def __init__(self, path: Path, lock: Path, session: Session | None = None, *, claims: str = "") -> None:
+        self.path, self.claims = path, claims
         self.session = session or Session(path.parent / DRIVERS)
         self._lock = lock
         self.facts: list[Fact] = []
@@ -56,7 +57,7 @@ class Journal:
         self.torn = self.path.stat().st_size > place.offset
         if self.torn:
             self._file.truncate(place.offset)
-        self.write(Opened(host=self.session.host.name, pid=os.getpid(), version=version("locus")))
+        self.write(Opened(host=self.session.host.name, pid=os.getpid(), version=version("locus"), claims=self.claims))
         late, _ = read_on(self.path, place)
         self.facts = [*facts, *more, *(fact for fact in late if fact.by < self.session.number)]
 

@@ -48,7 +48,9 @@ def test_a_cell_holds_the_verdicts_of_the_studys_own_report(home, filled):
     assert none.verdicts == (known[("none",)],)
     assert sinusoidal.verdicts == (known[("sinusoidal",)],)
     assert (none.verdicts[0].word, sinusoidal.verdicts[0].word) == ("SUPPORTED", "REFUTED")
-    assert none.found == [f"“none” stays at chance, within 0.03: SUPPORTED {known[('none',)].measured:.4f}"]
+    assert none.found == [
+        f"“none” stays at chance, within 0.03: SUPPORTED of seeds that do not learn {known[('none',)].measured:.4f}"
+    ]
     assert peg.found == ["not tested"]
     assert filled.headline == "Of 2 claims behind the table, at base: 1 SUPPORTED, 1 REFUTED."
 

@@ -159,8 +159,9 @@ def test_every_kind_of_claim_is_on_the_page_and_decides_the_exit_code(tmp_path):
         assert done.exit_code == int("REFUTED" in words.values())
         for claim, word in words.items():
             source = f" ({claim.source})" if claim.source else ""
-            assert f"**{word}** {claim}{source}: " in markdown
-            assert f"{word}: {claim}{source}. " in done.output
+            scope = "" if word == "INCONCLUSIVE" else " of seeds that learn"
+            assert f"**{word}{scope}** {claim}{source}: " in markdown
+            assert f"{word}{scope}: {claim}{source}. " in done.output
 
 
 def test_a_rise_of_a_probe_is_judged_on_its_own_moment(tmp_path):

@@ -41,8 +41,8 @@ def test_the_numbers_are_those_of_the_analysis(ablation):
     rows = ablation.of("trial")
     assert "Where all seeds score the same" not in table.note
     assert column(table, "test accuracy, mean ± SD") == [spread(row.test.mean, row.test.std) for row in rows]
-    whole = [row for row in rows if not row.test.split]
-    shown = [cell for cell in column(table, "test accuracy, 95 % interval") if not cell.startswith("split")]
+    whole = [row for row in rows if row.test.uniform]
+    shown = [cell for cell in column(table, "test accuracy, 95 % interval") if " learn: " not in cell]
     assert shown == [between(row.test.interval) for row in whole]
     assert column(table, "validation accuracy, mean") == [fixed(row.validation.mean) for row in rows]
     gaps = [ablation.differences.get(row.name) for row in rows]
@@ -59,15 +59,16 @@ def test_two_intervals_have_heads_of_their_own(ablation):
     heads = [one.full_head for one in table.columns]
     assert len(heads) == len(set(heads)), "no two columns have one name"
     assert table.stacked_groups == [
-        ("", 1), ("test accuracy", 2), ("minus “none”, paired", 3), ("validation accuracy", 1), ("", 1), ("cost", 2),
+        ("", 1), ("test accuracy", 2), ("minus “none”, paired", 3), ("validation accuracy", 1), ("seeds", 1),
+        ("cost", 2),
     ]  # fmt: skip
     assert [one.head for one in table.stacks[1]] == ["mean ± SD", "95 % interval"]
 
 
 def test_a_note_speaks_of_what_is_there(search, ablation, tmp_path):
-    assert "Split:" in measured(ablation).note
+    assert "A seed learns when" in measured(ablation).note
     assert "diverged" in measured(ablation).note
-    for word in ("Split:", "diverged", "Holm", "different machines", "parents"):
+    for word in ("A seed learns when", "diverged", "Holm", "different machines", "parents"):
         assert word not in measured(search).note, word
     assert "Every model has 57,698 parameters." in measured(search).note
     assert "Every model" not in measured(ablation).note, "they differ"

@@ -32,5 +32,5 @@ def test_own_values_tell_what_each_claim_finds(tmp_path, capsys) -> None:
 
 def test_claims_that_are_judged_stand_one_by_one(tmp_path, capsys) -> None:
     text = said(capsys, run(tmp_path, study(claims=CLAIMS).at("full")))
-    assert text.count("REFUTED: ") == 2
+    assert text.count("REFUTED of seeds that learn: ") == 2
     assert "NOT JUDGED" not in text

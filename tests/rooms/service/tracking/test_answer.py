@@ -43,9 +43,9 @@ def test_confirmed_answers_are_told_from_points_and_come_first(home: Home) -> No
         again, "confirmation"
     )
     ranked = sorted(shown, key=lambda name: shown[name].data.tags["locus.rank"])
-    assert ranked == ["c0 gamma=2.5", "c1 gamma=31", "#01 gamma=31", "#00 gamma=2.5"]
+    assert ranked == ["c1 gamma=31", "c0 gamma=2.5", "#01 gamma=31", "#00 gamma=2.5"]
     assert {name: run.data.tags.get("locus.best") for name, run in shown.items()} == dict.fromkeys(shown) | {
-        "c0 gamma=2.5": "best"
+        "c1 gamma=31": "best"
     }
 
 
@@ -90,7 +90,7 @@ def test_test_scores_are_those_of_the_answer(home: Home) -> None:
     shown = runs(home)
     assert "test/accuracy_mean" not in shown["#01 gamma=31"].data.metrics
     assert shown["c0 gamma=2.5"].data.metrics["test/accuracy_mean"] == 0.75
-    assert shown["reach@base"].data.metrics["best/test/accuracy_mean"] == 0.75
+    assert shown["reach@base"].data.metrics["best/test/accuracy_mean"] == 0.6875
 
 
 def test_the_best_curve_counts_finished_runs_and_has_a_point_a_change(home: Home, monkeypatch) -> None:
@@ -105,7 +105,7 @@ def test_the_best_curve_counts_finished_runs_and_has_a_point_a_change(home: Home
     study = runs(home)["reach@base"]
     curve = points(home, study, "best/val/accuracy_mean")
     values = [value for _, value in curve]
-    assert values[-1] == 0.875
+    assert values[-1] == 0.8125
     assert [a for a, b in pairwise(values) if a == b] == [], "once a change"
     steps = [step for step, _ in curve]
     assert steps == sorted(steps)
@@ -113,7 +113,7 @@ def test_the_best_curve_counts_finished_runs_and_has_a_point_a_change(home: Home
     assert steps[-1] == round(facts.facts[-1].time - began), "seconds since the study began"
     for name, value in {"progress/runs": 8, "progress/asked": 12}.items():
         assert study.data.metrics[name] == value, "two of four points are still to come, with two seeds each"
-    assert study.data.tags["locus.best"] == "c0 gamma=2.5"
+    assert study.data.tags["locus.best"] == "c1 gamma=31"
 
 
 def test_while_it_is_confirmed_the_best_is_a_point(home: Home) -> None:
@@ -137,6 +137,6 @@ def test_the_study_says_its_answer_and_its_verdicts(home: Home, tmp_path: Path) 
     assert "**How far?**\n\n#0 comes out best.\n\n- NOT JUDGED at smoke" in note
     lines = [line for line in note.splitlines() if line.startswith("| ")]
     assert lines[0] == "| trial | role | validation accuracy | test accuracy | training |  |"
-    assert lines[1] == "| c0 gamma=2.5 | confirmation | 0.8750 ± 0.0000 (n 2) | 0.7500 ± 0.0000 (n 2) |  | best |"
+    assert lines[1] == "| c1 gamma=31 | confirmation | 0.8125 ± 0.0000 (n 2) | 0.6875 ± 0.0000 (n 2) |  | best |"
     assert lines[3] == "| #01 gamma=31 | point | 1.0000 ± 0.0000 (n 2) |  |  | completed |"
     assert len(lines) == 5

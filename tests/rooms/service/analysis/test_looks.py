@@ -1,0 +1,142 @@
+"""Looks at a growing study, claims that were written before or after, and comparisons that a claim tests."""
+
+from pathlib import Path
+
+import pytest
+
+from search_spaces.claim import AtLeast, Better
+from search_spaces.study import Ablation, Edition, Study
+from service.results import Result
+from service.storage.editions import save_edition
+from service.storage.home import Home
+from service.storage.journal import Confirms, Counts, Journal
+from tests.rooms.by_hand import ByHand, base
+from tests.rooms.service.analysis.logits import paired_p
+from tests.rooms.service.analysis.test_best import search
+
+CLAIMS = (Better("b", "a"), AtLeast("c", 0.7))
+NOISE = (0.0, 0.004, -0.006, 0.002, -0.003)
+MEANS = {"a": 0.8, "b": 0.806, "c": 0.81}
+
+
+def ablation(claims=CLAIMS) -> Edition:
+    plan = Ablation({name: {"encoding.gamma": 1.0 + place} for place, name in enumerate(MEANS)}, "a")
+    return Study(name="grown", question="Which?", base=base(), plan=plan, seeds=3, claims=claims).at()
+
+
+def trained(hand: ByHand, trials, seeds) -> None:
+    for place, (trial, mean) in enumerate(zip(trials, MEANS.values(), strict=True)):
+        for seed in seeds:
+            value = round(mean + NOISE[seed] * (1 + place), 3)
+            hand.complete(trial, seed, value, value)
+
+
+def planned(hand: ByHand):
+    return [hand.plan("trial", n, {"encoding.gamma": 1.0 + n}, name) for n, name in enumerate(MEANS)]
+
+
+def looks(root: Path, edition: Edition) -> int:
+    return Result.open(Home(root), edition.id).history.looks
+
+
+def test_more_seeds_after_a_verdict_are_another_look(tmp_path: Path) -> None:
+    edition = ablation()
+    hand = ByHand(tmp_path, edition)
+    with hand.journal:
+        hand.journal.write(Counts(seeds=3))
+        trials = planned(hand)
+        hand.journal.write(Counts(seeds=4))
+        assert looks(tmp_path, edition) == 1, "nothing had ended"
+        trained(hand, trials, range(4))
+        hand.journal.write(Counts(seeds=4))
+        assert looks(tmp_path, edition) == 1, "the same command again"
+        hand.journal.write(Counts(seeds=5))
+        assert looks(tmp_path, edition) == 2
+        trained(hand, trials, [4])
+    result = Result.open(Home(tmp_path), edition.id)
+    assert result.alpha == pytest.approx(0.0025)
+    better, _ = result.claims
+    a, b = ([*result.scores[name].values.values()] for name in "ab")
+    assert better.p == pytest.approx(paired_p(b, a), rel=1e-6), "the larger p of two claims"
+    assert (better.word, "second look, level 0.0025" in better.why) == ("INCONCLUSIVE", True)
+    page = result.report().read_text()
+    assert "one-sided tests at 0.0025 over seeds, in place of 0.045, as this is the second look at the study." in page
+
+
+def test_one_claim_whose_trials_have_ended_can_be_seen(tmp_path: Path) -> None:
+    edition = ablation()
+    hand = ByHand(tmp_path, edition)
+    with hand.journal:
+        hand.journal.write(Counts(seeds=3))
+        _, _, c = planned(hand)
+        for seed in range(3):
+            hand.complete(c, seed, 0.81, 0.81)
+        hand.journal.write(Counts(seeds=5))
+    assert looks(tmp_path, edition) == 2
+
+
+def test_more_points_after_a_confirmation_are_another_look(tmp_path: Path) -> None:
+    edition = search(trials=2)
+    hand = ByHand(tmp_path, edition)
+    with hand.journal:
+        hand.journal.write(Counts(seeds=3, trials=2))
+        for number, gamma in enumerate((1.0, 2.0)):
+            point = hand.plan("trial", number, {"encoding.gamma": gamma})
+            for seed in range(3):
+                hand.complete(point, seed, 0.9, 0.9)
+        hand.journal.write(Counts(seeds=3, trials=3))
+        assert looks(tmp_path, edition) == 1, "before the confirmation no verdict is seen"
+        fresh = hand.plan("confirmation", 1, {"encoding.gamma": 2.0})
+        hand.journal.write(Confirms(numbers=(1,)))
+        for seed in fresh.seeds(3):
+            hand.complete(fresh, seed, 0.9, 0.9)
+        hand.journal.write(Counts(seeds=3, trials=4))
+    assert looks(tmp_path, edition) == 2
+
+
+def test_a_comparison_that_a_claim_asks_is_tested_once(tmp_path: Path) -> None:
+    edition = ablation()
+    hand = ByHand(tmp_path, edition)
+    with hand.journal:
+        hand.journal.write(Counts(seeds=3))
+        trained(hand, planned(hand), range(3))
+    result = Result.open(Home(tmp_path), edition.id)
+    better, _ = result.claims
+    gap, other = result.differences["b"], result.differences["c"]
+    assert (gap.claimed, other.claimed) == (True, False)
+    assert (gap.p, gap.interval) == (better.p, pytest.approx(better.interval))
+    assert gap.significant == (better.word == "SUPPORTED")
+    assert other.p == other.estimate.p(), "the only one that no claim asks"
+    best = result.against_best(result.named["b"], [result.named["a"], result.named["c"]])
+    assert (best["0"].p, best["0"].claimed, best["2"].claimed) == (better.p, True, False)
+    assert "1 difference is tested by a claim alone" in result.report().read_text()
+
+
+def test_a_page_says_whether_claims_were_written_before_the_runs(tmp_path: Path) -> None:
+    edition, home = ablation(), Home(tmp_path)
+    folder = home.study(edition.id)
+    save_edition(edition, home)
+
+    def opened(claims: Edition) -> str:
+        """What the page says after a driver has opened the journal with these claims."""
+        save_edition(claims, home)
+        with Journal(folder.journal, folder.lock, claims=claims.claims_digest):
+            pass
+        return note()
+
+    def note() -> str:
+        page = Result.open(home, edition.id).report().read_text()
+        return page.partition("These claims were ")[2].partition("</p>")[0]
+
+    hand = ByHand(tmp_path, edition)
+    with hand.journal:
+        hand.journal.write(Counts(seeds=3))
+        trials = planned(hand)
+    assert opened(edition) == "", "before any run there is nothing to say"
+    with hand.journal:
+        trained(hand, trials, range(3))
+    assert note() == "written before the first run."
+    other = ablation((Better("c", "a"),))
+    save_edition(other, home)
+    assert note() == "written after the last run."
+    assert opened(other).startswith("written, or changed, on ")
