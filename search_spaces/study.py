@@ -284,7 +284,8 @@ class Edition(Spec):
     def definition(self) -> dict[str, Any]:
         """What can change a run or choose a trial; under one id it may not change."""
         plan = placeless(self.study.plan.identity())
-        for free in ("trials", "baseline", "axes", "without"):  # axes make arms, and the arms are in the definition
+        # axes make arms, and the arms are in the definition; families group what was found
+        for free in ("trials", "baseline", "axes", "without", "families"):
             plan.pop(free, None)
         return {"base": self.study.base.identity(), "plan": plan, "score": self.study.score.plain()}
 

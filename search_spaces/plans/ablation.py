@@ -31,7 +31,9 @@ class Ablation(Spec):
     `baseline`: an arm; with axes, a value of one axis. `without`: combinations to leave out; an arm is left out where
     it has all values of an entry, which need not name every axis. `tune`: each arm is tuned first, by the same search.
     `tasks`: of two axes, the one whose values are different tasks. The values of the other axis are ranked on each
-    task, and no arm is best, as scores of different tasks say nothing about each other.
+    task, and no arm is best, as scores of different tasks say nothing about each other. `families`: of tasks that ask
+    nearly the same, or show nearly the same images, the family; any other task is a family by itself. Ranks are over
+    families, for tasks of one family are no independent observations.
     """
 
     kind: Literal["ablation"] = Field(default="ablation", init=False)
@@ -43,6 +45,7 @@ class Ablation(Spec):
     )
     tune: Tuning | None = Field(default=None, kw_only=True)
     tasks: str = Field(default="", kw_only=True, description="the name of the axis whose values are different tasks")
+    families: dict[str, str] = Field(default_factory=dict, kw_only=True, description="{task: family}")
 
     @model_validator(mode="before")
     @classmethod
@@ -61,6 +64,7 @@ class Ablation(Spec):
             )
         if not self.axes:
             require(not self.tasks, "tasks", "left out where there are no axes", self.tasks)
+            require(not self.families, "families", "left out where there are no tasks", [*self.families])
             require(not self.without, "without", "left out where there are no axes", list(self.without))
             require(self.baseline in self.arms, "baseline", f"one of the arms {', '.join(self.arms)}", self.baseline)
             return self
@@ -89,6 +93,9 @@ class Ablation(Spec):
             others = [axis for axis, values in self.axes.items() if self.baseline not in values]
             one = len(self.axes) == 2 and [self.tasks] == others
             require(one, "tasks", f"one of two axes, that without {self.baseline} ({listed(others)})", self.tasks)
+        tasks = self.axes[self.tasks] if self.tasks else {}
+        must = f"by task ({', '.join(tasks) or 'this study has none'})"
+        require({*self.families} <= {*tasks}, "families", must, [*self.families])
 
     def tuned_by(self, tune: Tuning) -> Ablation:
         """The same arms, tuned in another way."""

@@ -100,6 +100,7 @@ study = Study(
         axes={"encoding": ENCODINGS, "task": TASKS},
         baseline="learnable",
         tasks="task",
+        families=dict.fromkeys([task for task in TASKS if task != "real images"], "red and green"),
         tune=Tuning(Space({"optimizer.lr": Choice((0.0005, 0.001, 0.002, 0.004))}), trials=4, sampler="grid"),
     ),
     score=Score("val/skill"),

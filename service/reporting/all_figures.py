@@ -13,6 +13,7 @@ from service.reporting.figures.data_sizes import data_sizes
 from service.reporting.figures.dots import dots
 from service.reporting.figures.forest import forest
 from service.reporting.figures.image_sizes import size_curves
+from service.reporting.figures.performance_profiles import performance_profiles
 from service.reporting.figures.plot import Drawn, drawn
 from service.reporting.figures.search.contour import contour
 from service.reporting.figures.search.landscape import landscape
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 KINDS = (
     critical_difference,
+    performance_profiles,
     landscape,
     contour,
     optimization_history,

@@ -1,4 +1,4 @@
-"""The tables of a league: methods by mean rank over tasks, and a row a property with every method's score."""
+"""The tables of a league: methods by mean rank, all runs together, and a row a property with every method's score."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from service.analysis.estimates.league import League
-from service.analysis.format import fixed, metric_words, p_text
+from search_spaces.words import listed, quoted
+from service.analysis.estimates.league import League, test_words
+from service.analysis.estimates.over_tasks import Measure
+from service.analysis.format import between, fixed, metric_words, p_text
 from service.analysis.statistics import ALPHA, Scores
 from service.reporting.costs import mixed_machines, parameters, train_time_unit, training_s
 from service.reporting.table import Column, Table
@@ -17,56 +19,107 @@ if TYPE_CHECKING:
 
 
 def league_tables(result: StudyResult) -> list[Table]:
-    """The league and the properties; none for a study without tasks."""
+    """The league, what all runs together say, and the properties; none for a study without tasks."""
     found = result.league
-    return [] if found is None else [*_league(found), properties(result, found)]
-
-
-def _league(found: League) -> list[Table]:
-    if found.ranking is None:
+    if found is None:
         return []
+    metric = metric_words(result.edition.study.score.test)
+    ranked = [_league(found, metric), _together(found, metric)] if found.ranking else []
+    return [*ranked, properties(result, found)]
+
+
+def _league(found: League, metric: str) -> Table:
+    assert found.ranking is not None
+    assert found.runs is not None
     ranking, names = found.ranking, found.order
-    told_apart = ranking.friedman.p < ALPHA
-    against = ranking.against(found.control) if told_apart else {}
-    control = [" (control)" if name == found.control else "" for name in names]
-    columns = [
-        Column("method", [name + mark for name, mark in zip(names, control, strict=True)], words=True),
-        Column("mean rank", [f"{ranking.means[name]:.2f}" for name in names]),
-        *(
-            [Column("p (Holm)", [_p(against[one].p) if one in against else "" for one in names], "against the control")]
-            if told_apart
-            else []
-        ),
-        *(Column(task, [f"{ranks[name]:g}" for name in names], "rank") for task, ranks in ranking.by_task.items()),
-    ]
-    first = {names[0], *found.alike} if told_apart else set()
+    against = ranking.against(found.control) if ranking.differs else {}
+    columns = [_methods(found), Column("mean rank", [f"{ranking.means[name]:.2f}" for name in names])]
+    if intervals := found.runs.rank_intervals():
+        ends = [f"{low:.2f} to {high:.2f}" for low, high in (intervals[name] for name in names)]
+        columns.append(Column("95 % interval", ends, under=True))
+    if against:
+        ps = [p_text(against[name].p).removeprefix("= ") if name in against else "" for name in names]
+        columns.append(Column("p (Holm)", ps, "against the control"))
+    for family, ranks in ranking.by_family.items():
+        means = found.runs.means(family)
+        columns.append(Column("rank", [f"{ranks[name]:g}" for name in names], family))
+        columns.append(Column(metric, [fixed(means[name]) for name in names], family, under=True))
+    first = {names[0], *found.alike} if ranking.differs else set()
     strong = frozenset(place for place, name in enumerate(names) if name in first)
-    return [Table("league", f"The league over {ranking.tasks} tasks", columns, strong, _league_note(found))]
+    return Table("league", f"The league over {found.over}", columns, strong, _league_note(found))
 
 
-def _p(p: float) -> str:
-    return p_text(p).removeprefix("= ")
+def _methods(found: League) -> Column:
+    marks = [" (control)" if name == found.control else "" for name in found.order]
+    return Column("method", [name + mark for name, mark in zip(found.order, marks, strict=True)], words=True)
 
 
 def _league_note(found: League) -> str:
     assert found.ranking is not None
-    friedman = found.ranking.friedman
-    parts = [
-        "Methods are ranked by their mean test scores on each task: 1 is the best, equal scores share their ranks.",
-        f"Friedman's test: chi² = {friedman.chi2:.2f}, F = {friedman.f:.2f}, p {p_text(friedman.p)}.",
-        "Each task is one observation, so only differences that most tasks share are found.",
+    assert found.runs is not None
+    ranking = found.ranking
+    parts = ["Methods are ranked by their mean test scores in each family of tasks: 1 is the best."]
+    several = {family: tasks for family, tasks in found.runs.families.items() if len(tasks) > 1}
+    parts += [
+        f"Family {quoted(family)}: {listed([found.counted[place] for place in tasks])}."
+        for family, tasks in several.items()
     ]
-    if friedman.p < ALPHA:
-        apart = found.ranking.critical_difference()
-        parts[2:2] = [
+    parts.append(
+        "Methods share their ranks where they lie below the first of them by no more than two standard errors of the "
+        "difference over seeds, or by no more than two test images in each task."
+    )
+    if ranking.testable:
+        friedman = ranking.friedman
+        parts.append(f"Friedman's test: chi² = {friedman.chi2:.2f}, F = {friedman.f:.2f}, p {p_text(friedman.p)}.")
+        parts.append("Each family is one observation, so only differences that most families share are found.")
+    else:
+        parts.append(test_words(found))
+    if ranking.differs:
+        apart = ranking.critical_difference()
+        parts[-1:-1] = [
             f"Nemenyi's critical difference at {ALPHA:g}: {apart:.2f} ranks; bold: not told apart from the first.",
             "p: of the difference of mean ranks to the control's, two-sided, adjusted by Holm.",
         ]
-    else:
-        parts.insert(2, "It tells no two methods apart, so no pair is tested.")
+    elif ranking.testable:
+        parts.insert(-1, "It tells no two methods apart, so no pair is tested.")
+    if found.runs.rank_intervals():
+        parts.append(
+            f"Intervals of mean ranks are for other families, tasks and seeds, by a bootstrap; of so few families "
+            f"({ranking.families}) and seeds ({found.runs.seeds}) they are too narrow."
+        )
     if found.left_out:
         parts.append(f"Not ranked, as a method lacks a seed there or is left out: {', '.join(found.left_out)}.")
     return " ".join(parts)
+
+
+def _together(found: League, metric: str) -> Table:
+    """The interquartile mean of each method, and how probably one of its runs is above one of the control."""
+    assert found.runs is not None
+    means, above = found.runs.interquartile_means(), found.runs.improvements(found.control)
+    columns = [
+        _methods(found),
+        *_measured("mean", f"interquartile {metric}", [means[name] for name in found.order]),
+        *_measured("probability", "better than the control", [above.get(name) for name in found.order]),
+    ]
+    note = (
+        "The interquartile mean is that of the middle half of all runs, over tasks and seeds, so a few seeds that fail "
+        "do not move it; each task counts the same, whatever its family. The probability is that of a run to score "
+        "above a run of the control on the same task; equal scores count as one half."
+    )
+    if any(one.interval for one in means.values()):
+        note += (
+            " Intervals (95 %) are for other seeds of the same tasks, by a stratified bootstrap, as in rliable "
+            "(Agarwal et al. 2021); of few seeds they are too narrow. Nothing is tested by them."
+        )
+    return Table("together", "All runs together", columns, note=note)
+
+
+def _measured(head: str, group: str, found: Sequence[Measure | None]) -> list[Column]:
+    columns = [Column(head, ["" if one is None else fixed(one.value) for one in found], group)]
+    if any(one and one.interval for one in found):
+        ends = ["" if one is None else between(one.interval) for one in found]
+        columns.append(Column("95 % interval", ends, group, under=True))
+    return columns
 
 
 def properties(result: StudyResult, found: League) -> Table:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from service.analysis.estimates.league import League
+from service.analysis.estimates.league import League, test_words
 from service.analysis.format import p_text
-from service.analysis.statistics import ALPHA
 from service.reporting.figures.plot import Plot, sentences
 from service.reporting.figures.style import FAINT, INK, MUTED, SERIES, Sheet
 
@@ -24,7 +23,7 @@ LINE_IN = 0.2
 
 
 def critical_difference(result: StudyResult) -> Plot | None:
-    """The diagram; None for a study without tasks, or with too few that have all their runs."""
+    """The diagram; None for a study without tasks, or where no task has all its runs."""
     found = result.league
     if found is None or found.ranking is None:
         return None
@@ -43,8 +42,8 @@ def _draw(found: League, sheet: Sheet) -> Figure:
     most = len(means)
     axes.set(xlim=(0.8, most + 0.2), ylim=(-depth - 0.4, 2.6))  # the layout makes room for the names at both sides
     _scale(axes, most, 2 if sheet.narrow and most > 6 else 1)
-    apart = found.ranking.critical_difference()
-    if found.ranking.friedman.p < ALPHA:
+    if found.ranking.differs:
+        apart = found.ranking.critical_difference()
         axes.plot([1, 1 + apart], [1.9, 1.9], color=MUTED, linewidth=1.2, marker="|", markersize=5)
         axes.annotate(f"critical difference {apart:.2f}", (1 + apart / 2, 1.9), xytext=(0, 3), ha="center",
                       va="bottom", textcoords="offset points", color=MUTED, fontsize=7.5)  # fmt: skip
@@ -85,13 +84,14 @@ def _method(axes: Axes, text: str, mean: float, y: float, end: tuple[int, bool],
 
 def _caption(found: League) -> str:
     assert found.ranking is not None
-    friedman = found.ranking.friedman
-    different = friedman.p < ALPHA
+    ranking = found.ranking
     return sentences((
-        f"The mean rank of each method over {found.ranking.tasks} tasks; 1, at the left, is the best.",
-        f"Friedman's test of whether all are alike: p {p_text(friedman.p)}.",
+        f"The mean rank of each method over {found.over}; 1, at the left, is the best.",
+        f"Friedman's test of whether all are alike: p {p_text(ranking.friedman.p)}." if ranking.testable else "",
         "A bar joins methods whose mean ranks are nearer than the critical difference of Nemenyi's test, so that they "
-        "are not told apart." if different and found.groups else "",
-        "The bar joins all of them, for Friedman's test does not tell any apart." if not different else "",
+        "are not told apart." if ranking.differs and found.groups else "",
+        "The bar joins all of them, for Friedman's test does not tell any apart."
+        if ranking.testable and not ranking.differs else "",
+        test_words(found),
         f"In color: {found.control}, with which the others are compared.",
     ))  # fmt: skip

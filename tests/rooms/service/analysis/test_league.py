@@ -11,6 +11,7 @@ from service.analysis.headline import headline
 from service.api import check_report
 from service.reporting.estimates.league import league_tables
 from service.reporting.figures.critical_difference import critical_difference
+from service.reporting.figures.performance_profiles import performance_profiles
 from service.reporting.figures.style import NARROW, STYLE, WIDE
 from service.results import Result
 from service.storage.home import Home
@@ -20,20 +21,24 @@ from tests.rooms.service.analysis.demsar import NAMES, TABLE_6
 from trainables.spec import SpecError
 
 KINDS = ("none", "learnable", "sinusoidal", "learnable_sinusoidal")
+KINDS_BY_NAME = {name: {"encoding.kind": kind} for name, kind in zip(NAMES, KINDS, strict=True)}
 AXES = {
-    "method": {name: {"encoding.kind": kind} for name, kind in zip(NAMES, KINDS, strict=True)},
+    "method": KINDS_BY_NAME,
     "task": {task: {"data.data_seed": number} for number, task in enumerate(TABLE_6)},
 }
 
 
-def played(root, *, without: tuple[str, str] | None = None, table=TABLE_6, methods=NAMES, seeds=1) -> Result:
-    """The example as a study of one seed; `without`: a method and a task whose last run has no answer."""
+def played(root, *, without: tuple[str, str] | None = None, table=TABLE_6, methods=NAMES, seeds=1, families=None):
+    """The example as a study of one seed; `without`: a method and a task whose last run has no answer.
+
+    Each further seed scores 0.001 more.
+    """
     axes = {
         "method": {name: AXES["method"][name] for name in methods},
         "task": {task: AXES["task"][task] for task in table},
     }
-    plan = Ablation(axes=axes, baseline="C4.5", tasks="task")
-    recipe = base().put({"data.skill": True})
+    plan = Ablation(axes=axes, baseline="C4.5", tasks="task", families=families or {})
+    recipe = base().put({"data.skill": True, "data.test_size": 100_000})  # so that one image is less than 0.0001
     study = Study(name="demsar", question="Which tree?", base=recipe, plan=plan, score=Score("val/skill"), seeds=seeds)
     edition = study.at()
     hand = ByHand(root, edition)
@@ -44,7 +49,7 @@ def played(root, *, without: tuple[str, str] | None = None, table=TABLE_6, metho
             score = dict(zip(NAMES, table[names["task"]], strict=True))[names["method"]]
             answered = seeds - ((names["method"], names["task"]) == without)
             for seed in range(answered):
-                hand.complete(trial, seed, score, score)
+                hand.complete(trial, seed, score, score + 0.001 * seed)
     return Result.open(Home(root), edition.id)
 
 
@@ -54,13 +59,16 @@ def result(tmp_path_factory) -> Result:
 
 
 def test_the_table_has_the_ranks_of_demsar(result) -> None:
-    table, properties = league_tables(result)
+    table, _, properties = league_tables(result)
     cells = {column.head: list(column.cells) for column in table.columns}
     assert cells["method"] == ["C4.5+m+cf", "C4.5+m", "C4.5+cf", "C4.5 (control)"]
     assert cells["mean rank"] == ["1.96", "2.00", "2.89", "3.14"]
     assert cells["p (Holm)"] == ["0.047", "0.047", "0.61", ""]
-    assert cells["adult (sample)"] == ["1", "3", "2", "4"]
-    assert cells["mushroom"] == ["2.5"] * 4
+    by_task = {column.full_head: list(column.cells) for column in table.columns}
+    assert by_task["adult (sample), rank"] == ["1", "3", "2", "4"]
+    assert by_task["adult (sample), test skill"] == ["0.7980", "0.7680", "0.7710", "0.7630"]
+    assert by_task["mushroom, rank"] == ["2.5"] * 4
+    assert "95 % interval" not in cells, "one seed has no interval"
     assert "chi² = 9.28, F = 3.69, p = 0.020" in table.note
     assert "critical difference at 0.05: 1.25 ranks" in table.note
     rows = {row[0]: row[1:] for row in properties.rows}
@@ -104,7 +112,7 @@ def test_the_diagram_is_a_figure_of_the_report(tmp_path) -> None:
 def test_a_task_that_a_method_lacks_is_not_ranked(tmp_path) -> None:
     found = played(tmp_path, without=("C4.5+m", "adult (sample)")).league
     assert found.left_out == ["adult (sample)"]
-    assert found.ranking.tasks == 13
+    assert found.ranking.families == 13
 
 
 def test_means_of_fewer_seeds_are_marked(tmp_path) -> None:
@@ -113,7 +121,7 @@ def test_means_of_fewer_seeds_are_marked(tmp_path) -> None:
     properties = league_tables(found)[-1]
     (row,) = [row for row in properties.rows if row[0] == tasks[0]]
     cells = dict(zip([column.head for column in properties.columns], row, strict=True))
-    assert (cells["C4.5"], cells["C4.5+m"]) == ("0.7630", "0.7680 (1/2)")
+    assert (cells["C4.5"], cells["C4.5+m"]) == ("0.7635", "0.7680 (1/2)")
 
 
 def test_firsts_that_tie_are_not_said_to_be_told_apart_from_each_other(tmp_path) -> None:
@@ -129,13 +137,64 @@ def test_where_friedman_tells_nothing_apart_no_pair_is_tested(tmp_path) -> None:
         task: [0.9 - 0.1 * ((place + number) % 4) for place in range(4)] for number, task in enumerate([*TABLE_6][:4])
     }
     found = played(tmp_path, table=turns)
-    table, _ = league_tables(found)
+    table, *_ = league_tables(found)
     assert "p (Holm)" not in [column.head for column in table.columns]
     assert not table.strong
     assert "It tells no two methods apart, so no pair is tested." in table.note
     assert headline(found).startswith(
         "Over 4 tasks, “C4.5”, “C4.5+m”, “C4.5+cf” and “C4.5+m+cf” share the best mean rank, 2.50 (Friedman's test"
     )
+
+
+def test_tasks_of_two_families_are_ranked_without_a_test(tmp_path) -> None:
+    """Four tasks agree, so five tasks alone would say more; but these are two families."""
+    tasks = [*TABLE_6][:5]
+    table = {task: (0.5, 0.6, 0.7, 0.8) for task in tasks[:4]} | {tasks[4]: (0.8, 0.7, 0.6, 0.5)}
+    families = dict.fromkeys(tasks[:4], "breast")
+    result = played(tmp_path, table=table, seeds=3, families=families)
+    assert headline(result) == (
+        "Over 2 families of 5 tasks, “C4.5”, “C4.5+m”, “C4.5+cf” and “C4.5+m+cf” share the best mean rank, 2.50. "
+        "No test and no p-value: 2 families of tasks decide nothing, 3 are the fewest."
+    )
+    league, together, _ = league_tables(result)
+    cells = {column.full_head: list(column.cells) for column in league.columns}
+    assert cells["method"] == ["C4.5 (control)", "C4.5+m", "C4.5+cf", "C4.5+m+cf"]
+    assert (cells["breast, rank"], cells["breast, test skill"]) == ([*"4321"], ["0.5010", "0.6010", "0.7010", "0.8010"])
+    assert cells[f"{tasks[4]}, rank"] == [*"1234"]
+    assert cells["95 % interval"] == ["1.00 to 4.00", "2.00 to 3.00", "2.00 to 3.00", "1.00 to 4.00"]
+    assert not any(head.startswith("p ") or "p (Holm)" in head for head in cells)
+    assert "Friedman" not in league.note
+    assert "p =" not in league.note
+    assert f"Family “breast”: {tasks[0]}, {tasks[1]}, {tasks[2]} and {tasks[3]}." in league.note
+    shown = {column.full_head: list(column.cells) for column in together.columns}
+    assert shown["interquartile test skill, mean"] == ["0.5013", "0.6013", "0.7007", "0.8007"], "of 15 runs 9"
+    assert shown["better than the control, probability"] == ["", "0.8000", "0.8000", "0.8000"], "on four of five tasks"
+    assert "p " not in critical_difference(result).caption.replace("p-value", "")
+    with mpl.rc_context(STYLE):
+        (axes,) = critical_difference(result).draw(WIDE).axes
+        panels = performance_profiles(result).draw(NARROW).axes
+    assert not [line for line in axes.lines if line.get_linewidth() == 2.4 or line.get_marker() == "|"], "no bar"
+    assert [panel.get_title(loc="left") for panel in panels] == ["C4.5+m", "C4.5+cf", "C4.5+m+cf"]
+    for panel, name in zip(panels, NAMES[1:], strict=True):
+        _, line = panel.lines
+        profile = result.league.runs.profiles()[name]
+        assert list(line.get_ydata()) == list(profile.shares)
+        assert len(panel.collections) == 2, "a band for the method, and one for the control"
+
+
+def test_families_are_named_by_task_and_change_no_run() -> None:
+    plan = Ablation(axes=AXES, baseline="C4.5", tasks="task", families={"wine": "food"})
+    study = Study(
+        name="demsar", question="?", base=base().put({"data.skill": True}), plan=plan, score=Score("val/skill")
+    )
+    without = study.model_copy(update={"plan": Ablation(axes=AXES, baseline="C4.5", tasks="task")})
+    assert study.at().definition == without.at().definition
+    with pytest.raises(SpecError, match=r"^families must be by task \(adult \(sample\), .*, wine\), got \['beer'\]"):
+        Ablation(axes=AXES, baseline="C4.5", tasks="task", families={"beer": "food"})
+    with pytest.raises(SpecError, match="families must be by task"):
+        Ablation(axes=AXES, baseline="C4.5", families={"wine": "food"})
+    with pytest.raises(SpecError, match="families must be left out"):
+        Ablation(KINDS_BY_NAME, "C4.5", families={"wine": "food"})
 
 
 def test_two_methods_are_never_ranked_and_the_reason_is_said(tmp_path) -> None:

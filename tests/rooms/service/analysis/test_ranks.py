@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import friedmanchisquare
 
-from service.analysis.estimates.ranks import rank
-from tests.rooms.service.analysis.demsar import NAMES, TABLE_6
+from service.analysis.estimates.ranks import Ranking, shared_ranks
+from tests.rooms.service.analysis.demsar import NAMES, TABLE_6, rank
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def is_that_of_all_orders(methods: int, tasks: int) -> None:
     for _ in range(8):
         rows = draw.integers(0, 3, size=(tasks, methods)).astype(float)
         found = rank({str(task): {str(name): value for name, value in enumerate(row)} for task, row in enumerate(rows)})
-        ranks = [list(found.by_task[str(task)].values()) for task in range(tasks)]
+        ranks = [list(found.by_family[str(task)].values()) for task in range(tasks)]
         own = sum(np.sum(ranks, axis=0) ** 2)
         orders = [[*permutations(one)] for one in ranks]
         far = [sum(np.sum(table, axis=0) ** 2) >= own - 1e-9 for table in product(*orders)]
@@ -149,4 +149,53 @@ def test_means_of_the_same_right_answers_share_their_ranks():
     right = (0.1, 0.2, 0.3)
     forward, backward = sum(right) / 3, sum(reversed(right)) / 3
     assert forward != backward, "the last digit depends on the order of the sum"
-    assert rank({"task": {"a": forward, "b": backward, "c": 0.0}}).by_task["task"] == {"a": 1.5, "b": 1.5, "c": 3.0}
+    assert rank({"task": {"a": forward, "b": backward, "c": 0.0}}).by_family["task"] == {"a": 1.5, "b": 1.5, "c": 3.0}
+
+
+def by_hand(means, errors, step) -> list[float]:
+    """The rule of shared ranks, one method after another."""
+    order = sorted(range(len(means)), key=lambda place: -means[place])
+    groups: list[list[int]] = []
+    for place in order:
+        if groups:
+            first = groups[-1][0]
+            noise = max(2 * math.sqrt(errors[first] ** 2 + errors[place] ** 2), 2 * step)
+        if groups and means[first] - means[place] <= noise + 1e-9:
+            groups[-1].append(place)
+        else:
+            groups.append([place])
+    found, before = [0.0] * len(means), 0
+    for group in groups:
+        for place in group:
+            found[place] = before + (len(group) + 1) / 2
+        before += len(group)
+    return found
+
+
+def test_methods_within_the_noise_of_the_first_of_their_group_share_a_rank():
+    means = np.array([0.98, 1.0, 0.97, 0.94, 0.5])
+    none, step = np.zeros(5), np.array(0.01)
+    assert list(shared_ranks(means, none, np.zeros(()))) == [2, 1, 3, 4, 5]
+    assert list(shared_ranks(means, none, step)) == [1.5, 1.5, 3, 4, 5], "0.97 is 0.03 from 1.0, though 0.01 from 0.98"
+    wide = np.array([0.0, 0.012, 0.012, 0.012, 0.0])
+    assert list(shared_ranks(means, wide, step)) == [2, 2, 2, 4, 5], "2 * 0.012 * sqrt 2 = 0.034"
+    split = np.array([0.0, 0.0, 0.0, 0.0, 0.3])
+    assert list(shared_ranks(means, split, np.zeros(()))) == [2, 1, 3, 4.5, 4.5], "its first is 0.94, 0.44 above"
+
+
+def test_shared_ranks_of_many_tables_are_those_of_the_rule_one_by_one():
+    draw = np.random.default_rng(0)
+    means, errors = draw.normal(size=(40, 3, 7)), draw.exponential(0.3, size=(40, 3, 7))
+    steps = draw.exponential(0.2, size=(40, 3))
+    found = shared_ranks(means, errors, steps)
+    for place in np.ndindex(40, 3):
+        assert list(found[place]) == by_hand(means[place], errors[place], steps[place])
+    assert found.sum(axis=-1) == pytest.approx(7 * 8 / 2)
+
+
+def test_two_families_are_ranked_and_not_tested():
+    two = Ranking({family: {name: float(place) for place, name in enumerate("abcd", 1)} for family in ("x", "y")})
+    three = Ranking({**two.by_family, "z": two.by_family["x"]})
+    assert [*two.means] == [*"abcd"]
+    assert (two.testable, two.differs) == (False, False)
+    assert (three.testable, three.differs) == (True, True)

@@ -91,7 +91,8 @@ def test_each_is_an_svg_for_both_sheets_and_a_pdf(reported_search, reported_abla
             assert widths == pytest.approx([72 * WIDE.width_in, 72 * NARROW.width_in])
             assert "\n" not in found.caption
             assert found.caption.endswith(".")
-    assert {kind.__name__ for kind in {*KINDS} - seen} == {"critical_difference", "contour", "data_sizes", "cost"}
+    over_tasks = {"critical_difference", "performance_profiles"}
+    assert {kind.__name__ for kind in {*KINDS} - seen} == {*over_tasks, "contour", "data_sizes", "cost"}
 
 
 def test_a_page_recolors_a_figure_and_escapes_its_name(ablation):

@@ -1,0 +1,139 @@
+"""Measures over tasks, against rliable's formulas written one by one, and what their bootstrap draws."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.stats import mannwhitneyu, norm
+
+from service.analysis.estimates.over_tasks import RunsOverTasks
+from service.analysis.statistics import Scale, Scores
+
+METHODS = ("a", "b", "c", "d")
+FAMILIES = {"left": "squares", "right": "squares", "digits": "digits"}
+
+
+def table(seeds=5, step=0.01):
+    """Scores in whole steps, so that some tie. By task, then by method."""
+    draw = np.random.default_rng(1)
+    scale = Scale(0.0, -1.0, 1.0, step)
+    return {
+        task: {
+            name: Scores(dict(enumerate(np.round(draw.uniform(0.2, 0.6, seeds) + 0.1 * place, 2))), seeds, scale)
+            for place, name in enumerate(METHODS)
+        }
+        for task in FAMILIES
+    }
+
+
+@pytest.fixture(scope="module")
+def runs() -> RunsOverTasks:
+    return RunsOverTasks.of(table(), FAMILIES)
+
+
+def test_a_family_counts_once_with_the_mean_over_its_tasks(runs):
+    known = table()
+    for place, name in enumerate(METHODS):
+        squares = np.mean([[*known[task][name].values.values()] for task in ("left", "right")])
+        assert runs.means("squares")[name] == pytest.approx(squares)
+        assert runs.means("digits")[name] == pytest.approx(known["digits"][name].mean)
+        errors = [known[task][name].estimate.error for task in FAMILIES]
+        assert runs.errors[place] == pytest.approx(errors)
+    assert [*runs.ranking().by_family] == ["squares", "digits"]
+
+
+def test_ranks_of_a_family_take_the_noise_of_its_mean():
+    """Two tasks halve the variance of a mean: the standard error of its difference is 0.1 for 0.1 * sqrt 2 of one."""
+    scale = Scale(0.0, -1.0, 1.0, 0.0)
+    spread = np.array([-1.0, 0.0, 1.0]) * np.sqrt(3) * 0.1  # a standard error of 0.1
+
+    def ranked(gap, families):
+        means = {"a": 0.5 + gap, "b": 0.5, "c": -5.0}
+        found = {
+            task: {name: Scores(dict(enumerate(mean + spread)), 3, scale) for name, mean in means.items()}
+            for task in families
+        }
+        return RunsOverTasks.of(found, families).ranking().by_family
+
+    both, alone = {"x": "f", "y": "f"}, {"x": "x", "y": "y"}
+    assert ranked(0.21, both)["f"] == {"a": 1, "b": 2, "c": 3}
+    assert ranked(0.19, both)["f"] == {"a": 1.5, "b": 1.5, "c": 3}
+    assert ranked(0.21, alone)["x"] == {"a": 1.5, "b": 1.5, "c": 3}
+    assert ranked(0.29, alone)["x"] == {"a": 1, "b": 2, "c": 3}
+
+
+def test_the_interquartile_mean_is_that_of_the_middle_half_of_all_runs(runs):
+    for scores, found in zip(runs.scores, runs.interquartile_means().values(), strict=True):
+        every = sorted(scores.ravel())
+        assert len(every) == 15
+        assert found.value == pytest.approx(np.mean(every[3:-3])), "a quarter of 15 is 3, cut at each end"
+        assert found.interval[0] < found.value < found.interval[1]
+
+
+def test_the_probability_of_improvement_is_mann_whitneys(runs):
+    found = runs.improvements("b")
+    assert [*found] == ["a", "c", "d"]
+    own = runs.scores[1]
+    for place, name in ((0, "a"), (2, "c"), (3, "d")):
+        us = [mannwhitneyu(runs.scores[place][task], own[task]).statistic / 25 for task in range(3)]
+        pairs = [
+            (one > two) + (one == two) / 2
+            for task in range(3)
+            for one, two in product(runs.scores[place][task], own[task])
+        ]
+        assert found[name].value == pytest.approx(np.mean(us)) == pytest.approx(np.mean(pairs))
+        assert 0 <= found[name].interval[0] <= found[name].value <= found[name].interval[1] <= 1
+
+
+def test_a_profile_is_the_share_of_runs_above_each_threshold(runs):
+    for scores, found in zip(runs.scores, runs.profiles().values(), strict=True):
+        assert (found.thresholds[0], found.thresholds[-1], len(found.thresholds)) == (0.0, 1.0, 101)
+        for threshold, share in zip(found.thresholds, found.shares, strict=True):
+            assert share == np.mean([score > threshold for score in scores.ravel()])
+        assert (found.low <= found.shares).all()
+        assert (found.shares <= found.high).all()
+
+
+def test_seeds_are_drawn_within_their_task_and_method():
+    """Where the seeds of each task agree, no draw changes anything, however far tasks lie apart."""
+    scale = Scale(0.0, -1.0, 1.0, 0.0)
+    found = {
+        task: {name: Scores(dict.fromkeys(range(3), mean), 3, scale) for name, mean in zip("abc", means, strict=True)}
+        for task, means in {"x": (0.9, 0.5, 0.1), "y": (0.2, 0.3, 0.1)}.items()
+    }
+    runs = RunsOverTasks.of(found, {"x": "x", "y": "y"})
+    for one in [*runs.interquartile_means().values(), *runs.improvements("a").values()]:
+        assert one.interval == (one.value, one.value)
+    profile = runs.profiles()["a"]
+    assert (profile.low == profile.shares).all()
+    assert (profile.high == profile.shares).all()
+    assert runs.rank_intervals() == {"a": (1, 2), "b": (1, 2), "c": (3, 3)}, "families are drawn: x twice, or y twice"
+    one = RunsOverTasks.of(found, {"x": "f", "y": "f"})
+    assert one.rank_intervals() == {"a": (1, 2), "b": (1, 2), "c": (3, 3)}, "tasks are drawn within their family"
+
+
+def test_intervals_of_means_and_ranks_are_as_wide_as_they_must_be():
+    """Of normal seeds the bootstrap's interval is the normal one, with the deviation of n in place of n - 1."""
+    draw, scale = np.random.default_rng(5), Scale(0.0, -10.0, 10.0, 0.0)
+    found = {
+        f"t{task}": {name: Scores(dict(enumerate(draw.normal(size=30))), 30, scale) for name in "abc"}
+        for task in range(20)
+    }
+    runs = RunsOverTasks.of(found, {task: task for task in found})
+    above = runs.improvements("a")["b"]
+    half = norm.ppf(0.975) * np.sqrt(2 / 12 / 30 / 20)  # the Mann-Whitney variance of equal methods, about 1 / 6n
+    assert above.interval[1] - above.interval[0] == pytest.approx(2 * half, rel=0.15)
+    low, high = runs.interquartile_means()["a"].interval
+    assert high - low == pytest.approx(2 * norm.ppf(0.975) * 1.09 / np.sqrt(600), rel=0.15), "efficiency of an IQM: .84"
+    assert runs.interquartile_means() == runs.interquartile_means(), "the same draws each time"
+    assert runs.rank_intervals() == runs.rank_intervals()
+    for name, (low, high) in runs.rank_intervals().items():
+        assert low <= runs.ranking().means[name] <= high
+
+
+def test_with_fewer_than_three_seeds_no_interval_is_shown():
+    runs = RunsOverTasks.of(table(seeds=2), FAMILIES)
+    assert runs.rank_intervals() == {}
+    assert {one.interval for one in runs.interquartile_means().values()} == {None}
+    assert {one.interval for one in runs.improvements("a").values()} == {None}
+    assert runs.profiles()["a"].low is None
