@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,11 +10,47 @@ from search_spaces import library
 from search_spaces.matrix import Mark, Matrix, Property
 from search_spaces.study import Ablation, Study
 from search_spaces.words import plural
-from service.analysis.claims.verdicts import Verdict
-from service.analysis.format import fixed
+from service.analysis.claims.region import Word
+from service.analysis.claims.verdicts import Verdict, judge
+from service.analysis.format import fixed, p_text
+from service.analysis.statistics import ALPHA, holm
 from service.analysis.study_result import StudyResult
 from service.storage.home import Home
 from trainables.recipe.code_digest import CodeDigests
+
+DECIDED: tuple[Word, ...] = ("SUPPORTED", "REFUTED")
+
+
+@dataclass(frozen=True)
+class CellVerdict:
+    """The verdict of a claim in its study, and whether it holds over all claims of the matrix.
+
+    `p`: of the test that decided it in its study, adjusted for all claims of the matrix instead; None where its study
+    leaves it undecided.
+    """
+
+    verdict: Verdict
+    p: float | None
+
+    @property
+    def holds(self) -> bool:
+        """Whether what the study decided is still decided; True where it decided nothing."""
+        return self.p is None or self.p < ALPHA
+
+    @property
+    def word(self) -> Word:
+        """The word of the study; INCONCLUSIVE where it does not hold over all claims of the matrix."""
+        return self.verdict.word if self.holds else "INCONCLUSIVE"
+
+    @property
+    def label(self) -> str:
+        """The word, with where a claim is not judged."""
+        return self.verdict.label if self.holds else self.word
+
+    @property
+    def note(self) -> str:
+        """What the study said, where it does not hold; else nothing."""
+        return "" if self.holds else f" ({self.verdict.word} in its study; p {p_text(self.p)} over all claims here)"
 
 
 @dataclass(frozen=True)
@@ -29,7 +66,7 @@ class FilledCell:
     published: Mark
     study: str
     study_ran: bool
-    verdicts: tuple[Verdict, ...] = ()
+    verdicts: tuple[CellVerdict, ...] = ()
     parameters: int | None = None
 
     @property
@@ -44,7 +81,14 @@ class FilledCell:
     def plain(self) -> dict[str, Any]:
         """As plain values."""
         claims = [
-            {"claim": str(one.claim), "verdict": one.word, "measured": one.measured, "seeds": one.n}
+            {
+                "claim": str(one.verdict.claim),
+                "verdict": one.word,
+                "in_study": one.verdict.word,
+                "p": one.p,
+                "measured": one.verdict.measured,
+                "seeds": one.verdict.n,
+            }
             for one in self.verdicts
         ]
         return {
@@ -80,12 +124,14 @@ class FilledMatrix:
     @property
     def headline(self) -> str:
         """How many of the claims hold, in a sentence."""
-        words = [verdict.word for row in self.cells for cell in row for verdict in cell.verdicts]
+        words: list[str] = [verdict.word for row in self.cells for cell in row for verdict in cell.verdicts]
         if not words:
             return f"No claim is judged yet at {self.budget}."
         counts = {word: words.count(word) for word in dict.fromkeys(words)}
         said = ", ".join(f"{count} {word}" for word, count in counts.items())
-        return f"Of {plural(len(words), 'claim')} behind the table, at {self.budget}: {said}."
+        tested = sum(word != "NOT JUDGED" for word in words)
+        adjusted = f" (Holm over {plural(tested, 'claim')})" if tested > 1 else ""
+        return f"Of {plural(len(words), 'claim')} behind the table, at {self.budget}: {said}{adjusted}."
 
     def plain(self) -> dict[str, Any]:
         """As plain values."""
@@ -104,7 +150,31 @@ def fill(home: Home, matrix: Matrix, budget: str, *, adopt: bool = False) -> Fil
         for row in matrix.rows
     )
     missing = {row.study: None for row in matrix.rows if row.shown_by != "parameters" and row.study not in results}
-    return FilledMatrix(matrix, budget, rows, tuple(missing))
+    return FilledMatrix(matrix, budget, _held(rows), tuple(missing))
+
+
+def _held(rows: tuple[tuple[FilledCell, ...], ...]) -> tuple[tuple[FilledCell, ...], ...]:
+    """The cells, with the p of each verdict adjusted over all claims that are judged in any of them."""
+    ps = iter(_adjusted([one for row in rows for cell in row for one in cell.verdicts]))
+    return tuple(
+        tuple(replace(cell, verdicts=tuple(replace(one, p=next(ps)) for one in cell.verdicts)) for cell in row)
+        for row in rows
+    )
+
+
+def _adjusted(found: Sequence[CellVerdict]) -> list[float | None]:
+    """Holm's correction over all claims that were judged.
+
+    As in a study, what supports and what refutes are adjusted apart, and a claim that its study leaves undecided counts
+    as a test that found nothing.
+    """
+    judged = {str(place): one for place, one in enumerate(found) if one.verdict.word != "NOT JUDGED"}
+    ps: dict[str, float] = {}
+    for word in DECIDED:
+        own = {place: one.p for place, one in judged.items() if one.verdict.word == word and one.p is not None}
+        adjusted = holm(dict.fromkeys(judged, 1.0) | own)
+        ps |= {place: adjusted[place].p for place in own}
+    return [ps.get(str(place)) for place in range(len(found))]
 
 
 def _cell(row: Property, encoding: str, budget: str, result: StudyResult | None) -> FilledCell:
@@ -116,8 +186,16 @@ def _cell(row: Property, encoding: str, budget: str, result: StudyResult | None)
     if result is None:
         return known
     asked = row.claims(encoding, result.edition.study)
-    verdicts = tuple(verdict for verdict in result.claims if verdict.claim in asked)
-    return replace(known, verdicts=verdicts)
+    verdicts = [verdict for verdict in result.claims if verdict.claim in asked]
+    return replace(known, verdicts=tuple(CellVerdict(one, _alone(one, result)) for one in verdicts))
+
+
+def _alone(verdict: Verdict, result: StudyResult) -> float | None:
+    """The p of a claim that its study decided, without the other claims of the study; None of another one."""
+    if verdict.word not in DECIDED:
+        return None
+    (alone,) = judge([verdict.claim], result.scores_of, result.departure)
+    return alone.p
 
 
 def _trained_parameters(study: Study, arm: str) -> int:
@@ -127,6 +205,6 @@ def _trained_parameters(study: Study, arm: str) -> int:
     return sum(recipe.encoding.trainable_parameters(shape) for shape in recipe.shapes)
 
 
-def _line(verdict: Verdict) -> str:
-    measured = "" if verdict.measured is None else f" {fixed(verdict.measured)}"
-    return f"{verdict.claim}: {verdict.label}{measured}"
+def _line(one: CellVerdict) -> str:
+    measured = "" if one.verdict.measured is None else f" {fixed(one.verdict.measured)}"
+    return f"{one.verdict.claim}: {one.label}{measured}{one.note}"
