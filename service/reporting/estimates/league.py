@@ -99,7 +99,7 @@ def _together(found: League, metric: str) -> Table:
     means, above = found.runs.interquartile_means(), found.runs.improvements(found.control)
     columns = [
         _methods(found),
-        *_measured("mean", f"interquartile {metric}", [means[name] for name in found.order]),
+        *_measured(metric, "interquartile mean", [means[name] for name in found.order]),
         *_measured("probability", "better than the control", [above.get(name) for name in found.order]),
     ]
     note = (

@@ -167,7 +167,7 @@ def test_tasks_of_two_families_are_ranked_without_a_test(tmp_path) -> None:
     assert "p =" not in league.note
     assert f"Family “breast”: {tasks[0]}, {tasks[1]}, {tasks[2]} and {tasks[3]}." in league.note
     shown = {column.full_head: list(column.cells) for column in together.columns}
-    assert shown["interquartile test skill, mean"] == ["0.5013", "0.6013", "0.7007", "0.8007"], "of 15 runs 9"
+    assert shown["interquartile mean, test skill"] == ["0.5013", "0.6013", "0.7007", "0.8007"], "of 15 runs 9"
     assert shown["better than the control, probability"] == ["", "0.8000", "0.8000", "0.8000"], "on four of five tasks"
     assert "p " not in critical_difference(result).caption.replace("p-value", "")
     with mpl.rc_context(STYLE):
