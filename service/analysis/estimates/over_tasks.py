@@ -5,9 +5,9 @@ themselves. The draws are the same each time. A measure needs three seeds for an
 narrow: of 12 methods, 7 tasks and 3 seeds it holds the true interquartile mean in 84 to 88 % of cases, and the true
 mean rank in 65 to 87 % for two families, 78 to 89 % for three, 88 to 91 % for five (`tests/calibration/league.py`).
 Source: Agarwal et al. 2021, Deep Reinforcement Learning at the Edge of the Statistical Precipice (NeurIPS 34), 4, and
-its library rliable 1.2.0. Differs: written here, for rliable needs arch, statsmodels, patsy, absl and seaborn beside
-what we have, and its draws come from numpy's global generator whatever seed it is given; 2,000 draws where it has
-50,000 for means.
+its library rliable 1.2.0. Differs: written here, for rliable needs arch before 8, which cannot be imported beside
+pandas 3, and its draws come from numpy's global generator whatever seed it is given; 2,000 draws where it has 50,000
+for means.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from service.analysis.estimates.ranks import Array, Ranking, shared_ranks
 from service.analysis.statistics import ALPHA, FEWEST, Interval, Scores
 
 DRAWS = 2000
-"""How often a bootstrap draws. Cost: each measure draws so many times methods x tasks x seeds numbers: 0.1 s for 12
-methods, 7 tasks and 3 seeds; the largest array at once holds the draws of one method, or of one task."""
+"""How often a bootstrap draws. Cost: each measure draws so many times methods x tasks x seeds numbers: all four take
+0.15 s for 12 methods, 7 tasks and 3 seeds, 1.5 s and 40 MiB for 30 methods, 20 tasks and 10 seeds."""
 THRESHOLDS = 101
 """At how many thresholds a profile is computed, from chance to a perfect score."""
 

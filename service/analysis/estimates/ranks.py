@@ -162,17 +162,17 @@ def shared_ranks(means: Array, errors: Array, step: Array) -> Array:
     """
     order = np.argsort(-means, axis=-1, kind="stable")
     mean, error = (np.take_along_axis(one, order, axis=-1) for one in (means, errors))
-    starts = np.zeros(means.shape, dtype=bool)
-    starts[..., 0] = True
-    first, its = mean[..., 0], error[..., 0]
+    starts = np.ones(means.shape, dtype=bool)
+    best, its = mean[..., 0], error[..., 0]
     for place in range(1, means.shape[-1]):
         noise = np.maximum(NOISE * np.hypot(its, error[..., place]), NOISE * step)
-        new = first - mean[..., place] > noise + EQUAL
-        first, its = np.where(new, mean[..., place], first), np.where(new, error[..., place], its)
+        new = best - mean[..., place] > noise + EQUAL
+        best, its = np.where(new, mean[..., place], best), np.where(new, error[..., place], its)
         starts[..., place] = new
-    group = np.cumsum(starts, axis=-1)
-    same = group[..., :, None] == group[..., None, :]
-    ranks = (same * np.arange(1.0, means.shape[-1] + 1)).sum(axis=-1) / same.sum(axis=-1)
+    places = np.arange(1.0, means.shape[-1] + 1)
+    first = np.maximum.accumulate(np.where(starts, places, 1), axis=-1)
+    ends = np.where(np.roll(starts, -1, axis=-1), places, places[-1])
+    last = np.minimum.accumulate(ends[..., ::-1], axis=-1)[..., ::-1]
     found = np.empty(means.shape)
-    np.put_along_axis(found, order, ranks, axis=-1)
+    np.put_along_axis(found, order, (first + last) / 2, axis=-1)
     return found
