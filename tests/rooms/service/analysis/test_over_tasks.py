@@ -15,7 +15,7 @@ METHODS = ("a", "b", "c", "d")
 FAMILIES = {"left": "squares", "right": "squares", "digits": "digits"}
 
 
-def table(seeds=5, step=0.01):
+def table(seeds=7, step=0.01):
     """Scores in whole steps, so that some tie. By task, then by method."""
     draw = np.random.default_rng(1)
     scale = Scale(0.0, -1.0, 1.0, step)
@@ -46,29 +46,36 @@ def test_a_family_counts_once_with_the_mean_over_its_tasks(runs):
 
 def test_ranks_of_a_family_take_the_noise_of_its_mean():
     """Two tasks halve the variance of a mean: the standard error of its difference is 0.1 for 0.1 * sqrt 2 of one."""
-    scale = Scale(0.0, -1.0, 1.0, 0.0)
-    spread = np.array([-1.0, 0.0, 1.0]) * np.sqrt(3) * 0.1  # a standard error of 0.1
 
-    def ranked(gap, families):
+    def ranked(gap, families, error=0.1, step=0.0):
         means = {"a": 0.5 + gap, "b": 0.5, "c": -5.0}
+        spread = np.array([-1.0, 0.0, 1.0]) * np.sqrt(3) * error
+        scale = Scale(0.0, -1.0, 1.0, step)
         found = {
             task: {name: Scores(dict(enumerate(mean + spread)), 3, scale) for name, mean in means.items()}
             for task in families
         }
-        return RunsOverTasks.of(found, families).ranking().by_family
+        runs = RunsOverTasks.of(found, families)
+        same = replace(runs, scores=np.repeat(runs.scores.mean(axis=2, keepdims=True), 3, axis=2))
+        ranking = runs.ranking()
+        assert {name: (mean, mean) for name, mean in ranking.means.items()} == same.rank_intervals()
+        return ranking.by_family
 
     both, alone = {"x": "f", "y": "f"}, {"x": "x", "y": "y"}
     assert ranked(0.21, both)["f"] == {"a": 1, "b": 2, "c": 3}
     assert ranked(0.19, both)["f"] == {"a": 1.5, "b": 1.5, "c": 3}
     assert ranked(0.21, alone)["x"] == {"a": 1.5, "b": 1.5, "c": 3}
     assert ranked(0.29, alone)["x"] == {"a": 1, "b": 2, "c": 3}
+    for families, name in ((both, "f"), (alone, "x")):
+        assert ranked(0.21, families, 0.0, 0.1)[name] == {"a": 1, "b": 2, "c": 3}
+        assert ranked(0.2, families, 0.0, 0.1)[name] == {"a": 1.5, "b": 1.5, "c": 3}, "two images in each task"
 
 
 def test_the_interquartile_mean_is_that_of_the_middle_half_of_all_runs(runs):
     for scores, found in zip(runs.scores, runs.interquartile_means().values(), strict=True):
         every = sorted(scores.ravel())
-        assert len(every) == 15
-        assert found.value == pytest.approx(np.mean(every[3:-3])), "a quarter of 15 is 3, cut at each end"
+        assert len(every) == 21
+        assert found.value == pytest.approx(np.mean(every[5:-5])), "a quarter of 21 is 5, cut at each end"
         assert found.interval[0] < found.value < found.interval[1]
 
 
@@ -77,7 +84,7 @@ def test_the_probability_of_improvement_is_mann_whitneys(runs):
     assert [*found] == ["a", "c", "d"]
     own = runs.scores[1]
     for place, name in ((0, "a"), (2, "c"), (3, "d")):
-        us = [mannwhitneyu(runs.scores[place][task], own[task]).statistic / 25 for task in range(3)]
+        us = [mannwhitneyu(runs.scores[place][task], own[task]).statistic / 49 for task in range(3)]
         pairs = [
             (one > two) + (one == two) / 2
             for task in range(3)
