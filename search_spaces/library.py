@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from search_spaces.matrix import Matrix
     from search_spaces.study import Study
 
+RECORDS = "records"
+"""The folder beside the file of a study that holds its records (`search_spaces/record.py`)."""
+
 
 def names() -> list[str]:
     """The named studies."""
@@ -47,6 +50,21 @@ def find_matrix(name: str) -> Matrix:
 def in_file(name: str) -> bool:
     """Whether a name is of a study in a user's file."""
     return re.search(r"\.(json|py(:\w+)?)$", name) is not None
+
+
+def folder(name: str) -> Path:
+    """Where the file of a study lies. `name`: of a named study, or of that file."""
+    return Path(name).parent if in_file(name) else Path(__file__).parent / "studies"
+
+
+def record_file(name: str, study: str, budget: str) -> Path:
+    """Where the record of a study at a budget is kept, beside its file. `name`: as `folder` has it."""
+    return folder(name) / RECORDS / f"{study}@{budget}.json"
+
+
+def records() -> list[Path]:
+    """The records of the named studies."""
+    return sorted((folder("") / RECORDS).glob("*.json"))
 
 
 def find(name: str) -> Study:

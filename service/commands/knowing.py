@@ -1,4 +1,4 @@
-"""The verbs that work on what was found: report, export, verify, forget, ui."""
+"""The verbs that work on what was found: report, record, export, verify, forget, ui."""
 
 from pathlib import Path
 from typing import Annotated
@@ -34,6 +34,30 @@ def report(
         typer.launch(page.as_uri())
     if check and any(verdict.word == "REFUTED" for verdict in result.claims):
         raise typer.Exit(1)
+
+
+@app.command()
+def record(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="a study that has ended: NAME (its latest edition), NAME@cpu, or the file of a study of your own",
+            autocompletion=study_names,
+            metavar="NAME",
+        ),
+    ],
+    home: HomeOption = None,
+) -> None:
+    """Write what came out of a study as JSON beside the study's file; show, studies and the report read it."""
+    from search_spaces.record import read
+    from service import api
+    from service.analysis.recorded import paragraphs
+
+    path = api.record(name, home=home)
+    if found := read(path):
+        for text in paragraphs(found):
+            remark(text)
+    say(str(path))
 
 
 @app.command()

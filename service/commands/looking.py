@@ -53,14 +53,17 @@ def show(
 ) -> None:
     """Show a study (question, recipe, space or arms, published, claims, budgets, gaps), or what a kind may be."""
     from search_spaces import library
+    from service.analysis.recorded import at_budgets
     from service.terminal import looking
 
     if looking.is_kind(name):
         looking.show_kind(name, as_json)
-    elif budget or set or preset:
+    elif set or preset:
         looking.show(looking.with_own(resolve(name, set, preset, budget=budget or "base")), as_json)
     else:
-        looking.show(library.find(name), as_json)
+        study = library.find(name)
+        sized = looking.with_own(resolve(name, None, None, budget=budget)) if budget else study
+        looking.show(sized, as_json, at_budgets(study, name))
 
 
 @app.command()

@@ -13,6 +13,7 @@ from service.analysis.claims.verdicts import NOT_COVERED
 from service.analysis.estimates.tuning import tunings
 from service.analysis.format import ordinal
 from service.analysis.headline import headline
+from service.analysis.recorded import recorded
 from service.analysis.statistics import level_of
 from service.analysis.tables import costs
 from service.reporting import recipe_tables, sections
@@ -27,6 +28,7 @@ from service.reporting.provenance import adopted, code_rows, later, surroundings
 from service.reporting.results_table import measured
 from service.reporting.table import Table
 from service.reporting.tuning_tables import tuned, tuning_points
+from trainables.recipe.code_digest import CodeDigests
 
 if TYPE_CHECKING:
     from service.analysis.claims.verdicts import Verdict
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 class Page:
     """Everything that a report shows, as text, tables and figures.
 
-    `found`: what came out at this budget before, in the study's own words. `results`: tables of results before the
+    `found`: what came out at this budget before, a paragraph an entry. `results`: tables of results before the
     figures; `more`: those after them; `known`, `known_figures`: what the encodings know. `links`: by name, the
     addresses of the study in MLflow.
     """
@@ -48,7 +50,7 @@ class Page:
     date: str
     headline: str
     expected: str
-    found: str
+    found: list[str]
     verdicts: list[Verdict]
     verdicts_note: str
     results: list[Table]
@@ -96,7 +98,7 @@ def page(result: StudyResult, links: Mapping[str, str]) -> Page:
         date=datetime.fromtimestamp(result.history.last or 0.0, UTC).strftime("%-d %B %Y"),
         headline=headline(result),
         expected=study.expected,
-        found=study.found.get(result.edition.budget, "") if not result.edition.own_paths else "",
+        found=recorded(result.edition, study.name, CodeDigests()),
         verdicts=result.claims,
         verdicts_note=_verdicts_note(result),
         results=_known(*league_tables(result), measured(result), tuned(result), efficiency(result)),

@@ -16,23 +16,28 @@ if TYPE_CHECKING:
     from search_spaces.study import Study
 
 LISTED = ("name", "question", "paper", "minutes", "gpu_hours")
-"""What `studies --json` says of a study, beside its sizes."""
+"""What `studies --json` says of a study, beside its sizes and what was found."""
 
 
 def studies(as_json: bool) -> None:
     """The named studies."""
     found = rows()
     if as_json:
-        print_json([{key: one[key] for key in (*LISTED, "sizes")} for one in found])
+        print_json([{key: one[key] for key in (*LISTED, "sizes", "found")} for one in found])
         return
     out = console()
     wide = out.width >= NARROW
-    view = columns("study", "question", *(["paper", "plan"] if wide else []), "trials x seeds (time) at each budget")
+    heading = "trials x seeds (time), results at each budget"
+    view = columns("study", "question", *(["paper", "plan"] if wide else []), heading)
     for one in found:
-        sizes = "\n".join(f"{budget} {size}{one['times'][budget]}" for budget, size in one["sizes"].items())
+        said = {budget: f", {words}" for budget, words in one["found"].items()}
+        sizes = "\n".join(
+            f"{budget} {size}{one['times'][budget]}{said.get(budget, '')}" for budget, size in one["sizes"].items()
+        )
         row(view, one["name"], one["question"], *([one["paper"].partition(",")[0], one["plan"]] if wide else []), sizes)
     out.print(view)
     sentence(out, "time: on 2 CPU cores, or predicted in hours of one GPU (locus plan STUDY --budget BUDGET)")
+    sentence(out, "results: locus show STUDY has them; those from before these rules were judged by earlier statistics")
     sentence(
         out, "trials that tune, random points, confirmations and parents are not counted here; locus plan counts all"
     )
@@ -43,7 +48,8 @@ def studies(as_json: bool) -> None:
 def rows() -> list[dict[str, Any]]:
     """What the list says of each named study. It is kept until a file changes that a study is made of."""
     places = [Path(str(package.__file__)).parent for package in (search_spaces, trainables)]
-    mark = seen(*places, Path(__file__))
+    words = (Path(__file__), Path(__file__).parents[1] / "analysis" / "recorded.py")
+    mark = seen(*places, *words, *library.records())
     name = f"studies-{hashlib.sha256(str(places).encode()).hexdigest()[:8]}.json"
     found = kept(name, mark)
     if found is None:
@@ -53,9 +59,13 @@ def rows() -> list[dict[str, Any]]:
 
 
 def _row(study: Study) -> dict[str, Any]:
+    from service.analysis.recorded import standings
+
     said = sizes(study)
     times = {budget: time(study, budget) for budget in said}
-    return {**{key: getattr(study, key) for key in LISTED}, "plan": study.plan.kind, "sizes": said, "times": times}
+    found = standings(study, study.name)
+    told = {key: getattr(study, key) for key in LISTED}
+    return {**told, "plan": study.plan.kind, "sizes": said, "times": times, "found": found}
 
 
 def sizes(study: Study) -> dict[str, str]:

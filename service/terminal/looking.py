@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
@@ -32,15 +33,16 @@ from service.terminal.trials_table import table
 from trainables.recipe import kinds
 
 
-def show(study: Study, as_json: bool) -> None:
-    """One study, whole."""
+def show(study: Study, as_json: bool, found: Mapping[str, list[str]] | None = None) -> None:
+    """One study, whole. `found`: by budget, what came out, a paragraph an entry."""
     if as_json:
         print_json(study.plain())
         return
     out = console()
     sentence(out, title(study.name, study.question))
     said = [(label, text) for label in ("paper", "expected") if (text := getattr(study, label))]
-    section(out, "about", [*said, *((f"found at {budget}", text) for budget, text in study.found.items())])
+    told = [(f"found at {budget}", "\n".join(texts)) for budget, texts in (found or {}).items() if texts]
+    section(out, "about", [*said, *told])
     plan = study.plan
     if isinstance(plan, Ablation):
         _show_arms(out, plan)

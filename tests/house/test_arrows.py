@@ -44,7 +44,7 @@ ORDER = {
         ("execution",),
         ("reporting", "tracking", "terminal"),
         ("repairing",),
-        ("results", "consistency", "removal", "trying", "comparing", "steering", "doctor"),
+        ("results", "consistency", "removal", "trying", "comparing", "steering", "doctor", "recording"),
         ("run_study",),
         ("api",),
         ("adhoc",),

@@ -1,0 +1,128 @@
+"""What came out when a study was run, as data: a small JSON file for each study and budget.
+
+It lies in the folder `records` beside the file of the study, and has the id as its name: `fourier-gamma@cpu.json`.
+`locus record` writes it. What differs today from the day of the record is found by comparison, never written.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from search_spaces.study import Ablation, Edition
+from trainables.recipe import Recipe
+from trainables.recipe.code_digest import CodeDigests
+from trainables.spec import Spec, SpecError, digest
+
+RULES = 2
+"""The number of the rules in service/README.md that judge scores. It rises with a rule that changes verdicts."""
+BEFORE = "before these rules"
+"""What is said of results that were judged by earlier rules, such as the words in `Study.found`."""
+
+
+class Scored(Spec):
+    """The test scores of a trial over its seeds. `interval`: of the mean; None for too few seeds.
+
+    `learnt`: how many seeds score more above chance than guessing reaches.
+    """
+
+    n: int
+    mean: float
+    std: float | None
+    interval: tuple[float, float] | None
+    learnt: int
+
+
+class Row(Spec):
+    """An arm, or the `best`, `first` or `random` of a search. `code`: the digest of the code that trained it.
+
+    `values`: those that the search or the arm's tuning chose. `diverged`: how many seeds count at chance, as they
+    diverged. `test_sizes`: the scores at further sides of test images. Units: pixels; `time_s`, a run, in seconds.
+    """
+
+    name: str
+    code: str
+    values: dict[str, Any]
+    asked: int
+    diverged: int
+    time_s: float | None
+    test: Scored
+    test_sizes: dict[int, Scored]
+
+    def recipe(self, edition: Edition) -> Recipe:
+        """What the edition trains under this name, with these values."""
+        plan = edition.study.plan
+        if not isinstance(plan, Ablation):
+            return edition.study.recipe(self.values)
+        arm = plan.arms[self.name]
+        return edition.study.recipe(plan.tune.put_on(arm, self.values) if plan.tune else arm)
+
+
+class Judged(Spec):
+    """A claim with its verdict, and the numbers that decided it. `p`: adjusted for all claims of the study."""
+
+    claim: str
+    word: Literal["SUPPORTED", "REFUTED", "INCONCLUSIVE", "NOT JUDGED"]
+    n: int
+    measured: float | None
+    interval: tuple[float, float] | None
+    confidence: float | None
+    p: float | None
+
+
+class Record(Spec):
+    """What came out of a study at a budget.
+
+    `date`: the day (UTC) of the last result. `rules`: the number of the rules of the verdicts. `definition`: a digest
+    of what was asked. `minutes`: in which at least one run was under way. `machine`: what trained.
+    `level`: of the intervals of `rows`. `ranks`: the mean rank of each method over tasks, where the study has tasks.
+    `gap`: why no claim is judged at this budget; empty where claims are judged.
+    """
+
+    study: str
+    budget: str
+    date: str = Field(pattern=r"^\d{4}-\d\d-\d\d$", description="a day such as '2026-11-25'")
+    rules: int
+    definition: str
+    seeds: int
+    minutes: float
+    machine: str
+    versions: dict[str, str]
+    headline: str
+    metric: str
+    level: float
+    rows: tuple[Row, ...] = Field(strict=False)
+    ranks: dict[str, float]
+    verdicts: tuple[Judged, ...] = Field(strict=False)
+    gap: str
+
+    def since(self, edition: Edition, codes: CodeDigests) -> list[str]:
+        """In what the edition of today differs from what was recorded, in words; nothing where it is the same.
+
+        Rows of another definition are not compared by their code.
+        """
+        found = [BEFORE] if self.rules < RULES else []
+        if self.definition != defined(edition) or not {row.name for row in self.rows} <= {*edition.study.names()}:
+            return [*found, "of another definition"]
+        older = any(row.code != codes(row.recipe(edition)).digest for row in self.rows)
+        return [*found, "by older code"] if older else found
+
+
+def defined(edition: Edition) -> str:
+    """A digest of what an edition asks."""
+    return digest(edition.definition)
+
+
+def read(path: Path) -> Record | None:
+    """The record of a file; None where there is none. Raises: SpecError for a file that holds no record of its name."""
+    if not path.is_file():
+        return None
+    try:
+        found = Record.read_text(path.read_text())
+    except (SpecError, ValueError) as error:
+        raise SpecError(f"{path} must hold a record, but {error}") from None
+    if f"{found.study}@{found.budget}" != path.stem:
+        raise SpecError(f"{path} must hold the record of {path.stem}, got {found.study}@{found.budget}")
+    return found

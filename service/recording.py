@@ -1,0 +1,199 @@
+"""Writes what came out of a study that has ended as a record beside the file of the study."""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from search_spaces import library
+from search_spaces.record import RULES, Judged, Record, Row, Scored, defined
+from search_spaces.study import Ablation, Edition
+from search_spaces.words import plural, without_sources
+from service.analysis.claims.verdicts import Verdict
+from service.analysis.headline import headline
+from service.analysis.statistics import CONFIDENCE, Scores
+from service.analysis.study_result import StudyResult
+from service.analysis.trial_result import TrialResult
+from service.planning.schedule import Done, next_action
+from service.planning.time_left import Forecast
+from service.reporting.costs import training_s
+from service.reporting.provenance import circumstances
+from service.storage import editions
+from service.storage.history import History
+from service.storage.home import Home
+from service.storage.outcomes import Outcomes, digest_of
+from service.storage.states import RunState
+from service.storage.whole_files import require_writable, write_whole
+from trainables.recipe.code_digest import CodeDigests
+from trainables.spec import LocusError, SpecError
+
+VERSIONS = ("python", "torch", "timm", "ray", "optuna", "mlflow")
+"""The versions of the runs that a record has, by their names in an answer's environment; that of locus comes beside."""
+
+
+def record(home: Home, name: str) -> Path:
+    """Writes the record of a study that has ended; the path of its file.
+
+    `name`: of a named study or of the file that holds it, perhaps with `@BUDGET`; without one the edition run last.
+    Raises: LocusError where the edition is not what the study asks today, or has not ended by today's code.
+    """
+    where, _, budget = (name, "", "") if library.in_file(name) else name.partition("@")
+    edition = _edition(home, where, budget)
+    result = _ended(home, edition)
+    found = of_result(result)
+    path = library.record_file(where, found.study, found.budget)
+    require_writable(path.parent)
+    write_whole(path, found.model_dump_json(indent=1) + "\n")
+    return path
+
+
+def _edition(home: Home, where: str, budget: str) -> Edition:
+    """The edition of a home that is recorded, as its study is today. Raises: LocusError where the two differ."""
+    own = {id.partition("@")[0] for id in home.ids()} - {*library.names()}
+    if where in own:
+        raise SpecError(f"record must be given the file of a study of your own, such as ./mine.py, got {where!r}")
+    study = library.find(where)
+    ran = editions.stored(home, editions.latest(home, f"{study.name}@{budget}" if budget else study.name))
+    if ran.own_paths:
+        raise LocusError(f"a record must be of the study's values, got {ran.id}, which sets {', '.join(ran.own_paths)}")
+    edition = study.at(ran.budget).model_copy(update={"mark": ran.mark})
+    if defined(edition) != defined(ran):
+        raise LocusError(f"{ran.id} must be what the study asks today, but its definition has changed since it was run")
+    return edition
+
+
+def _ended(home: Home, edition: Edition) -> StudyResult:
+    """The result of an edition that has ended. Raises: LocusError where it has not, or where older answers count."""
+    codes = CodeDigests()
+    history = History.open(home, edition, codes)
+    history.raise_counts(edition)
+    left = Forecast(history)(1)
+    if history.failed or not isinstance(next_action(history, set()), Done):
+        more = [f"{plural(history.failed, 'run')} failed"] if history.failed else []
+        more += [f"{plural(history.stale, 'answer')} of other code do not count"] if history.stale else []
+        why = "".join(f"; {words}" for words in more)
+        raise LocusError(
+            f"{edition.id} must have ended before it is recorded, got {left.done} of {left.total} runs{why} "
+            f"(locus run {edition.id} trains what is missing)"
+        )
+    runs = {run.key: run for trial in history.trials for run in history.asked(trial)}.values()
+    adopted = sum(digest_of(history.code(run)) != codes(run.recipe).digest for run in runs)
+    if adopted:
+        raise LocusError(f"a record must be by today's code, got {plural(adopted, 'adopted answer')} of other code")
+    return StudyResult(home, edition, history, Outcomes(home))
+
+
+def of_result(result: StudyResult) -> Record:
+    """The record of a study that has ended."""
+    study = result.edition.study
+    league, states = result.league, _states(result.history)
+    return Record(
+        study=study.name,
+        budget=result.edition.budget,
+        date=_date(states),
+        rules=RULES,
+        definition=defined(result.edition),
+        seeds=result.history.seeds,
+        minutes=_minutes(states),
+        machine=_machine(result),
+        versions=_versions(result),
+        headline=headline(result),
+        metric=study.score.test,
+        level=CONFIDENCE,
+        rows=tuple(_row(result, name, row) for name, row in result.named.items()),
+        ranks=dict(league.ranking.means) if league and league.ranking else {},
+        verdicts=tuple(map(_judged, result.claims)),
+        gap=result.departure.why if result.departure else "",
+    )
+
+
+def _row(result: StudyResult, name: str, row: TrialResult) -> Row:
+    (code,) = {digest_of(run.code) for run in row.runs.values()}
+    return Row(
+        name=name,
+        code=code,
+        values=_chosen(result, row),
+        asked=row.test.asked,
+        diverged=len(row.test.diverged),
+        time_s=training_s(row),
+        test=_scored(row.test),
+        test_sizes={side: _scored(scores) for side, scores in row.test_sizes.items()},
+    )
+
+
+def _chosen(result: StudyResult, row: TrialResult) -> dict[str, Any]:
+    """The values that a search or an arm's tuning chose for a trial."""
+    plan, values = result.edition.study.plan, without_sources(row.trial.values)
+    if not isinstance(plan, Ablation):
+        return values
+    return {path: value for path, value in values.items() if plan.tune and path in plan.tune.paths}
+
+
+def _scored(scores: Scores) -> Scored:
+    assert scores.mean is not None, "a study that has ended has a score of each trial"
+    return Scored(n=scores.n, mean=scores.mean, std=scores.std, interval=scores.interval, learnt=learnt(scores))
+
+
+def learnt(scores: Scores) -> int:
+    """How many seeds score more above chance than guessing reaches."""
+    least = scores.scale.chance + scores.scale.luck  # `Scores.learnt` takes the place of this function
+    return sum(value > least for value in scores.values.values())
+
+
+def _judged(one: Verdict) -> Judged:
+    return Judged(
+        claim=str(one.claim),
+        word=one.word,
+        n=one.n,
+        measured=one.measured,
+        interval=one.interval,
+        confidence=one.confidence,
+        p=one.p,
+    )
+
+
+def _states(history: History) -> list[RunState]:
+    """The states of the runs that count, parents and runs that were stopped included."""
+    runs = {run.key: run for trial in history.trials for run in history.runs(trial).values()}
+    return [history.state(run) for run in runs.values()]
+
+
+def _date(states: list[RunState]) -> str:
+    """The day (UTC) on which the last run ended."""
+    last = max((state.last for state in states if state.last is not None), default=0.0)
+    return datetime.fromtimestamp(last, UTC).strftime("%Y-%m-%d")
+
+
+def _minutes(states: list[RunState]) -> float:
+    """How long at least one run was under way, each from the start of its last try. Units: minutes."""
+    spans = [
+        (state.begun, state.last)
+        for state in states
+        if state.begun is not None and state.last is not None and not state.reused
+    ]
+    seconds, end = 0.0, -math.inf
+    for begun, last in sorted(spans):
+        seconds += max(last - max(begun, end), 0.0)
+        end = max(end, last)
+    return round(seconds / 60, 1)
+
+
+def _machine(result: StudyResult) -> str:
+    """The GPU or the processor that trained, and its cores; several are listed."""
+    found = circumstances(result)
+    gpus = [name for name in found.get("device", {}) if name != "cpu"]
+    processors = [*found.get("host_cpu", {})] if "cpu" in found.get("device", {}) or not gpus else []
+    cores = [plural(int(count), "core") for count in found.get("host_cores", {})]
+    return ", ".join([*gpus, *processors, *cores]) or "an unknown machine"
+
+
+def _versions(result: StudyResult) -> dict[str, str]:
+    found = circumstances(result)
+    versions = {name: " and ".join(found[name]) for name in VERSIONS if name in found}
+    with suppress(metadata.PackageNotFoundError):
+        versions["locus"] = metadata.version("locus")
+    return versions

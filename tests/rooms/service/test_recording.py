@@ -1,0 +1,244 @@
+"""What a record holds, against independent formulas; what `locus record` refuses; who reads the record."""
+
+import json
+import math
+import platform
+from itertools import count
+from pathlib import Path
+from statistics import fmean, stdev
+
+import pytest
+from scipy.stats import t
+from typer.testing import CliRunner
+
+import service
+from search_spaces import library
+from search_spaces.record import RULES, defined, read
+from service.analysis.recorded import at_budgets, paragraphs
+from service.cli import app
+from service.recording import record
+from service.storage.home import Home
+from service.storage.journal import Adopted, Journal, Started, read_lines
+from service.terminal import listing
+from tests.rooms.by_hand import ENVIRONMENT, EPOCHS, ByHand, edit_lines
+from tests.rooms.toy import conduct
+from trainables.recipe.code_digest import CodeDigest, CodeDigests
+from trainables.recipe.outcome import at_image_size
+from trainables.spec import LocusError, SpecError
+
+MINE = f"""
+from search_spaces.claim import AtLeast, Better
+from search_spaces.space import Choice, Real, Space
+from search_spaces.study import Ablation, Budget, Search, Study, Tuning
+from trainables.data import RedGreen
+from trainables.encodings import Fourier
+from trainables.recipe import Recipe
+
+base = Recipe(data=RedGreen(task="direction"), encoding=Fourier(gamma=2.5)).put({{"optimizer.epochs": {EPOCHS}}})
+study = Study(
+    name="mine", question="Which?", base=base.put({{"test_sizes": [48]}}), seeds=4,
+    plan=Ablation({{"near": {{"encoding.gamma": 1.0}}, "none": {{"encoding.kind": "none"}}}}, "none"),
+    budgets={{"cpu": Budget(), "smoke": Budget({{"optimizer.epochs": 2, "test_sizes": []}}, gap="too short")}},
+    claims=(Better("near", "none", 0.1, "table 1"), AtLeast("none", 0.9)),
+    found={{"cpu": "near 0.99"}},
+)
+short = base.put({{"optimizer.epochs": 2}})
+search = Study(
+    name="reach", question="Which gamma?", base=short, seeds=2,
+    plan=Search(Space({{"encoding.gamma": Real(0.5, 20, log=True)}}), trials=2, first=({{"encoding.gamma": 2.5}},)),
+)
+plan = Ablation(study.plan.arms, "none", tune=Tuning(Space({{"optimizer.lr": Choice((0.001, 0.004))}}), trials=2))
+tuned = Study(name="tuned", question="Which, each at its rate?", base=short, plan=plan, seeds=1)
+"""
+TESTS = {"near": (0.99, 0.97, 0.98, 0.5), "none": (0.5, 0.53, 0.502, 0.498)}
+LARGER = {"near": (0.9, 0.8, 0.7, 0.5), "none": (0.5, 0.5, 0.5, 0.5)}
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch) -> Path:
+    """The folder of one's own studies, where the command is typed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    Path("mine.py").write_text(MINE)
+    return tmp_path
+
+
+def by_hand(root: Path, seeds: int = 4, diverged: tuple[str, int] | None = None, older: bool = False) -> Home:
+    """A home with the study at `cpu`. `diverged`: an arm and its seed; `older`: other code than today's trained it."""
+    edition = library.find("mine.py").at("cpu")
+    hand = ByHand(root, edition)
+    if older:
+        hand.codes = lambda recipe: CodeDigest(files={"older": recipe.encoding.kind})
+    with hand.journal:
+        for trial, seed in hand.runs(edition.study.plan.arms, seeds):
+            if (trial.name, seed) == diverged:
+                hand.diverge(trial, seed, 3)
+                continue
+            tests = {at_image_size("test/accuracy", 48): LARGER[trial.name][seed]}
+            hand.complete(trial, seed, 0.9, TESTS[trial.name][seed], tests=tests, host_cpu="EPYC", host_cores=2)
+    return Home(root)
+
+
+def typed(*words: str) -> str:
+    done = CliRunner().invoke(app, [*words])
+    assert done.exit_code == 0, done.output
+    return " ".join(done.output.split())
+
+
+def test_a_record_has_the_numbers_of_an_independent_formula(mine: Path) -> None:
+    path = record(by_hand(mine / "home"), "./mine.py")
+    assert path == Path("records/mine@cpu.json")
+    found, edition = read(path), library.find("mine.py").at("cpu")
+    assert found is not None
+    for row in found.rows:
+        values = TESTS[row.name]
+        mean, half = fmean(values), t.ppf(0.975, 3) * stdev(values) / 2
+        assert (row.asked, row.test.n, row.diverged) == (4, 4, 0)
+        assert (row.test.mean, row.test.std) == pytest.approx((mean, stdev(values)))
+        assert row.test.interval == pytest.approx((max(mean - half, 0), min(mean + half, 1)))
+        assert row.time_s == EPOCHS * 1.5
+        assert row.code == CodeDigests()(row.recipe(edition)).digest
+        assert row.test_sizes[48].mean == pytest.approx(fmean(LARGER[row.name]))
+    images = edition.study.base.data.test_size
+    luck = 1.645 * math.sqrt(0.25 / images)
+    learnt = {name: sum(value > 0.5 + luck for value in values) for name, values in TESTS.items()}
+    assert {row.name: row.test.learnt for row in found.rows} == learnt == {"near": 3, "none": 1}
+    result = service.result("mine", home=str(mine / "home"))
+    assert [(one.claim, one.word, one.p) for one in found.verdicts] == [
+        (str(one.claim), one.word, one.p) for one in result.claims
+    ]
+    assert found.verdicts[1].word == "REFUTED"
+    assert found.headline == result.headline
+    assert (found.seeds, found.rules, found.level, found.metric) == (4, RULES, 0.95, "test/accuracy")
+    assert found.definition == defined(edition)
+    assert (found.machine, found.gap) == ("EPYC, 2 cores", "")
+    assert found.versions.items() >= {name: ENVIRONMENT[name] for name in ("python", "torch", "timm")}.items()
+    text = path.read_text()
+    assert str(mine) not in text
+    assert platform.node() not in text
+
+
+def test_a_diverged_seed_is_counted_at_chance(mine: Path) -> None:
+    found = read(record(by_hand(mine / "home", diverged=("near", 2)), "./mine.py"))
+    near = found.rows[0]
+    assert (near.test.n, near.diverged, near.test.learnt) == (4, 1, 2)
+    assert near.test.mean == pytest.approx(fmean((0.99, 0.97, 0.5, 0.5)))
+    assert "1 of 4 seeds diverged" in " ".join(paragraphs(found))
+
+
+def test_minutes_are_those_in_which_runs_were_under_way(mine: Path) -> None:
+    """A pause between two commands is none of them, and the day is that of the last result."""
+    home, edition = Home(mine / "home"), library.find("mine.py").at("smoke")
+    conduct(home, edition)
+    journal, places = home.study(edition.id).journal, count()
+
+    def paused(line: str) -> str:
+        """A fact a minute, and a day's pause before the fifth run."""
+        place = next(places)
+        return json.dumps({**json.loads(line), "time": 60.0 * place + 86400 * (place >= pause)})
+
+    runs = [getattr(fact, "run", "") for _, fact in read_lines(journal)]
+    begins = [place for place, run in enumerate(runs) if run and run not in runs[:place]]
+    pause = begins[4]
+    edit_lines(journal, paused)
+    found = read(record(home, "mine.py@smoke"))
+    assert found.minutes == sum(runs.count(run) - 1 for run in {*runs} - {""}) > 8
+    assert found.date == "1970-01-02"
+
+
+def test_a_search_and_tuned_arms_have_the_values_that_were_chosen(mine: Path) -> None:
+    home = Home(mine / "home")
+    for name, names in (("search", ["best", "first", "random"]), ("tuned", ["near", "none"])):
+        study = library.find(f"mine.py:{name}")
+        conduct(home, study.at())
+        found, result = read(record(home, f"mine.py:{name}")), service.result(study.name, home=str(home.root))
+        assert [row.name for row in found.rows] == [one for one in names if one in result.named]
+        for row in found.rows:
+            assert row.recipe(study.at()) == result.named[row.name].recipe
+            assert [*row.values] == (["encoding.gamma"] if name == "search" else ["optimizer.lr"])
+        assert found.since(study.at(), CodeDigests()) == []
+
+
+def test_show_and_the_list_read_the_record_in_place_of_the_words(mine: Path) -> None:
+    assert "found at cpu before these rules: near 0.99" in typed("show", "./mine.py")
+    by_hand(mine / "home")
+    said = typed("record", "./mine.py@cpu", "--home", str(mine / "home"))
+    assert said.endswith("records/mine@cpu.json")
+    shown = typed("show", "./mine.py")
+    day = json.loads(Path("records/mine@cpu.json").read_text())["date"]
+    assert f"found at cpu results of {day}: 4 seeds, 0 min on EPYC, 2 cores (python" in shown
+    assert "“near”: 0.8600 ± 0.2401 (0.4779 to 1.0000), 3 of 4 seeds learn; at 48 px 0.7250 ± 0.1708" in shown
+    assert "REFUTED: “none” reaches at least 0.9 (0.5075; " in shown
+    assert "near 0.99" not in shown, "a record takes the place of words"
+    assert "found at" not in typed("show", "./mine.py", "--set", "optimizer.lr=0.002")
+    Path("mine.py").write_text(MINE.replace("gamma=2.5", "gamma=2.6"))
+    assert f"results of {day}, of another definition" in typed("show", "./mine.py")
+    plain = json.loads(Path("records/mine@cpu.json").read_text())
+    plain["rows"][1]["code"] = "0123456789ab"
+    Path("mine.py").write_text(MINE)
+    Path("records/mine@cpu.json").write_text(json.dumps(plain))
+    assert f"results of {day}, by older code: 4 seeds" in typed("show", "./mine.py")
+    Path("records/mine@cpu.json").write_text("{}")
+    done = CliRunner().invoke(app, ["show", "./mine.py"])
+    assert isinstance(done.exception, SpecError)
+
+
+def test_a_budget_with_a_gap_is_recorded_without_verdicts(mine: Path) -> None:
+    study = library.find("mine.py")
+    conduct(Home(mine / "home"), study.at("smoke"))
+    found = read(record(Home(mine / "home"), "mine.py@smoke"))
+    assert [one.word for one in found.verdicts] == ["NOT JUDGED"] * 2
+    assert "NOT JUDGED at smoke: 2 claims; too short" in at_budgets(study, "mine.py")["smoke"]
+
+
+def test_a_named_study_is_recorded_beside_its_file_and_listed(mine: Path, monkeypatch) -> None:
+    before = {row["name"]: row["found"] for row in listing.rows()}
+    assert before["fourier-gamma"]["cpu"] == "before these rules"
+    assert before["atlas"]["images"] == before["gap"]["paper"] == "not run"
+    assert library.record_file("gap", "gap", "cpu") == Path(library.__file__).parent / "studies/records/gap@cpu.json"
+    monkeypatch.setattr(library, "folder", lambda name: mine / "studies")
+    conduct(Home(mine / "home"), library.find("fourier-gamma").at("smoke"))
+    path = service.record("fourier-gamma", home=str(mine / "home"))
+    assert path == mine / "studies/records/fourier-gamma@smoke.json"
+    after = {row["name"]: row["found"] for row in listing.rows()}
+    assert after["fourier-gamma"] == before["fourier-gamma"] | {"smoke": f"results of {read(path).date}"}
+    assert {**after, "fourier-gamma": ""} == {**before, "fourier-gamma": ""}
+
+
+def test_what_is_no_finding_of_a_study_is_refused(mine: Path) -> None:
+    home, study = Home(mine / "home"), library.find("mine.py")
+
+    def refused(name: str, said: str) -> None:
+        with pytest.raises(LocusError, match=said):
+            record(home, name)
+        assert not Path("records").exists()
+
+    refused("mine.py", "no study 'mine' was run in")
+    conduct(home, study.at("smoke"), cut=9)
+    refused("mine.py", r"mine@smoke must have ended before it is recorded, got \d of 8 runs \(locus run mine@smoke")
+    conduct(home, study.at("smoke", seeds=3), fails=lambda job, epoch: job.run.seed == 1)
+    refused("mine.py", r"got \d of 8 runs; \d runs? failed")
+    by_hand(home.root, seeds=3)
+    refused("mine.py@cpu", "got 6 of 8 runs")
+    refused("mine", "record must be given the file of a study of your own, such as ./mine.py, got 'mine'")
+    refused("mien", "no study 'mien'")
+    own = study.at("smoke", set={"optimizer.lr": 0.002})
+    conduct(home, own)
+    refused(f"mine.py@{own.id.partition('@')[2]}", "must be of the study's values, got .*, which sets optimizer.lr")
+
+
+def test_another_definition_and_older_code_are_refused(mine: Path) -> None:
+    home = by_hand(mine / "home", older=True)
+    with pytest.raises(LocusError, match="got 0 of 8 runs; 8 answers of other code do not count"):
+        record(home, "mine.py")
+    folder = home.study("mine@cpu")
+    runs = {fact.run: fact.code for _, fact in read_lines(folder.journal) if isinstance(fact, Started)}
+    with Journal(folder.journal, folder.lock) as journal:
+        for run, code in runs.items():
+            journal.write(Adopted(run=run, code=code))
+    with pytest.raises(LocusError, match="a record must be by today's code, got 8 adopted answers of other code"):
+        record(home, "mine.py")
+    Path("mine.py").write_text(MINE.replace("gamma=2.5", "gamma=2.6"))
+    with pytest.raises(LocusError, match="mine@cpu must be what the study asks today"):
+        record(home, "mine.py")
+    assert not Path("records").exists()
