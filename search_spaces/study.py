@@ -60,9 +60,9 @@ class Study(Spec):
     """One question about position encodings, and everything needed to answer it.
 
     `family` groups studies in MLflow (the paper's short name), `paper` is the source of the question, `expected` what
-    to expect, `found` what came out at a budget, `gaps` in what it differs from the paper's protocol. `minutes`: what
-    budgets take on 2 cores, an estimate for those that are `not_run` yet; `gpu_hours`: what `locus plan` predicts for
-    those that are too large to be run here.
+    to expect, `found` what came out at a budget before there were records, `gaps` in what it differs from the paper's
+    protocol. `minutes`: what budgets take on 2 cores, an estimate for those that are `not_run` yet; `gpu_hours`: what
+    `locus plan` predicts for those that are too large to be run here.
     """
 
     name: str = Field(pattern=rf"^{NAME}$", max_length=LONGEST, description=WORDS)

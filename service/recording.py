@@ -28,6 +28,7 @@ from service.storage.home import Home
 from service.storage.outcomes import Outcomes, digest_of
 from service.storage.states import RunState
 from service.storage.whole_files import require_writable, write_whole
+from service.terminal.looking import run_command
 from trainables.recipe.code_digest import CodeDigests
 from trainables.spec import LocusError, SpecError
 
@@ -41,7 +42,7 @@ def record(home: Home, name: str) -> Path:
     `name`: of a named study or of the file that holds it, perhaps with `@BUDGET`; without one the edition run last.
     Raises: LocusError where the edition is not what the study asks today, or has not ended by today's code.
     """
-    where, _, budget = (name, "", "") if library.in_file(name) else name.partition("@")
+    where, _, budget = name.rpartition("@") if "@" in name and not library.in_file(name) else (name, "", "")
     edition = _edition(home, where, budget)
     result = _ended(home, edition)
     found = of_result(result)
@@ -78,7 +79,7 @@ def _ended(home: Home, edition: Edition) -> StudyResult:
         why = "".join(f"; {words}" for words in more)
         raise LocusError(
             f"{edition.id} must have ended before it is recorded, got {left.done} of {left.total} runs{why} "
-            f"(locus run {edition.id} trains what is missing)"
+            f"({run_command(edition.id, home)} trains what is missing)"
         )
     runs = {run.key: run for trial in history.trials for run in history.asked(trial)}.values()
     adopted = sum(digest_of(history.code(run)) != codes(run.recipe).digest for run in runs)
@@ -88,7 +89,7 @@ def _ended(home: Home, edition: Edition) -> StudyResult:
 
 
 def of_result(result: StudyResult) -> Record:
-    """The record of a study that has ended."""
+    """The record of the result of a study that has ended."""
     study = result.edition.study
     league, states = result.league, _states(result.history)
     return Record(

@@ -37,7 +37,7 @@ def at_budgets(study: Study, name: str) -> dict[str, list[str]]:
 
 
 def standings(study: Study, name: str) -> dict[str, str]:
-    """Of when the results of each budget are, in a few words; `not run` for those that nobody has run."""
+    """By budget, how old the results are, in a few words; `not run` for those that nobody has run."""
     codes, found = CodeDigests(), dict.fromkeys((*study.not_run, *study.gpu_hours), "not run")
     for size in known(study, name):
         record = read(record_file(name, study.name, size))

@@ -24,7 +24,7 @@ APART = 0.1
 
 
 def age() -> str:
-    """Of when the results are, in the words that `locus studies` has: the README has them in parentheses."""
+    """How old the results are, in the words that `locus studies` has: the README has them in parentheses."""
     return standings(find("atlas"), "atlas")["cpu"]
 
 

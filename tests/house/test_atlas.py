@@ -1,4 +1,4 @@
-"""The README's table of the atlas is that of the study's record, and says of when its numbers are."""
+"""The README's table of the atlas is that of the study's record, and says how old its numbers are."""
 
 from search_spaces.library import find, record_file
 from search_spaces.record import RULES, Record, Row, Scored, read

@@ -215,7 +215,9 @@ def test_what_is_no_finding_of_a_study_is_refused(mine: Path) -> None:
 
     refused("mine.py", "no study 'mine' was run in")
     conduct(home, study.at("smoke"), cut=9)
-    refused("mine.py", r"mine@smoke must have ended before it is recorded, got \d of 8 runs \(locus run mine@smoke")
+    refused(
+        "mine.py", r"mine@smoke must have ended before it is recorded, got \d of 8 runs \(locus run mine@smoke --home "
+    )
     conduct(home, study.at("smoke", seeds=3), fails=lambda job, epoch: job.run.seed == 1)
     refused("mine.py", r"got \d of 8 runs; \d runs? failed")
     by_hand(home.root, seeds=3)

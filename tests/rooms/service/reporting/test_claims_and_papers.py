@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from search_spaces import library
 from search_spaces.claim import (
     Better,
     ClaimOfProbe,
@@ -23,10 +24,12 @@ from search_spaces.library import find, names
 from search_spaces.study import Ablation, Budget, Edition, Published, Study
 from service.analysis.claims.question import departure
 from service.cli import app
+from service.recording import of_result
 from service.results import Result
 from service.storage import probe_files
 from service.storage.editions import save_edition
 from service.storage.home import Home
+from service.storage.whole_files import write_whole
 from tests.rooms.by_hand import ByHand, base
 from trainables.recipe.findings import Findings, Probed
 from trainables.spec import SpecError
@@ -313,7 +316,7 @@ def test_every_smoke_budget_of_a_study_with_claims_says_what_it_cannot_judge():
     assert same == [], "only the thesis' own images share our axis"
 
 
-def test_what_was_found_before_stands_beside_the_same_size_alone(tmp_path):
+def test_what_was_found_before_stands_beside_the_same_size_alone(tmp_path, monkeypatch):
     told = study(expected="a PEG helps", found={"full": "3 seeds: a PEG adds 0.02"})
     for name, edition, there in (
         ("same", told.at("full"), True),
@@ -324,6 +327,14 @@ def test_what_was_found_before_stands_beside_the_same_size_alone(tmp_path):
         for view in ("html", "markdown"):
             assert "Expected: a PEG helps." in texts[view]
             assert ("when the authors of this study ran it" in texts[view]) == there
-            assert ("3 seeds: a PEG adds 0.02" in texts[view]) == there
+            assert ("before these rules: 3 seeds: a PEG adds 0.02" in texts[view]) == there
+    monkeypatch.setattr(library, "folder", lambda name: tmp_path)
+    result = Result.open(Home(tmp_path / "same"), "papers@full")
+    write_whole(library.record_file("papers", "papers", "full"), of_result(result).model_dump_json())
+    texts = said(result)
+    for view in ("html", "markdown"):
+        assert "results of" in texts[view]
+        assert "“pvt, peg”: 0.7100 ± 0.0100 (0.6852 to 0.7348), 3 of 3 seeds learn" in texts[view]
+        assert "a PEG adds 0.02" not in texts[view]
     shown = CliRunner().invoke(app, ["show", "peg-padding"])
     assert "found at cpu" in shown.output
