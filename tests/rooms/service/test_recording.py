@@ -49,6 +49,10 @@ search = Study(
 )
 plan = Ablation(study.plan.arms, "none", tune=Tuning(Space({{"optimizer.lr": Choice((0.001, 0.004))}}), trials=2))
 tuned = Study(name="tuned", question="Which, each at its rate?", base=short, plan=plan, seeds=1)
+kinds = {{kind: {{"encoding.kind": kind}} for kind in ("none", "peg", "gabor")}}
+tasks = {{task: {{"data.task": task}} for task in ("direction", "absolute", "color_shift")}}
+plan = Ablation(axes={{"encoding": kinds, "task": tasks}}, baseline="none", tasks="task")
+league = Study(name="league", question="Which, over tasks?", base=base, plan=plan, seeds=1)
 """
 TESTS = {"near": (0.99, 0.97, 0.98, 0.5), "none": (0.5, 0.53, 0.502, 0.498)}
 LARGER = {"near": (0.9, 0.8, 0.7, 0.5), "none": (0.5, 0.5, 0.5, 0.5)}
@@ -157,6 +161,20 @@ def test_a_search_and_tuned_arms_have_the_values_that_were_chosen(mine: Path) ->
             assert row.recipe(study.at()) == result.named[row.name].recipe
             assert [*row.values] == (["encoding.gamma"] if name == "search" else ["optimizer.lr"])
         assert found.since(study.at(), CodeDigests()) == []
+
+
+def test_methods_over_tasks_have_their_mean_ranks(mine: Path) -> None:
+    edition = library.find("mine.py:league").at()
+    hand = ByHand(mine / "home", edition)
+    tasks = ["direction", "absolute", "color_shift"]
+    scores = {"none": (0.5, 0.5, 0.5), "peg": (0.9, 0.7, 0.8), "gabor": (0.7, 0.8, 0.7)}
+    with hand.journal:
+        for trial, seed in hand.runs(edition.study.plan.arms, 1):
+            encoding, task = trial.name.split(", ")
+            hand.complete(trial, seed, 0.9, scores[encoding][tasks.index(task)])
+    found = read(record(hand.home, "mine.py:league"))
+    assert found.ranks == {"peg": pytest.approx(4 / 3), "gabor": pytest.approx(5 / 3), "none": 3.0}
+    assert "mean ranks over tasks: peg 1.33, gabor 1.67, none 3.00" in paragraphs(found)
 
 
 def test_show_and_the_list_read_the_record_in_place_of_the_words(mine: Path) -> None:
