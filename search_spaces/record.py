@@ -25,7 +25,7 @@ BEFORE = "before these rules"
 class Scored(Spec):
     """The test scores of a trial over its seeds. `interval`: of the mean; None for too few seeds.
 
-    `learnt`: how many seeds score more above chance than guessing reaches.
+    `learnt`: how many seeds learn; `interval`: of these.
     """
 
     n: int
@@ -61,7 +61,11 @@ class Row(Spec):
 
 
 class Judged(Spec):
-    """A claim with its verdict, and the numbers that decided it. `p`: adjusted for all claims of the study."""
+    """A claim with its verdict, and the numbers that decided it.
+
+    `scope`: what the verdict is about, where seeds that were not seen could change it. `p`: adjusted for all claims of
+    the study.
+    """
 
     claim: str
     word: Literal["SUPPORTED", "REFUTED", "INCONCLUSIVE", "NOT JUDGED"]
@@ -70,6 +74,12 @@ class Judged(Spec):
     interval: tuple[float, float] | None
     confidence: float | None
     p: float | None
+    scope: str = ""
+
+    @property
+    def label(self) -> str:
+        """The word, with what it is about."""
+        return f"{self.word} {self.scope}".rstrip()
 
 
 class Record(Spec):

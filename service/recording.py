@@ -136,19 +136,14 @@ def _chosen(result: StudyResult, row: TrialResult) -> dict[str, Any]:
 
 def _scored(scores: Scores) -> Scored:
     assert scores.mean is not None, "a study that has ended has a score of each trial"
-    return Scored(n=scores.n, mean=scores.mean, std=scores.std, interval=scores.interval, learnt=learnt(scores))
-
-
-def learnt(scores: Scores) -> int:
-    """How many seeds score more above chance than guessing reaches."""
-    least = scores.scale.chance + scores.scale.luck  # `Scores.learnt` takes the place of this function
-    return sum(value > least for value in scores.values.values())
+    return Scored(n=scores.n, mean=scores.mean, std=scores.std, interval=scores.interval, learnt=len(scores.learnt))
 
 
 def _judged(one: Verdict) -> Judged:
     return Judged(
         claim=str(one.claim),
         word=one.word,
+        scope=one.scope,
         n=one.n,
         measured=one.measured,
         interval=one.interval,

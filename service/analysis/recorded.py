@@ -91,9 +91,9 @@ def _verdicts(found: Record) -> list[str]:
 
 def _verdict(one: Judged) -> str:
     if one.measured is None:
-        return f"{one.word}: {one.claim}"
+        return f"{one.label}: {one.claim}"
     numbers = [fixed(one.measured)]
     if one.confidence is not None and one.interval is not None:
         numbers.append(f"{percent(one.confidence)} interval {between(one.interval)}")
     numbers += [f"p {p_text(one.p)}"] if one.p is not None else []
-    return f"{one.word}: {one.claim} ({'; '.join(numbers)})"
+    return f"{one.label}: {one.claim} ({'; '.join(numbers)})"

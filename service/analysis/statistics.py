@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from statistics import fmean, stdev
+from statistics import NormalDist, fmean, stdev
 
 from service.analysis.logits import Logits
 from service.analysis.t_distribution import cdf, quantile
@@ -27,6 +27,9 @@ CONFIDENCE = 1 - ALPHA
 """The level of the interval of a mean, and of a difference that was tested alone."""
 FEWEST = 3
 """How many seeds, or pairs of seeds, an interval or a test needs: with two, one degree of freedom decides nothing."""
+GUESSED = 0.001
+"""How often a seed that guesses may count as one that learns. A study has dozens of seeds, so ALPHA would be too often:
+of ten seeds of a trial at chance one would seem to learn in 40 % of cases."""
 SPLIT_SHARE = 0.25
 """Seeds split in two where the gap is at least this share of the way from chance to a perfect score."""
 SPLIT_RATIO = 3.0
@@ -79,6 +82,11 @@ class Scale:
             return 0.0
         width = self.high - self.low  # 1 for accuracy
         return width * luck((self.chance - self.low) / width, width / self.step)
+
+    @property
+    def learns(self) -> float:
+        """The score above which a seed learns: guessing exceeds it with the probability GUESSED."""
+        return self.chance + self.luck * NormalDist().inv_cdf(1 - GUESSED) / NormalDist().inv_cdf(1 - ALPHA)
 
 
 @dataclass(frozen=True)
@@ -194,14 +202,14 @@ class Scores:
 
     @cached_property
     def learnt(self) -> frozenset[int]:
-        """The seeds that learn: above what guessing reaches, and not in the lower group where seeds split in two.
+        """The seeds that learn: above `Scale.learns`, and not in the lower group where seeds split in two.
 
         All of them for values of probes, and where there is no perfect score: there is nothing to learn.
         """
         if not (self.scale.task and math.isfinite(self.scale.high)):
             return frozenset(self.values)
-        line = self.scale.chance + self.scale.luck
-        return frozenset(seed for seed, value in self.values.items() if value > line) - self._lower
+        learnt = frozenset(seed for seed, value in self.values.items() if value > self.scale.learns)
+        return learnt - self._lower
 
     @property
     def uniform(self) -> bool:

@@ -170,7 +170,8 @@ def _note(result: StudyResult, rows: Sequence[TrialResult], columns: Sequence[Co
         parts += ["Where all seeds score the same, the interval is as wide as the rounding to whole test images."]
     if any(not row.test.uniform for row in rows):
         parts += [
-            "A seed learns when it scores above what guessing reaches, and not in the lower of two groups far apart. "
+            "A seed learns when it scores above what guessing reaches once in a thousand times, and not in the lower "
+            "of two groups far apart. "
             "Where some seeds do not learn, the mean of all describes neither group, and differences are those of the "
             "seeds that learn."
         ]

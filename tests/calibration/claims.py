@@ -47,11 +47,20 @@ def outright(found: Verdict) -> bool:
 
 def rows(repetitions: int) -> Iterator[Row]:
     """All rows."""
+    yield from seeds_that_guess(repetitions)
     yield from seeds_that_fail(repetitions)
     yield from looks(repetitions)
     yield from winners(repetitions)
     yield from near_one(repetitions)
     yield from power(repetitions)
+
+
+def seeds_that_guess(repetitions: int) -> Iterator[Row]:
+    """A trial at chance: none of its seeds must seem to learn."""
+    for n in SEEDS:
+        rng = np.random.default_rng(n)
+        found = [bool(scored(rng.binomial(IMAGES, 0.5, n) / IMAGES).learnt) for _ in range(repetitions)]
+        yield share(f"n {n:2}: at chance, some seed seems to learn", found, 0.05)
 
 
 def seeds_that_fail(repetitions: int) -> Iterator[Row]:

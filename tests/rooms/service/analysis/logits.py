@@ -35,15 +35,15 @@ def two_sided(who, than):
     return min(1.0, 2 * min(paired_p(who, than, side=side) for side in ("greater", "less")))
 
 
-def mean_interval(values, level):
+def mean_interval(values, level, images=IMAGES):
     """The interval of a mean at so much on each side: it holds that of the scores and that of the logits."""
-    values = np.asarray(values)
-    right = values * IMAGES
-    logits = np.log((right + 0.5) / (IMAGES - right + 0.5))
+    values, floor = np.asarray(values), 1 / images / 12**0.5
+    right = values * images
+    logits = np.log((right + 0.5) / (images - right + 0.5))
     share = 1 / (1 + np.exp(-logits.mean()))
     half = stats.t.ppf(1 - level, len(values) - 1)
-    plain = half * max(values.std(ddof=1) / len(values) ** 0.5, FLOOR)
-    slope = share * (1 - share) * (IMAGES + 1) / IMAGES
-    far = half * max(logits.std(ddof=1) / len(values) ** 0.5, FLOOR / slope)
-    low, high = ((1 / (1 + np.exp(-(logits.mean() + s * far))) * (IMAGES + 1) - 0.5) / IMAGES for s in (-1, 1))
+    plain = half * max(values.std(ddof=1) / len(values) ** 0.5, floor)
+    slope = share * (1 - share) * (images + 1) / images
+    far = half * max(logits.std(ddof=1) / len(values) ** 0.5, floor / slope)
+    low, high = ((1 / (1 + np.exp(-(logits.mean() + s * far))) * (images + 1) - 0.5) / images for s in (-1, 1))
     return max(0.0, min(values.mean() - plain, low)), min(1.0, max(values.mean() + plain, high))

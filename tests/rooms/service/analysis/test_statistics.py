@@ -268,6 +268,13 @@ def test_a_seed_learns_above_chance_and_not_in_the_lower_of_two_groups(values, l
     assert found.mean == pytest.approx(np.mean(values)), "the mean is that of all seeds"
 
 
+def test_guessing_seldom_seems_to_learn():
+    line = 0.5 + stats.norm.ppf(0.999) * (0.25 / 1000) ** 0.5
+    assert ACCURACY.learns == pytest.approx(line)
+    assert scores(0.5, line + 1e-6, 0.5).learnt == {1}
+    assert scores(0.5, line - 1e-6, 0.5).learnt == set()
+
+
 def test_what_is_compared_are_the_seeds_that_learn_in_both():
     who, than = scores(0.99, 0.5, 0.98, 0.97, 0.99), scores(0.9, 0.91, 0.5, 0.93, 0.92)
     gap = difference(who, than)
