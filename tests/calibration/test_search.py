@@ -1,0 +1,35 @@
+"""The calibration of searches: its surrogates are what they say, and its searches are real ones."""
+
+import random
+
+import pytest
+
+from tests.calibration.search import CLOSE, EPOCHS, SEEDS, SURROGATES, rows, search
+
+
+def test_the_best_of_a_surrogate_is_what_it_says():
+    for name, surrogate in SURROGATES.items():
+        chance = random.Random(0)
+        points = [
+            surrogate.space.point(surrogate.base, lambda _, one, chance=chance: one.draw(chance)) for _ in range(4000)
+        ]
+        highest = max(map(surrogate.truth, points))
+        assert surrogate.best - CLOSE / 2 < highest <= surrogate.best, name
+
+
+def test_a_search_has_the_same_end_each_time_and_trains_less_than_random_points():
+    surrogate = SURROGATES["branin"]
+    first, again = (search(surrogate, surrogate.edition(3, points=14), 8) for _ in range(2))
+    plain = search(surrogate, surrogate.edition(3, points=14, plain=True), 8)
+    assert first == again
+    assert first.epochs < plain.epochs == 14 * SEEDS * EPOCHS
+    assert not plain.lost
+
+
+@pytest.mark.slow
+def test_a_short_table_has_a_row_for_each_bar():
+    found = [row.what for row in rows(2)]
+    assert len(found) == len(set(found))
+    for name in SURROGATES:
+        assert sum(what.startswith(f"{name}, ") for what in found) >= 3
+        assert f"{name}: regret with 8 at a time over 1" in found
