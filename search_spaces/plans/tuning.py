@@ -28,7 +28,7 @@ class Tuning(Spec):
 
     `first`: points that every arm tries before those of the sampler. `seeds`: how many seeds a trial has, which are
     other ones than those on which arms are compared. `sampler`: `random` and `grid` try the same points for every arm,
-    so no arm is luckier; `tpe` learns from the arm's own earlier trials, after ten random ones.
+    so no arm is luckier; `tpe` learns from the arm's own earlier trials, after five random ones.
     Source: Ali et al. 2021 (PyKEEN's ablation studies). Differs: arms share their points where the sampler allows it.
     """
 

@@ -1,12 +1,13 @@
 """Which point a search tries next: the only door to Optuna.
 
-The sampler is made for each point, seeded by the study and the point's number, and gets the end of every trial; so a
-search that was cut anywhere proposes the points of the undisturbed one.
+The sampler is made for each point, seeded by the study and the point's number, and is told of every trial, whether it
+has ended or not; so a search that was cut anywhere proposes the points of the undisturbed one.
 """
 
 from __future__ import annotations
 
 import random
+import warnings
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,6 +30,11 @@ ATTEMPTS = 16
 """How many points are drawn from each sampler before an unlimited space counts as exhausted."""
 LEARNED = ("completed", "stopped", "diverged")
 """The ends of trials from which TPE learns."""
+TOLD = ("open", *LEARNED)
+"""What TPE is told of; a trial that failed for another reason than its recipe's is no point of its own."""
+STARTUP_TRIALS = 5
+"""So many trials, those that are tried first among them, have ended before TPE learns. Optuna's default, 10, is half of
+a search of 20."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,7 @@ class _Searched:
 class Sampler:
     """Proposes the points of one study.
 
-    What Optuna was told of ended trials is kept between two proposals, because a study of 10,000 trials would take half
+    What Optuna was told of trials is kept between two proposals, because a study of 10,000 trials would take half
     a second to tell it again. The journal has all of it.
     """
 
@@ -108,30 +114,59 @@ class Sampler:
 
 
 class _Told:
-    """The ended trials of a search as an Optuna study, in the order in which they ended."""
+    """The trials of a search as an Optuna study, in the order in which they were planned; those under way are RUNNING.
+
+    So TPE keeps away from points that are being trained (its constant liar), and a study that is filled at once has the
+    trials of one that grew.
+    """
 
     def __init__(self) -> None:
-        self._study = _new_study()
-        self._answers: dict[str, TrialAnswer] = {}
+        self._reset()
+
+    def _reset(self) -> None:
+        self._storage = optuna.storages.InMemoryStorage()
+        self._study = _new_study(self._storage)
+        self._known: dict[str, tuple[int, TrialAnswer]] = {}
 
     def study(self, searched: _Searched) -> optuna.Study:
-        """The study, with the trials that have ended since the last call.
+        """The study, with the trials that were planned or have ended since the last call.
 
         A new study is filled with all trials where an answer that it was told has changed, or does not count any more.
         """
-        answers = [(trial, searched.history.answer(trial)) for trial in searched.trials]
-        ended = {trial.label: (trial, answer) for trial, answer in answers if answer.status in LEARNED}
-        if any(label not in ended or ended[label][1] != answer for label, answer in self._answers.items()):
-            self._study, self._answers = _new_study(), {}
-        new = [(trial, answer) for label, (trial, answer) in ended.items() if label not in self._answers]
-        self._study.add_trials([_finished_trial(searched.space, searched.base, *one) for one in new])
-        self._answers |= {trial.label: answer for trial, answer in new}
+        answers = {trial.label: searched.history.answer(trial) for trial in searched.trials}
+        if any(_is_other(answers.get(label), told) for label, (_, told) in self._known.items()):
+            self._reset()
+        for trial in searched.trials:
+            answer, told = answers[trial.label], self._known.get(trial.label)
+            if answer.status not in TOLD or (told and told[1].status in (answer.status, *LEARNED)):
+                continue
+            frozen = _frozen_trial(searched.space, searched.base, trial, answer)
+            self._known[trial.label] = self._end(told[0], frozen) if told else self._add(frozen), answer
         return self._study
 
+    def _add(self, trial: FrozenTrial) -> int:
+        """Adds a trial; its id in the storage."""
+        self._study.add_trial(trial)
+        return self._study.get_trials(deepcopy=False)[-1]._trial_id
 
-def _new_study() -> optuna.Study:
+    def _end(self, id: int, ended: FrozenTrial) -> int:
+        """Ends a trial that was RUNNING; its id."""
+        for step, value in ended.intermediate_values.items():
+            self._storage.set_trial_intermediate_value(id, step, value)
+        self._storage.set_trial_state_values(id, ended.state, ended.values)
+        return id
+
+
+def _is_other(answer: TrialAnswer | None, told: TrialAnswer) -> bool:
+    """Whether an answer is none that what was told may have become: a trial under way may end."""
+    if told.status == "open":
+        return answer is None or answer.status not in TOLD
+    return answer != told
+
+
+def _new_study(storage: optuna.storages.InMemoryStorage | None = None) -> optuna.Study:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    return optuna.create_study(direction="maximize")
+    return optuna.create_study(storage=storage, direction="maximize")
 
 
 def _shuffled(searched: _Searched) -> list[dict[str, Any]]:
@@ -149,7 +184,7 @@ def _draw(searched: _Searched, study: optuna.Study, sampler: str, seed: str) -> 
     """
     number = zlib.crc32(seed.encode())
     if sampler == "tpe":
-        study.sampler = optuna.samplers.TPESampler(seed=number, multivariate=False)
+        study.sampler = _tpe(number)
     else:
         study.sampler = optuna.samplers.RandomSampler(seed=number)
     asked = study.ask()
@@ -158,20 +193,34 @@ def _draw(searched: _Searched, study: optuna.Study, sampler: str, seed: str) -> 
     return point
 
 
+def _tpe(seed: int) -> optuna.samplers.TPESampler:
+    """TPE of all coordinates together, those that are open for a value of another one apart (`group`).
+
+    Source: Bergstra et al. 2011; Falkner et al. 2018 (multivariate). Differs: chosen by `tests/calibration/search.py`.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)  # of `group`
+        return optuna.samplers.TPESampler(
+            seed=seed, multivariate=True, group=True, constant_liar=True, n_startup_trials=STARTUP_TRIALS
+        )
+
+
 def _search(edition: Edition) -> Search:
     assert isinstance(edition.study.plan, Search)
     return edition.study.plan
 
 
-def _finished_trial(space: Space, base: Recipe, trial: Trial, answer: TrialAnswer) -> FrozenTrial:
+def _frozen_trial(space: Space, base: Recipe, trial: Trial, answer: TrialAnswer) -> FrozenTrial:
     """A trial as TPE gets it."""
     coordinates = space.coordinates(base, trial.values)
     params = {name: value for name, (_, value) in coordinates.items()}
     distributions = {name: distribution(coordinate) for name, (coordinate, _) in coordinates.items()}
     chance = base.data.chance("val")
     match answer.status:
+        case "open":
+            end: dict[str, Any] = {"state": TrialState.RUNNING}
         case "completed":
-            end: dict[str, Any] = {"state": TrialState.COMPLETE, "value": answer.mean}
+            end = {"state": TrialState.COMPLETE, "value": answer.mean}
         case "stopped":
             last = next(iter(answer.values.values()), chance)
             end = {"state": TrialState.PRUNED, "intermediate_values": {answer.epoch: last}}

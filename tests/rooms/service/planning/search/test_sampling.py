@@ -14,7 +14,7 @@ from search_spaces.space import Choice, Integer, Real, Space, Subset
 from search_spaces.study import Edition, Halving, Search, Study
 from service.planning.schedule import Confirm, next_action
 from service.planning.search.early_stopping import EarlyStopper, rungs
-from service.planning.search.sampling import Sampler, _finished_trial
+from service.planning.search.sampling import Sampler, _frozen_trial
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import Counts, Ended, Exhausted, Measured, Planned, StoppedAt, read
@@ -83,8 +83,13 @@ def test_every_number_draws_anew(undisturbed: Home) -> None:
 
 def test_what_is_kept_between_proposals_changes_none_of_them(tmp_path: Path) -> None:
     """Each point of a live search is the one of a sampler that was told everything at that moment."""
+    for slots in (1, 4):
+        kept_and_new_propose_alike(Home(tmp_path / str(slots)), slots)
+
+
+def kept_and_new_propose_alike(home: Home, slots: int) -> None:
     edition, compared = search(trials=30), list[int]()
-    with driving(Home(tmp_path), edition) as driver:
+    with driving(home, edition) as driver:
         kept = driver._decisions._sampler
 
         def propose(number: int, role: Role) -> dict | None:
@@ -94,7 +99,7 @@ def test_what_is_kept_between_proposals_changes_none_of_them(tmp_path: Path) -> 
             return found
 
         kept.propose = propose
-        Toy(driver, random.Random(0)).drive()
+        Toy(driver, random.Random(0), slots).drive()
     assert compared == [*range(30)]
 
 
@@ -115,8 +120,27 @@ def test_an_answer_that_changes_is_told_again(undisturbed: Home) -> None:
     history.add(Ended(**known, outcome="completed", epoch=7))
     assert history.answer(trial).asked == 2
     assert kept.propose(14) == Sampler(history).propose(14)
-    assert kept._told[""]._answers[trial.label] == history.answer(trial)
+    assert kept._told[""]._known[trial.label][1] == history.answer(trial)
     assert before is not None
+
+
+def test_tpe_keeps_away_from_a_point_that_is_trained() -> None:
+    """Told of the best point alone, TPE stays near it; a RUNNING one there sends it elsewhere."""
+    edition = search(30, space=Space({"encoding.gamma": Real(low=0.1, high=40, log=True)}))
+    near = []
+    for running in (0, 6):
+        history = History(edition, lambda _: "c0dec0dec0de")
+        history.add(Counts(seeds=1, trials=30))
+        for number, gamma in enumerate([0.2, 0.5, 2.0, 9.0, 30.0, *(2.0 + 0.01 * one for one in range(running))]):
+            history.add(Planned(role="trial", number=number, name="", values={"encoding.gamma": gamma}))
+            known = {"run": history.first_run(history.of("trial")[-1]).key, "code": "c0dec0dec0de"}
+            if number < 5:
+                value = 0.9 if gamma == 2.0 else 0.5 + 0.01 * number
+                history.add(Measured(**known, epoch=7, values={"val/accuracy": value}))
+                history.add(Ended(**known, outcome="completed", epoch=7))
+        found = [Sampler(history).propose(number)["encoding.gamma"] for number in range(20, 40)]
+        near.append(sum(1.5 < gamma < 2.7 for gamma in found))
+    assert near[0] > 2 * near[1]
 
 
 def test_another_study_draws_other_points() -> None:
@@ -200,15 +224,16 @@ def test_a_measurement_counts_once() -> None:
 @pytest.mark.parametrize(
     ("answer", "state", "value", "reports"),
     [
+        (TrialAnswer("open", {0: 0.5}, 2, 7), TrialState.RUNNING, None, {}),
         (TrialAnswer("completed", {0: 0.5, 1: 0.7}, 2, 7), TrialState.COMPLETE, 0.6, {}),
         (TrialAnswer("stopped", {0: 0.55}, 2, 3, 0.8), TrialState.PRUNED, None, {3: 0.55}),
         (TrialAnswer("diverged", {0: 0.5}, 2, 4), TrialState.PRUNED, None, {0: 0.5}),
     ],
 )
-def test_the_sampler_is_finished_trial_how_a_trial_ended(answer, state, value, reports) -> None:
+def test_the_sampler_is_told_how_a_trial_ended(answer, state, value, reports) -> None:
     edition = search()
     values = {"encoding.gamma": 3.0, "encoding.hidden": 16, "optimizer.schedule": "constant"}
-    told = _finished_trial(edition.study.plan.space, edition.study.base, edition.trial(3, values), answer)
+    told = _frozen_trial(edition.study.plan.space, edition.study.base, edition.trial(3, values), answer)
     assert (told.state, told.intermediate_values) == (state, reports)
     assert told.values == (None if value is None else [pytest.approx(value)])
     assert told.params == {
@@ -238,12 +263,12 @@ def test_branches_and_subsets_are_sampled_too(tmp_path: Path) -> None:
 
 
 def test_tpe_climbs(tmp_path: Path) -> None:
-    """The ten random points hit the hill by chance (0.37 of the log range); those after them more often."""
+    """The five random points hit the hill by chance (0.37 of the log range); those after them more often."""
     home = Home(tmp_path)
     edition = search(40, space=Space({"encoding.gamma": Real(low=0.1, high=40, log=True)}))
     conduct(home, edition)
     gammas = [point["encoding.gamma"] for point in points(home, edition)]
-    assert sum(0.7 < gamma < 6.5 for gamma in gammas[10:]) / 30 > 0.5
+    assert sum(0.7 < gamma < 6.5 for gamma in gammas[5:]) / 35 > 0.5
 
 
 GRID = Space(
