@@ -147,7 +147,7 @@ class _Told:
     def _add(self, trial: FrozenTrial) -> int:
         """Adds a trial; its id in the storage."""
         self._study.add_trial(trial)
-        return self._study.get_trials(deepcopy=False)[-1]._trial_id
+        return int(self._study.get_trials(deepcopy=False)[-1]._trial_id)
 
     def _end(self, id: int, ended: FrozenTrial) -> int:
         """Ends a trial that was RUNNING; its id."""
