@@ -318,7 +318,7 @@ def spread_words(scores: Scores, of: int = 1) -> str:
     `of`: among how many trials this one was chosen by the same runs: its interval is one of so many that hold together.
     """
     found = scores.estimate.interval(1 - (1 - CONFIDENCE) / of) if scores.estimate else None
-    best = f" as the best of {of}" if of > 1 else ""
+    best = f" for the best of {of}:" if of > 1 else ""
     return f"{f'95 % interval{best} {between(found)}, ' if found else ''}{seeds_words(scores)}"
 
 

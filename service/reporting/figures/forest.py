@@ -122,7 +122,7 @@ def _caption(result: StudyResult, arms: Sequence[Pair], claims: Sequence[Pair]) 
         if any(pair.both for pair in pairs) else "",
         "An upright mark is the difference that a claim asks for."
         if any(pair.margin and not pair.both for pair in pairs) else "",
-        "A cross is a seed of which one of the two diverged and counts at chance."
+        "A cross is a seed of which one of the two diverged; means are those of the seeds that learn in both."
         if any(pair.diverged & pair.seeds.keys() for pair in pairs) else "",
         f"No interval for fewer than {FEWEST} pairs." if any(pair.interval is None for pair in pairs) else "",
     ))  # fmt: skip
