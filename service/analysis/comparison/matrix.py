@@ -124,14 +124,15 @@ class FilledMatrix:
     @property
     def headline(self) -> str:
         """How many of the claims hold, in a sentence."""
-        words: list[str] = [verdict.word for row in self.cells for cell in row for verdict in cell.verdicts]
-        if not words:
+        found = [verdict for row in self.cells for cell in row for verdict in cell.verdicts]
+        if not found:
             return f"No claim is judged yet at {self.budget}."
+        words = [verdict.word for verdict in found]
         counts = {word: words.count(word) for word in dict.fromkeys(words)}
         said = ", ".join(f"{count} {word}" for word, count in counts.items())
-        tested = sum(word != "NOT JUDGED" for word in words)
-        adjusted = f" (Holm over {plural(tested, 'claim')})" if tested > 1 else ""
-        return f"Of {plural(len(words), 'claim')} behind the table, at {self.budget}: {said}{adjusted}."
+        adjusted = any(verdict.p is not None for verdict in found) and len(found) > 1
+        how = ", adjusted over all of them (Holm)" if adjusted else ""
+        return f"Of {plural(len(found), 'claim')} behind the table, at {self.budget}: {said}{how}."
 
     def plain(self) -> dict[str, Any]:
         """As plain values."""
@@ -154,7 +155,7 @@ def fill(home: Home, matrix: Matrix, budget: str, *, adopt: bool = False) -> Fil
 
 
 def _held(rows: tuple[tuple[FilledCell, ...], ...]) -> tuple[tuple[FilledCell, ...], ...]:
-    """The cells, with the p of each verdict adjusted over all claims that are judged in any of them."""
+    """The cells, with the p of each verdict adjusted over the claims of all of them."""
     ps = iter(_adjusted([one for row in rows for cell in row for one in cell.verdicts]))
     return tuple(
         tuple(replace(cell, verdicts=tuple(replace(one, p=next(ps)) for one in cell.verdicts)) for cell in row)
@@ -163,18 +164,22 @@ def _held(rows: tuple[tuple[FilledCell, ...], ...]) -> tuple[tuple[FilledCell, .
 
 
 def _adjusted(found: Sequence[CellVerdict]) -> list[float | None]:
-    """Holm's correction over all claims that were judged.
+    """Holm's correction over all claims.
 
     As in a study, what supports and what refutes are adjusted apart, and a claim that its study leaves undecided counts
     as a test that found nothing.
     """
-    judged = {str(place): one for place, one in enumerate(found) if one.verdict.word != "NOT JUDGED"}
+    places = [str(place) for place in range(len(found))]
     ps: dict[str, float] = {}
     for word in DECIDED:
-        own = {place: one.p for place, one in judged.items() if one.verdict.word == word and one.p is not None}
-        adjusted = holm(dict.fromkeys(judged, 1.0) | own)
+        own = {
+            place: one.p
+            for place, one in zip(places, found, strict=True)
+            if one.verdict.word == word and one.p is not None
+        }
+        adjusted = holm(dict.fromkeys(places, 1.0) | own)
         ps |= {place: adjusted[place].p for place in own}
-    return [ps.get(str(place)) for place in range(len(found))]
+    return [ps.get(place) for place in places]
 
 
 def _cell(row: Property, encoding: str, budget: str, result: StudyResult | None) -> FilledCell:

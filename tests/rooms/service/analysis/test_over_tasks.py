@@ -58,6 +58,7 @@ def test_ranks_of_a_family_take_the_noise_of_its_mean():
         runs = RunsOverTasks.of(found, families)
         same = replace(runs, scores=np.repeat(runs.scores.mean(axis=2, keepdims=True), 3, axis=2))
         ranking = runs.ranking()
+        assert runs.rank_intervals()["a"] == ((1, 1.5) if error else (ranking.means["a"],) * 2), "seeds are drawn"
         assert {name: (mean, mean) for name, mean in ranking.means.items()} == same.rank_intervals()
         return ranking.by_family
 

@@ -54,25 +54,30 @@ def test_a_cell_holds_the_verdicts_of_the_studys_own_report(home, filled):
         f"“none” stays at chance, within 0.03: SUPPORTED of seeds that do not learn {known[('none',)].measured:.4f}"
     ]
     assert peg.found == ["not tested"]
-    assert filled.headline == "Of 2 claims behind the table, at base: 1 SUPPORTED, 1 REFUTED (Holm over 2 claims)."
+    assert (
+        filled.headline
+        == "Of 2 claims behind the table, at base: 1 SUPPORTED, 1 REFUTED, adjusted over all of them (Holm)."
+    )
 
 
-def test_verdicts_are_adjusted_over_all_claims_of_the_table_in_place_of_those_of_their_study(home):
+def test_verdicts_are_adjusted_over_all_claims_of_the_table_in_place_of_those_of_their_study(home, filled):
     """`none` stays at chance with p = 0.00228 alone: of 21 claims that is 0.048, of 22 claims 0.0502."""
     row = Property("stays at chance", "encodings", {"none": Cell("no", ("none",)), "peg": Cell("partly")})
     alone = judge([AtChance("none", 0.03)], StudyResult.open(home, "encodings@base").scores_of)[0].p
+    assert filled.cells[0][0].verdicts[0].p == 2 * alone, "the other claim, which is refuted, counts"
     for count, word in ((1, "SUPPORTED"), (21, "SUPPORTED"), (22, "INCONCLUSIVE")):
         rows = tuple(row.model_copy(update={"name": f"{place}"}) for place in range(count))
         found = fill(home, Matrix(name="many", question="?", paper="a paper", rows=rows), "base")
         cells = [cells[0] for cells in found.cells]
         assert [cell.verdicts[0].p for cell in cells] == pytest.approx([count * alone] * count)
         assert {(cell.verdicts[0].word, cell.verdicts[0].verdict.word) for cell in cells} == {(word, "SUPPORTED")}
-    assert found.headline == "Of 22 claims behind the table, at base: 22 INCONCLUSIVE (Holm over 22 claims)."
+    said = "Of 22 claims behind the table, at base: 22 INCONCLUSIVE, adjusted over all of them (Holm)."
+    assert found.headline == said
     note = "(SUPPORTED in its study; p = 0.050 over all claims here)"
     assert cells[0].found == [f"“none” stays at chance, within 0.03: INCONCLUSIVE 0.4998 {note}"]
     assert note in MatrixWithPage(**vars(found), home=home).report().read_text()
-    (said,) = cells[0].plain()["claims"]
-    assert (said["verdict"], said["in_study"], said["p"]) == ("INCONCLUSIVE", "SUPPORTED", cells[0].verdicts[0].p)
+    (plain,) = cells[0].plain()["claims"]
+    assert (plain["verdict"], plain["in_study"], plain["p"]) == ("INCONCLUSIVE", "SUPPORTED", cells[0].verdicts[0].p)
 
 
 def test_a_study_that_was_not_run_is_said_with_its_command(filled):
