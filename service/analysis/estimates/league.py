@@ -98,14 +98,13 @@ def _families(count: int) -> str:
     return "1 family" if count == 1 else f"{count} families"
 
 
-def test_words(found: League) -> str:
+def why_untested(found: League) -> str:
     """Why the ranks are not tested; empty where they are."""
     assert found.ranking is not None
     if found.ranking.testable:
         return ""
     some = _families(found.ranking.families)
-    verb = "decides" if found.ranking.families == 1 else "decide"
-    return f"No test and no p-value: {some} of tasks {verb} nothing, {FEWEST_FAMILIES} are the fewest."
+    return f"No p-value: the tasks are of {some}, and a test needs {FEWEST_FAMILIES}."
 
 
 def league_sentence(found: League) -> str:
@@ -122,7 +121,7 @@ def league_sentence(found: League) -> str:
     who = listed([quoted(name) for name in best])
     said = f"Over {found.over}, {who} {have} the best mean rank, {ranking.means[first]:.2f}"
     if not ranking.testable:
-        return f"{said}. {test_words(found)}"
+        return f"{said}. {why_untested(found)}"
     said += f" (Friedman's test p {p_text(ranking.friedman.p)})"
     if not ranking.differs:
         return f"{said}: no two of the {len(found.methods)} are told apart."

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from search_spaces.words import listed, quoted
-from service.analysis.estimates.league import League, test_words
+from service.analysis.estimates.league import League, why_untested
 from service.analysis.estimates.over_tasks import Measure
 from service.analysis.format import between, fixed, metric_words, p_text
 from service.analysis.statistics import ALPHA, Scores
@@ -73,7 +73,7 @@ def _league_note(found: League) -> str:
         parts.append(f"Friedman's test: chi² = {friedman.chi2:.2f}, F = {friedman.f:.2f}, p {p_text(friedman.p)}.")
         parts.append("Each family is one observation, so only differences that most families share are found.")
     else:
-        parts.append(test_words(found))
+        parts.append(why_untested(found))
     if ranking.differs:
         apart = ranking.critical_difference()
         parts[-1:-1] = [

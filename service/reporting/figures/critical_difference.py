@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from service.analysis.estimates.league import League, test_words
+from service.analysis.estimates.league import League, why_untested
 from service.analysis.format import p_text
 from service.reporting.figures.plot import Plot, sentences
 from service.reporting.figures.style import FAINT, INK, MUTED, SERIES, Sheet
@@ -92,6 +92,6 @@ def _caption(found: League) -> str:
         "are not told apart." if ranking.differs and found.groups else "",
         "The bar joins all of them, for Friedman's test does not tell any apart."
         if ranking.testable and not ranking.differs else "",
-        test_words(found),
+        why_untested(found),
         f"In color: {found.control}, with which the others are compared.",
     ))  # fmt: skip
