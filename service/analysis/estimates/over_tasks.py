@@ -51,7 +51,7 @@ class Profile:
 
 @dataclass(frozen=True)
 class RunsOverTasks:
-    """The test scores of methods on tasks, a score a run, with the family of each task.
+    """The test scores of methods on tasks, a score a run, with the family of each task. Seeds that fail count.
 
     All scores of a study have one scale: its data sets have one metric and one chance, or skill, which is 0 at chance
     and 1 at a perfect score for each of them (`DatasetSpec.skill`). So means over tasks can be taken. `families`: by
@@ -75,7 +75,7 @@ class RunsOverTasks:
             places.setdefault(families[task], []).append(place)
         by_task = [[*by_method.values()] for by_method in found.values()]
         scale = by_task[0][0].scale
-        errors = [[one.estimate.error or 0.0 if one.estimate else 0.0 for one in some] for some in by_task]
+        errors = [[one.whole.error or 0.0 if one.whole else 0.0 for one in some] for some in by_task]
         return cls(
             tuple(next(iter(found.values()))),
             {family: tuple(tasks) for family, tasks in places.items()},
