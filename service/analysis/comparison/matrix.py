@@ -25,8 +25,8 @@ DECIDED: tuple[Word, ...] = ("SUPPORTED", "REFUTED")
 class CellVerdict:
     """The verdict of a claim in its study, and whether it holds over all claims of the matrix.
 
-    `p`: of the test that decided it in its study, adjusted for all claims of the matrix instead; None where its study
-    leaves it undecided.
+    `p`: of the test that decided it in its study, adjusted for the study's looks, and for all claims of the matrix in
+    place of those of the study; None where its study leaves it undecided.
     """
 
     verdict: Verdict
@@ -196,11 +196,14 @@ def _cell(row: Property, encoding: str, budget: str, result: StudyResult | None)
 
 
 def _alone(verdict: Verdict, result: StudyResult) -> float | None:
-    """The p of a claim that its study decided, without the other claims of the study; None of another one."""
+    """The p of a claim that its study decided, without the other claims of the study; None of another one.
+
+    It is to be held to ALPHA: the level of the study's look is lower, so p is as much higher.
+    """
     if verdict.word not in DECIDED:
         return None
-    (alone,) = judge([verdict.claim], result.scores_of, result.departure)
-    return alone.p
+    (alone,) = judge([verdict.claim], result.scores_of, result.departure, look=result.history.looks)
+    return None if alone.p is None else min(1.0, alone.p * ALPHA / result.alpha)
 
 
 def _trained_parameters(study: Study, arm: str) -> int:

@@ -5,7 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from search_spaces.claim import AtChance
+from search_spaces.claim import AtChance, AtLeast
 from search_spaces.matrix import Cell, Matrix, Property
 from service.analysis.claims.verdicts import judge
 from service.analysis.comparison.matrix import fill
@@ -13,7 +13,9 @@ from service.analysis.study_result import StudyResult
 from service.cli import app
 from service.comparing import MatrixWithPage
 from service.storage.home import Home
-from tests.rooms.by_hand import ablated
+from service.storage.journal import Counts
+from tests.rooms.by_hand import ByHand, ablated
+from tests.rooms.service.analysis.test_looks import ablation, planned, trained
 
 RUN = CliRunner()
 MATRIX = Matrix(
@@ -61,23 +63,42 @@ def test_a_cell_holds_the_verdicts_of_the_studys_own_report(home, filled):
 
 
 def test_verdicts_are_adjusted_over_all_claims_of_the_table_in_place_of_those_of_their_study(home, filled):
-    """`none` stays at chance with p = 0.00228 alone: of 21 claims that is 0.048, of 22 claims 0.0502."""
+    """`none` stays at chance with p = 0.00228 alone, held to 0.045: of 19 claims that is 0.048, of 20 claims 0.051."""
     row = Property("stays at chance", "encodings", {"none": Cell("no", ("none",)), "peg": Cell("partly")})
-    alone = judge([AtChance("none", 0.03)], StudyResult.open(home, "encodings@base").scores_of)[0].p
-    assert filled.cells[0][0].verdicts[0].p == 2 * alone, "the other claim, which is refuted, counts"
-    for count, word in ((1, "SUPPORTED"), (21, "SUPPORTED"), (22, "INCONCLUSIVE")):
+    alone = judge([AtChance("none", 0.03)], StudyResult.open(home, "encodings@base").scores_of)[0].p * 0.05 / 0.045
+    assert filled.cells[0][0].verdicts[0].p == pytest.approx(2 * alone), "the other claim, which is refuted, counts"
+    for count, word in ((1, "SUPPORTED"), (19, "SUPPORTED"), (20, "INCONCLUSIVE")):
         rows = tuple(row.model_copy(update={"name": f"{place}"}) for place in range(count))
         found = fill(home, Matrix(name="many", question="?", paper="a paper", rows=rows), "base")
         cells = [cells[0] for cells in found.cells]
         assert [cell.verdicts[0].p for cell in cells] == pytest.approx([count * alone] * count)
         assert {(cell.verdicts[0].word, cell.verdicts[0].verdict.word) for cell in cells} == {(word, "SUPPORTED")}
-    said = "Of 22 claims behind the table, at base: 22 INCONCLUSIVE, adjusted over all of them (Holm)."
+    said = "Of 20 claims behind the table, at base: 20 INCONCLUSIVE, adjusted over all of them (Holm)."
     assert found.headline == said
-    note = "(SUPPORTED in its study; p = 0.050 over all claims here)"
+    note = "(SUPPORTED in its study; p = 0.051 over all claims here)"
     assert cells[0].found == [f"“none” stays at chance, within 0.03: INCONCLUSIVE 0.4998 {note}"]
     assert note in MatrixWithPage(**vars(found), home=home).report().read_text()
     (plain,) = cells[0].plain()["claims"]
     assert (plain["verdict"], plain["in_study"], plain["p"]) == ("INCONCLUSIVE", "SUPPORTED", cells[0].verdicts[0].p)
+
+
+def test_a_claim_of_a_later_look_is_held_to_the_level_of_that_look(tmp_path):
+    claim = AtLeast("c", 0.7)
+    edition = ablation((claim,))
+    hand = ByHand(tmp_path, edition)
+    with hand.journal:
+        hand.journal.write(Counts(seeds=3))
+        trials = planned(hand)
+        trained(hand, trials, range(3))
+        hand.journal.write(Counts(seeds=5))
+        trained(hand, trials, range(3, 5))
+    result = StudyResult.open(Home(tmp_path), edition.id)
+    assert result.alpha == pytest.approx(0.0025)
+    row = Property("is high", "grown", {"c": Cell("yes", ("c",))})
+    found = fill(Home(tmp_path), Matrix(name="one", question="?", paper="a paper", rows=(row,)), "base")
+    (one,) = found.cells[0][0].verdicts
+    assert one.word == one.verdict.word == "SUPPORTED"
+    assert one.p == pytest.approx(result.claims[0].p * 0.05 / 0.0025)
 
 
 def test_a_study_that_was_not_run_is_said_with_its_command(filled):
