@@ -15,7 +15,8 @@ from service.storage.check import Check
 from service.storage.history import History
 from service.storage.home import Home
 from service.tracking.rows import STUDY, MlflowStatus, Row, RunId, rows
-from service.tracking.store import NOTE, PARENT, Store, TrackedRun
+from service.tracking.store import NOTE, PARENT, Store
+from service.tracking.tracked_run import TrackedRun
 
 WORDS = {NOTE, "locus.headline", "locus.claims"}
 """Tags that are prose. They are not compared: the next run writes them as it would put them then."""

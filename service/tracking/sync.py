@@ -341,10 +341,11 @@ class SyncState:
         total, done = 1 + sum(1 + len(news) for _, _, news in some), 1
         for trial, runs, news in some:
             row = trial_row(self.history, trial, runs, best, ended)
-            if row.id not in store.shown:
-                store.put(row)
-            for run in news:
-                store.put(run_row(self.history, trial, run, ended))
+            run_rows = [run_row(self.history, trial, run, ended) for run in news]
+            if new := [one for one in (row, *run_rows) if one.id not in store.shown]:
+                store.create(new)
+            for one in run_rows:
+                store.put(one)
                 done += 1
                 look(done, total)
             store.put(row)

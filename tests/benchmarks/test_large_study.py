@@ -41,6 +41,7 @@ from trainables.recipe import Recipe
 class Nowhere:
     """What a store of MLflow runs is asked by the thread; it keeps their places alone."""
     def __init__(self): self.shown = set()
+    def create(self, rows): self.shown |= {row.id for row in rows}
     def put(self, row): self.shown.add(row.id)
 
 space = Space({"encoding.gamma": Real(low=0.1, high=40, log=True), "optimizer.lr": Real(low=1e-4, high=1e-2)})

@@ -92,7 +92,7 @@ def test_a_row_costs_three_requests(home: Home, tmp_path_factory) -> None:
 def test_the_end_waits_as_long_as_rows_are_stored_and_says_how_far_it_is(home: Home, monkeypatch) -> None:
     facts = finished(trials=4, seeds=2)
     shown = MlflowSync(facts.edition, home, lambda recipe: facts.code)
-    clock = SimpleNamespace(monotonic=lambda: 10.0 * shown._written, sleep=time.sleep)  # a call takes 10 s
+    clock = SimpleNamespace(monotonic=lambda: 50.0 * shown._written, sleep=time.sleep)  # a call takes 50 s
     monkeypatch.setattr(sync, "time", clock)
     monkeypatch.setattr(sync, "TICK_S", 0.001)
     shown.open()

@@ -14,7 +14,7 @@ from mlflow.tracking import MlflowClient
 from search_spaces.study import Study
 from service.storage.home import Home
 from service.storage.journal import Counts, FailedWith
-from service.tracking import sync
+from service.tracking import store, sync
 from service.tracking.store import MlflowError
 from service.tracking.sync import MlflowSync
 from tests.rooms.service.tracking.facts import Facts, everything, points, runs, search, show
@@ -45,6 +45,7 @@ def test_what_is_there_is_not_sent_again(home, small, monkeypatch):
     verbs = ("create_run", "log_batch", "set_tag", "delete_tag", "delete_run", "log_text", "log_inputs")
     for verb in (*verbs, "set_terminated", "set_experiment_tag", "delete_experiment_tag"):
         monkeypatch.setattr(MlflowClient, verb, lambda *args, verb=verb, **kwargs: calls.append(verb))
+    monkeypatch.setattr(store, "insert_runs", lambda *args: calls.append("insert"))
     show(home, small)
     assert calls == ["set_terminated"], "the study ran again, and ended"
     calls.clear()
@@ -200,14 +201,18 @@ def test_trouble_never_reaches_the_driver(home, small, monkeypatch):
 def test_what_failed_once_is_sent_later(home, small, monkeypatch, pause_s):
     monkeypatch.setattr(sync, "PAUSE_S", pause_s)
     shown = MlflowSync(small.edition, home, lambda recipe: "c0dec0dec0de")
-    real, calls = MlflowClient.log_batch, count()
+    calls = count()
 
-    def shaky(self, *args, **kwargs):
-        if next(calls) in (0, 3):
-            raise OSError("the network is away")
-        return real(self, *args, **kwargs)
+    def shaky(real):
+        def call(*args, **kwargs):
+            if next(calls) in (0, 3):
+                raise OSError("the network is away")
+            return real(*args, **kwargs)
 
-    monkeypatch.setattr(MlflowClient, "log_batch", shaky)
+        return call
+
+    monkeypatch.setattr(MlflowClient, "log_batch", shaky(MlflowClient.log_batch))
+    monkeypatch.setattr(store, "insert_runs", shaky(store.insert_runs))
     shown.open()
     for fact in small.facts:
         shown.add(fact)
