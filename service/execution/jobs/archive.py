@@ -20,12 +20,18 @@ from typing import Final
 from service.storage.home import Home
 from service.storage.journal import Adopted, Ended, read_on
 from service.storage.outcomes import digest_of
+from trainables.kept import cache_folder
 from trainables.spec import LocusError
 
 NAME = "result.tar.xz"
 """What an archive is called among MLflow's artifacts."""
 PRESET: Final = 1
 """How hard xz compresses: 6 takes ten times as long for a quarter less."""
+
+MOST = 4 * 2**30
+"""The greatest size of an archive's files; 900 runs of eight epochs have 10 MB. Units: bytes."""
+PIECE = 2**20
+"""How much is unpacked at a time. Units: bytes."""
 
 
 class ArchiveError(LocusError):
@@ -84,11 +90,14 @@ def fetched(content: bytes, origin: str) -> Home:
     `origin` says where the weights stayed. Raises: ArchiveError for an archive that is damaged, or holds anything but
     files within its folder.
     """
-    home = Home(cache() / digest(content)[:16])
+    cache = cache_folder()
+    if cache is None:
+        raise ArchiveError("XDG_CACHE_HOME must name a folder for fetched results, for this user has no home folder")
+    home = Home(cache / digest(content)[:16])
     if home.root.is_dir():
         return home
-    cache().mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=cache()))
+    cache.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=cache))
     try:
         unpack(content, draft)
         Home(draft).fetched.write_text(origin)
@@ -101,22 +110,31 @@ def fetched(content: bytes, origin: str) -> Home:
     return home
 
 
-def cache() -> Path:
-    """The folder of fetched results: `locus` in $XDG_CACHE_HOME, else in ~/.cache."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser().resolve() / "locus"
-
-
 def unpack(content: bytes, folder: Path) -> None:
-    """Unpacks an archive into a folder. Raises: ArchiveError, before a file leaves the folder or is no plain file."""
+    """Unpacks an archive into a folder.
+
+    Raises: ArchiveError, before a file is written, for an archive that is cut or too large; before a file leaves the
+    folder or is no plain file.
+    """
     try:
-        whole = lzma.decompress(content)  # all of it first: only its end shows whether it was cut
-        with tarfile.open(fileobj=io.BytesIO(whole), mode="r:") as archive:
+        _read_through(content)
+        with tarfile.open(fileobj=io.BytesIO(content), mode="r:xz") as archive:
             archive.extractall(folder, filter=_plain_file)
     except (tarfile.TarError, lzma.LZMAError, EOFError, ValueError) as error:
         raise ArchiveError(f"the archive must hold the files of a study, got {type(error).__name__}: {error}") from None
 
 
+def _read_through(content: bytes) -> None:
+    """Reads all of an archive, a piece at a time: only its end shows whether it was cut, and how large it is."""
+    size = 0
+    with lzma.open(io.BytesIO(content)) as stream:
+        while piece := stream.read(PIECE):
+            size += len(piece)
+            if size > MOST:
+                raise ArchiveError(f"the archive must hold at most {MOST / 2**30:.3g} GiB when unpacked, got more")
+
+
 def _plain_file(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo:
-    if not member.isfile():
+    if not member.isfile() or member.issparse():  # a sparse file says any size of itself
         raise tarfile.SpecialFileError(member)
     return tarfile.data_filter(member, folder)

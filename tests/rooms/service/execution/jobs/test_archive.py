@@ -2,6 +2,7 @@
 
 import io
 import json
+import lzma
 import tarfile
 
 import pytest
@@ -134,6 +135,28 @@ def test_a_damaged_archive_is_a_sentence(home, cached, cut):
     broken[len(broken) // 2] ^= 255
     with pytest.raises(ArchiveError):
         archive.fetched(bytes(broken), "there")
+
+
+def test_a_small_archive_of_a_large_file_is_refused_before_a_file_is_written(cached, monkeypatch):
+    monkeypatch.setattr(archive, "MOST", 20 * archive.PIECE)
+    bomb = of(("studies/a@b/study.json", bytes(21 * archive.PIECE), tarfile.REGTYPE))
+    assert len(bomb) < archive.PIECE / 100
+    with pytest.raises(ArchiveError, match=r"must hold at most 0.0195 GiB when unpacked, got more"):
+        archive.fetched(bomb, "there")
+    assert [*cached.iterdir()] == []
+    archive.fetched(of(("studies/a@b/study.json", bytes(19 * archive.PIECE), tarfile.REGTYPE)), "there")
+
+
+def test_a_file_with_holes_is_refused(cached):
+    map_of_holes = tarfile.TarInfo("studies/a@b/study.json")
+    map_of_holes.type = tarfile.GNUTYPE_SPARSE
+    header = bytearray(map_of_holes.tobuf(tarfile.GNU_FORMAT))
+    header[483:495] = b"%011o\0" % 2**30  # the size that the file says it has
+    header[148:156] = b"%06o\0 " % (sum(header[:148]) + sum(header[156:]) + 8 * 32)
+    content = lzma.compress(bytes(header) + bytes(1024))
+    with pytest.raises(ArchiveError, match="must hold the files of a study"):
+        archive.fetched(content, "there")
+    assert [*cached.iterdir()] == []
 
 
 def test_an_archive_that_was_fetched_before_is_not_unpacked_again(home, cached):
