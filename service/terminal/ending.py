@@ -13,6 +13,7 @@ from rich.text import Text
 from search_spaces.words import plural
 from service.analysis.estimates.power import seeds_sentence
 from service.analysis.headline import headline
+from service.analysis.statistics import level_of
 from service.analysis.trial_summary import summarize
 from service.planning.work_estimate import WorkEstimate
 from service.storage.check import Check
@@ -57,7 +58,9 @@ def ending(result: StudyResult, more: str) -> None:
         labelled(out, "failed", f"{plural(failed, 'run')}; the same command tries again", "bold red")
         labelled(out, "why", f"locus status {edition.id}{home}, and {result.home.study(edition.id).log}")
     else:
-        labelled(out, "next", f"{more}   (only the new seeds run)")
+        judged = any(one.word != "NOT JUDGED" for one in result.claims)
+        price = f"; verdicts are then tested at {level_of(result.history.looks + 1):.3g}" if judged else ""
+        labelled(out, "next", f"{more}   (only the new seeds run{price})")
 
 
 def answer(result: StudyResult) -> None:

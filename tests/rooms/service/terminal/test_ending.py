@@ -34,3 +34,10 @@ def test_claims_that_are_judged_stand_one_by_one(tmp_path, capsys) -> None:
     text = said(capsys, run(tmp_path, study(claims=CLAIMS).at("full")))
     assert text.count("REFUTED of seeds that learn: ") == 2
     assert "NOT JUDGED" not in text
+
+
+def test_more_seeds_have_a_price_where_verdicts_were_seen(tmp_path, capsys) -> None:
+    for budget, price in (("smoke", ""), ("full", "; verdicts are then tested at 0.0025")):
+        ending.ending(run(tmp_path / budget, study(claims=CLAIMS).at(budget)), "locus run papers --seeds 5")
+        shown = " ".join(capsys.readouterr().out.split())
+        assert f"locus run papers --seeds 5 (only the new seeds run{price})" in shown
