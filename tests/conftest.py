@@ -28,8 +28,12 @@ CHECKED = [
 
 install_import_hook(CHECKED, "beartype.beartype")
 
-STATE = tempfile.TemporaryDirectory(prefix="locus-state-")
-os.environ["XDG_STATE_HOME"] = STATE.name  # of this process, and of the commands that tests type
+MINE = tempfile.TemporaryDirectory(prefix="locus-user-")
+"""What this process, and the commands that tests type, keep for their user: none of it is kept for the real one."""
+CACHE = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+os.environ.setdefault("MPLCONFIGDIR", f"{CACHE}/matplotlib")  # its list of fonts takes seconds to make
+os.environ["XDG_STATE_HOME"] = f"{MINE.name}/state"
+os.environ["XDG_CACHE_HOME"] = f"{MINE.name}/cache"
 
 BUSY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("gate", BUSY, derandomize=True, database=None)

@@ -27,7 +27,6 @@ NAME = "result.tar.xz"
 """What an archive is called among MLflow's artifacts."""
 PRESET: Final = 1
 """How hard xz compresses: 6 takes ten times as long for a quarter less."""
-
 MOST = 4 * 2**30
 """The greatest size of an archive's files; 900 runs of eight epochs have 10 MB. Units: bytes."""
 PIECE = 2**20

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from trainables.kept import keep, kept, seen
+from trainables.kept import cache_folder, keep, kept, seen
 
 VALUE = [{"name": "peg", "numbers": [1, 2.5, None]}]
 
@@ -58,3 +58,8 @@ def test_an_edited_a_new_and_a_lost_file_are_seen(tmp_path: Path) -> None:
     assert len({*marks}) == 4
     (tmp_path / "c.txt").write_text("333\n")
     assert seen(tmp_path) == marks[-1]
+
+
+def test_tests_keep_nothing_for_the_user_who_runs_them(monkeypatch):
+    monkeypatch.undo()
+    assert "locus-user-" in str(cache_folder())
