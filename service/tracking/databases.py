@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 from urllib.parse import quote
 
@@ -68,7 +69,7 @@ def check_file(uri: str) -> None:
     path = file_of(uri)
     if path is None or not is_there(uri):
         return
-    needed = _get_latest_schema_revision()
+    needed = _schema()
     try:
         with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=SHORT_S)) as base:
             tables = {name for (name,) in base.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
@@ -82,6 +83,12 @@ def check_file(uri: str) -> None:
         raise _of_other_version(uri, version, needed)
     if tables and (missing := sorted(Base.metadata.tables.keys() - tables)):
         raise _damaged(uri, f"it lacks the table {missing[0]}")
+
+
+@cache
+def _schema() -> str:
+    """The schema of this MLflow. It is asked once: each time, MLflow reads all files of its migrations."""
+    return str(_get_latest_schema_revision())
 
 
 def _damaged(uri: str, why: str) -> MlflowError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import count
 from pathlib import Path
 
@@ -60,7 +61,9 @@ class Facts:
         self.add(Ended(**known, outcome="completed", epoch=EPOCHS))
 
 
+@cache
 def search(seeds: int = 2, base: Recipe = BASE) -> Edition:
+    """A search over gamma, made once: to make a study tries points of its space."""
     plan = Search(space=Space({"encoding.gamma": Real(low=0.1, high=40, log=True)}), trials=4, stop=Halving())
     return Study(name="reach", question="How far?", base=base, plan=plan, seeds=seeds, family="thesis").at()
 

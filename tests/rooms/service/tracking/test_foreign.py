@@ -123,10 +123,10 @@ def test_another_person_s_experiment_in_the_trash_stays_there(home: Home, small:
     assert client.get_experiment(id).lifecycle_stage == "deleted"
 
 
-def test_a_plan_says_which_store_and_which_experiment(tmp_path, monkeypatch, small, database) -> None:
-    home, id = Home(tmp_path), search().id
+def test_a_plan_says_which_store_and_which_experiment(home: Home, monkeypatch, small) -> None:
+    id = search().id
     monkeypatch.delenv("MLFLOW_EXPERIMENT_NAME", raising=False)
-    assert place_in_words(home, id) == f"MLflow: {tmp_path}/mlflow.db, experiment locus/reach"
+    assert place_in_words(home, id) == f"MLflow: {home.database}, experiment locus/reach"
     server = "postgresql://me:word@host/db"
     assert place_in_words(home, id, server, "x") == "MLflow: postgresql://me:***@host/db, experiment x"
     home.study(id).root.mkdir(parents=True)
