@@ -15,7 +15,7 @@ COMPARED: tuple[Role, ...] = (*POINTS, *CONFIRMATIONS)
 """The roles of trials that settle one by one; a parent settles with its children."""
 RIVALS: tuple[Role, ...] = ("rival", "rival_confirmation")
 """The random points, and their confirmations."""
-CONFIRMED = 3
+CONFIRMED = 5
 """How many of a search's best points are confirmed, and how many of the random ones."""
 LETTERS: dict[Role, str] = {
     "trial": "", "confirmation": "c", "rival": "r", "rival_confirmation": "rc", "tuning": "t", "parent": "p",

@@ -28,7 +28,7 @@ def runs_table(result: StudyResult) -> pd.DataFrame:
     """A row a run, in the order in which the trials were added; without the seeds that a stopped trial does not run."""
     decided = ("stopped", "diverged")
     asked = ((row, run) for row in result.rows for run in row.runs.values())
-    rows = [(row, run) for row, run in asked if run.state.status != "missing" or row.answer.status not in decided]
+    rows = [(row, run) for row, run in asked if run.state.was_run or row.answer.status not in decided]
     return pd.DataFrame([_run(result, row, run) for row, run in rows])
 
 

@@ -94,6 +94,8 @@ class RunResult:
         """Why it did not complete; empty where it did."""
         if self.answered is not None and isinstance(self.answered.outcome, Diverged):
             return f"diverged in epoch {self.answered.outcome.epoch}: {self.answered.outcome.reason}"
+        if self.state.left_out:
+            return f"left out: its point could not reach the cut-off {self.state.cutoff or 0.0:.4f} any more"
         if self.state.status == "stopped":
             return f"stopped at epoch {self.epochs}, below the cut-off {self.state.cutoff or 0.0:.4f}"
         return self.state.reason if self.state.status == "failed" else ""

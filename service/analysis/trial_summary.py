@@ -78,7 +78,7 @@ def summarize(history: History, *, alive: bool = True) -> list[TrialSummary]:
 def _summary(history: History, trial: Trial, alive: bool) -> TrialSummary:
     answer = history.answer(trial)
     states = [history.state(run) for run in history.runs(trial).values()]
-    done = sum(state.answered for state in states)
+    done = sum(state.answered and not state.left_out for state in states)
     running = [state for state in states if state.status == "running"]
     metric = trial.score.metric
     values = list(answer.values.values()) or [value for state in running if (value := state.value(metric)) is not None]
@@ -112,6 +112,8 @@ def _state(answer: TrialAnswer, running: bool, alive: bool) -> str:
     match answer.status:
         case "completed":
             return "done"
+        case "stopped" if answer.raced:
+            return f"stopped after {len(answer.values)} of {answer.asked} seeds (cut-off {answer.cutoff:.3g})"
         case "stopped":
             return f"stopped at {answer.epoch} (cut-off {answer.cutoff:.3g})"
         case "diverged":

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from search_spaces.roles import CONFIRMATIONS, POINTS, Role
 from search_spaces.study import Trial
-from service.planning.schedule import Confirm, PlanArms, Propose, RegisterParent
+from service.planning.schedule import Confirm, LeaveOut, PlanArms, Propose, RegisterParent
 from service.planning.tuning import Choose, Tune
 from service.planning.work_rows import parent_name
 from service.storage.history import History
-from service.storage.journal import Confirms, Exhausted, Fact, Planned, Tuned
+from service.storage.journal import Confirms, Exhausted, Fact, Planned, StoppedAt, Tuned
 
 if TYPE_CHECKING:
     from service.planning.search.sampling import Sampler
 
-Decision = RegisterParent | PlanArms | Propose | Confirm | Tune | Choose
+Decision = RegisterParent | PlanArms | Propose | Confirm | LeaveOut | Tune | Choose
 
 
 class Decisions:
@@ -52,6 +52,8 @@ class Decisions:
                 return [Planned(role="tuning", number=number, name=name, values=point, tunes=arm)]
             case Choose(arm=arm, number=number):
                 return [Tuned(arm=arm, number=number)]
+            case LeaveOut(run=run, cutoff=cutoff):
+                return [StoppedAt(run=run.key, code=history.code(run), epoch=0, cutoff=cutoff)]
             case Confirm(numbers=numbers, rivals=rivals):
                 return [*_confirmations(history, (numbers, rivals)), Confirms(numbers=numbers, rivals=rivals)]
 

@@ -30,6 +30,7 @@ from service.planning.schedule import (
     Assign,
     Confirm,
     Done,
+    LeaveOut,
     MarkDiverged,
     PlanArms,
     Propose,
@@ -188,7 +189,7 @@ class Driver:
                     self._keep(Answered(run=run, code=self.codes(run.recipe), outcome=outcome, ended=time.time()), None)
                 case Propose() | Tune() if len(self.in_flight.keys) >= self.placement.max_concurrent:
                     return None  # another driver trains one of the points that come before
-                case RegisterParent() | PlanArms() | Propose() | Confirm() | Tune() | Choose() as decision:
+                case RegisterParent() | PlanArms() | Propose() | Confirm() | LeaveOut() | Tune() | Choose() as decision:
                     for fact in self._decisions.facts(decision):
                         self._write(fact)
                 case Wait():

@@ -1,11 +1,16 @@
-"""Which runs of a search end at a rung: each first seed's measurement is compared with those of its rivals."""
+"""Which runs of a search end at a rung: each first seed's measurement is compared with those of its rivals.
+
+One seed decides there, so nothing is stopped once the seeds of a trial have split in two groups: it may be that a good
+trial's first seed is one that does not learn.
+"""
 
 from __future__ import annotations
 
-from search_spaces.roles import POINTS
+from search_spaces.roles import POINTS, Role
 from search_spaces.study import Edition, Search, Trial
+from service.analysis.trial_scores import validation_scores
 from service.planning.search.early_stopping import EarlyStopper
-from service.storage.history import History
+from service.storage.history import SETTLED, History
 from trainables.recipe import Run
 from trainables.recipe.outcome import Measurement
 
@@ -20,6 +25,8 @@ class EarlyStops:
         self._seen: set[tuple[str, int]] = set()
         stops = isinstance(plan, Search) and plan.stop is not None
         self._stoppers = {role: EarlyStopper(edition) for role in POINTS} if stops else {}
+        self._split: set[Role] = set()
+        self._looked_at: set[str] = set()
 
     def cutoff(self, key: str, code: str, measured: Measurement) -> float | None:
         """The score that a run would have needed to go on, where it ends now; None where it goes on."""
@@ -34,7 +41,17 @@ class EarlyStops:
         cutoff = self._stoppers[trial.role].report(trial.number, measured.epoch, value)
         if measured.epoch >= run.recipe.optimizer.epochs or self.history.state(run).answered:
             return None
-        return cutoff
+        return None if cutoff is None or self._seeds_split(trial.role) else cutoff
+
+    def _seeds_split(self, role: Role) -> bool:
+        """Whether the seeds of a point that has ended lie in two groups. Each point is looked at once."""
+        for trial in [] if role in self._split else self.history.of(role):
+            answer = self.history.answer(trial)
+            if trial.label not in self._looked_at and answer.status in SETTLED:
+                self._looked_at.add(trial.label)
+                if validation_scores(self.history, trial, answer).split:
+                    self._split.add(role)
+        return role in self._split
 
     def _first(self, key: str) -> tuple[Trial, Run] | None:
         """The trial and the run, where a key is that of the first seed of a point."""

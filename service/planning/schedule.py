@@ -1,7 +1,8 @@
 """What a study does next. Pure: it maps a history and the runs in flight to one action.
 
 One function serves search, ablation, resume and extension: unfinished runs first, then the next arm or a new point,
-then the confirmation of a search's best trials on fresh seeds. The random rivals of a search come after its own points,
+then the confirmation of a search's best trials on fresh seeds. A point that is stopped early trains its seeds one after
+another, each only while the point may still be among the best. The random rivals of a search come after its own points,
 so that these are what they would be without rivals. An ablation whose arms are tuned begins with that. No run trains in
 two processes, because the runs in flight are known by key; this holds also when two arms share a parent.
 """
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 
 from search_spaces.roles import CONFIRMATIONS, CONFIRMED, POINTS, Role
 from search_spaces.study import Ablation, Search, Trial
+from service.planning.search.racing import race_cutoff
 from service.planning.tuning import Choose, Tune, is_tuned, next_choice, next_point, tuning_runs
 from service.storage.history import History
 from trainables.recipe import Run, Use
@@ -65,6 +67,14 @@ class Confirm:
 
 
 @dataclass(frozen=True)
+class LeaveOut:
+    """Do not train this run: its point cannot reach the mean `cutoff` of the best points any more."""
+
+    run: Run
+    cutoff: float
+
+
+@dataclass(frozen=True)
 class Wait:
     """Nothing can start until a run in flight ends."""
 
@@ -74,7 +84,7 @@ class Done:
     """Nothing is left to do."""
 
 
-Action = Assign | MarkDiverged | RegisterParent | Propose | PlanArms | Confirm | Tune | Choose | Wait | Done
+Action = Assign | MarkDiverged | RegisterParent | Propose | PlanArms | Confirm | LeaveOut | Tune | Choose | Wait | Done
 
 
 def next_action(history: History, in_flight: set[str]) -> Action:
@@ -88,7 +98,8 @@ def next_action(history: History, in_flight: set[str]) -> Action:
     for trial, run in _wanted(history):
         action = _towards(history, trial, run, in_flight)
         if action is not None:
-            return action
+            cutoff = race_cutoff(history, trial, run)
+            return action if cutoff is None else LeaveOut(run, cutoff)
     if isinstance(plan, Ablation):
         return next_point(history) or (Wait() if in_flight else Done())
     for role, count in zip(POINTS, (history.trial_count, history.rival_count), strict=True):
@@ -111,7 +122,8 @@ def _unlisted(history: History, plan: Ablation) -> tuple[str, ...]:
 
 def _wanted(history: History) -> Iterator[tuple[Trial, Run]]:
     """The runs that may be started now, in order."""
-    if isinstance(history.edition.study.plan, Ablation):
+    plan = history.edition.study.plan
+    if isinstance(plan, Ablation):
         yield from tuning_runs(history)
         yield from _by_seed(history, history.of("trial"))
         return
@@ -119,7 +131,8 @@ def _wanted(history: History) -> Iterator[tuple[Trial, Run]]:
         first, *others = history.runs(trial).values()
         yield trial, first
         if history.state(first).status == "completed":
-            yield from ((trial, run) for run in others)
+            left = [run for run in others if not history.state(run).answered and not history.given_up(run)]
+            yield from ((trial, run) for run in (left[:1] if plan.stop else left))
     yield from _by_seed(history, [trial for role in CONFIRMATIONS for trial in history.chosen(role)])
 
 
@@ -151,7 +164,7 @@ def _towards(history: History, trial: Trial, run: Run, in_flight: set[str]) -> A
 
 
 def _to_confirm(history: History, plan: Search) -> tuple[int, ...]:
-    """The best three and the point tried first, each recipe once."""
+    """The best five and the point tried first, each recipe once."""
     best = _best(history, "trial")
     numbers = list(best.values())[:CONFIRMED]
     first = history.of("trial")[0]

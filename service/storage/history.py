@@ -278,7 +278,7 @@ class History:
         return keys
 
     def asked(self, trial: Trial) -> list[Run]:
-        """The runs that exist or will run. After a stopped or diverged first seed, the other seeds are skipped."""
+        """The runs that exist or will run. After a stop, or a diverged first seed, others are skipped."""
         runs = list(self.runs(trial).values())
         if trial.role == "parent":
             children = [run for one in self.trials if one.role != "parent" for run in self.asked(one)]
@@ -289,13 +289,14 @@ class History:
         if self.tuning.is_settled(trial):
             return [run for run in runs if self.state(run).answered]
         if self.answer(trial).status in ("stopped", "diverged"):
-            return [run for run in runs if self.state(run).status != "missing"]
+            return [run for run in runs if self.state(run).was_run]
         return runs
 
     def unsettled(self, role: str) -> list[Trial]:
         """The trials of a role that may need training. The others are remembered, because a large study has many.
 
-        A trial is settled when all its seeds have answers, or, in a search, when its first one stopped or diverged.
+        A trial is settled when all its seeds have answers, or, in a search, when its first one stopped or diverged, or
+        a later one was left out.
         """
         waiting = (self._waiting or {}).get(role)
         found = [trial for trial in (self.of(role) if waiting is None else waiting) if not self._is_settled(trial)]
@@ -317,7 +318,8 @@ class History:
     def _is_settled(self, trial: Trial) -> bool:
         states = [self.state(run) for run in self.runs(trial).values()]
         ends = isinstance(self.edition.study.plan, Search) and trial.role in POINTS
-        return (ends and states[0].status in ("stopped", "diverged")) or all(state.answered for state in states)
+        out = states[0].status in ("stopped", "diverged") or any(state.left_out for state in states)
+        return (ends and out) or all(state.answered for state in states)
 
     def keeps(self, run: Run) -> bool:
         """Whether a run's weights are needed: the study keeps them, or another run needs them."""
@@ -330,7 +332,10 @@ class History:
         return [trial for trial in self.trials if trial.role == role]
 
     def answer(self, trial: Trial) -> TrialAnswer:
-        """Folds a trial's seeds: stopped or diverged with the first one in a search, incomplete where one failed."""
+        """Folds a trial's seeds: stopped or diverged with the first one in a search, incomplete where one failed.
+
+        A point that is out of the race is stopped, too.
+        """
         known = self._answers.get(trial.label)
         if known is None:
             known = self._folded(trial)
@@ -353,6 +358,9 @@ class History:
         judged = trial.tunes or (isinstance(self.edition.study.plan, Search) and trial.role in POINTS)
         if judged and first.status in ("stopped", "diverged"):
             return TrialAnswer(first.status, values, len(states), epoch, first.cutoff, first.reason)
+        left_out = next((state for state in states.values() if state.left_out), None)
+        if judged and left_out:
+            return TrialAnswer("stopped", values, len(states), epoch, left_out.cutoff, reason, raced=True)
         if len(values) == len(states):
             return TrialAnswer("completed", values, len(states), epoch, reason=reason)
         runs = list(self.runs(trial).values())

@@ -48,6 +48,16 @@ class RunState:
         """True where nothing is left to do for this run."""
         return self.status in ("completed", "diverged", "stopped")
 
+    @property
+    def left_out(self) -> bool:
+        """True where its point was out of the race before the run began."""
+        return self.status == "stopped" and not self.curve
+
+    @property
+    def was_run(self) -> bool:
+        """True where the run was started, or its answer was found among the outcomes."""
+        return self.status != "missing" and not self.left_out
+
     def value(self, metric: str) -> float | None:
         """A metric at the last epoch measured."""
         return self.curve[self.epoch].values.get(metric) if self.curve else None
@@ -57,7 +67,8 @@ class RunState:
 class TrialAnswer:
     """The result of a trial over its seeds.
 
-    `values`: the last score of each answered seed; a diverged seed is at chance.
+    `values`: the last score of each answered seed; a diverged seed is at chance. `raced`: whether a point was stopped
+    after whole seeds, because its mean could not become one of the best; else it was stopped at a rung.
     """
 
     status: TrialStatus
@@ -66,6 +77,7 @@ class TrialAnswer:
     epoch: int = 0
     cutoff: float | None = None
     reason: str = ""
+    raced: bool = False
 
     @property
     def mean(self) -> float | None:

@@ -63,7 +63,7 @@ class Row:
 
 def begun(history: History, runs: dict[int, Run]) -> dict[int, Run]:
     """The runs that were started, or whose answer was found among the outcomes."""
-    return {seed: run for seed, run in runs.items() if history.state(run).status != "missing"}
+    return {seed: run for seed, run in runs.items() if history.state(run).was_run}
 
 
 def study_row(
@@ -72,7 +72,7 @@ def study_row(
     """The study itself: how far it is of what is asked, and the best trial's numbers, against the seconds gone."""
     edition, last = history.edition, history.last or 0.0
     began = min((state.begun for state in history.states.values() if state.begun), default=last)
-    answered = {run.key for run in runs if history.state(run).answered}
+    answered = {run.key for run in runs if history.state(run).answered and history.state(run).was_run}
     values: dict[str, float] = {
         "progress/runs": len(answered),
         "progress/asked": max(_asked(history), len(answered)),
@@ -128,6 +128,8 @@ def trial_row(history: History, trial: Trial, runs: dict[int, Run], best: Best, 
     answer = history.answer(trial)
     whole = answer.status != "open" or ended == "FINISHED"
     reason = next(filter(None, map(_reason, states)), "")
+    if answer.raced:
+        reason = f"stopped after {len(answer.values)} of {answer.asked} seeds (cut-off {answer.cutoff:.4g})"
     tags = _tags(history, "trial", trial) | {
         "locus.outcome": answer.status if whole else _unfinished(ended),
         "locus.seeds": str(answer.asked),

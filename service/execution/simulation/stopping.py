@@ -68,10 +68,11 @@ def _replay(goes_on: GoesOn, runs: FakeRuns, trials: list[Trial], slots: int) ->
         now, number, epoch, trial = heapq.heappop(reports)
         trained += 1
         value = runs.values(trial, 0, epoch)[trial.score.metric]
+        goes = goes_on(number, epoch, value)  # the last epoch is told, too, but ends a trial in any case
         if epoch == runs.epochs:
             final[number] = value
             begin(now)
-        elif goes_on(number, epoch, value):
+        elif goes:
             heapq.heappush(reports, (now + runs.pace(trial.run(0).key), number, epoch + 1, trial))
         else:
             begin(now)

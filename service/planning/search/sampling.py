@@ -179,8 +179,9 @@ def _shuffled(searched: _Searched) -> list[dict[str, Any]]:
 def _draw(searched: _Searched, study: optuna.Study, sampler: str, seed: str) -> dict[str, Any]:
     """One point of a sampler. Each point has a new sampler, seeded by `seed`.
 
-    Source: Bergstra et al. 2011 (TPE). Differs: a diverged trial counts as pruned at step 0 with the chance score,
-    because TPE forgets failed trials and would propose their neighborhood again.
+    Source: Bergstra et al. 2011 (TPE). Differs: a point that is out of the race counts with the mean of the seeds that
+    it has; a diverged trial counts as pruned at step 0 with the chance score, because TPE forgets failed trials and
+    would propose their neighborhood again.
     """
     number = zlib.crc32(seed.encode())
     if sampler == "tpe":
@@ -219,11 +220,11 @@ def _frozen_trial(space: Space, base: Recipe, trial: Trial, answer: TrialAnswer)
     match answer.status:
         case "open":
             end: dict[str, Any] = {"state": TrialState.RUNNING}
-        case "completed":
-            end = {"state": TrialState.COMPLETE, "value": answer.mean}
-        case "stopped":
+        case "stopped" if not answer.raced:
             last = next(iter(answer.values.values()), chance)
             end = {"state": TrialState.PRUNED, "intermediate_values": {answer.epoch: last}}
+        case "completed" | "stopped":
+            end = {"state": TrialState.COMPLETE, "value": answer.mean}
         case "diverged":
             end = {"state": TrialState.PRUNED, "intermediate_values": {0: chance}}
         case _:

@@ -95,7 +95,7 @@ class Measured(Stamped):
 
 
 class StoppedAt(Stamped):
-    """The study stopped a run at a rung."""
+    """The study stopped a run at a rung; at epoch 0, it left the run out, because its point was out of the race."""
 
     fact: Literal["stopped"] = Field(default="stopped", init=False)
     run: RunKey

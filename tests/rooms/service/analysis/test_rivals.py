@@ -35,7 +35,7 @@ def result(tmp_path_factory) -> Result:
 
 def test_random_is_the_rival_with_the_best_validation_on_fresh_seeds(result):
     fresh = [row for row in result.rows if row.trial.role == "rival_confirmation"]
-    assert len(fresh) == 3
+    assert len(fresh) == 5
     best = max(fresh, key=lambda row: fmean(row.validation.values.values()))
     assert result.named["random"] is best
     assert set(result.scores["random"].values) == set(result.scores["best"].values) == {1000, 1001, 1002}
@@ -69,7 +69,7 @@ def test_tables_and_headline_name_the_best_random_point(result):
     assert all(cell.startswith("#r") for cell in drawn.columns[0].cells)
     assert "the best of 8 random points, #r" in result.headline
     kinds = result.trials().groupby("role").size().to_dict()
-    assert (kinds["trial"], kinds["rival"], kinds["rival_confirmation"]) == (8, 8, 3)
+    assert (kinds["trial"], kinds["rival"], kinds["rival_confirmation"]) == (8, 8, 5)
     page = result.report().read_text()
     assert table.title in page
     assert result.headline in html.unescape(page)

@@ -63,7 +63,7 @@ def test_rivals_are_as_many_random_points_in_seeds_of_their_own(tmp_path) -> Non
         (trial for trial in rivals if found.answer(trial).status == "completed"),
         key=lambda trial: -found.answer(trial).mean,
     )
-    assert found.rival_confirms == tuple(trial.number for trial in best[:3])
+    assert found.rival_confirms == tuple(trial.number for trial in best[:5])
     fresh = found.chosen("rival_confirmation")
     assert {run.seed for trial in fresh for run in found.runs(trial).values()} == {1000, 1001}
     assert {found.answer(trial).status for trial in fresh} == {"completed"}
@@ -75,17 +75,22 @@ def test_rivals_are_stopped_by_their_own_scores_alone(tmp_path) -> None:
     home, edition = Home(tmp_path), search(8)
     conduct(home, edition)
     found = history(home, edition)
-    rungs: dict[int, list[float]] = {2: [], 4: []}
-    cut = {fact.run: fact.epoch for fact in facts(home, edition, StoppedAt)}
+    rungs: dict[int, dict[str, float]] = {2: {}, 4: {}}
+    ends: dict[str, float] = {}
+    cut = {fact.run: fact.epoch for fact in facts(home, edition, StoppedAt) if fact.epoch}
     for trial in found.of("rival"):
         run = found.first_run(trial)
         for epoch, reached in rungs.items():
             if epoch > found.state(run).epoch:
                 continue
             value = measure(run, epoch).values["val/accuracy"]
-            reached.append(value)
-            line = sorted(reached, reverse=True)[max(len(reached) // 3, 1) - 1]
-            assert (value < line) == (cut.get(run.key) == epoch)
+            reached[run.key] = value
+            line = sorted(reached.values(), reverse=True)[max(len(reached) // 3, 1) - 1]
+            if len(ends) >= 5:
+                line = min(line, sorted(ends.values())[-5] - max(end - reached[key] for key, end in ends.items()))
+            assert (len(ends) >= 5 and value < line) == (cut.get(run.key) == epoch)
+        if found.state(run).epoch == 6:
+            ends[run.key] = measure(run, 6).values["val/accuracy"]
 
 
 def test_a_killed_search_ends_as_the_undisturbed_one(tmp_path) -> None:
@@ -147,6 +152,6 @@ def test_a_small_space_ends_both_searches_with_all_of_its_points(tmp_path) -> No
 def test_what_is_ahead_counts_points_rivals_and_both_confirmations(tmp_path) -> None:
     home, edition = Home(tmp_path), search(5)
     with driving(home, edition) as driver:
-        assert len(unproposed(driver.history).points) == (5 + 4 + 5 + 3) * 2
+        assert len(unproposed(driver.history).points) == (5 + 5 + 5 + 5) * 2
     conduct(home, edition, random.Random(0).random())
     assert unproposed(history(home, edition)).recipes == []

@@ -224,7 +224,7 @@ def test_what_was_predicted_stands_beside_what_was_measured(home: Home) -> None:
 
 def test_a_finished_search_has_nothing_to_train(home: Home) -> None:
     found = planned(home, search())
-    assert (found.missing, found.unknown) == (0, (7 + 4) * 3)
+    assert (found.missing, found.unknown) == (0, (7 + 6) * 3)
     conduct(home, search())
     found = planned(home, search())
     assert (found.missing, found.unknown, found.to_train) == (0, 0, 0)
@@ -276,10 +276,10 @@ def test_a_space_with_fewer_points_than_trials_is_counted(home: Home) -> None:
     found = planned(home, edition)
     lines = list(found.lines(edition.id))
     assert "the space has no more than 4 points: 12 trials were asked for" in lines
-    assert found.unknown == (4 + 3) * 3
+    assert found.unknown == (4 + 4) * 3
     conduct(home, edition)
     after = planned(home, edition)
-    assert (after.to_train, after.done) == (0, (4 + 3) * 3)
+    assert (after.to_train, after.done) == (0, (4 + 4) * 3)
 
 
 def test_arms_that_a_killed_driver_did_not_list_are_in_the_plan(home: Home) -> None:

@@ -60,15 +60,15 @@ def finished(trials: int = 4) -> Situation:
 
 def test_the_best_are_confirmed_best_first_and_without_doubles() -> None:
     now = finished()
-    assert now.next() == Confirm((2, 0, 3)), "8.0 and 2.5 stand nearest to 8"
-    for number in (0, 2, 3):
+    assert now.next() == Confirm((2, 0, 3, 1)), "8.0 and 2.5 stand nearest to 8"
+    for number in (0, 2, 3, 1):
         now.plan(POINTS[number], "confirmation", number)
-    now.add(Confirms(numbers=(2, 0, 3)))
+    now.add(Confirms(numbers=(2, 0, 3, 1)))
     runs = [trial.runs(2) for trial in now.history.of("confirmation")]
     assert now.next() == Assign(runs[0][0], now.history.of("confirmation")[0])
     now.end(runs[0][0])
     assert now.next() == Assign(runs[1][0], now.history.of("confirmation")[1]), "seeds outermost"
-    for run in [*runs[0][1:], *runs[1], *runs[2]]:
+    for run in [*runs[0][1:], *runs[1], *runs[2], *runs[3]]:
         now.end(run)
     assert now.next() == Done()
 
@@ -82,16 +82,16 @@ def test_no_choice_before_the_last_trial_has_ended() -> None:
 
 def test_an_extension_that_changes_the_choice_confirms_the_new_ones() -> None:
     now = finished()
-    for number in (0, 2, 3):
+    for number in (0, 1, 2, 3):
         for run in now.plan(POINTS[number], "confirmation", number).runs(2):
             now.end(run)
-    now.add(Confirms(numbers=(2, 0, 3)), Counts(seeds=2, trials=5))
+    now.add(Confirms(numbers=(2, 0, 3, 1)), Counts(seeds=2, trials=5))
     assert now.next() == Propose(4)
     for run in now.plan(5.0).runs(2):
         now.end(run, value=2.0)
-    assert now.next() == Confirm((4, 2, 0))
+    assert now.next() == Confirm((4, 2, 0, 3, 1))
     fresh = now.plan(5.0, "confirmation", 4)
-    now.add(Confirms(numbers=(4, 2, 0)))
+    now.add(Confirms(numbers=(4, 2, 0, 3, 1)))
     assert now.next() == Assign(fresh.runs(1)[0], fresh)
 
 

@@ -114,7 +114,7 @@ def test_the_points_of_a_search_that_nobody_proposed_count(home):
     plan = Search(space=Space({"encoding.gamma": Real(low=0.5, high=9)}), trials=5)
     edition = Study(name="reach", question="?", base=BASE, plan=plan, seeds=2).at()
     history = History.open(home, edition)
-    assert Forecast(history)(4, epoch_s=1.0) == Left(0, (5 + 3) * 2, (5 + 3) * 2 * 6 / 4)
+    assert Forecast(history)(4, epoch_s=1.0) == Left(0, (5 + 5) * 2, (5 + 5) * 2 * 6 / 4)
 
 
 def test_the_plan_names_arms_and_parents(home):

@@ -6,6 +6,7 @@ from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Edition, Halving, Search, Study, Trial
 from service.storage.history import History
 from service.storage.journal import Adopted, Counts, Ended, FailedWith, Measured, Planned, Started, StoppedAt
+from service.storage.states import RunState, add_fact
 from trainables.encodings import Fourier
 from trainables.recipe import FromTrial, Recipe, Run
 
@@ -209,3 +210,16 @@ def test_a_later_answer_of_code_that_was_edited_since_settles_nothing() -> None:
         found.add(Adopted(run=run.key, code=f"{OLD}~2", again=True))
     assert found.unsettled("trial") == [trial]
     assert found.unsettled("confirmation") == []
+
+
+def test_a_run_that_was_left_out_was_not_run() -> None:
+    state = RunState()
+    add_fact(state, StoppedAt(run=16 * "1", code=NEW, epoch=0, cutoff=0.8))
+    assert state.answered
+    assert state.left_out
+    assert not state.was_run
+    halved = RunState()
+    add_fact(halved, Measured(run=16 * "1", code=NEW, epoch=2, values={"val/accuracy": 0.6}))
+    add_fact(halved, StoppedAt(run=16 * "1", code=NEW, epoch=2, cutoff=0.8))
+    assert halved.was_run
+    assert not halved.left_out

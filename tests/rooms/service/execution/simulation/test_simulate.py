@@ -69,7 +69,7 @@ def test_runs_wait_for_a_driver_that_is_slow():
 def test_every_point_and_seed_of_a_search_is_trained_and_confirmed(slots):
     found = simulate(search(7, seeds=2), slots, EPOCH, timer=timeless)
     assert found.trials == 7
-    assert found.runs == 7 * 2 + 3 * 2  # the best three, on fresh seeds
+    assert found.runs == 7 * 2 + 5 * 2  # the best five, on fresh seeds
     assert found.epochs == 6 * found.runs
     assert not found.stopping
 
