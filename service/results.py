@@ -85,7 +85,12 @@ class Result(StudyResult):
 
     def __repr__(self) -> str:
         verdicts = "\n".join(f"  {verdict}" for verdict in self.claims)
-        lines = [f"{self.edition.id}: {self.edition.study.question}", self.headline, stopping_sentence(self.rungs)]
+        lines = [
+            f"{self.edition.id}: {self.edition.study.question}",
+            self.headline,
+            stopping_sentence(self.rungs),
+            str(self.saved),
+        ]
         return "\n".join(line for line in (*lines, verdicts) if line)
 
     def _repr_html_(self) -> str:

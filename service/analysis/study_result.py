@@ -21,6 +21,7 @@ from service.analysis.format import Lines
 from service.analysis.probes.scores import alike, probe_scores
 from service.analysis.statistics import Adjusted, Scores, difference, kept, level_of
 from service.analysis.trial_result import TrialResult, collect
+from service.planning.search.saved import Saved, saved_images
 from service.storage.editions import stored
 from service.storage.history import History
 from service.storage.home import Home
@@ -243,8 +244,11 @@ class StudyResult:
         return league(plan, self.of("trial"))
 
     @cached_property
-    def importances(self) -> dict[str, float]:
-        """How much each coordinate of a search matters for the score; empty where too little is known."""
+    def importances(self) -> list[dict[str, float]]:
+        """How much each coordinate of a search matters for the score, from all points, then from draws of them.
+
+        Empty where too little is known.
+        """
         from service.planning.search.importance import importances  # here, for Optuna takes a while to import
 
         return importances(self.history)
@@ -253,6 +257,11 @@ class StudyResult:
     def rungs(self) -> list[Rung]:
         """How early stopping did at each of a search's rungs."""
         return judge_rungs(self.history)
+
+    @cached_property
+    def saved(self) -> Saved:
+        """How many training images early stopping saved, and which of its two ways did."""
+        return saved_images(self.history)
 
     @cached_property
     def efficiency(self) -> list[Curve]:

@@ -16,6 +16,7 @@ from service.planning.known_trials import known_trials
 from service.planning.lost import lost_answers
 from service.planning.placement import Placement
 from service.planning.run_size import image_sources, run_size
+from service.planning.search.saved import saved_images
 from service.planning.unproposed import most_trials, unproposed
 from service.planning.work_estimate import WorkEstimate
 from service.planning.work_rows import RunWork, unlisted_arms, work_rows
@@ -97,6 +98,7 @@ def estimate_work(
         work=work_rows(history, work, ahead),
         stated_time=history.edition.stated_time,
         recipes=tuple(recipe for recipe, _ in left),
+        saved=str(saved_images(history)),
     )
 
 

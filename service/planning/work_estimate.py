@@ -60,6 +60,7 @@ class WorkEstimate:
     stated_time: str = ""
     recipes: tuple[Recipe, ...] = ()
     gpu_hours: float | None = None
+    saved: str = ""
 
     @property
     def run_gib(self) -> float:
@@ -109,6 +110,8 @@ class WorkEstimate:
         parts = [f"{plural(self.to_train, 'run')} to train", f"{self.done} done", f"{self.reused} reused"]
         if shared := self._shared():
             yield shared
+        if self.saved:
+            yield self.saved
         memory = self.run_gib * self.placement.max_concurrent
         some = self.weight.learnt < self.weight.parameters
         learnt = f", {self.weight.learnt:,} of them learn" if some else ""

@@ -53,7 +53,8 @@ def rungs(result: StudyResult) -> Table | None:
     """Whether the order of a search's trials at each rung was that of their final scores."""
     found = result.rungs
     plan = result.edition.study.plan
-    if isinstance(plan, Ablation) or not any(rung.correlation is not None for rung in found):
+    known = any(rung.correlation is not None for rung in found) or str(result.saved)
+    if isinstance(plan, Ablation) or not found or not known:
         return None
     columns = [
         Column("after epoch", [str(rung.epoch) for rung in found]),
@@ -69,6 +70,7 @@ def rungs(result: StudyResult) -> Table | None:
     note = (
         "Rank correlation (Spearman) of the first seed's validation score there with the trial's final mean over all "
         f"seeds, over the trials that completed. {stopped if any_stopped else 'No trial was stopped.'}"
+        f" {result.saved}".rstrip()
     )
     title = "How well early scores order the trials" if plan.stop is None else "How early stopping did"
     return Table("rungs", title, columns, note=note)

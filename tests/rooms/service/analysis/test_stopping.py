@@ -41,3 +41,10 @@ def test_an_ablation_has_no_rungs(ablation):
 
 def test_what_is_not_known_is_not_said():
     assert stopping_sentence([Rung(3, 5, 2, None)]) == stopping_sentence([]) == ""
+
+
+def test_the_page_and_the_result_say_which_way_saved_what(search):
+    said = str(search.saved)
+    assert f"({search.saved.halved} points)" in said
+    assert said in repr(search)
+    assert said in (search.report().parent / "report.md").read_text()

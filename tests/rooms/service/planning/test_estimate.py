@@ -230,6 +230,8 @@ def test_a_finished_search_has_nothing_to_train(home: Home) -> None:
     assert (found.missing, found.unknown, found.to_train) == (0, 0, 0)
     assert list(found.lines("x"))[-1].endswith("; nothing to wait for")
     assert planned(home, search(trials=9)).unknown >= 6
+    conduct(home, search(trials=16))
+    assert [line for line in planned(home, search(trials=16)).lines("x") if line.startswith("Early stopping saved")]
 
 
 def test_changed_files_are_named(home: Home, monkeypatch) -> None:
