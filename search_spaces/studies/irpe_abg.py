@@ -53,7 +53,7 @@ study = Study(
     score=Score("val/accuracy"),
     budgets={
         "smoke": searched(trials=4),
-        "cpu": Budget(stop=False),  # the importance of paths needs ten points that were not stopped
+        "cpu": Budget(stop=False),
         "images": Budget({**SEARCHED, "model.depth": 3, "optimizer.epochs": 9}, trials=8),
     },
     claims=(

@@ -9,7 +9,7 @@ from search_spaces.space import Above, Choice, Domain, Real, Subset
 from search_spaces.study import Ablation, Search
 from search_spaces.words import plural, setting_words, value_words
 from service.reporting.figures.search.searched import Panel, panels
-from service.reporting.figures.search.shares import shares
+from service.reporting.figures.search.shares import shares, spreads
 from service.reporting.figures.units import axis_label
 from service.reporting.provenance import Setting, configuration
 from service.reporting.table import Column, Table
@@ -36,7 +36,9 @@ def varied(result: StudyResult) -> Table:
     known = shares(result)
     if not known:
         return Table("space", "What the search may change", columns)
-    columns.append(Column("importance", [f"{known[panel]:.2f}" if panel in known else "" for panel in searched]))
+    known_to = spreads(result)
+    cells = [f"{known[panel]:.2f} ± {known_to[panel]:.2f}" if panel in known else "" for panel in searched]
+    columns.append(Column("importance", cells))
     return Table("space", "What the search may change, and how much it matters", columns, note=_importance_note(result))
 
 
@@ -55,17 +57,17 @@ def _path(panel: Panel, label: str) -> str:
 
 
 def _importance_note(result: StudyResult) -> str:
-    from service.planning.search.importance import MOST_POINTS  # here, for Optuna takes a while to import
+    from service.planning.search.importance import DRAWS, MOST_POINTS, scored_points  # Optuna takes a while to import
 
     plan = result.edition.study.plan
-    count = sum(row.answer.status in ("completed", "diverged") for row in result.of("trial"))
+    count = len(scored_points(result.history))
     some = f"{MOST_POINTS} of " if count > MOST_POINTS else ""
     learns = isinstance(plan, Search) and plan.sampler == "tpe"
     chosen = ", and the sampler chose these near good ones" if learns else ""
     return (
         "Importance: the share of the score's variance that a path explains (fANOVA of Optuna), estimated from "
-        f"{some}the {plural(count, 'point')} that were not stopped. It is rough: other points would give other "
-        f"shares{chosen}."
+        f"{some}the {plural(count, 'point')} that were not stopped at a rung; random points count, too. ± is its "
+        f"standard deviation over {DRAWS} draws of these points, with replacement{chosen}."
     )
 
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 FEWEST = 4
 """How many points the figure needs."""
 FEWEST_BETWEEN = 10
-"""How many points contours need; the importance of paths needs as many."""
+"""How many points contours need."""
 LEVELS = 5
 FAINTEST, STRONGEST = 0.06, 0.62
 """About how many steps the shades have, and how opaque the ends are."""

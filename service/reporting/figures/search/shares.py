@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import stdev
 from typing import TYPE_CHECKING
 
 from search_spaces.space import Subset
@@ -14,9 +15,18 @@ if TYPE_CHECKING:
 
 def shares(result: StudyResult) -> dict[Panel, float]:
     """The importance of each path for which it is known; empty where the points are too few for it."""
-    plan, found = result.edition.study.plan, result.importances
-    if not isinstance(plan, Search) or not found:
-        return {}
+    return _by_path(result, result.importances[0]) if result.importances else {}
+
+
+def spreads(result: StudyResult) -> dict[Panel, float]:
+    """The standard deviation of each path's importance over draws of the points."""
+    draws = [_by_path(result, found) for found in result.importances[1:]]
+    return {panel: stdev(found.get(panel, 0.0) for found in draws) for panel in shares(result)}
+
+
+def _by_path(result: StudyResult, found: dict[str, float]) -> dict[Panel, float]:
+    plan = result.edition.study.plan
+    assert isinstance(plan, Search)
     known: dict[Panel, float] = {}
     for panel in panels(plan.space):
         names = _coordinate_names(result, panel.path) if panel.given is None else set()

@@ -28,7 +28,7 @@ def two(tmp_path_factory) -> Result:
 
 @pytest.fixture(scope="module")
 def three(tmp_path_factory) -> Result:
-    return search(tmp_path_factory.mktemp("three"), THREE, count=24)
+    return search(tmp_path_factory.mktemp("three"), THREE, count=44)
 
 
 @pytest.fixture(scope="module")
@@ -203,7 +203,7 @@ def test_few_points_or_a_third_path_have_no_surface(tmp_path):
     assert "Points differ in model.pool, too" in contour(choice).caption
     assert "matter most" not in contour(choice).caption
     assert contour(search(tmp_path / "three", count=3, odd={})) is None
-    assert contour(search(tmp_path / "unknown", THREE, count=9, odd={})) is None, "nobody knows which two matter"
+    assert contour(search(tmp_path / "unknown", THREE, count=39, odd={})) is None, "nobody knows which two matter"
 
 
 def test_the_best_has_the_heavy_ring_in_its_own_color(tmp_path):
