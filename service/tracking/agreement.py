@@ -11,9 +11,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from mlflow.exceptions import MlflowException
+
 from service.storage.check import Check
 from service.storage.history import History
 from service.storage.home import Home
+from service.tracking.databases import in_a_sentence
 from service.tracking.rows import STUDY, MlflowStatus, Row, RunId, rows
 from service.tracking.store import NOTE, PARENT, Store
 from service.tracking.tracked_run import TrackedRun
@@ -56,6 +59,7 @@ def compare_with_mlflow(
 ) -> Iterator[Check]:
     """MLflow compared with the journal: by today's code, or as it was while older answers still counted.
 
+    Raises: MlflowError where MLflow answers with an error.
     `home`: where the store is the home's own. `alive`: a driver runs the study now.
     """
     if store is None:
@@ -187,7 +191,10 @@ class _Curves:
 
 
 def _history(store: Store, id: str, metric: str) -> Curve:
-    return sorted((one.step, one.value) for one in store.client.get_metric_history(id, metric))
+    try:
+        return sorted((one.step, one.value) for one in store.client.get_metric_history(id, metric))
+    except MlflowException as error:
+        raise in_a_sentence(error, store.uri) from None
 
 
 def _equal_points(one: tuple[int, float], other: tuple[int, float]) -> bool:

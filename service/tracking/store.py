@@ -73,7 +73,7 @@ class Store:
 
     def __init__(self, uri: str, home: str, study: str, default: str, chosen: str | None = None) -> None:
         self.client = MlflowClient(tracking_uri=uri)
-        self._uri = uri
+        self.uri = uri
         self.home = home
         self.study = study
         self.written = 0
@@ -220,7 +220,7 @@ class Store:
 
     def _files(self, place: RunId) -> ArtifactRepository:
         """Where the files of a row lie. MLflow's client keeps it by the id of the run, which a copied home has, too."""
-        return get_artifact_repository(self.shown[place].files, tracking_uri=self._uri)
+        return get_artifact_repository(self.shown[place].files, tracking_uri=self.uri)
 
     def tell_recipes(self, trials: list[Trial]) -> None:
         """Stores what the study's trials are, as files of its own run: their recipes by label, and their data sets."""

@@ -32,6 +32,11 @@ def statement(text: str):
     return change
 
 
+def replacing(old: bytes, new: bytes):
+    """Changes the first place in the file that has some bytes."""
+    return lambda path: path.write_bytes(path.read_bytes().replace(old, new, 1))
+
+
 BROKEN = {
     "garbage": (
         lambda path: path.write_bytes(b"garbage" * 1000),
@@ -43,6 +48,18 @@ BROKEN = {
     ),
     "no version": (statement("DELETE FROM alembic_version"), "must have the schema .* got none: use the MLflow"),
     "a table is missing": (statement("DROP TABLE tags"), r"cannot be read \(it lacks the table tags\): move it away"),
+    "a schema that cannot be read": (
+        replacing(b"CREATE INDEX index_tags", b"CREATE INDEX (ndex_tags"),
+        r"cannot be read \(malformed database schema\): move it away",
+    ),
+    "a name that is no text": (
+        replacing(b"indexindex_tags_run_uuid", b"index\xffndex_tags_run_uuid"),
+        r"cannot be read \('utf-8' codec can't decode\): move it away",
+    ),
+    "an index of other lines": (
+        replacing(b"optimizer.batch_size", b"optimizer.batch_sizf"),
+        r"cannot be read \(row \d+ missing from index \w+\): move it away",
+    ),
     "no version's table": (
         statement("DROP TABLE alembic_version"),
         r"cannot be read \(no such table: alembic_version\)",
@@ -66,6 +83,19 @@ def test_a_store_that_is_broken_for_good_is_said_before_and_after_training(home:
     assert "MLflow lacks a part: MLflow's database" in shown.close("FINISHED", note=said.append)
     assert said == [], "nothing waits"
     assert home.database.read_bytes() == spoilt, "what is there is left as it is"
+
+
+def test_letters_that_are_none_are_a_sentence_without_a_wait(home: Home, small: Facts) -> None:
+    show(home, small)
+    statement("UPDATE tags SET value = CAST(x'c328' AS TEXT) WHERE key = 'locus.rank'")(home.database)
+    with pytest.raises(MlflowError, match=r"cannot be read \(Could not decode to UTF-8\): move it away"):
+        look_up(home, small.edition)
+    shown = MlflowSync(small.edition, home, lambda recipe: small.code)
+    shown.open()
+    shown.add(small.facts[1])
+    said: list[str] = []
+    assert "cannot be read (Could not decode to UTF-8): move it" in shown.close("FINISHED", note=said.append)
+    assert said == []
 
 
 def test_a_store_that_breaks_while_a_study_runs_ends_the_wait(home: Home, small: Facts) -> None:
