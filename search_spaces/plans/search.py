@@ -18,7 +18,11 @@ GRID_LIMIT = 10_000
 
 
 class Halving(Spec):
-    """Successive halving of the first seeds: after one and two thirds of the epochs the best 1/factor continue."""
+    """Early stopping of points that cannot be among the best five any more, over epochs and over seeds.
+
+    After one and two thirds of the epochs of a first seed the best 1/factor continue, and others that may still gain
+    enough. Each further seed is trained only while the point's mean may still be one of the five highest.
+    """
 
     factor: int = Field(default=3, ge=2, description="a whole number of 2 or more")
 
