@@ -197,29 +197,26 @@ def by_trying(distance: float, std: float, level: float) -> int:
     raise AssertionError("more than 1,000")
 
 
-@pytest.mark.parametrize(
-    ("claim", "end"),
-    [
+def test_what_is_inconclusive_says_how_many_seeds_would_decide_it():
+    for claim, end in (
         (Better("who", "than"), 0.0),
         (NoWorse("who", "than", 0.005), -0.005),
         (Equivalent("who", "than", 0.02), 0.02),
         (Better("who", "than", 0.03), 0.03),
-    ],
-)
-def test_what_is_inconclusive_says_how_many_seeds_would_decide_it(claim, end):
-    who, than = scores(0.60, 0.64, 0.57, 0.62, 0.62), scores(0.59, 0.60, 0.59, 0.60, 0.60)
-    gaps = [0.01, 0.04, -0.02, 0.02, 0.02]
-    found = verdict(claim, who=who, than=than)
-    assert found.word == "INCONCLUSIVE"
-    inside = found.margin > 0
-    level = level_of(2) / (1 if inside or not isinstance(claim, Equivalent) else 2)
-    std = np.std(gaps, ddof=1)
-    spreads = [std * np.sqrt(4 / stats.chi2.ppf(share, 4)) for share in (0.9, 0.1)]
-    low, high = (by_trying(abs(np.mean(gaps) - end), spread, level) for spread in spreads)
-    assert (found.needed, low < high) == ((low, high), True)
-    assert f" {low} to {high} seeds in all would decide it at the next look" in found.why
-    few = verdict(claim, who=scores(0.60, 0.64, 0.57), than=scores(0.59, 0.60, 0.59))
-    assert (few.needed, "would decide" in few.why) == (None, False), "three seeds do not tell their spread"
+    ):
+        who, than = scores(0.60, 0.64, 0.57, 0.62, 0.62), scores(0.59, 0.60, 0.59, 0.60, 0.60)
+        gaps = [0.01, 0.04, -0.02, 0.02, 0.02]
+        found = verdict(claim, who=who, than=than)
+        assert found.word == "INCONCLUSIVE"
+        inside = found.margin > 0
+        level = level_of(2) / (1 if inside or not isinstance(claim, Equivalent) else 2)
+        std = np.std(gaps, ddof=1)
+        spreads = [std * np.sqrt(4 / stats.chi2.ppf(share, 4)) for share in (0.9, 0.1)]
+        low, high = (by_trying(abs(np.mean(gaps) - end), spread, level) for spread in spreads)
+        assert (found.needed, low < high) == ((low, high), True)
+        assert f" {low} to {high} seeds in all would decide it at the next look" in found.why
+        few = verdict(claim, who=scores(0.60, 0.64, 0.57), than=scores(0.59, 0.60, 0.59))
+        assert (few.needed, "would decide" in few.why) == (None, False), "three seeds do not tell their spread"
 
 
 def test_the_seeds_needed_are_held_to_the_level_of_all_claims():
