@@ -24,7 +24,7 @@ from tests.ports import held_port
 from tests.rooms.service.tracking.facts import Facts, search, show
 
 ROW = ("runs/create", "runs/log-batch", "runs/update")
-"""The three calls that make a row."""
+"""The three calls that make a row. MLflow has no call for several rows, and none of these does another one's work."""
 ONCE = 40
 """The most calls that a study makes besides: to look, and to describe the experiment."""
 
@@ -84,7 +84,7 @@ def test_a_row_costs_three_requests(home: Home, tmp_path_factory) -> None:
     assert rows == 1 + 4 + 12
     assert asked["runs/create"] == rows
     assert asked["runs/update"] == rows
-    assert rows <= asked["runs/log-batch"] <= rows + 3, "the study's own row grows"
+    assert rows <= asked["runs/log-batch"] <= rows + 1, "the study's own row may grow"
     besides = {path: times for path, times in asked.items() if path not in ROW}
     assert sum(besides.values()) < ONCE, besides
 
