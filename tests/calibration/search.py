@@ -251,7 +251,7 @@ def _repeat(task: tuple[str, int, int, bool]) -> Searched:
 
 
 def rows(repetitions: int) -> Iterator[Row]:
-    """The bars of each surrogate. Cost: 8 minutes for a full table, on 2 cores."""
+    """The bars of each surrogate. Cost: 15 minutes for a full table, on 2 cores that others use, too."""
     with ProcessPoolExecutor(PROCESSES) as pool:
         for name in SURROGATES:
             regrets = {}
