@@ -1,7 +1,7 @@
 """How many channels should a concatenated position have, and where?
 
 Source: the concat paper 3.1 and table 1 (split 1/2, before the first block), 4.3 (places); no number published for
-other splits and places. Cost: smoke 1 min, cpu 10 min, images 32 min on 2 cores; paper 55 GPU-hours.
+other splits and places. Cost: smoke 1 min, cpu 10 min, images 32 min on 2 cores; paper 63 GPU-hours.
 Expected: in so short a training accuracy rises with the split up to about 1/2 (before the first block 0.90 at 1/8, 0.97
 at 1/2); in one block that is read at its class token, position in the queries alone shows nothing, and every set of
 places with `common`, `key` or `value` in it works.

@@ -1,7 +1,7 @@
 """Which blocks should carry a PEG?
 
 Source: CPVT 5.2, table 6 (one PEG), and B.4, table 12 (several). Cost: smoke 1 min, cpu 26 min, images 30 min on 2
-cores; paper 17 GPU-hours.
+cores; paper 19 GPU-hours.
 Expected: any place beats none; after the first block is good, before it (-1) is worse, the last places are worst, and
 several PEGs beat one. On ImageNet: none 68.2, -1 70.6, 0 72.4, 3 72.3, 6 71.7, 10 69.0, 0 to 4 73.4.
 """
