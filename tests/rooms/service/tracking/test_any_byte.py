@@ -36,7 +36,7 @@ def run_again(home: Home, codes: CodeDigests) -> str | None:
     except LocusError as error:
         return str(error)
     finally:
-        assert waits == []
+        assert [one for one in waits if one.startswith("waiting for MLflow (")] == []  # with the reason of a failed try
 
 
 def agrees(home: Home) -> bool:
