@@ -51,18 +51,13 @@ def search(root) -> Edition:
     space = Space({"encoding.gamma": Real(low=0.1, high=400, log=True), "optimizer.lr": Real(low=1e-4, high=0.1)})
     edition = Study(name="points", question="Which?", base=base(), plan=Search(space=space, trials=295)).at()
     hand = ByHand(root, edition)
-    points = [{"encoding.gamma": 0.4 + 0.3 * n, "optimizer.lr": 1e-4 * (1 + n)} for n in range(295)]
+    points = {n: {"encoding.gamma": 0.4 + 0.3 * n, "optimizer.lr": 1e-4 * (1 + n)} for n in range(295)}
     with hand.journal:
         hand.journal.write(Counts(seeds=3, trials=295))
-        for number, values in enumerate(points):
-            trial = hand.plan("trial", number, values)
-            for seed in range(3):
-                hand.complete(trial, seed, 0.6 + 0.001 * number + 0.001 * seed, 0.7)
-        hand.journal.write(Confirms(numbers=(294, 293, 292, 291, 290)))
-        for number in (294, 293, 292, 291, 290):
-            trial = hand.plan("confirmation", number, points[number])
-            for seed in trial.seeds(3):
-                hand.complete(trial, seed, 0.9, 0.8)
+        hand.points("trial", points, lambda number, seed: (0.6 + 0.001 * number + 0.001 * seed, 0.7))
+        best = (294, 293, 292, 291, 290)
+        hand.journal.write(Confirms(numbers=best))
+        hand.points("confirmation", {number: points[number] for number in best}, lambda number, seed: (0.9, 0.8))
     return edition
 
 

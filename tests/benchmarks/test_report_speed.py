@@ -43,21 +43,17 @@ def search(root) -> str:
         name="many-points", question="Which?", base=base(), plan=Search(space=Space(domains), trials=97)
     ).at()
     hand = ByHand(root, edition)
-    points = [
-        {"encoding.gamma": 0.4 + 0.3 * n, "optimizer.lr": 1e-4 * (1 + n), "optimizer.weight_decay": 0.003 * n}
+    points = {
+        n: {"encoding.gamma": 0.4 + 0.3 * n, "optimizer.lr": 1e-4 * (1 + n), "optimizer.weight_decay": 0.003 * n}
         for n in range(97)
-    ]
+    }
     with hand.journal:
         hand.journal.write(Counts(seeds=3, trials=97))
-        for number, values in enumerate(points):
-            trial = hand.plan("trial", number, values)
-            for seed in range(3):
-                hand.complete(trial, seed, 0.6 + 0.003 * number + 0.001 * seed, 0.7)
-        hand.journal.write(Confirms(numbers=(94, 95, 96)))
-        for number in (94, 95, 96):
-            trial = hand.plan("confirmation", number, points[number])
-            for seed in trial.seeds(3):
-                hand.complete(trial, seed, 0.8 + 0.001 * number, 0.8)
+        hand.points("trial", points, lambda number, seed: (0.6 + 0.003 * number + 0.001 * seed, 0.7))
+        best = (94, 95, 96)
+        hand.journal.write(Confirms(numbers=best))
+        again = {number: points[number] for number in best}
+        hand.points("confirmation", again, lambda number, seed: (0.8 + 0.001 * number, 0.8))
     return edition.id
 
 

@@ -61,22 +61,18 @@ def many_paths(root) -> str:
     plan = Search(space=Space(domains), trials=4)
     edition = Study(name="paths", question="Which?", base=base(), plan=plan, seeds=3).at()
     hand = ByHand(root, edition)
-    values = [
-        {"encoding.gamma": 1.2345 * n, "optimizer.lr": 0.0012345 * n, "optimizer.weight_decay": 0.0123 * n,
-         "optimizer.warmup": 0.0567 * n, "model.depth": 1 + n % 3, "model.pool": "avg"}
+    values = {
+        n - 1: {"encoding.gamma": 1.2345 * n, "optimizer.lr": 0.0012345 * n, "optimizer.weight_decay": 0.0123 * n,
+                "optimizer.warmup": 0.0567 * n, "model.depth": 1 + n % 3, "model.pool": "avg"}
         for n in range(1, 5)
-    ]  # fmt: skip
+    }  # fmt: skip
     with hand.journal:
         hand.journal.write(Counts(seeds=3, trials=4))
-        for number, point in enumerate(values):
-            trial = hand.plan("trial", number, point)
-            for seed in range(3):
-                hand.complete(trial, seed, 0.7 + 0.05 * number + 0.01 * seed, 0.7)
-        hand.journal.write(Confirms(numbers=(1, 2, 3)))
-        for number in (1, 2, 3):
-            trial = hand.plan("confirmation", number, values[number])
-            for seed in trial.seeds(3):
-                hand.complete(trial, seed, 0.8 + 0.01 * number, 0.8 + 0.01 * number)
+        hand.points("trial", values, lambda number, seed: (0.7 + 0.05 * number + 0.01 * seed, 0.7))
+        best = (1, 2, 3)
+        hand.journal.write(Confirms(numbers=best))
+        again = {number: values[number] for number in best}
+        hand.points("confirmation", again, lambda number, seed: (0.8 + 0.01 * number, 0.8 + 0.01 * number))
     return edition.id
 
 

@@ -50,6 +50,18 @@ class ByHand:
             trial = self.plan("trial", number, values, name)
             yield from ((trial, seed) for seed in range(seeds))
 
+    def points(
+        self, role: str, values: dict[int, dict], scores: Callable[[int, int], tuple[float, float]], seeds: int = 3
+    ) -> None:
+        """Plans points of a search by number, or confirmations, and ends all their seeds.
+
+        `scores`: of a number and the place of a seed, the validation score and that of the test.
+        """
+        for number, one in values.items():
+            trial = self.plan(role, number, one)
+            for place, seed in enumerate(trial.seeds(seeds)):
+                self.complete(trial, seed, *scores(number, place))
+
     def curve(self, trial: Trial, seed: int, final: float, epochs: int = EPOCHS) -> list[Measurement]:
         chance, noise = trial.recipe.data.chance("val"), random.Random(f"{trial.name} {seed}")
         said = []

@@ -134,10 +134,8 @@ def test_points_at_chance_are_named_while_their_confirmation_has_no_score(tmp_pa
     hand = ByHand(tmp_path, edition)
     with hand.journal:
         hand.journal.write(Counts(seeds=3, trials=2))
-        for number, gamma in enumerate((1.0, 2.0)):
-            point = hand.plan("trial", number, {"encoding.gamma": gamma})
-            for seed, score in enumerate((0.5, 0.5, 0.98 if number else 0.5)):
-                hand.complete(point, seed, score, score)
+        points = {0: {"encoding.gamma": 1.0}, 1: {"encoding.gamma": 2.0}}
+        hand.points("trial", points, lambda number, seed: (0.98, 0.98) if (number, seed) == (1, 2) else (0.5, 0.5))
         hand.plan("confirmation", 1, {"encoding.gamma": 2.0})
         hand.journal.write(Confirms(numbers=(1,)))
     headline = Result.open(Home(tmp_path), edition.id).headline
