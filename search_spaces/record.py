@@ -23,9 +23,9 @@ BEFORE = "before these rules"
 
 
 class Scored(Spec):
-    """The test scores of a trial over its seeds. `interval`: of the mean; None for too few seeds.
+    """The test scores of a trial over its seeds.
 
-    `learnt`: how many seeds learn; `interval`: of these.
+    `learnt`: how many seeds learn. `interval`: of the mean of these; None for too few.
     """
 
     n: int

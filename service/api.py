@@ -307,7 +307,7 @@ def check_report(found: Result) -> None:
 def record(name: str, *, home: str | None = None) -> Path:
     """Writes what came out of a study that has ended as JSON beside the study's file; the path of that file.
 
-    `name`: a named study, an id such as NAME@cpu, or the file of a study of one's own, perhaps with `@BUDGET` behind.
+    `name`: a named study, or the file of a study of one's own. `@BUDGET` may follow it.
     Raises: LocusError where the study has not ended by today's code, or has values of the user's own.
     """
     from service.recording import record as recorded

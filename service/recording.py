@@ -39,7 +39,7 @@ VERSIONS = ("python", "torch", "timm", "ray", "optuna", "mlflow")
 def record(home: Home, name: str) -> Path:
     """Writes the record of a study that has ended; the path of its file.
 
-    `name`: of a named study or of the file that holds it, perhaps with `@BUDGET`; without one the edition run last.
+    `name`: of a named study or of the file that holds it. `@BUDGET` may follow; without it, it is the edition run last.
     Raises: LocusError where the edition is not what the study asks today, or has not ended by today's code.
     """
     where, _, budget = name.rpartition("@") if "@" in name and not library.in_file(name) else (name, "", "")

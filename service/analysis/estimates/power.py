@@ -120,6 +120,6 @@ def seeds_sentence(history: History) -> str:
         return power
     first, second = level_of(history.looks), level_of(history.looks + 1)
     return (
-        f"{power} Ask for all seeds at once: verdicts are tested at {first:.3g} now, and at {second:.3g} if seeds are "
-        "added after they were seen."
+        f"{power} Ask for all seeds in one command: verdicts are tested at {first:.3g} now. If you add seeds after you "
+        f"saw them, they are tested at {second:.3g}."
     )
