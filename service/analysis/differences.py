@@ -62,13 +62,19 @@ def compare_best(best: str, trials: Mapping[str, Scores], alpha: float = ALPHA) 
     }
 
 
-def compare_pairs(pairs: Mapping[str, tuple[Scores, Scores]], alpha: float = ALPHA) -> dict[str, Difference]:
-    """Paired differences by name: the first of each two minus the second, tested together."""
+def compare_pairs(
+    pairs: Mapping[str, tuple[Scores, Scores]], alpha: float = ALPHA, claimed: Mapping[str, Adjusted] | None = None
+) -> dict[str, Difference]:
+    """Paired differences by name: the first of each two minus the second, tested as `together` does."""
     found = {name: difference(who, than) for name, (who, than) in pairs.items()}
-    return together({name: gap for name, gap in found.items() if gap is not None}, alpha)
+    return together({name: gap for name, gap in found.items() if gap is not None}, alpha, claimed)
 
 
-def together(gaps: Mapping[str, Estimate], alpha: float = ALPHA) -> dict[str, Difference]:
-    """Differences by name, tested together at the level `alpha`."""
-    adjusted = holm({name: p for name, gap in gaps.items() if (p := gap.p()) is not None}, alpha)
-    return {name: Difference(gap, adjusted.get(name)) for name, gap in gaps.items()}
+def together(
+    gaps: Mapping[str, Estimate], alpha: float = ALPHA, claimed: Mapping[str, Adjusted] | None = None
+) -> dict[str, Difference]:
+    """Differences by name, tested together at the level `alpha`. `claimed`: those that a claim alone tests, by name."""
+    own = claimed or {}
+    ps = {name: p for name, gap in gaps.items() if name not in own and (p := gap.p()) is not None}
+    tests = {**holm(ps, alpha), **own}
+    return {name: Difference(gap, tests.get(name), name in own) for name, gap in gaps.items()}

@@ -165,7 +165,7 @@ def _sureness(gap: Difference, result: StudyResult) -> str:
     if gap.p is None:
         return ""
     interval = f"{percent(gap.confidence)} interval {between(gap.interval)}"
-    tests = "as its claim tests it" if gap.claimed else f"Holm over {plural(len(result.differences), 'difference')}"
+    tests = "as its claim tests it" if gap.claimed else f"Holm over {plural(result.adjusted_over, 'difference')}"
     return f" ({interval}, p {p_text(gap.p)}; {tests})"
 
 

@@ -19,7 +19,7 @@ from service.analysis.estimates.data_efficiency import Curve, by_size, curves
 from service.analysis.estimates.stopping import Rung, judge_rungs
 from service.analysis.format import Lines
 from service.analysis.probes.scores import alike, probe_scores
-from service.analysis.statistics import Adjusted, Scores, difference, kept, level_of
+from service.analysis.statistics import Adjusted, Scores, kept, level_of
 from service.analysis.trial_result import TrialResult, collect
 from service.planning.search.saved import Saved, saved_images
 from service.storage.editions import stored
@@ -197,21 +197,14 @@ class StudyResult:
             return {}
         partners = {name: plan.compared_with(name) or "" for name in self.scores}
         known = {name: other for name, other in partners.items() if other in self.scores}
-        return self.compare({name: (name, other) for name, other in known.items()})
+        pairs = {name: (self.scores[name], self.scores[other]) for name, other in known.items()}
+        tests = {name: self._claimed.get(frozenset((name, other))) for name, other in known.items()}
+        return compare_pairs(pairs, self.alpha, {name: test for name, test in tests.items() if test is not None})
 
-    def compare(self, pairs: Mapping[str, tuple[str, str]]) -> dict[str, Difference]:
-        """Paired test differences of named trials, the first less the second, by name: tested together.
-
-        A pair of which a claim asks which one is better has the claim's test, and is tested nowhere else.
-        """
-        claimed = {
-            name: self._claimed[pair] for name, two in pairs.items() if (pair := frozenset(two)) in self._claimed
-        }
-        scores = {name: (self.scores[one], self.scores[other]) for name, (one, other) in pairs.items()}
-        found = compare_pairs({name: pair for name, pair in scores.items() if name not in claimed}, self.alpha)
-        gaps = {name: difference(*scores[name]) for name in claimed}
-        found |= {name: Difference(gap, claimed[name], claimed=True) for name, gap in gaps.items() if gap is not None}
-        return {name: found[name] for name in pairs if name in found}
+    @property
+    def adjusted_over(self) -> int:
+        """How many of these differences are tested together: those that no claim tests."""
+        return sum(not gap.claimed for gap in self.differences.values())
 
     def against_best(self, best: TrialResult, others: Sequence[TrialResult]) -> dict[str, Difference]:
         """Paired test differences of the best trial and each other one, best minus other, by the other's label.

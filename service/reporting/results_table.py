@@ -176,15 +176,7 @@ def _note(result: StudyResult, rows: Sequence[TrialResult], columns: Sequence[Co
             "seeds that learn."
         ]
     if _tested(result):
-        together = sum(not gap.claimed for gap in result.differences.values())
-        claimed = len(result.differences) - together
-        parts += [
-            f"Differences are paired by seed; p is two-sided and adjusted for {plural(together, 'difference')} (Holm); "
-            f"each interval is at the level of its test, so it leaves out 0 where p is below {result.alpha:.2g}."
-        ] * bool(together)
-        parts += [
-            f"{plural(claimed, 'difference')} {'is' if claimed == 1 else 'are'} tested by a claim alone, one-sided."
-        ] * bool(claimed)
+        parts += _test_words(result)
     if result.agreements:
         tests = f", Holm over {plural(len(result.agreements), 'number')}" if len(result.agreements) > 1 else ""
         parts += [
@@ -206,3 +198,19 @@ def _power(rows: Sequence[TrialResult], plan: Plan) -> list[str]:
     """Which differences the study's seeds can detect."""
     count = max(row.test.asked for row in rows)
     return [power_sentence(count, paired_spread({row.name: row.test for row in rows}, plan))] if len(rows) > 1 else []
+
+
+def _test_words(result: StudyResult) -> list[str]:
+    """How differences are tested: together, or by a claim alone."""
+    together = result.adjusted_over
+    claimed, words = len(result.differences) - together, []
+    if together:
+        words.append(
+            f"Differences are paired by seed; p is two-sided and adjusted for {plural(together, 'difference')} (Holm); "
+            f"each interval is at the level of its test, so it leaves out 0 where p is below {result.alpha:.3g}."
+        )
+    if claimed:
+        words.append(
+            f"{plural(claimed, 'difference')} {'is' if claimed == 1 else 'are'} tested by a claim alone, one-sided."
+        )
+    return words

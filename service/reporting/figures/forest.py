@@ -111,7 +111,8 @@ def _caption(result: StudyResult, arms: Sequence[Pair], claims: Sequence[Pair]) 
     tested = any(pair.interval for pair in arms)
     first = ""
     if arms and isinstance(plan, Ablation):
-        adjusted = f" with the interval of Holm's test over {plural(len(arms), 'difference')}" if tested else ""
+        together = f"of Holm's test over {plural(result.adjusted_over, 'difference')}"
+        adjusted = f" with the interval {together if result.adjusted_over else 'of its claim'}" if tested else ""
         first = f"Each arm minus {plan.baseline_words}, paired by seed{adjusted}; a small dot is a seed."
     second = "Claims: the two trials of a claim, with the interval that decided it." if claims else ""
     return sentences((

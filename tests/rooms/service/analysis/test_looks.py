@@ -80,10 +80,8 @@ def test_more_points_after_a_confirmation_are_another_look(tmp_path: Path) -> No
     hand = ByHand(tmp_path, edition)
     with hand.journal:
         hand.journal.write(Counts(seeds=3, trials=2))
-        for number, gamma in enumerate((1.0, 2.0)):
-            point = hand.plan("trial", number, {"encoding.gamma": gamma})
-            for seed in range(3):
-                hand.complete(point, seed, 0.9, 0.9)
+        points = {0: {"encoding.gamma": 1.0}, 1: {"encoding.gamma": 2.0}}
+        hand.points("trial", points, lambda number, seed: (0.9, 0.9))
         hand.journal.write(Counts(seeds=3, trials=3))
         assert looks(tmp_path, edition) == 1, "before the confirmation no verdict is seen"
         fresh = hand.plan("confirmation", 1, {"encoding.gamma": 2.0})
@@ -109,7 +107,10 @@ def test_a_comparison_that_a_claim_asks_is_tested_once(tmp_path: Path) -> None:
     assert other.p == other.estimate.p(), "the only one that no claim asks"
     best = result.against_best(result.named["b"], [result.named["a"], result.named["c"]])
     assert (best["0"].p, best["0"].claimed, best["2"].claimed) == (better.p, True, False)
-    assert "1 difference is tested by a claim alone" in result.report().read_text()
+    page = result.report().read_text()
+    assert "1 difference is tested by a claim alone" in page
+    assert "adjusted for 1 difference (Holm)" in page
+    assert "the interval of Holm&#39;s test over 1 difference" in page, "the other one is not counted"
 
 
 def test_a_page_says_whether_claims_were_written_before_the_runs(tmp_path: Path) -> None:
