@@ -12,14 +12,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from search_spaces.roles import CONFIRMATIONS, POINTS
 from search_spaces.study import Ablation, Trial
 from service.analysis.statistics import Scores
 from service.analysis.trial_scores import validation_scores
 from service.storage.history import History
 from service.storage.states import TrialAnswer
 
-CONFIRMED_ROLE = {"confirmation": "trial", "rival_confirmation": "rival"}
-"""The role of the points that confirmations confirm."""
 EQUAL = 1e-9
 """Means that differ by less are equal: rounding of sums can move their last digits."""
 
@@ -117,7 +116,8 @@ def _choose(history: History, complete: list[tuple[Trial, TrialAnswer]], confirm
 
 def _chooses(history: History, trial: Trial, answer: TrialAnswer) -> float:
     """The mean that a trial is chosen by: of a confirmation that of the point which it confirms."""
-    if trial.role in CONFIRMED_ROLE:
-        point = next(one for one in history.of(CONFIRMED_ROLE[trial.role]) if one.number == trial.number)
+    if trial.role in CONFIRMATIONS:
+        points = history.of(POINTS[CONFIRMATIONS.index(trial.role)])
+        point = next(one for one in points if one.number == trial.number)
         answer = history.answer(point)
     return -math.inf if answer.mean is None else answer.mean

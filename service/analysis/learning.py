@@ -22,6 +22,15 @@ def most_that_fail(failed: int, seeds: int, level: float = ALPHA) -> float:
     return high
 
 
+def most_unlike(scores: Scores, level: float = ALPHA) -> float:
+    """The largest share of all seeds that may be unlike those that are judged; one-sided.
+
+    Where some seeds learn, it is the share that may not; where none does, the share that may.
+    """
+    learnt = len(scores.learnt)
+    return most_that_fail(scores.n - learnt if learnt else 0, scores.n, level)
+
+
 def _at_most(failed: int, seeds: int, share: float) -> float:
     """The probability that at most `failed` of `seeds` fail, each with the probability `share`."""
     terms = (math.comb(seeds, k) * share**k * (1 - share) ** (seeds - k) for k in range(failed + 1))

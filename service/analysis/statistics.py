@@ -22,7 +22,7 @@ from trainables.data.dataset import luck
 ALPHA = 0.05
 """The level of all tests of a study: the share of true null hypotheses that may be rejected, at all looks together."""
 FIRST_LOOK = 0.9
-"""The share of ALPHA that the first look spends. With less, a study that is looked at once would find less."""
+"""The share of ALPHA that the first look gets. A smaller share would cost a study with one look too much power."""
 CONFIDENCE = 1 - ALPHA
 """The level of the interval of a mean, and of a difference that was tested alone."""
 FEWEST = 3
@@ -65,12 +65,13 @@ class Scale:
     @property
     def logits(self) -> Logits | None:
         """The logits of accuracies; None for scores that are not counted in images."""
-        return Logits(self.low, self.high, (self.high - self.low) / self.step) if self.step and self.bounded else None
+        counted = self.step and math.isfinite(self.low) and math.isfinite(self.high)
+        return Logits(self.low, self.high, (self.high - self.low) / self.step) if counted else None
 
     @property
-    def bounded(self) -> bool:
-        """Whether there is a least and a perfect score."""
-        return math.isfinite(self.low) and math.isfinite(self.high)
+    def rounding(self) -> float:
+        """The standard deviation of rounding a score to a whole number of steps."""
+        return self.step / math.sqrt(12)
 
     @property
     def luck(self) -> float:
@@ -235,7 +236,7 @@ class Scores:
         if not self.values:
             return None
         scale, values = self.scale, list(self.values.values())
-        floor, ends = scale.step / math.sqrt(12), (scale.low, scale.high)
+        floor, ends = scale.rounding, (scale.low, scale.high)
         twin = None
         if scale.logits:
             on = [scale.logits.of(value) for value in values]
@@ -329,7 +330,7 @@ def contrast(trials: Sequence[Scores], weights: Sequence[float]) -> Estimate | N
     if not seeds:
         return None
     parts = [(one, weight) for one, weight in zip(sounds, weights, strict=True) if weight]
-    floor = math.hypot(*(weight * one.scale.step for one, weight in parts)) / math.sqrt(12)
+    floor = math.hypot(*(weight * one.scale.rounding for one, weight in parts))
     ends = [sorted((weight * one.scale.low, weight * one.scale.high)) for one, weight in parts]
     sums = [sum(weight * one.values[seed] for one, weight in parts) for seed in seeds]
     twin = None
@@ -384,10 +385,7 @@ def _unpaired_on_logits(who: Scores, than: Scores) -> Estimate | None:
     """The twin of an unpaired difference; None for scores that are no accuracies."""
     if not (who.scale.logits and than.scale.logits):
         return None
-    floors = [one.scale.step / math.sqrt(12) for one in (who, than)]
-    one, other = (
-        estimate(_on_logits(scores, [*scores.values]), floor) for scores, floor in zip((who, than), floors, strict=True)
-    )
+    one, other = (estimate(_on_logits(scores, [*scores.values]), scores.scale.rounding) for scores in (who, than))
     assert one.error is not None
     assert other.error is not None
     error, df = _welch(one, one.error, other, other.error)

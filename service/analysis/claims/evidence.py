@@ -28,7 +28,7 @@ from search_spaces.claim import (
 from search_spaces.words import listed, plural, quoted
 from service.analysis.claims.region import Region
 from service.analysis.format import between, fixed, number, p_text, signed, whole_percent
-from service.analysis.learning import fails_more, most_that_fail
+from service.analysis.learning import fails_more, most_unlike
 from service.analysis.statistics import CONFIDENCE, FEWEST, Estimate, Scores, contrast, difference, slope_weights
 
 Decided = Literal["SUPPORTED", "REFUTED"]
@@ -254,10 +254,8 @@ def _tested(claim: Claim, found: Estimate, region: Region, about: str, seeds: st
 def _shift(part: Part, level: float) -> float:
     """By how much seeds that fail may move what is judged, where as many fail as a trial's seeds allow."""
     _, scores, weight = part
-    learnt = len(scores.learnt)
-    other = scores.scale.chance if learnt else scores.scale.high
-    share = most_that_fail(scores.n - learnt if learnt else 0, scores.n, level)
-    return -weight * share * ((scores.sound.mean or 0.0) - other)
+    other = scores.scale.chance if scores.learnt else scores.scale.high
+    return -weight * most_unlike(scores, level) * ((scores.sound.mean or 0.0) - other)
 
 
 def _known(found: Estimate | None) -> Estimate:
@@ -294,14 +292,16 @@ def _seeds(found: Estimate, trials: list[Scores], noun: str) -> str:
 def learn_words(parts: Sequence[Part]) -> str:
     """How many seeds of each trial learn, and how many may not: the share that no score of those that learn shows."""
     counts: dict[tuple[int, int], list[str]] = {}
+    shares = {}
     for name, scores, _ in parts:
-        counts.setdefault((len(scores.learnt), scores.n), []).append(name)
+        count = len(scores.learnt), scores.n
+        counts.setdefault(count, []).append(name)
+        shares[count] = whole_percent(most_unlike(scores))
     said = []
     for (learnt, n), names in counts.items():
         each = " each" if len({*names}) > 1 else ""
         who = _listed(tuple(dict.fromkeys(names)))
-        share = whole_percent(most_that_fail(n - learnt if learnt else 0, n))
-        may = f"so up to {share} of all seeds may{' not' if learnt else ''}"
+        may = f"so up to {shares[learnt, n]} of all seeds may{' not' if learnt else ''}"
         said.append(f"{learnt} of {plural(n, 'seed')} of {who} learn{each}, {may}")
     return f"{'; '.join(said)}."
 
