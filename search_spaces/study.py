@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from search_spaces.claim import AtChance, Claim, ClaimOfProbe
+from search_spaces.claim import AtChance, BetterOverTasks, Claim, ClaimOfProbe
 from search_spaces.plans.ablation import Ablation as Ablation
 from search_spaces.plans.ablation import check_own_paths, require_different
 from search_spaces.plans.search import Halving as Halving
@@ -61,8 +61,9 @@ class Study(Spec):
 
     `family` groups studies in MLflow (the paper's short name), `paper` is the source of the question, `expected` what
     to expect, `found` what came out at a budget before there were records, `gaps` in what it differs from the paper's
-    protocol. `minutes`: what budgets take on 2 cores, an estimate for those that are `not_run` yet; `gpu_hours`: what
-    `locus plan` predicts for those that are too large to be run here.
+    protocol. `minutes`: what budgets take on 2 cores, measured, or scaled from other counts of seeds and points; an
+    estimate for those that are `not_run` yet; `gpu_hours`: what `locus plan` predicts for those that are too large to
+    be run here.
     """
 
     name: str = Field(pattern=rf"^{NAME}$", max_length=LONGEST, description=WORDS)
@@ -70,7 +71,7 @@ class Study(Spec):
     base: Recipe
     plan: Plan
     score: Score = Score()
-    seeds: int = Field(default=3, gt=0, le=MOST_SEEDS, description=SEEDS)
+    seeds: int = Field(default=5, gt=0, le=MOST_SEEDS, description=SEEDS)
     budgets: dict[str, Budget] = Field(default_factory=dict)
     published: tuple[Published, ...] = Field(default=(), strict=False)
     claims: tuple[Claim, ...] = Field(default=(), strict=False)
@@ -111,9 +112,10 @@ class Study(Spec):
             require_different({name: self.recipe(point).identity() for name, point in self.plan.arms.items()})
         if isinstance(self.plan, Ablation) and self.plan.tune:
             check_tuning(self.plan.tune, self.base, self.plan.arms)
-        known = self.names()
-        for who in (who for claim in self.claims for who in claim.names):
-            require(who in known, "claims", f"about one of {', '.join(known)}", who)
+        for claim in self.claims:
+            known = self.methods() if isinstance(claim, BetterOverTasks) else self.names()
+            for who in claim.names:
+                require(who in known, "claims", f"about one of {', '.join(known) or 'the methods over tasks'}", who)
         for probe in (claim.probe for claim in self.claims if isinstance(claim, ClaimOfProbe)):
             require(probe in self.probes, "claims", "about a probe that `probes` names", probe)
         return self
@@ -160,6 +162,11 @@ class Study(Spec):
         if isinstance(self.plan, Ablation):
             return list(self.plan.arms)
         return ["best", "first", "random"] if self.plan.rival else ["best", "first"]
+
+    def methods(self) -> list[str]:
+        """What claims over tasks may name: the values of the axis beside the tasks; nothing without tasks."""
+        plan = self.plan
+        return [*plan.axes[plan.baseline_axis]] if isinstance(plan, Ablation) and plan.tasks else []
 
     def paths(self) -> list[str]:
         """The paths in which this study's trials differ."""

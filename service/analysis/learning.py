@@ -22,13 +22,41 @@ def most_that_fail(failed: int, seeds: int, level: float = ALPHA) -> float:
     return high
 
 
+def counts(scores: Scores) -> tuple[int, int]:
+    """How many runs learn, and of how many: of the seeds, and over tasks of those on tasks where some do."""
+    cells = [one for _, one in scores.cells]
+    tried = [one for one in cells if one.learnt] or cells
+    return sum(len(one.learnt) for one in tried), sum(one.n for one in tried)
+
+
 def most_unlike(scores: Scores, level: float = ALPHA) -> float:
     """The largest share of all seeds that may be unlike those that are judged; one-sided.
 
     Where some seeds learn, it is the share that may not; where none does, the share that may.
     """
-    learnt = len(scores.learnt)
-    return most_that_fail(scores.n - learnt if learnt else 0, scores.n, level)
+    learnt, tried = counts(scores)
+    return most_that_fail(tried - learnt if learnt else 0, tried, level)
+
+
+def shifts(scores: Scores, level: float) -> list[float]:
+    """By how much the runs that may be unlike those that are judged may move the mean, up and down; signed.
+
+    As many may fail as the seeds allow, and those are at chance. Where no seed learns, one that does may be perfect.
+    Over several tasks all failures may be on the task that moves the mean most. `level`: of all together.
+    """
+    groups = [[cell for cell in scores.cells if cell[1].learnt], [cell for cell in scores.cells if not cell[1].learnt]]
+    groups = [group for group in groups if group]
+    return [_shift(group, level / len(groups)) for group in groups]
+
+
+def _shift(group: list[tuple[float, Scores]], level: float) -> float:
+    runs, learnt = sum(one.n for _, one in group), sum(len(one.learnt) for _, one in group)
+    unlike = most_that_fail(runs - learnt if learnt else 0, runs, level)
+    moves = [
+        share * ((one.scale.chance if one.learnt else one.scale.high) - (one.sound.mean or 0.0)) for share, one in group
+    ]
+    largest = max(moves, key=abs)
+    return min(sum(moves), unlike * len(group) * largest, key=abs)
 
 
 def _at_most(failed: int, seeds: int, share: float) -> float:
@@ -42,7 +70,7 @@ def fails_more(who: Scores, than: Scores) -> float:
 
     Source: Fisher 1935, the exact test of a table of two by two. Differs: nothing.
     """
-    failed, other = who.n - len(who.learnt), than.n - len(than.learnt)
-    both, seeds = failed + other, who.n + than.n
-    ways = sum(math.comb(who.n, k) * math.comb(than.n, both - k) for k in range(failed, min(both, who.n) + 1))
-    return ways / math.comb(seeds, both)
+    (learn, runs), (others, of) = counts(who), counts(than)
+    failed, both = runs - learn, runs - learn + of - others
+    ways = sum(math.comb(runs, k) * math.comb(of, both - k) for k in range(failed, min(both, runs) + 1))
+    return ways / math.comb(runs + of, both)

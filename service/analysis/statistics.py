@@ -213,6 +213,11 @@ class Scores:
         return learnt - self._lower
 
     @property
+    def cells(self) -> list[tuple[float, Scores]]:
+        """The scores whose runs learn or fail, with what each counts: these themselves, or those of several tasks."""
+        return [(1.0, self)]
+
+    @property
     def uniform(self) -> bool:
         """True where all seeds learn, or none: where some do, the mean of all describes neither."""
         return len(self.learnt) in (0, self.n)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
-from search_spaces.claim import Better, Claim, ClaimOfMaps, ClaimOfProbe, KeepsMore, ProbeAsAlike
+from search_spaces.claim import Better, BetterOverTasks, Claim, ClaimOfMaps, ClaimOfProbe, KeepsMore, ProbeAsAlike
 from search_spaces.study import Ablation, Edition, Published, Search
 from service.analysis.best import Best, best_rivals, find_best, place_key
 from service.analysis.claims.agreement import Agreement, agreements
@@ -18,6 +18,7 @@ from service.analysis.differences import Difference, compare_best, compare_pairs
 from service.analysis.estimates.data_efficiency import Curve, by_size, curves
 from service.analysis.estimates.stopping import Rung, judge_rungs
 from service.analysis.format import Lines
+from service.analysis.task_scores import over_tasks
 from service.analysis.probes.scores import alike, probe_scores
 from service.analysis.statistics import Adjusted, Scores, kept, level_of
 from service.analysis.trial_result import TrialResult, collect
@@ -142,10 +143,26 @@ class StudyResult:
             return self._alike(claim)
         if isinstance(claim, ClaimOfProbe):
             return self.probe_scores(claim.probe, claim.value, claim.when)
+        if isinstance(claim, BetterOverTasks):
+            return self._over_tasks(claim)
         if isinstance(claim, KeepsMore):
             after = self.scores_at(claim.image_size)
             return {name: kept(after[name], own) for name, own in self.scores.items() if name in after}
         return self.scores_at(claim.image_size)
+
+    def _over_tasks(self, claim: BetterOverTasks) -> dict[str, Scores]:
+        """The scores of a claim's methods over all tasks; a method that the study leaves out on one has none."""
+        plan = self.edition.study.plan
+        assert isinstance(plan, Ablation)
+        found: dict[str, dict[str, Scores]] = {name: {} for name in claim.names}
+        for arm, scores in self.scores.items():
+            names = plan.combination(arm)
+            found.get(names[plan.baseline_axis], {})[names[plan.tasks]] = scores
+        return {
+            name: over_tasks(tasks, plan.families)
+            for name, tasks in found.items()
+            if {*tasks} == {*plan.axes[plan.tasks]}
+        }
 
     def _alike(self, claim: ClaimOfMaps) -> dict[str, Scores]:
         """How alike the maps of a claim's two trials are, by seed; nothing without both.

@@ -8,10 +8,11 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from scipy.stats import t as student
 
-from search_spaces.claim import AtLeast, Better, Claim, Equivalent, NoWorse, Rising
+from search_spaces.claim import AtLeast, Better, BetterOverTasks, Claim, Equivalent, NoWorse, Rising
 from service.analysis.claims.verdicts import Verdict, judge
 from service.analysis.differences import compare_best
 from service.analysis.statistics import Scale, Scores
+from service.analysis.task_scores import over_tasks
 from tests.calibration.rows import Row, share
 
 REPETITIONS = 2000
@@ -52,6 +53,7 @@ def rows(repetitions: int) -> Iterator[Row]:
     yield from looks(repetitions)
     yield from winners(repetitions)
     yield from near_one(repetitions)
+    yield from tasks(repetitions)
     yield from power(repetitions)
 
 
@@ -170,6 +172,30 @@ def _both_sides(name: str, trials: list[Scores], truth: float) -> Iterator[Row]:
     words = [verdict(AtLeast("a", truth), {"a": one}).word for one in trials]
     for word in ("SUPPORTED", "REFUTED"):
         yield share(f"{name}, AtLeast(truth) {word}", [found == word for found in words], 0.06)
+
+
+TASKS = 7
+ONE_APART = {f"{task}": "alike" for task in range(TASKS - 1)}
+"""Seven tasks of two families, one of which is a single task: as the atlas has them."""
+
+
+def tasks(repetitions: int) -> Iterator[Row]:
+    """Two methods over seven tasks that are equal where seeds learn, or in the mean over all seeds."""
+    for q in (0.0, *SHARES):
+        for n in (3, 5, 10):
+            rng = np.random.default_rng([TASKS, n, round(100 * q)])
+            equal, worse = [], []
+            for _ in range(repetitions):
+                a, b, low = (
+                    over_tasks({f"{task}": failing(rng, n, share, good) for task in range(TASKS)}, ONE_APART)
+                    for share, good in ((q, GOOD), (0, GOOD), (0, 0.98))
+                )
+                claim = BetterOverTasks("a", "b")
+                equal.append(verdict(claim, {"a": a, "b": b}).word == "SUPPORTED")
+                worse.append(outright(verdict(claim, {"a": a, "b": low})))
+            yield share(f"over 7 tasks, q {q}, n {n:2}: of two equal methods one better", equal, 0.05)
+            if q >= 0.05:
+                yield share(f"over 7 tasks, q {q}, n {n:2}: the worse method better for all", worse, 0.05)
 
 
 def power(repetitions: int) -> Iterator[Row]:

@@ -12,6 +12,7 @@ from search_spaces.claim import (
     AtChance,
     AtLeast,
     Better,
+    BetterOverTasks,
     Claim,
     ClaimOfMaps,
     ClaimOfProbe,
@@ -28,7 +29,8 @@ from search_spaces.claim import (
 from search_spaces.words import listed, plural, quoted
 from service.analysis.claims.region import Region
 from service.analysis.format import between, fixed, number, p_text, signed, whole_percent
-from service.analysis.learning import fails_more, most_unlike
+from service.analysis.learning import counts, fails_more, most_unlike, shifts
+from service.analysis.task_scores import ScoresOverTasks, difference_over_tasks
 from service.analysis.statistics import CONFIDENCE, FEWEST, Estimate, Scores, contrast, difference, slope_weights
 
 Decided = Literal["SUPPORTED", "REFUTED"]
@@ -78,9 +80,11 @@ class Evidence:
             return False
         interval = self.found.interval(1 - level)
         assert interval is not None, "an estimate that can be tested comes first"
-        shifts = [_shift(part, level / 2 / len(self.parts)) for part in self.parts]
-        low = interval[0] + sum(min(0.0, shift) for shift in shifts)
-        high = interval[1] + sum(max(0.0, shift) for shift in shifts)
+        moves = [
+            weight * move for _, scores, weight in self.parts for move in shifts(scores, level / 2 / len(self.parts))
+        ]
+        low = interval[0] + sum(min(0.0, move) for move in moves)
+        high = interval[1] + sum(max(0.0, move) for move in moves)
         if word == "SUPPORTED":
             return low > self.region.low and high < self.region.high
         return high < self.region.low or low > self.region.high
@@ -92,7 +96,7 @@ class Evidence:
         """
         if isinstance(self.claim, AtChance) and word == "SUPPORTED" and self.parts[0][1].learnt:
             return "but some of its seeds learn"
-        if not isinstance(self.claim, Better | NoWorse | Equivalent):
+        if not isinstance(self.claim, Better | BetterOverTasks | NoWorse | Equivalent):
             return ""
         (_, who, _), (_, than, _) = self.parts
         both = isinstance(self.claim, Equivalent)
@@ -154,6 +158,9 @@ def _lacking(name: str, scores: Scores | None, claim: Claim) -> str | None:
         return f"{who} has {_values(scores)}; a claim needs {FEWEST} seeds or more."
     if not isinstance(claim, AtChance) and scores.sound.n < FEWEST:
         return f"Only {len(scores.learnt)} of {scores.n} seeds of {who} learn; a claim needs {FEWEST} that do."
+    if isinstance(scores, ScoresOverTasks) and scores.fewest[0] < FEWEST:
+        few, task = scores.fewest
+        return f"Only {few} of {scores.n} seeds of {who} learn on {quoted(task)}; a claim needs {FEWEST} that do."
     if len(scores.diverged) == scores.n and isinstance(claim, NoWorse | Equivalent):
         return f"All {scores.n} seeds of {who} diverged, which shows no score at all."
     if scores.diverged and isinstance(claim, NEEDS_SCORES):
@@ -174,7 +181,7 @@ def gather(claim: Claim, scores: Mapping[str, Scores]) -> Evidence:
             return _of_mean(claim, trials[0], _between(low, high))
         case ProbeAsAlike(low=low, high=high):
             return _of_gap(claim, trials, _between(low, high))
-        case Better(margin=margin) | KeepsMore(margin=margin):
+        case Better(margin=margin) | BetterOverTasks(margin=margin) | KeepsMore(margin=margin):
             return _of_gap(claim, trials, Region(low=margin))
         case NoWorse(margin=margin):
             return _of_gap(claim, trials, Region(low=-margin))
@@ -202,9 +209,15 @@ def _of_mean(claim: Claim, who: Scores, region: Region, *, all_seeds: bool = Fal
 
 
 def _of_gap(
-    claim: Better | KeepsMore | NoWorse | Equivalent | ProbeAsAlike, pair: list[Scores], region: Region
+    claim: Better | BetterOverTasks | KeepsMore | NoWorse | Equivalent | ProbeAsAlike,
+    pair: list[Scores],
+    region: Region,
 ) -> Evidence:
-    gap = _known(difference(*pair))
+    who, than = pair
+    if isinstance(who, ScoresOverTasks) and isinstance(than, ScoresOverTasks):
+        gap = _known(difference_over_tasks(who, than))
+    else:
+        gap = _known(difference(who, than))
     words = _gap_words(claim.who, claim.than, gap)
     if isinstance(claim, ProbeAsAlike):
         words = (
@@ -213,7 +226,9 @@ def _of_gap(
         )
     if isinstance(claim, KeepsMore):
         words = f"the share kept by {words.replace(' minus ', ' minus that of ')}"
-    if pair[0] is pair[1]:  # such as the best point of a search, where it is the one that was tried first
+    if isinstance(claim, BetterOverTasks):
+        words += claim.where
+    if who is than:  # such as the best point of a search, where it is the one that was tried first
         words = f"{_listed(claim.names)} are the same trial; {words}"
     parts = tuple(zip(claim.names, pair, (1.0, -1.0), strict=True))
     return _tested(claim, gap, region, words, _seeds(gap, pair, "pair of seeds"), parts)
@@ -251,13 +266,6 @@ def _tested(claim: Claim, found: Estimate, region: Region, about: str, seeds: st
     return Evidence(claim, found, region, *ps, about, seeds, parts, region.ends)
 
 
-def _shift(part: Part, level: float) -> float:
-    """By how much seeds that fail may move what is judged, where as many fail as a trial's seeds allow."""
-    _, scores, weight = part
-    other = scores.scale.chance if scores.learnt else scores.scale.high
-    return -weight * most_unlike(scores, level) * ((scores.sound.mean or 0.0) - other)
-
-
 def _known(found: Estimate | None) -> Estimate:
     assert found is not None, "`lacking` comes first"
     return found
@@ -276,7 +284,7 @@ def _mean_words(claim: Claim, name: str, value: float | None) -> str:
     if isinstance(claim, KeepsMore):
         return f"{quoted(name)} keeps {mean} of what it scores above chance{claim.where}"
     what = "" if isinstance(claim, ClaimOfProbe) else "test score "
-    return f"{quoted(name)} has {what}{mean}"
+    return f"{quoted(name)} has {what}{mean}{claim.where if isinstance(claim, BetterOverTasks) else ''}"
 
 
 def _gap_words(who: str, than: str, gap: Estimate) -> str:
@@ -291,18 +299,18 @@ def _seeds(found: Estimate, trials: list[Scores], noun: str) -> str:
 
 def learn_words(parts: Sequence[Part]) -> str:
     """How many seeds of each trial learn, and how many may not: the share that no score of those that learn shows."""
-    counts: dict[tuple[int, int], list[str]] = {}
-    shares = {}
+    groups: dict[tuple[int, int, str], list[str]] = {}
+    unlike = {}
     for name, scores, _ in parts:
-        count = len(scores.learnt), scores.n
-        counts.setdefault(count, []).append(name)
-        shares[count] = whole_percent(most_unlike(scores))
+        group = *counts(scores), "run" if isinstance(scores, ScoresOverTasks) else "seed"
+        groups.setdefault(group, []).append(name)
+        unlike[group] = whole_percent(most_unlike(scores))
     said = []
-    for (learnt, n), names in counts.items():
+    for (learnt, n, noun), names in groups.items():
         each = " each" if len({*names}) > 1 else ""
         who = _listed(tuple(dict.fromkeys(names)))
-        may = f"so up to {shares[learnt, n]} of all seeds may{' not' if learnt else ''}"
-        said.append(f"{learnt} of {plural(n, 'seed')} of {who} learn{each}, {may}")
+        may = f"so up to {unlike[learnt, n, noun]} of all {noun}s may{' not' if learnt else ''}"
+        said.append(f"{learnt} of {plural(n, noun)} of {who} learn{each}, {may}")
     return f"{'; '.join(said)}."
 
 

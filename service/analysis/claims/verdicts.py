@@ -19,6 +19,7 @@ from service.analysis.claims.question import Departure
 from service.analysis.claims.region import Word
 from service.analysis.estimates.power import MANY, POWER, seeds_needed, std_interval
 from service.analysis.format import between, ordinal, p_text, percent
+from service.analysis.learning import counts
 from service.analysis.statistics import Adjusted, Interval, Scores, holm, level_of
 
 ScoresOf = Callable[[Claim], Mapping[str, Scores]]
@@ -139,7 +140,7 @@ def _seeds_needed(evidence: Evidence, level: float) -> tuple[int | None, int | N
     for few seeds, and where some fail. `level`: of the one-sided test that would decide at the next look.
     """
     found = evidence.found
-    failed = any(len(scores.learnt) < scores.n for _, scores, _ in evidence.parts)
+    failed = any(learnt < tried for learnt, tried in (counts(scores) for _, scores, _ in evidence.parts))
     if found.n < FEWEST_TO_COUNT or failed:
         return None
     assert found.error is not None, "an estimate that can be tested comes first"
@@ -157,8 +158,7 @@ def _needed_words(needed: tuple[int | None, int | None]) -> str:
 
 
 def _undecided(claim: Claim, scores: Mapping[str, Scores], why: str) -> Verdict:
-    counts = [scores[name].n if name in scores else 0 for name in claim.names]
-    return Verdict(claim, "INCONCLUSIVE", why, min(counts))
+    return Verdict(claim, "INCONCLUSIVE", why, min(scores[name].n if name in scores else 0 for name in claim.names))
 
 
 def _not_judged(claim: Claim, scores: Mapping[str, Scores], test: Verdict | None, departure: Departure) -> Verdict:
