@@ -24,7 +24,7 @@ def sweep(
     space: dict[str, Domain],
     *,
     trials: int = FIRST_TRIALS,
-    seeds: int = 3,
+    seeds: int = 5,
     name: str = "",
     first: tuple[dict[str, Any], ...] = (),
     stop: bool = True,
@@ -45,7 +45,7 @@ def ablate(
     without: Sequence[dict[str, str]] = (),
     tune: Tuning | None = None,
     base: dict[str, Any] | None = None,
-    seeds: int = 3,
+    seeds: int = 5,
     name: str = "",
     **options: Any,
 ) -> Result:

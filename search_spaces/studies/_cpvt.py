@@ -45,7 +45,7 @@ DEEPER: dict[str, Any] = {**PHOTOGRAPHS, "model.depth": 6, "optimizer.epochs": 1
 
 BUDGETS = {
     "smoke": Budget(SMALL, seeds=2, gap=ARMS_GAP),
-    "cpu": Budget(seeds=5),
+    "cpu": Budget(),
     "images": Budget(PHOTOGRAPHS, seeds=3, chance=False),
     "paper": Budget(TINY, seeds=1, gap=STAND_IN_GAP),
 }

@@ -20,7 +20,7 @@ BASE = Recipe(
 
 BUDGETS = {
     "smoke": Budget(SMALL, seeds=2, gap=PARTS_GAP),
-    "cpu": Budget(seeds=5),
+    "cpu": Budget(),
     "images": Budget({**IMAGES, "model.depth": 3}, seeds=3),
 }
 

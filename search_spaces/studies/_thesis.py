@@ -86,6 +86,6 @@ SMOKE: dict[str, Any] = {
 
 BUDGETS = {
     "smoke": Budget(values=SMOKE, seeds=2, gap=ARMS_GAP),
-    "cpu": Budget(values=TRAINING, seeds=5),
+    "cpu": Budget(values=TRAINING),
     "paper": Budget(values={**TRAINING, "optimizer.epochs": 40}, seeds=10),
 }

@@ -26,7 +26,6 @@ study = Study(
     base=Recipe(data=RedGreen(task="absolute", data_seed=1)),
     plan=Ablation(axes=AXES, baseline="none"),
     score=Score("val/accuracy"),
-    seeds=5,
     budgets=BUDGETS,
     published=(
         Published("none, token", 0.4979, 0.0186, "table 3", same_data=True),

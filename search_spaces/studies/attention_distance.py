@@ -42,8 +42,8 @@ study = Study(
     score=Score("val/accuracy"),
     budgets={
         "smoke": Budget(SMALL, seeds=2, gap=ARMS_GAP),
-        "cpu": Budget(seeds=5),
-        "images": Budget({**IMAGES, "optimizer.epochs": 15}),
+        "cpu": Budget(),
+        "images": Budget({**IMAGES, "optimizer.epochs": 15}, seeds=3),
         "paper": Budget(WHOLE, arms={name: SMALL_SIZES[name] for name in BACKBONES}, seeds=1, gap=STAND_IN_GAP),
     },
     probes=("attention_distance",),

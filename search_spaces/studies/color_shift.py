@@ -25,7 +25,6 @@ study = Study(
     base=Recipe(data=RedGreen(task="color_shift", data_seed=1)),
     plan=Ablation(axes=AXES, baseline="sinusoidal"),
     score=Score("val/accuracy"),
-    seeds=5,
     budgets=BUDGETS,
     probes=("similarity",),
     published=(

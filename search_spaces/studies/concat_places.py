@@ -1,7 +1,7 @@
 """At which place do concatenated and added position differ?
 
 Source: the concat paper 4.3 (tokens, query, key, value one by one), figures 4 and 5, and 4.1, figure 3; no number
-published. Cost: smoke 1 min, cpu 6 min, images 35 min (an estimate) on 2 cores; paper 1.4 GPU-hours.
+published. Cost: smoke 1 min, cpu 10 min, images 35 min (an estimate) on 2 cores; paper 1.4 GPU-hours.
 Expected: attention maps of both methods are alike where position enters the tokens or the values, and differ where it
 enters the queries or the keys, as figure 5 shows; alike means: as two seeds of one method. On red-green images position
 in the values alone is enough, in the queries alone it is little.
@@ -41,7 +41,7 @@ study = Study(
     question="At which place do concatenated and added position differ?",
     family="concat",
     paper=f"{PAPER}, 4.1 and 4.3, figures 3 to 5",
-    minutes={"smoke": 1, "cpu": 6, "images": 35},
+    minutes={"smoke": 1, "cpu": 10, "images": 35},
     not_run=("images",),
     gpu_hours={"paper": 1.4},
     expected="attention maps of both methods are alike for tokens and values, and differ for queries and keys; no "
@@ -60,7 +60,7 @@ study = Study(
     budgets={
         "smoke": Budget(SMALL, seeds=2, gap=ARMS_GAP),
         "cpu": Budget(),
-        "images": Budget({**IMAGES, "model.depth": 3, "optimizer.epochs": 15}),
+        "images": Budget({**IMAGES, "model.depth": 3, "optimizer.epochs": 15}, seeds=3),
         "paper": Budget(FLOWERS, seeds=3),
     },
     probes=("attention_maps", "attention_distance"),

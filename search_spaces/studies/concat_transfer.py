@@ -1,6 +1,6 @@
 """Do models with a concatenated table transfer as well as models with an added one?
 
-Source: the concat paper 4.2, tables 2 and 3. Cost: smoke 1 min, cpu 5 min on 2 cores; paper 76 GPU-hours,
+Source: the concat paper 4.2, tables 2 and 3. Cost: smoke 1 min, cpu 10 min on 2 cores; paper 76 GPU-hours,
 paper-cifar100 76 GPU-hours, paper-flowers102 49 GPU-hours, paper-pets 50 GPU-hours.
 Expected: alike, as in the paper (differences of -0.2 to 0.3 points on five sets), and both better than the same ViT
 from scratch. Here a parent learns from 2,000 images which of four ways one square lies from the other; its child learns
@@ -57,7 +57,7 @@ study = Study(
     question="Do models with a concatenated table transfer as well as models with an added one?",
     family="concat",
     paper=f"{PAPER}, 4.2, tables 2 and 3",
-    minutes={"smoke": 1, "cpu": 5},
+    minutes={"smoke": 1, "cpu": 10},
     gpu_hours={"paper": 76, "paper-cifar100": 76, "paper-flowers102": 49, "paper-pets": 50},
     expected="alike after fine-tuning, and better than from scratch",
     found={
@@ -84,6 +84,7 @@ study = Study(
         baseline="added",
     ),
     score=Score("val/accuracy"),
+    seeds=10,
     budgets={
         "smoke": Budget(
             {
@@ -96,7 +97,7 @@ study = Study(
             seeds=2,
             gap=ARMS_GAP,
         ),
-        "cpu": Budget(seeds=5),
+        "cpu": Budget(),
         "paper": finetuned("cifar10"),
         "paper-cifar100": finetuned("cifar100"),
         "paper-flowers102": finetuned("flowers102"),

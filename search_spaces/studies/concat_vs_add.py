@@ -1,6 +1,6 @@
 """Is a concatenated position table as good as an added one?
 
-Source: the concat paper 4.1, table 1. Cost: smoke 1 min, cpu 8 min, images 55 min on 2 cores; paper 72 GPU-hours,
+Source: the concat paper 4.1, table 1. Cost: smoke 1 min, cpu 27 min, images 55 min on 2 cores; paper 72 GPU-hours,
 paper-large 200 GPU-hours.
 Expected: alike; the paper's differences (-0.1 to 0.5 points of ImageNet) are far below what a few seeds can tell apart.
 """
@@ -35,7 +35,7 @@ study = Study(
     question="Is a concatenated position table as good as an added one?",
     family="concat",
     paper=f"{PAPER}, 4.1 and table 1",
-    minutes={"smoke": 1, "cpu": 8, "images": 55},
+    minutes={"smoke": 1, "cpu": 27, "images": 55},
     gpu_hours={"paper": 72, "paper-large": 200},
     expected="alike; the paper's differences are far below what a few seeds can tell apart",
     found={
@@ -50,6 +50,7 @@ study = Study(
     base=Recipe(data=RedGreen(task="absolute", image_size=16, train_size=2000), encoding=Learnable(std=0.5)),
     plan=Ablation(axes={"backbone": BACKBONES, "table": TABLES}, baseline="added"),
     score=Score("val/accuracy"),
+    seeds=10,
     budgets={
         "smoke": Budget(
             values={"data.train_size": 600, "optimizer.epochs": 5, "optimizer.lr": 0.002, "optimizer.batch_size": 30},

@@ -86,7 +86,6 @@ study = Study(
         ),
         "cpu": Budget(
             values={"data.train_size": 2000, "optimizer.epochs": 10, "optimizer.lr": 0.001, "optimizer.batch_size": 50},
-            seeds=5,
         ),
         "images": Budget({path: value for path, value in IMAGES.items() if path != "model.depth"}, seeds=3),
         "paper": whole(PVT_TINY, PVT_V2_B1),

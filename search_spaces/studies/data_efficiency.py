@@ -43,7 +43,6 @@ study = Study(
     ),
     plan=Ablation(axes=AXES, baseline="absolute"),
     score=Score("val/accuracy"),
-    seeds=5,
     budgets={
         "smoke": Budget(
             values={"data.val_size": 100, "data.test_size": 100, "optimizer.epochs": 2, "optimizer.lr": 0.003},

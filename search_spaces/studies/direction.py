@@ -30,7 +30,6 @@ study = Study(
     base=Recipe(data=RedGreen(task="direction", data_seed=1)),
     plan=Ablation(axes=AXES, baseline="none"),
     score=Score("val/accuracy"),
-    seeds=5,
     budgets=BUDGETS,
     published=(
         Published("none, token", 0.5272, 0.0108, "table 1", same_data=True),

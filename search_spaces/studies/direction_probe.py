@@ -46,7 +46,6 @@ study = Study(
     base=Recipe(data=RedGreen(task="direction", data_seed=1)),
     plan=Ablation(arms=ARMS, baseline="absolute"),
     score=Score("val/accuracy"),
-    seeds=5,
     budgets=BUDGETS,
     probes=("direction", "similarity"),
     claims=(

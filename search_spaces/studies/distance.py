@@ -28,7 +28,6 @@ study = Study(
     base=Recipe(data=RedGreen(task="distance", data_seed=1)),
     plan=Ablation(axes=AXES, baseline="none"),
     score=Score("val/r2"),
-    seeds=5,
     budgets=BUDGETS,
     published=(
         Published("none, token", -0.01, 0.01, "table 1", same_data=True),

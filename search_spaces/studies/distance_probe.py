@@ -30,7 +30,6 @@ study = Study(
     base=Recipe(data=RedGreen(task="distance", data_seed=1)),
     plan=Ablation(arms=ARMS, baseline="absolute"),
     score=Score("val/r2"),
-    seeds=5,
     budgets=BUDGETS,
     probes=("distance", "similarity"),
     claims=(

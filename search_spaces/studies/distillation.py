@@ -1,6 +1,6 @@
 """Does a teacher help a ViT, and does it help conditional positions as much as absolute ones?
 
-Source: CPVT 4.5 (hard distillation, section 3 of DeiT). Cost: smoke 1 min, cpu 2 min, images 25 min (an estimate) on 2
+Source: CPVT 4.5 (hard distillation, section 3 of DeiT). Cost: smoke 1 min, cpu 4 min, images 25 min (an estimate) on 2
 cores; paper 21 GPU-hours.
 Expected: little help: on so few images the teacher repeats the labels, or is wrong. On ImageNet the paper has 72.2 ->
 74.5 for DeiT-tiny and 73.4 -> 75.9 for CPVT-Ti.
@@ -35,7 +35,7 @@ study = Study(
     question="Does a teacher help a ViT, and does it help conditional positions as much as absolute ones?",
     family="cpvt",
     paper="Chu et al. 2021, Conditional Positional Encodings for Vision Transformers (arXiv:2102.10882), 4.5",
-    minutes={"smoke": 1, "cpu": 2, "images": 25},
+    minutes={"smoke": 1, "cpu": 4, "images": 25},
     not_run=("images",),
     gpu_hours={"paper": 21},
     expected="little help: on so few images the teacher repeats the labels, or is wrong",

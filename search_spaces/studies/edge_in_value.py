@@ -1,6 +1,6 @@
 """Do values need the edges of the image?
 
-Source: Gabor paper 4.4, table 4 and figure 9. Cost: smoke 1 min, cpu 11 min, images 27 min on 2 cores; paper 1.5
+Source: Gabor paper 4.4, table 4 and figure 9. Cost: smoke 1 min, cpu 14 min, images 27 min on 2 cores; paper 1.5
 GPU-hours.
 Expected: edges in v are above the frozen backbone without position, and help a code in q and k; a whole code in v adds
 nothing to edges. On ImageNet: without 68.12, table before the blocks 70.02, E in v 68.95, LE in q and k 70.19, with E
@@ -31,7 +31,7 @@ study = Study(
     question="Do values need the edges of the image?",
     family="gabor",
     paper=f"{PAPER}, 4.4, table 4 and figure 9",
-    minutes={"smoke": 1, "cpu": 11, "images": 27},
+    minutes={"smoke": 1, "cpu": 14, "images": 27},
     gpu_hours={"paper": 1.5},
     expected="edges in v help alone and beside a code in q and k; a whole code in v adds nothing to edges",
     found={
@@ -64,9 +64,10 @@ study = Study(
         baseline="none",
     ),
     score=Score("val/accuracy"),
+    seeds=10,
     budgets={
         "smoke": SMOKE_BUDGET,
-        "cpu": Budget(seeds=8),
+        "cpu": Budget(),
         "images": IMAGES_BUDGET,
         "paper": PAPER_BUDGET,
     },

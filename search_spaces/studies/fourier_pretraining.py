@@ -1,7 +1,7 @@
 """Does pretraining on relative location help Fourier features on real images?
 
 Source: thesis 5.1 and table 7 (4-class direction, then distance). That Wr and MLP are taken over is ours. Cost: smoke 1
-min, cpu 4 min, images 28 min on 2 cores.
+min, cpu 7 min, images 28 min on 2 cores.
 Expected: a little more accuracy on small sets, within the noise of a few seeds. Digits were not in the thesis.
 """
 
@@ -35,7 +35,7 @@ study = Study(
     question="Does pretraining on relative location help Fourier features on real images?",
     family="thesis",
     paper=f"{PAPER}, 5.1 and table 7",
-    minutes={"smoke": 1, "cpu": 4, "images": 28},
+    minutes={"smoke": 1, "cpu": 7, "images": 28},
     expected="a little more accuracy, within the noise of a few seeds",
     found={
         "cpu": "3 seeds, digits: pretrained 0.23, from the start 0.14, a table 0.14, none 0.14: too little training "

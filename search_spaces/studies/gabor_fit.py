@@ -1,6 +1,6 @@
 """Can Gabor waves and edge markers replace a learned table?
 
-Source: Gabor paper 3, table 1 and figures 1, 4 and 7. Cost: smoke 1 min, cpu 9 min, images 22 min (an estimate) on 2
+Source: Gabor paper 3, table 1 and figures 1, 4 and 7. Cost: smoke 1 min, cpu 18 min, images 22 min (an estimate) on 2
 cores; paper 2.6 GPU-hours, paper-vit 2.6 GPU-hours.
 Expected: on a backbone that was trained with a table and then frozen, G+E nearly reaches the table, G is just below it,
 E is far below. On ImageNet, ViT-B: table 75.4, G+E 77.0, G 76.4, E 60.5; DeiT-B: 81.8, 81.6, 80.7, 72.0.
@@ -54,7 +54,7 @@ study = Study(
     question="Can Gabor waves and edge markers replace a learned table?",
     family="gabor",
     paper=f"{PAPER}, 3, table 1 and figures 1, 4 and 7",
-    minutes={"smoke": 1, "cpu": 9, "images": 22},
+    minutes={"smoke": 1, "cpu": 18, "images": 22},
     not_run=("images",),
     gpu_hours={"paper": 2.6, "paper-vit": 2.6},
     expected="G+E nearly reaches the table, G is just below it, E is far below",
@@ -85,6 +85,7 @@ study = Study(
         baseline="LE",
     ),
     score=Score("val/accuracy"),
+    seeds=10,
     budgets={
         "smoke": Budget(
             {
@@ -97,7 +98,7 @@ study = Study(
             seeds=2,
             gap=ARMS_GAP,
         ),
-        "cpu": Budget(seeds=5),
+        "cpu": Budget(),
         "images": Budget({**PHOTOGRAPHS, "init": backbone(LE, lr=0.002, epochs=20)}, seeds=3),
         "paper": Budget(base_model("deit_base_patch16_224.fb_in1k"), seeds=1, gap=HEAD_GAP),
         "paper-vit": Budget(base_model("vit_base_patch16_224.orig_in21k_ft_in1k"), seeds=1, gap=HEAD_GAP),

@@ -1,7 +1,7 @@
 """On which of queries, keys and values should iRPE be?
 
 Source: iRPE's published README (DeiT-S with it on k 80.9, on q and k 81.0, on q, k and v 81.2; without it 79.9, CPVT's
-table 2). Cost: smoke 1 min, cpu 6 min, images 44 min on 2 cores.
+table 2). Cost: smoke 1 min, cpu 12 min, images 44 min on 2 cores.
 Expected: every place beats none on red-green images and all are alike; on photographs the order cannot be told apart.
 """
 
@@ -14,7 +14,7 @@ study = Study(
     question="On which of queries, keys and values should iRPE be?",
     family="irpe",
     paper=f"{PAPER}, its README",
-    minutes={"smoke": 1, "cpu": 6, "images": 44},
+    minutes={"smoke": 1, "cpu": 12, "images": 44},
     expected="every place beats none; all are alike but v alone, of which one seed of five stays at chance at cpu",
     found={
         "cpu": "5 seeds: none 0.53, k 0.9992, q 0.9996, q and k 1.0000, all three 0.9988; v alone 0.90, because one "
@@ -33,6 +33,7 @@ study = Study(
         baseline="k",
     ),
     score=Score("val/accuracy"),
+    seeds=10,
     budgets=BUDGETS,
     published=(
         Published("none", 0.799, None, "CPVT table 2, DeiT-S on ImageNet with its table of positions"),

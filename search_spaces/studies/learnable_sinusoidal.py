@@ -36,7 +36,6 @@ study = Study(
     budgets={
         "smoke": Budget(values=SMOKE, seeds=2, gap=ARMS_GAP),
         "cpu": Budget(
-            seeds=5,
             gap="table 7 is about photographs: its numbers stand beside squares, and its claims are judged at images",
         ),
         "images": Budget(values=IMAGES, seeds=3),

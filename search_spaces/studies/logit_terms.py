@@ -38,7 +38,6 @@ study = Study(
     base=DEEP,
     plan=Ablation(arms=TABLE, baseline="added"),
     score=Score("val/accuracy"),
-    seeds=5,
     budgets={
         "smoke": Budget(SMALL, seeds=2, gap=ARMS_GAP),
         "cpu": Budget(),

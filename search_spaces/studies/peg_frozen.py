@@ -1,6 +1,6 @@
 """Is a PEG a position encoding, or only some more parameters?
 
-Source: CPVT 5.1, table 5. Cost: smoke 1 min, cpu 5 min, images 18 min (an estimate) on 2 cores; paper 5.4 GPU-hours.
+Source: CPVT 5.1, table 5. Cost: smoke 1 min, cpu 10 min, images 18 min (an estimate) on 2 cores; paper 5.4 GPU-hours.
 Expected: a PEG that stays as it was drawn, and one that only queries and keys see, are far above none; one that stays
 as another run had learned it equals the learned one. On ImageNet: none 68.2, fixed at random values 71.3, fixed at
 learned ones 72.3, on queries and keys alone 71.3, learned 72.4.
@@ -19,7 +19,7 @@ study = Study(
     question="Is a PEG a position encoding, or only some more parameters?",
     family="cpvt",
     paper=f"{PAPER}, 5.1, table 5",
-    minutes={"smoke": 1, "cpu": 5, "images": 18},
+    minutes={"smoke": 1, "cpu": 10, "images": 18},
     not_run=("images",),
     gpu_hours={"paper": 5.4},
     expected="fixed PEGs and one for queries and keys alone are far above none; fixed as learned equals learned",
@@ -43,6 +43,7 @@ study = Study(
         baseline="learned",
     ),
     score=Score("val/accuracy"),
+    seeds=10,
     budgets=BUDGETS,
     published=(
         Published("none", 0.682, None, "table 5, DeiT-tiny on ImageNet"),

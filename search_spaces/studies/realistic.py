@@ -30,7 +30,7 @@ def whole(kind: str, patch: int, **size: int) -> Budget:
     """
     values = {"data": {"kind": kind, **size}, "model.patch_size": patch, "optimizer.lr": 5e-4, **VIT_B}
     gap = "" if kind == "cifar10" else f"the published numbers beside the scores are those of CIFAR-10, not of {kind}"
-    return Budget(values, seeds=5, gap=gap)
+    return Budget(values, gap=gap)
 
 
 study = Study(
@@ -81,9 +81,9 @@ study = Study(
             seeds=2,
             gap=f"{ARMS_GAP}; its images are digits, which need no download",
         ),
-        "images": Budget(),
-        "images-100": Budget({"data.samples_per_class": 100, "optimizer.epochs": 40}),
-        "images-250": Budget({"data.samples_per_class": 250, "optimizer.epochs": 30}),
+        "images": Budget(seeds=3),
+        "images-100": Budget({"data.samples_per_class": 100, "optimizer.epochs": 40}, seeds=3),
+        "images-250": Budget({"data.samples_per_class": 250, "optimizer.epochs": 30}, seeds=3),
         "paper": whole("cifar10", 4),
         "paper-cifar100": whole("cifar100", 4),
         "paper-flowers102": whole("flowers102", 16, image_size=224),

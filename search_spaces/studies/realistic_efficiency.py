@@ -47,7 +47,7 @@ study = Study(
             seeds=1,
             gap="smoke trains too little, on one seed: it shows that every arm runs, not what it scores",
         ),
-        "images": Budget(),
+        "images": Budget(seeds=3),
     },
     claims=(
         Better("sinusoidal 100", "absolute 100", 0.0, "6.2: always better and more data-efficient than a table"),
