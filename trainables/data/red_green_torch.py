@@ -79,24 +79,41 @@ def arrays(spec: RedGreen) -> dict[Split, tuple[Images, NDArray[Any]]]:
     }
 
 
-def _scenes(spec: RedGreen) -> list[tuple[Split, tuple[Scene, Labels]]]:
+def further_test(spec: RedGreen, number: int) -> tuple[Images, NDArray[Any]]:
+    """Another draw of the test images, with their targets: drawn as they are, and shared with no other split.
+
+    `number`: of the draw, from 1 on. An image may be in several draws.
+    """
+    seen = {number for _, (scene, _) in _scenes(spec, SEEN) for number in _numbers(spec, scene).tolist()}
+    scene, labels = _scene(spec, "test", numpy_stream(spec.data_seed, "red_green", "test", number), seen)
+    return paint(spec, scene, colors(spec, "test")), _targets(spec, "test", scene, labels)
+
+
+SEEN: tuple[Split, ...] = ("train", "validation")
+"""The splits that a model has seen, or was chosen by."""
+
+
+def _scenes(spec: RedGreen, splits: tuple[Split, ...] = (*SEEN, "test")) -> list[tuple[Split, tuple[Scene, Labels]]]:
     """Where the squares lie in the images of each split, with the labels."""
     seen: set[int] = set()
     drawn: list[tuple[Split, tuple[Scene, Labels]]] = []
-    sizes: tuple[tuple[Split, int], ...] = (
-        ("train", spec.train_size), ("validation", spec.val_size), ("test", spec.test_size)
-    )  # fmt: skip
-    for split, count in sizes:
-        rng = numpy_stream(spec.data_seed, "red_green", split)
-        mirrored = spec.task == "direction" and split != "train"
-        scene = _draw(spec, rng, count // 2 if mirrored else count)
-        labels = _balanced(rng, len(scene), spec.outputs)
-        scene = _classed(spec, scene, labels)
-        if split != "train":
-            scene = _unseen(spec, rng, scene, labels, seen)
+    for split in splits:
+        scene, labels = _scene(spec, split, numpy_stream(spec.data_seed, "red_green", split), seen)
         seen.update(_numbers(spec, scene).tolist())
-        drawn.append((split, _paired(spec, scene, labels) if mirrored else (scene, labels)))
+        drawn.append((split, (scene, labels)))
     return drawn
+
+
+def _scene(spec: RedGreen, split: Split, rng: np.random.Generator, seen: set[int]) -> tuple[Scene, Labels]:
+    """Where the squares lie in the images of one split, none of them `seen`, with the labels."""
+    count = {"train": spec.train_size, "validation": spec.val_size, "test": spec.test_size}[split]
+    mirrored = spec.task == "direction" and split != "train"
+    scene = _draw(spec, rng, count // 2 if mirrored else count)
+    labels = _balanced(rng, len(scene), spec.outputs)
+    scene = _classed(spec, scene, labels)
+    if split != "train":
+        scene = _unseen(spec, rng, scene, labels, seen)
+    return _paired(spec, scene, labels) if mirrored else (scene, labels)
 
 
 def _unseen(spec: RedGreen, rng: np.random.Generator, scene: Scene, labels: Labels, seen: set[int]) -> Scene:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from trainables.backbones import ViT
 from trainables.data import RedGreen
-from trainables.data.red_green_torch import arrays
+from trainables.data.red_green_torch import arrays, further_test
 from trainables.recipe import Recipe
 from trainables.spec import SpecError
 
@@ -109,6 +109,10 @@ def test_a_draw_is_repeatable_and_each_split_its_own(subtests):
             seen = {picture.tobytes() for picture in train[0]}
             other = arrays(spec.put({"data_seed": 1}))["train"][0]
             assert sum(picture.tobytes() in seen for picture in other) < 10
+            draws = [arrays(spec)["test"], *(further_test(spec, number) for number in (1, 2))]
+            assert all(np.array_equal(a, b) for a, b in zip(draws[1], further_test(spec, 1), strict=True))
+            for one, two in itertools.combinations(draws, 2):
+                assert sum(np.array_equal(a, b) for a, b in zip(one[0], two[0], strict=True)) < 10
 
 
 SCARCE = {
@@ -136,6 +140,11 @@ def test_no_image_of_validation_or_test_is_in_another_split(subtests):
                     if task == "direction":
                         mirrored = {picture[..., ::-1].tobytes() for picture in arrays(spec)[split][0]}
                         assert not others & mirrored
+                further, targets = further_test(spec, 1)
+                drawn = {picture.tobytes() for picture in further}
+                assert len(drawn) == test
+                assert not drawn & {*images["train"], *images["validation"]}
+                assert sorted(map(str, targets)) == sorted(map(str, arrays(spec)["test"][1])) or task == "distance"
 
 
 def test_different_images_are_counted(subtests):
