@@ -13,7 +13,7 @@ from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import Ended, Fact, FailedWith, Journal, cut
 from service.storage.outcomes import Outcomes, compare
-from trainables.recipe.findings import PROBES
+from trainables.recipe.findings import LOOKS
 from trainables.recipe.outcome import Measurement
 from trainables.spec import LocusError
 
@@ -51,7 +51,7 @@ def wrong_answers(outcomes: Outcomes, history: History, ended: Iterable[Ended]) 
         measured = [Measurement(epoch=epoch, values=curve[epoch].values) for epoch in curve]
         if compare(measured, answered.outcome.curve):  # times differ where a run was trained again for its weights
             yield WrongAnswer(fact, "curves", f"{who} differs from the journal")
-        for name in PROBES:
+        for name in LOOKS:
             if damage := _damage(outcomes, fact, name):
                 yield WrongAnswer(fact, "probes", f"the probe {name} of {who} is damaged: {damage}", name)
         kept = fact.outcome == "completed" and (keeps or fact.run in parents)

@@ -44,6 +44,7 @@ from service.trying import try_own
 from trainables.launch.job import Job
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.cost import check_workers
+from trainables.recipe.findings import DRAWN_AGAIN
 from trainables.spec import LocusError
 
 ENDS = {"FINISHED": "finished", "KILLED": "stopped", "FAILED": "failed"}
@@ -128,7 +129,7 @@ def _run_study(
                 progress.note(f"stopped after {SAME} failures in a row: {why}; the same command tries again")
             ended = "KILLED" if stop else "FAILED" if why else "FINISHED"
             took = time.monotonic() - begun
-            if ended == "FINISHED" and edition.study.probes:
+            if ended == "FINISHED" and (edition.study.probes or edition.study.base.data.kind in DRAWN_AGAIN):
                 shown = Result(home, edition, driver.history, driver.outcomes)
                 compute_probes(shown, progress.note, lambda: bool(stop) or journal.lost)
         except KeyboardInterrupt:

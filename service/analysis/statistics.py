@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from statistics import NormalDist, fmean, stdev
@@ -98,6 +98,7 @@ class Estimate:
     are not n - 1. `twin`: the same question asked of logits, of accuracies. A test finds something where both find it,
     and the interval holds both intervals: so neither skewed errors near a perfect score nor the transformation of
     scores that are not skewed makes a finding. `logits`: the scale of `mean` and `error`, of a twin that is on it.
+    `draws`: over how many draws of test images the error was measured, beside seeds; 1 where the images are fixed.
     """
 
     n: int
@@ -109,6 +110,7 @@ class Estimate:
     df: int | None = None
     twin: Estimate | None = None
     logits: Logits | None = None
+    draws: int = 1
 
     @property
     def freedom(self) -> int:
@@ -182,14 +184,67 @@ def estimate(
     return Estimate(len(values), fmean(values), std, error, *ends, None, twin, logits)
 
 
+def drawn(trials: Sequence[Scores], weights: Sequence[float], seeds: Sequence[int]) -> list[list[float]]:
+    """The sum of weight times score for each draw of test images and each seed; empty where a run lacks its draws."""
+    every = [[(one.values[seed], *one.further.get(seed, ())) for seed in seeds] for one in trials]
+    counts = {len(scores) for one in every for scores in one}
+    if len(counts) != 1 or counts == {1}:
+        return []
+    return [
+        [
+            math.fsum(weight * one[place][draw] for one, weight in zip(every, weights, strict=True))
+            for place in range(len(seeds))
+        ]
+        for draw in range(counts.pop())
+    ]
+
+
+def over_draws(found: Estimate, draws: Sequence[Sequence[float]]) -> Estimate:
+    """An estimate whose error also holds for other test images of the same kind. `draws`: of them, a score a seed.
+
+    The variance that another draw brings is that of the draws' means, less what seeds bring to it: their residuals. The
+    mean stays that of the first draw, which is the study's own.
+    Source: two-way random effects (Searle, Casella and McCulloch 1992, 4.5); degrees of freedom: Satterthwaite 1946.
+    Differs: these are rounded down, and take the variance of the means as it is.
+    """
+    if not draws or found.error is None:
+        return found
+    seeds, count = len(draws[0]), len(draws)
+    means, own = [fmean(draw) for draw in draws], [fmean(column) for column in zip(*draws, strict=True)]
+    center = fmean(means)
+    rest = [
+        score - mean - one + center
+        for draw, mean in zip(draws, means, strict=True)
+        for score, one in zip(draw, own, strict=True)
+    ]
+    spread = stdev(means) ** 2
+    images = max(0.0, spread - math.fsum(one * one for one in rest) / ((count - 1) * (seeds - 1)) / seeds)
+
+    def wider(one: Estimate, scale: float) -> Estimate:
+        assert one.error is not None
+        error, extra, all_of_it = one.error**2, images * scale**2, spread * scale**2
+        parts = error**2 / one.freedom + all_of_it**2 / (count - 1) if images else error**2 / one.freedom
+        df = max(1, math.floor((error + extra) ** 2 / parts * (1 + 1e-12))) if parts else one.freedom
+        return replace(one, error=math.sqrt(error + extra), df=df, draws=count)
+
+    twin = found.twin
+    if twin is not None:
+        twin = wider(twin, 1 / twin.logits.slope(twin.mean) if twin.logits else 1.0)
+    return replace(wider(found, 1.0), twin=twin)
+
+
 @dataclass(frozen=True)
 class Scores:
-    """One trial's scores by seed. `asked`: how many seeds there should be; `diverged`: those that count as chance."""
+    """One trial's scores by seed. `asked`: how many seeds there should be; `diverged`: those that count as chance.
+
+    `further`: by seed, the scores on further draws of the test images, where these are made by a generator.
+    """
 
     values: Mapping[int, float]
     asked: int
     scale: Scale = Scale()
     diverged: frozenset[int] = frozenset()
+    further: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
 
     @property
     def n(self) -> int:
@@ -228,7 +283,7 @@ class Scores:
         if self.uniform:
             return self
         values = {seed: value for seed, value in self.values.items() if seed in self.learnt}
-        return Scores(values, len(values), self.scale)
+        return Scores(values, len(values), self.scale, further=self.further)
 
     @cached_property
     def estimate(self) -> Estimate | None:
@@ -246,7 +301,7 @@ class Scores:
         if scale.logits:
             on = [scale.logits.of(value) for value in values]
             twin = estimate(on, floor / scale.logits.slope(fmean(on)), logits=scale.logits)
-        return estimate(values, floor, ends, twin=twin)
+        return over_draws(estimate(values, floor, ends, twin=twin), drawn([self], [1.0], [*self.values]))
 
     @property
     def mean(self) -> float | None:
@@ -342,7 +397,8 @@ def contrast(trials: Sequence[Scores], weights: Sequence[float]) -> Estimate | N
     if all(one.scale.logits for one, _ in parts):
         columns = [[weight * value for value in _on_logits(one, seeds)] for one, weight in parts]
         twin = estimate([math.fsum(column) for column in zip(*columns, strict=True)], floor)
-    return estimate(sums, floor, (sum(low for low, _ in ends), sum(high for _, high in ends)), twin=twin)
+    found = estimate(sums, floor, (sum(low for low, _ in ends), sum(high for _, high in ends)), twin=twin)
+    return over_draws(found, drawn([one for one, _ in parts], [weight for _, weight in parts], seeds))
 
 
 def _on_logits(scores: Scores, seeds: Sequence[int]) -> list[float]:

@@ -18,9 +18,9 @@ from service.analysis.differences import Difference, compare_best, compare_pairs
 from service.analysis.estimates.data_efficiency import Curve, by_size, curves
 from service.analysis.estimates.stopping import Rung, judge_rungs
 from service.analysis.format import Lines
-from service.analysis.task_scores import over_tasks
 from service.analysis.probes.scores import alike, probe_scores
-from service.analysis.statistics import Adjusted, Scores, kept, level_of
+from service.analysis.statistics import FEWEST, Adjusted, Scores, kept, level_of
+from service.analysis.task_scores import over_tasks
 from service.analysis.trial_result import TrialResult, collect
 from service.planning.search.saved import Saved, saved_images
 from service.storage.editions import stored
@@ -29,7 +29,7 @@ from service.storage.home import Home
 from service.storage.outcomes import Outcomes
 from service.storage.tracking_uri import without_secrets
 from trainables.recipe.code_digest import CodeDigests
-from trainables.recipe.findings import When
+from trainables.recipe.findings import DRAWN_AGAIN, When
 
 if TYPE_CHECKING:
     from service.analysis.estimates.league import League
@@ -127,6 +127,16 @@ class StudyResult:
     def probed(self) -> list[TrialResult]:
         """The trials that a study's probes look at: the arms, or a search's confirmed points."""
         return self.of("trial") if isinstance(self.edition.study.plan, Ablation) else self.confirmed
+
+    @property
+    def drawn_again(self) -> list[TrialResult]:
+        """The trials whose kept models are tested on further test images: where intervals are shown, and a generator
+        makes the images.
+        """
+        study = self.edition.study
+        if "weights" not in study.keep or study.seeds < FEWEST:
+            return []
+        return [row for row in self.tested if row.recipe.data.kind in DRAWN_AGAIN]
 
     def probe_scores(self, probe: str, value: str, when: When = "after") -> dict[str, Scores]:
         """A number that a probe found, by seed, of each named trial; what is not kept is left out.

@@ -7,7 +7,7 @@ journal.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import harmonic_mean
@@ -24,7 +24,7 @@ from service.storage.outcomes import Answered, Outcomes, averaged, require_sound
 from service.storage.states import RunState, TrialAnswer
 from trainables.recipe import Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
-from trainables.recipe.findings import Probed
+from trainables.recipe.findings import DRAWN_AGAIN, Probed
 from trainables.recipe.outcome import Completed, Diverged, at_image_size
 from trainables.spec import LocusError, SpecError
 
@@ -210,6 +210,14 @@ def _trial(history: History, outcomes: Outcomes, trial: Trial, codes: CodeDigest
     data, metric = trial.recipe.data, trial.score
     fallen = diverged_seeds(history, trial)
 
+    probes = {
+        seed: _probes(history, outcomes, run, run.answered, codes)
+        for seed, run in runs.items()
+        if run.answered is not None and isinstance(run.answered.outcome, Completed)
+    }
+    drawn = data.kind in DRAWN_AGAIN
+    further = {seed: scores for seed, one in probes.items() if drawn and (scores := one.further)}
+
     def tested(name: str) -> Scores:
         finals = {seed: run.final(name) for seed, run in runs.items() if run.state.status == "completed"}
         known = {seed: value for seed, value in finals.items() if value is not None}
@@ -222,14 +230,10 @@ def _trial(history: History, outcomes: Outcomes, trial: Trial, codes: CodeDigest
         answer=answer,
         runs=runs,
         validation=validation_scores(history, trial, answer),
-        test=tested(metric.test),
+        test=replace(tested(metric.test), further=further),
         test_sizes={side: tested(at_image_size(metric.test, side)) for side in trial.recipe.test_sizes},
         weights=weights,
-        probes={
-            seed: _probes(history, outcomes, run, run.answered, codes)
-            for seed, run in runs.items()
-            if run.answered is not None and isinstance(run.answered.outcome, Completed)
-        },
+        probes=probes,
         without_weights=outcomes.without_weights,
     )
 

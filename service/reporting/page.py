@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from search_spaces.words import duration, listed, plural, quoted
 from service.analysis.claims.question import written_words
-from service.analysis.claims.verdicts import NOT_COVERED
+from service.analysis.claims.verdicts import images_words
 from service.analysis.estimates.tuning import tunings
 from service.analysis.format import ordinal
 from service.analysis.headline import headline
@@ -172,4 +172,5 @@ def _verdicts_note(result: StudyResult) -> str:
     look = result.history.looks
     level = f"one-sided tests at {result.alpha:.3g}"
     looks = f", in place of {level_of(1):.3g}, as this is the {ordinal(look)} look at the study" if look > 1 else ""
-    return f"Verdicts are {level} over seeds{looks}. {NOT_COVERED} {written_words(result.history)}".rstrip()
+    images = images_words(verdict.draws for verdict in result.claims if verdict.measured is not None)
+    return f"Verdicts are {level} over seeds{looks}. {images} {written_words(result.history)}".rstrip()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from search_spaces.study import Ablation, Plan
 from search_spaces.words import plural
-from service.analysis.claims.verdicts import NOT_COVERED
+from service.analysis.claims.verdicts import NOT_COVERED, images_words
 from service.analysis.estimates.power import paired_spread, power_sentence
 from service.analysis.estimates.tuning import tuning_sentence
 from service.analysis.format import between, fixed, metric_words, p_text, signed, spread
@@ -162,8 +162,9 @@ def _note(result: StudyResult, rows: Sequence[TrialResult], columns: Sequence[Co
     parts = [f"Mean ± standard deviation (SD) over seeds{interval}.", *filter(None, [tuning_sentence(result)])]
     if any(row.test.diverged for row in rows):
         parts += ["A diverged seed counts at chance."]
+    images = images_words(row.test.estimate.draws for row in rows if row.test.interval and row.test.estimate)
     kind = "Intervals are over seeds" if some else "Scores are"
-    parts += [f"{kind} for one fixed draw of images. {NOT_COVERED}"]
+    parts += [images if images != NOT_COVERED else f"{kind} for one fixed draw of images. {images}"]
     if any(1 < row.test.n < FEWEST for row in rows):
         parts += [f"With fewer than {FEWEST} seeds the scores of the seeds are shown in place of an interval."]
     if any(row.test.interval and not row.test.std and row.test.scale.step for row in rows):

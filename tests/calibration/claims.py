@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 from scipy.stats import t as student
@@ -54,6 +55,7 @@ def rows(repetitions: int) -> Iterator[Row]:
     yield from winners(repetitions)
     yield from near_one(repetitions)
     yield from tasks(repetitions)
+    yield from images(repetitions)
     yield from power(repetitions)
 
 
@@ -172,6 +174,28 @@ def _both_sides(name: str, trials: list[Scores], truth: float) -> Iterator[Row]:
     words = [verdict(AtLeast("a", truth), {"a": one}).word for one in trials]
     for word in ("SUPPORTED", "REFUTED"):
         yield share(f"{name}, AtLeast(truth) {word}", [found == word for found in words], 0.06)
+
+
+DRAWS = 5
+
+
+def images(repetitions: int) -> Iterator[Row]:
+    """Two arms that are equal over all images, on a few draws of them: each draw favors one arm for all its seeds."""
+    for share_of_images in (0.0, 0.5, 1.0, 2.0):
+        for n in (3, 5, 10):
+            rng = np.random.default_rng([DRAWS, n, round(10 * share_of_images)])
+            found = []
+            for _ in range(repetitions):
+                arms = {}
+                for name in "ab":
+                    seeds, draws = 0.004 * rng.standard_normal(n), 0.004 * rng.standard_normal(DRAWS)
+                    both = 0.9 + seeds[:, None] + share_of_images * draws + 0.002 * rng.standard_normal((n, DRAWS))
+                    further = {seed: (*map(float, row[1:]),) for seed, row in enumerate(both)}
+                    arms[name] = replace(scored(both[:, 0]), further=further)
+                found.append(verdict(Better("a", "b"), arms).word == "SUPPORTED")
+            yield share(
+                f"n {n:2}: images move an arm by {share_of_images:g} of seeds: one of equals better", found, 0.06
+            )
 
 
 TASKS = 7

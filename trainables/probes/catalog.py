@@ -10,14 +10,14 @@ from typing import Any
 from trainables.probes.inputs.arrays import ProbeError
 from trainables.probes.inputs.subject import Subject, initial, trained
 from trainables.recipe import Run
-from trainables.recipe.findings import PROBES, Findings, Probed
+from trainables.recipe.findings import LOOKS, TEST_DRAWS, Findings, Probed
 from trainables.spec import LocusError
 
 
 def probe_of(name: str) -> Callable[[Subject], Findings]:
     """The probe of a name: the function `probe` of the file of that name. Raises: ProbeError for an unknown name."""
-    if name not in PROBES:
-        raise ProbeError(f"the probe must be one of {', '.join(PROBES)}, got {name!r}")
+    if name not in LOOKS:
+        raise ProbeError(f"the probe must be one of {', '.join(LOOKS)}, got {name!r}")
     found: Callable[[Subject], Findings] = import_module(f"trainables.probes.{name}").probe
     return found
 
@@ -39,6 +39,8 @@ def probe_run(
     """
     found = probe_of(name)
     after = found(trained(run, weights, data))
+    if name == TEST_DRAWS:
+        return Probed(Findings(note="further test images are for trained models"), after)
     try:
         before = None if unknown else found(initial(run, parent, data, environment))
     except LocusError as error:

@@ -30,8 +30,8 @@ from search_spaces.words import listed, plural, quoted
 from service.analysis.claims.region import Region
 from service.analysis.format import between, fixed, number, p_text, signed, whole_percent
 from service.analysis.learning import counts, fails_more, most_unlike, shifts
-from service.analysis.task_scores import ScoresOverTasks, difference_over_tasks
 from service.analysis.statistics import CONFIDENCE, FEWEST, Estimate, Scores, contrast, difference, slope_weights
+from service.analysis.task_scores import ScoresOverTasks, difference_over_tasks
 
 Decided = Literal["SUPPORTED", "REFUTED"]
 Part = tuple[str, Scores, float]
@@ -111,7 +111,8 @@ class Evidence:
 
     def words(self, interval: str) -> str:
         """The measured number with its interval: `“best” has test score 0.9500 (90 % interval ..., 3 seeds)`."""
-        return f"{self.about[:1].upper()}{self.about[1:]} ({interval}, {self.seeds})"
+        images = f", {self.found.draws} draws of images" if self.found.draws > 1 else ""
+        return f"{self.about[:1].upper()}{self.about[1:]} ({interval}, {self.seeds}{images})"
 
 
 NEEDS_SCORES = (AtChance, ProbeBetween, ClaimOfMaps)

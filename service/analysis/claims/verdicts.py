@@ -9,7 +9,7 @@ learn, decide nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from search_spaces.claim import Claim
@@ -35,7 +35,7 @@ class Verdict:
     that decided, adjusted for all claims of the study. `scope`: "of seeds that learn" where seeds that may fail could
     change the verdict; of a claim on chance, "of seeds that do not learn". `needed`: from how many to how many seeds
     would probably decide what these do not, where that is known; None for more than are counted. `where`: where a claim
-    is not judged ("at smoke").
+    is not judged ("at smoke"). `draws`: over how many draws of test images its error was measured.
     """
 
     claim: Claim
@@ -50,6 +50,7 @@ class Verdict:
     scope: str = ""
     needed: tuple[int | None, int | None] | None = None
     where: str = ""
+    draws: int = 1
 
     @property
     def label(self) -> str:
@@ -61,8 +62,18 @@ class Verdict:
         return f"{self.label}: {self.claim}{source}. {self.why}"
 
 
+COVERED = "Intervals hold for other seeds and for other images of this generator."
 NOT_COVERED = "Another draw of images would move scores and differences; that is not in these intervals."
-"""What stands beside every interval and verdict, as the images of a study are fixed."""
+PARTLY = (
+    "Where draws of images are counted, intervals hold for other images of the generator, too; elsewhere another draw "
+    "of images would move scores and differences, and that is not in the intervals."
+)
+
+
+def images_words(draws: Iterable[int]) -> str:
+    """What stands beside intervals and verdicts on the images that were scored. `draws`: of each interval."""
+    counted = {count > 1 for count in draws}
+    return NOT_COVERED if True not in counted else PARTLY if False in counted else COVERED
 
 
 def judge(
@@ -126,7 +137,10 @@ def _decide(evidence: Evidence, supports: Adjusted, refutes: Adjusted, claims: i
     if evidence.learners:
         why += f" {learn_words(evidence.parts)}"
     margin = evidence.margin
-    return Verdict(evidence.claim, word, why, found.n, found.mean, interval, confidence, margin, held.p, scope, needed)
+    return Verdict(
+        evidence.claim, word, why, found.n, found.mean, interval, confidence, margin, held.p, scope, needed,
+        draws=found.draws,
+    )  # fmt: skip
 
 
 FEWEST_TO_COUNT = 5

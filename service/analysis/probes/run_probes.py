@@ -8,7 +8,7 @@ from pathlib import Path
 from service.storage import probe_files
 from service.storage.outcomes import Answered, Outcomes, require_sound
 from trainables.recipe.code_digest import CodeDigests
-from trainables.recipe.findings import PROBES, Probed
+from trainables.recipe.findings import LOOKS, TEST_DRAWS, Probed
 from trainables.recipe.outcome import Completed
 from trainables.spec import LocusError
 
@@ -28,13 +28,19 @@ class RunProbes:
 
     def path(self, name: str) -> Path:
         """The file of a probe. Raises: LocusError for an unknown name."""
-        if name not in PROBES:
-            raise LocusError(f"the probe must be one of {', '.join(PROBES)}, got {name!r}")
+        if name not in LOOKS:
+            raise LocusError(f"the probe must be one of {', '.join(LOOKS)}, got {name!r}")
         return self.outcomes.probe(self.answered.run.key, self.answered.name, name)
 
     def kept(self, name: str) -> Probed | None:
         """What the probe found, where today's code of the probe has looked at this run."""
         return probe_files.kept(self.path(name), self.codes.of_probe(name).digest)
+
+    @property
+    def further(self) -> tuple[float, ...]:
+        """The scores on further draws of the test images, as far as they are kept."""
+        found = self.kept(TEST_DRAWS)
+        return () if found is None else tuple(map(float, found.after.arrays["scores"]))
 
     @property
     def can_be_computed(self) -> bool:

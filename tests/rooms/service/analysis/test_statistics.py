@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -293,6 +294,37 @@ def test_failing_more_often_is_fishers_test():
     exact = stats.fisher_exact([[3, 2], [1, 4]], alternative="greater").pvalue
     assert fails_more(who, than) == pytest.approx(exact)
     assert fails_more(than, who) == pytest.approx(stats.fisher_exact([[1, 4], [3, 2]], alternative="greater").pvalue)
+
+
+def test_further_test_images_widen_an_interval_by_the_variance_that_they_bring():
+    rng = np.random.default_rng(3)
+    scores = (
+        0.8 + 0.01 * rng.standard_normal((4, 1)) + 0.02 * rng.standard_normal(5) + 0.002 * rng.standard_normal((4, 5))
+    )
+    plain = Scale(0.5, 0.0, 1.0)
+
+    def on_draws(rows, draws=5):
+        further = {seed: (*map(float, row[1:draws]),) for seed, row in enumerate(rows) if draws > 1}
+        return Scores(dict(enumerate(map(float, rows[:, 0]))), len(rows), plain, further=further)
+
+    found, alone = on_draws(scores).estimate, on_draws(scores, 1).estimate
+    rest = scores - scores.mean(0) - scores.mean(1, keepdims=True) + scores.mean()
+    spread, noise = scores.mean(0).var(ddof=1), (rest**2).sum() / (3 * 4)
+    assert (found.mean, found.draws, alone.draws) == (alone.mean, 5, 1)
+    assert found.error**2 == pytest.approx(alone.error**2 + spread - noise / 4)
+    assert found.freedom == math.floor(found.error**4 / (alone.error**4 / 3 + spread**2 / 4))
+    assert found.interval()[0] < alone.interval()[0]
+
+    other = scores + 0.01 * rng.standard_normal(5) + 0.002 * rng.standard_normal((4, 5))
+    gap = difference(on_draws(scores), on_draws(other))
+    both = replace(on_draws(scores - other), scale=Scale(0.0)).whole  # the same numbers as differences
+    assert (gap.error, gap.freedom) == (pytest.approx(both.error), both.freedom)
+    assert gap.error > difference(on_draws(scores, 1), on_draws(other, 1)).error
+
+    lacking = on_draws(scores)
+    assert replace(lacking, further=dict([*lacking.further.items()][1:])).estimate == alone
+    on_logits = replace(lacking, scale=Scale(0.5, 0.0, 1.0, 0.001)).estimate
+    assert on_logits.twin.draws == 5
 
 
 def test_looks_spend_one_level():

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from search_spaces.claim import ProbeAlike
 from search_spaces.study import Study
@@ -21,10 +22,12 @@ from service.storage.home import Home
 from service.storage.outcomes import Outcomes
 from tests.rooms.probed import ARMS, probed, study
 from trainables import probes
+from trainables.data.red_green_torch import further_test
 from trainables.recipe.code_digest import FOLDER, CodeDigests
 from trainables.recipe.findings import PROBES, Findings, Probed
 from trainables.spec import LocusError, SpecError
 from trainables.training.loop import build_model_with_weights
+from trainables.training.normalize import normalizer
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +112,34 @@ def test_a_probe_is_computed_once_and_again_where_its_code_or_its_file_changed(h
         assert trial.probe("distance", seed=0).after.values == first.after.values
         assert len(calls) == count
         assert probe_files.read(path)
+
+
+def test_kept_models_are_tested_on_further_images_where_three_seeds_or_more_show_an_interval(home) -> None:
+    trial = row(opened(home), "learnable")
+    found = trial.probe("test_draws", seed=0)
+    model, data = trial.model(0).double(), trial.recipe.data
+    normalize = normalizer(trial.recipe, torch.device("cpu"), torch.float64)
+    expected = []
+    for number in range(1, 5):
+        images, targets = further_test(data, number)
+        with torch.no_grad():
+            outputs = model(normalize(torch.from_numpy(images).double() / 255))
+        expected.append(float((outputs.argmax(dim=1).numpy() == targets).mean()))
+    assert found.after.arrays["scores"].tolist() == expected
+    result = opened(home)
+    assert row(result, "learnable").test.further == {0: (*expected,)}
+    assert result.drawn_again == []  # two seeds have no interval
+    more = Result(
+        home,
+        result.edition.model_copy(update={"study": result.edition.study.counted(seeds=3)}),
+        result.history,
+        Outcomes(home),
+    )
+    assert [trial.name for trial in more.drawn_again] == [*ARMS]
+    notes: list[str] = []
+    compute_probes(more, notes.append, lambda: False)
+    assert "testing 7 models on further draws of the test images" in notes
+    assert all({*one.test.further} == {0, 1} for one in opened(home).of("trial"))
 
 
 def test_reading_what_is_kept_needs_no_torch(home) -> None:

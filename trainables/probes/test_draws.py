@@ -1,0 +1,37 @@
+"""Further test images: what a trained model scores on other draws of its test images, where a generator makes them."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from trainables.data import RedGreen
+from trainables.data.red_green_torch import MAX_VALUE, further_test
+from trainables.data.splits_torch import Split
+from trainables.probes.inputs.arrays import ProbeError
+from trainables.probes.inputs.subject import Subject
+from trainables.recipe.findings import Findings
+from trainables.training.distributed import DataParallel
+from trainables.training.evaluation import Evaluation
+from trainables.training.normalize import normalizer
+
+DRAWS = 4
+"""How many further draws there are. With the study's own test images there are five."""
+
+
+def probe(subject: Subject) -> Findings:
+    """The score on each further draw, in their order, as the run's own test score is computed.
+
+    Raises: ProbeError for images that no generator makes.
+    Cost: so many passes over the test images, 2 to 10 s for 1,000 images on one thread.
+    """
+    recipe = subject.recipe
+    if not isinstance(recipe.data, RedGreen):
+        raise ProbeError(f"further test images must be of a generator, got {recipe.data.kind}")
+    score = Evaluation(
+        recipe, normalizer(recipe, torch.device("cpu"), torch.float64), torch.float64,
+        torch.autocast("cpu", enabled=False), DataParallel(),
+    )  # fmt: skip
+    draws = [further_test(recipe.data, number) for number in range(1, DRAWS + 1)]
+    splits = [Split(torch.from_numpy(images), torch.from_numpy(targets), MAX_VALUE) for images, targets in draws]
+    return Findings(arrays={"scores": np.array([score(subject.model, "test", split) for split in splits])})
