@@ -4,7 +4,7 @@ Source: thesis 3.3 and 5.1; no number published for gamma. Cost: smoke 1 min, cp
 Expected: accuracy on `direction` peaks for gamma between 1 and 5 patches and falls to chance far beyond the grid.
 """
 
-from search_spaces.claim import AtLeast, NoWorse
+from search_spaces.claim import AtLeast, Faster
 from search_spaces.space import Real, Space
 from search_spaces.studies._thesis import OPEN_GAP, PAPER
 from search_spaces.study import Budget, Halving, Published, Score, Search, Study
@@ -49,7 +49,7 @@ study = Study(
     ),
     claims=(
         AtLeast("best", 0.99, "thesis table 1"),
-        NoWorse("best", "random", 0.02, "ours: at equal budget the search is no worse than random points"),
+        Faster("best", "random", "ours: a search is worth its name if it is faster than random points"),
     ),
     gaps=(
         OPEN_GAP,

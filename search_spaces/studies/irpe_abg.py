@@ -4,13 +4,12 @@ Source: the note on iRPE (alpha : beta : gamma = 1 : 2 : 8, and three settings t
 Cost: smoke 1 min, cpu 38 min, images 55 min on 2 cores.
 Expected: flat as long as beta is 1 or more, so that offsets keep their sign; at chance below. So it came out at `cpu`
 (3 seeds): of 16 points and 16 random ones the 7 with beta below 1 have 0.505 or 0.507, the 25 others 0.998 or more. The
-note's 1 : 2 : 8 has 0.9980 on test images, the best points 0.9987; the search and random points tie, and both claims
-are supported.
+note's 1 : 2 : 8 has 0.9980 on test images, the best points 0.9987; the search and random points tie.
 """
 
 from typing import Any
 
-from search_spaces.claim import NoWorse
+from search_spaces.claim import Faster, NoWorse
 from search_spaces.space import Above, Real, Space
 from search_spaces.studies._images import SEARCHED
 from search_spaces.studies._irpe import BASE, GAPS, PAPER
@@ -57,7 +56,7 @@ study = Study(
         "images": Budget({**SEARCHED, "model.depth": 3, "optimizer.epochs": 9}, trials=8, seeds=3),
     },
     claims=(
-        NoWorse("best", "random", 0.02, "ours: at equal budget the search is no worse than random points"),
+        Faster("best", "random", "ours: a search is worth its name if it is faster than random points"),
         NoWorse("best", "first", 0.02, "ours: no worse than the note's 1 : 2 : 8 at the published code's ratio 1.9"),
     ),
     gaps=(

@@ -8,7 +8,7 @@ several PEGs beat one. On ImageNet: none 68.2, -1 70.6, 0 72.4, 3 72.3, 6 71.7, 
 
 from typing import Any
 
-from search_spaces.claim import NoWorse
+from search_spaces.claim import Faster
 from search_spaces.space import Space, Subset
 from search_spaces.studies._cpvt import TINY, TRAINING_GAPS
 from search_spaces.studies._imagenet import STAND_IN_GAP
@@ -36,7 +36,7 @@ study = Study(
     found={
         "cpu": "3 seeds: no PEG 0.502, one PEG 0.961 to 0.983 wherever it is, three or more 0.993 to 1.000. So "
         "several beat one (the best against one after block 0: +0.039, 90 % interval 0.011 to 0.067), the order of "
-        "the places is not seen, and the search ties with random points. Both claims are supported.",
+        "the places is not seen, and the search ties with random points.",
         "images": "fresh seeds, test images: several beat one, too, by less: after block 0 0.3597, after block 1 "
         "0.3637, at -1, 0, 3 and 4 0.3809; the best random points, 0, 1, 2 and 4 and 0, 3 and 4, have 0.3832 and "
         "0.3733; intervals are 0.02 to 0.03 wide to each side. None, -1, 3 and 4 were stopped early, as in the "
@@ -69,7 +69,7 @@ study = Study(
         ),
     },
     published=(Published("first", 0.724, None, "table 6, PEG at 0 in DeiT-tiny on ImageNet"),),
-    claims=(NoWorse("best", "random", 0.03, "ours: at equal budget the search is no worse than random points"),),
+    claims=(Faster("best", "random", "ours: a search is worth its name if it is faster than random points"),),
     gaps=(
         "12 blocks of DeiT-tiny on ImageNet there; 6 blocks on red-green images, or on 5,000 images of CIFAR-10 at "
         "24 px, here: only the order of places can be compared",
@@ -78,6 +78,8 @@ study = Study(
         "of table 12, tiny after block 0 (72.4) and after 0 to 4 (73.4) are points of the search at paper; after 0 to "
         "10 (73.4) and small (79.9, 80.5, 80.6) are not. Table 6's kernel of 27 x 27 at -1 (72.5) is in the study "
         "peg-kernel",
+        "table 12's claim, several PEGs are better than one, is judged in the study peg-count, whose arms are sets of "
+        "places; the best point of a search may have one PEG",
         "its several PEGs are separable convolutions by their counts, ours depth-wise at every place",
         "GAP here; its table 6 has the class token",
         *TRAINING_GAPS,

@@ -7,9 +7,20 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
-from search_spaces.claim import Better, BetterOverTasks, Claim, ClaimOfMaps, ClaimOfProbe, KeepsMore, ProbeAsAlike
+from search_spaces.claim import (
+    Better,
+    BetterOverTasks,
+    Claim,
+    ClaimOfMaps,
+    ClaimOfProbe,
+    Faster,
+    KeepsMore,
+    ProbeAsAlike,
+)
+from search_spaces.roles import POINTS
 from search_spaces.study import Ablation, Edition, Published, Search
 from service.analysis.best import Best, best_rivals, find_best, place_key
+from service.analysis.best_so_far import point_scores
 from service.analysis.claims.agreement import Agreement, agreements
 from service.analysis.claims.question import Departure, departure
 from service.analysis.claims.verdicts import Verdict, judge
@@ -148,13 +159,19 @@ class StudyResult:
         }
 
     def scores_of(self, claim: Claim) -> Mapping[str, Scores]:
-        """The scores that a claim is judged on: of the test set, or of its probe; empty where there is none yet."""
+        """The scores that a claim is judged on: of the test set, or of its probe; empty where there is none yet.
+
+        Those of the points of a search count once the best are confirmed: then verdicts are seen.
+        """
         if isinstance(claim, ClaimOfMaps):
             return self._alike(claim)
         if isinstance(claim, ClaimOfProbe):
             return self.probe_scores(claim.probe, claim.value, claim.when)
         if isinstance(claim, BetterOverTasks):
             return self._over_tasks(claim)
+        if isinstance(claim, Faster):
+            pairs = zip(claim.names, POINTS, strict=True) if {*claim.names} <= {*self.named} else ()
+            return {name: point_scores(self.history, role) for name, role in pairs}
         if isinstance(claim, KeepsMore):
             after = self.scores_at(claim.image_size)
             return {name: kept(after[name], own) for name, own in self.scores.items() if name in after}

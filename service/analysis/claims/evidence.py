@@ -17,6 +17,7 @@ from search_spaces.claim import (
     ClaimOfMaps,
     ClaimOfProbe,
     Equivalent,
+    Faster,
     KeepsMore,
     NoWorse,
     ProbeAlike,
@@ -27,8 +28,9 @@ from search_spaces.claim import (
     Rising,
 )
 from search_spaces.words import listed, plural, quoted
-from service.analysis.claims.region import Region
-from service.analysis.format import between, fixed, number, p_text, signed, whole_percent
+from service.analysis.best_so_far import DRAWS, PointScores, lead
+from service.analysis.claims.region import Region, Word
+from service.analysis.format import between, fixed, number, p_text, percent, signed, whole_percent
 from service.analysis.learning import counts, fails_more, most_unlike, shifts
 from service.analysis.statistics import CONFIDENCE, FEWEST, Estimate, Scores, contrast, difference, slope_weights
 from service.analysis.task_scores import ScoresOverTasks, difference_over_tasks
@@ -65,7 +67,7 @@ class Evidence:
     @property
     def learners(self) -> bool:
         """Whether the numbers are those of seeds that learn, so that nothing is known yet of the others."""
-        return not isinstance(self.claim, ClaimOfProbe)
+        return not isinstance(self.claim, ClaimOfProbe | Faster)
 
     def holds_for_all(self, word: Decided, level: float) -> bool:
         """Whether the finding holds for all seeds, however many of them may fail to learn.
@@ -109,18 +111,30 @@ class Evidence:
         """How far the number lies inside the claim; negative outside."""
         return self.region.margin(self.found)
 
-    def words(self, interval: str) -> str:
-        """The measured number with its interval: `“best” has test score 0.9500 (90 % interval ..., 3 seeds)`."""
+    def words(self, word: Word, confidence: float) -> str:
+        """The measured number with its interval: `“best” has test score 0.9500 (90 % interval ..., 3 seeds); ...`."""
+        about, interval = f"{self.about[:1].upper()}{self.about[1:]}", self.found.interval(confidence)
+        if interval is None:
+            return f"{about} ({self.seeds}); {LUCK[word]}"
         images = f", {self.found.draws} draws of images" if self.found.draws > 1 else ""
-        return f"{self.about[:1].upper()}{self.about[1:]} ({interval}, {self.seeds}{images})"
+        at = f"{percent(confidence)} interval {between(interval)}"
+        return f"{about} ({at}, {self.seeds}{images}); {self.region.place(word)}"
 
 
+LUCK: dict[Word, str] = {
+    "SUPPORTED": "luck alone seldom leads as far",
+    "REFUTED": "luck alone seldom lags as far behind",
+    "INCONCLUSIVE": "luck alone may do the same",
+}
+"""What a permutation test, which has no interval, says of the points of a search."""
 NEEDS_SCORES = (AtChance, ProbeBetween, ClaimOfMaps)
 """Claims on which a diverged seed decides nothing: at chance it looks like a low value."""
 
 
 def lacking(claim: Claim, scores: Mapping[str, Scores]) -> str | None:
     """Why the scores cannot decide a claim, in a sentence; None where they can."""
+    if isinstance(claim, Faster):
+        return _lacking_points(scores)
     reasons = (_lacking(name, scores.get(name), claim) for name in claim.names)
     reason = next((reason for reason in reasons if reason), None)
     if reason or len(claim.names) == 1:
@@ -130,6 +144,14 @@ def lacking(claim: Claim, scores: Mapping[str, Scores]) -> str | None:
         learn = " that learn in each" if any(scores[name].sound is not scores[name] for name in claim.names) else ""
         return f"{_listed(claim.names)} share {plural(pairs, 'seed')}{learn}; a claim needs {FEWEST}."
     return _unlike_itself(claim, scores[claim.than]) if isinstance(claim, ProbeAsAlike) else None
+
+
+def _lacking_points(scores: Mapping[str, Scores]) -> str | None:
+    """Why the points of a search cannot be compared with the random ones yet."""
+    if not scores:
+        return "The best points of the search and of the random ones are not confirmed yet."
+    left = sum(one.asked - len(one.images) for one in scores.values() if isinstance(one, PointScores))
+    return f"The search and its random points lack the end of {plural(left, 'point')}." if left else None
 
 
 def _unlike_itself(claim: ProbeAsAlike, seeds: Scores) -> str | None:
@@ -147,7 +169,7 @@ def _unlike_itself(claim: ProbeAsAlike, seeds: Scores) -> str | None:
 def _lacking(name: str, scores: Scores | None, claim: Claim) -> str | None:
     who = quoted(name)
     if scores is None or not scores.asked:
-        said = "value of the probe" if isinstance(claim, ClaimOfProbe) else f"test score{claim.where}"
+        said = "value of the probe" if isinstance(claim, ClaimOfProbe | Faster) else f"test score{claim.where}"
         return f"{who} has no {said} yet."
     if not scores.complete and isinstance(claim, KeepsMore):
         none = plural(scores.asked - scores.n, "seed")
@@ -188,6 +210,8 @@ def gather(claim: Claim, scores: Mapping[str, Scores]) -> Evidence:
             return _of_gap(claim, trials, Region(low=-margin))
         case Equivalent(margin=margin):
             return _of_gap(claim, trials, _around(0.0, margin, "0"))
+        case Faster():
+            return _of_lead(claim, trials)
         case Rising() | ProbeRising():
             return _of_slope(claim, trials)
         case Ranked():
@@ -233,6 +257,18 @@ def _of_gap(
         words = f"{_listed(claim.names)} are the same trial; {words}"
     parts = tuple(zip(claim.names, pair, (1.0, -1.0), strict=True))
     return _tested(claim, gap, region, words, _seeds(gap, pair, "pair of seeds"), parts)
+
+
+def _of_lead(claim: Faster, trials: list[Scores]) -> Evidence:
+    who, than = (one for one in trials if isinstance(one, PointScores))
+    found = lead(who, than)
+    about = (
+        f"the best score so far of the search minus that of the random points is {signed(found.mean)}, in the mean "
+        f"over the first {found.images:,} training images"
+    )
+    points = f"{len(who.images)} and {plural(len(than.images), 'point')}, {DRAWS:,} permutations"
+    estimate = Estimate(len(who.images), found.mean)
+    return Evidence(claim, estimate, Region(low=0.0), found.p_above, found.p_below, about, points, ())
 
 
 def _of_slope(claim: Rising | ProbeRising, trials: list[Scores]) -> Evidence:
@@ -317,6 +353,9 @@ def learn_words(parts: Sequence[Part]) -> str:
 
 def score_words(claim: Claim, name: str, scores: Scores) -> str:
     """A trial's score in a sentence, with its 95 % interval where it has one: nothing is decided by it."""
+    if isinstance(claim, Faster):
+        who = "points of the search" if name == claim.who else "random points"
+        return f"{scores.n} of {scores.asked} {who} have all their seeds"
     mean = scores.mean if isinstance(claim, AtChance) else scores.sound.mean
     return f"{_mean_words(claim, name, mean)} ({spread_words(scores)})"
 

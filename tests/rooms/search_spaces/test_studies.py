@@ -136,7 +136,7 @@ def test_the_searches_are_compared_with_random_points_and_with_the_papers(subtes
             assert study.plan.rival
             assert study.plan.first, "what the paper has is tried first"
             pairs = {(claim.who, getattr(claim, "than", None)): claim for claim in study.claims}
-            assert pairs["best", "random"].kind == "no_worse"
+            assert pairs["best", "random"].kind == "faster"
             for budget in ("cpu", "images"):
                 if budget in study.budgets:
                     edition = study.at(budget)

@@ -10,16 +10,16 @@ from service.analysis.estimates.power import GUESS, paired_spread, power_sentenc
 from service.analysis.statistics import Scores, difference
 
 
-@pytest.mark.parametrize("pairs", [3, 5, 10])
-def test_the_smallest_difference_is_found_four_times_in_five(pairs):
-    least = smallest_difference(pairs, 0.02)
-    random = np.random.default_rng(0)
-    found = 0
-    for gaps in random.normal(least, 0.02, (4000, pairs)):
-        one = Scores(dict(enumerate(0.5 + gaps)), pairs)
-        other = Scores(dict.fromkeys(range(pairs), 0.5), pairs)
-        found += difference(one, other).p() < 0.05
-    assert found / 4000 == pytest.approx(0.8, abs=0.02)
+def test_the_smallest_difference_is_found_four_times_in_five():
+    for pairs in (3, 5, 10):
+        least = smallest_difference(pairs, 0.02)
+        random = np.random.default_rng(0)
+        found = 0
+        for gaps in random.normal(least, 0.02, (4000, pairs)):
+            one = Scores(dict(enumerate(0.5 + gaps)), pairs)
+            other = Scores(dict.fromkeys(range(pairs), 0.5), pairs)
+            found += difference(one, other).p() < 0.05
+        assert found / 4000 == pytest.approx(0.8, abs=0.02), pairs
 
 
 def test_it_is_the_published_formula():
