@@ -47,8 +47,11 @@ def clock(seconds: float) -> str:
 
 
 def rough_time(minutes: float) -> str:
-    """`1 min`, `28 min`, `2.2 h`: a time that another machine may need, too."""
-    return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"
+    """`4.3 s`, `28 min`, `2.2 h`, `150 h`: two digits of a time that another machine may need, too."""
+    seconds = 60 * minutes
+    whole = (max(minutes, 1.0), "min") if minutes < 89.5 else (minutes / 60, "h")
+    amount, unit = (seconds, "s") if seconds < 59.5 else whole
+    return f"{float(f'{amount:.2g}'):,g} {unit}"
 
 
 def value_words(value: Any, *, digits: int = 6, between: str = ", ") -> str:

@@ -3,7 +3,7 @@
 Source: ours; none of the five papers asks it. The tasks are those of the thesis, and real images (digits; at `images`
 photographs); all are also tested on a larger grid, as CPVT does; the report lists that, but it is no task. Mean ranks
 are over two families, red and green squares and real images, so no test is made (Demsar 2006 needs three). No number
-published. Cost: smoke 5 min, cpu 4.2 h, images 4.0 h (an estimate) on 2 cores.
+published. Cost: smoke 5 min, cpu 4.2 h, images 4 h (an estimate) on 2 cores.
 Expected: every encoding is better than `none`; no encoding is best on all tasks. On a larger grid a table that is
 resampled keeps its score, a PEG loses some, and sines lose most, as in `resolution`.
 """

@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import trainables
-from search_spaces.words import clock, listed, plural
+from search_spaces.words import clock, listed, plural, rough_time
 from service.planning.placement import Placement, runs_by_memory
 from service.planning.work_rows import WorkRow
 from trainables.kept import keep, kept, seen
@@ -127,7 +127,7 @@ class WorkEstimate:
         if self.stated_time:
             said = f" (the study says: {self.stated_time} on 2 cores)"
         elif self.gpu_hours is not None:
-            said = f" (about {self.gpu_hours:.2g} hours of a GPU at {GPU_FLOPS / 1e12:.0f} TFLOP/s)"
+            said = f" (about {rough_time(60 * self.gpu_hours)} of a GPU at {GPU_FLOPS / 1e12:.0f} TFLOP/s)"
         else:
             said = ""
         return f"time unknown until the first epoch{said}"

@@ -10,6 +10,7 @@ import pytest
 
 from search_spaces import library
 from search_spaces.study import Ablation, Study
+from search_spaces.words import rough_time
 from service.api import plan
 from service.planning.run_options import RunOptions
 from service.storage.home import Home
@@ -174,7 +175,7 @@ def test_code_of_ones_own_is_tried_once(tmp_path: Path, monkeypatch) -> None:
     assert try_own(edition, empty) == []
     (planned,) = locus(("plan", "mine.py"), home=empty, heavy=("torch", "ray", "mlflow"), folder=tmp_path)
     assert planned[:2] == (0, []), planned[2]
-    assert f"about {estimate.gpu_hours:.2g} hours of a GPU" in planned[2]
+    assert f"about {rough_time(60 * estimate.gpu_hours)} of a GPU" in planned[2]
 
 
 def test_importing_the_packages_loads_nothing_heavy(home: Path) -> None:

@@ -91,7 +91,8 @@ def test_where_no_time_is_stated_the_hours_of_a_gpu_are_counted(home: Home) -> N
     steps = 4 * BASE.optimizer.epochs * math.ceil(5000 / BASE.optimizer.batch_size)
     counted = found.with_gpu_hours()
     assert counted.gpu_hours == pytest.approx(steps * STEP_S / 3600), "so small a model waits for its kernels"
-    assert [*counted.lines("x")][-1].endswith(f"(about {counted.gpu_hours:.2g} hours of a GPU at 50 TFLOP/s)")
+    for hours, said in ((counted.gpu_hours, f"{3600 * counted.gpu_hours:.2g} s"), (0.4777, "29 min"), (26.3, "26 h")):
+        assert [*replace(counted, gpu_hours=hours).lines("x")][-1].endswith(f"(about {said} of a GPU at 50 TFLOP/s)")
     large = planned(home, search(trials=2, seeds=2))
     big = replace(large, recipes=tuple(recipe.put(LARGE) for recipe in large.recipes))
     flops = sum(map(training_flops, big.recipes))
