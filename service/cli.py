@@ -16,16 +16,20 @@ from service.terminal import output
 from service.tracking.client_settings import set_up_client
 from trainables.errors import LocusError
 from trainables.trusted import guarded
+from trainables.watched import watched
 
 VERBS = (looking, running, knowing, cluster, steering, simulating, doctor, trusting)
 """The files of the verbs, in the order in which `--help` lists them."""
 
 
 def main() -> None:
-    """What the command does. Raises: KeyboardInterrupt."""
+    """What the command does. A terminal shows how far the first look at a folder of images is.
+
+    Raises: KeyboardInterrupt.
+    """
     set_up_client()
     try:
-        with guarded():
+        with guarded(), output.counted("images") as look, watched(look):
             code = app(standalone_mode=False, prog_name="locus") or 0
     except typer.Exit as exit:
         code = exit.exit_code

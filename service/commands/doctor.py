@@ -8,7 +8,7 @@ from rich.text import Text
 
 from service.commands.app import app
 from service.terminal.options import Address, HomeOption, Json, Storage, Tracking
-from service.terminal.output import columns, console, print_json
+from service.terminal.output import columns, console, counted, print_json
 from trainables.errors import SpecError
 
 if TYPE_CHECKING:
@@ -58,15 +58,10 @@ def _examined(address: str | None, home: str | None, storage: str | None, tracki
 
 def _of_images(path: str) -> list["Finding"]:
     """What is found in a folder of images. A terminal shows how many were read."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
     from service.doctor.images import examine_images
 
-    screen = console(stderr=True)
-    parts = (TextColumn("images"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*parts, console=screen, transient=True, disable=not screen.is_terminal) as progress:
-        bar = progress.add_task("images", total=None)
-        return list(examine_images(path, lambda done, all: progress.update(bar, completed=done, total=all)))
+    with counted("images") as look:
+        return list(examine_images(path, look))
 
 
 def _show(found: Iterable["Finding"]) -> None:

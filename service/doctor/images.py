@@ -9,13 +9,14 @@ from functools import partial
 
 from search_spaces.words import plural
 from service.doctor.finding import Finding
-from trainables.data.folder import held_by, mistakes, unread
+from trainables.data.folder import FOLDER, held_by, mistakes, no_folder, unread
 from trainables.data.folder_files import ImageFile, Layout, layout, shown
 from trainables.spec import LocusError, absolute
 
 AHEAD = 1024
 """Images that wait for a thread, at most."""
 MEND = "replace it, or remove it"
+HOW = "see 'Your own images' in README.md"
 
 
 def examine_images(path: str, progress: Callable[[int, int], None]) -> Iterator[Finding]:
@@ -23,12 +24,16 @@ def examine_images(path: str, progress: Callable[[int, int], None]) -> Iterator[
 
     `progress` is told how many images of how many were read. Nothing is written.
     """
-    found = layout(absolute(path))
+    root = absolute(path)
+    if not os.path.isdir(root):
+        yield Finding("folder", "wrong", f"the path must be {FOLDER}, got {no_folder(root)}", HOW)
+        return
+    found = layout(root)
     yield from _splits(found)
     for flaw in found.flaws:
         yield Finding("file", "wrong", shown(f"{flaw.at}: {flaw.why}"), MEND)
     for must, got in list(mistakes(found))[len(found.flaws) :]:
-        yield Finding("layout", "wrong", f"the path must be {must}, got {got}", "see 'Your own images' in README.md")
+        yield Finding("layout", "wrong", f"the path must be {must}, got {got}", HOW)
     if found.unread:
         yield Finding("files", "look", unread(found), "convert what should be read to png or jpg")
     images = [*found.files]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from service.storage.home import Home
 
 WIDE = 200
@@ -43,6 +46,36 @@ def console(*, stderr: bool = False) -> Console:
     """Standard output, or standard error: as wide as the terminal, or wide."""
     found = Paper(highlight=False, stderr=stderr)
     return found if found.is_terminal else Paper(highlight=False, stderr=stderr, width=WIDE)
+
+
+@contextmanager
+def counted(noun: str) -> Iterator[Callable[[int, int], None]]:
+    """Gives a function that is told how many are done, and of how many: a terminal shows a bar until all are.
+
+    The bar is on standard error, from the first call on, and leaves no line.
+    """
+    screen, shown = console(stderr=True), ExitStack()
+    bar: Progress | None = None
+
+    def look(done: int, total: int) -> None:
+        nonlocal bar
+        bar = bar or shown.enter_context(_bar(noun, screen))
+        bar.update(bar.task_ids[0], completed=done, total=total)
+        if done == total:
+            shown.close()
+            bar = None
+
+    with shown:
+        yield look if screen.is_terminal else lambda done, total: None
+
+
+def _bar(noun: str, screen: Console) -> Progress:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    parts = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    bar = Progress(*parts, console=screen, transient=True)
+    bar.add_task(noun, total=None)
+    return bar
 
 
 def print_json(value: Any) -> None:

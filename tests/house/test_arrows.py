@@ -25,7 +25,7 @@ HEAVY_SPECS = ("launch.job.Job", "launch.errors.CHANGED")
 
 ORDER = {
     "trainables": (
-        ("errors", "kept", "sentence"),
+        ("errors", "kept", "sentence", "watched"),
         ("spec", "trusted"),
         ("source", "rng_torch", "remote_files"),
         ("own",),

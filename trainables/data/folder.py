@@ -21,6 +21,8 @@ from trainables.spec import WHERE, FilePath, absolute
 READ_BYTES = 4 * 2**30
 """Folders of up to so many bytes are known by what their files hold, larger ones by names, sizes and times."""
 
+FOLDER = "a folder with images in train/<class>/"
+"""What a path must name."""
 MOST = 3
 """How many files or endings a sentence names."""
 
@@ -46,6 +48,13 @@ def is_read(found: Layout) -> bool:
     return found.size <= READ_BYTES
 
 
+def no_folder(root: str) -> str:
+    """A path of something else than a folder in a sentence; where it holds arrays, with what to do."""
+    arrays = root.lower().endswith((".npy", ".npz"))
+    how = " (arrays are read by a class in a study file: see 'Your own images' in README.md)" if arrays else ""
+    return f"{shown(root)}{how}"
+
+
 def _refused(must: str, got: str) -> PydanticCustomError:
     """As `require` raises; `got` stands in full, because a path that is cut helps nobody."""
     context = {"path": "path", "must": must, "got": got}
@@ -61,7 +70,7 @@ def mistakes(found: Layout) -> Iterator[tuple[str, str]]:
             yield "a folder with one folder a split", shown(" and ".join(folders))
     train = found.images["train"]
     if not train:
-        yield "a folder with images in train/<class>/", shown(found.root)
+        yield FOLDER, shown(found.root)
         return
     classes = sorted({file.label for file in train})
     if len(classes) < 2:
@@ -165,7 +174,7 @@ class Folder(ImagesSpec):
             return value
         root = absolute(value["path"])
         if not os.path.isdir(root):
-            raise _refused("a folder with images in train/<class>/", shown(root))
+            raise _refused(FOLDER, no_folder(root))
         return {**value, **content(*scan(root))}
 
     def root(self, folder: Path) -> Path:

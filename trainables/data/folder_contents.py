@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
@@ -19,6 +19,7 @@ from trainables.data.folder_files import ImageFile, Seen, seen
 from trainables.kept import keep, kept
 from trainables.source import fingerprint as code_fingerprint
 from trainables.spec import digest
+from trainables.watched import looking
 
 SETTLED_NS = 2 * 10**9
 """A file is kept in the cache where its last change is so long ago: a later one then has another time everywhere."""
@@ -48,8 +49,7 @@ def contents(root: str, files: Iterable[ImageFile]) -> dict[str, Content]:
             found[file.at] = entry[1]
         else:
             unknown.append(file)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        read = [*zip(unknown, pool.map(_read, unknown), strict=True)]
+    read = [*zip(unknown, _all_read(unknown), strict=True)]
     found |= {file.at: content for file, content in read}
     settled = time.time_ns() - SETTLED_NS
     new = {
@@ -60,6 +60,17 @@ def contents(root: str, files: Iterable[ImageFile]) -> dict[str, Content]:
     if new:
         keep(_name(root), _mark(), {at: entry for at, entry in (known | new).items() if at in found})
     return found
+
+
+def _all_read(files: list[ImageFile]) -> Iterator[Content]:
+    """What each file holds, read in threads. Who waits is told how many are read; Ctrl-C ends it at once."""
+    pool, look = ThreadPoolExecutor(os.cpu_count()), looking()
+    try:
+        for number, content in enumerate(pool.map(_read, files), 1):
+            look(number, len(files))
+            yield content
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _read(file: ImageFile) -> Content:

@@ -43,7 +43,7 @@ NEVER = (
     "recipe/recipe.py", "remote_files.py", "sentence.py", "source.py", "spec.py", "training/__init__.py",
     "training/energy.py", "training/optional/__init__.py", "training/optional/compiled.py",
     "training/optional/out_of_memory.py",
-    "trusted.py", "weights/__init__.py",
+    "trusted.py", "watched.py", "weights/__init__.py",
 )  # fmt: skip
 """Files whose content is in the key, or changes no number of a run: lists of kinds, recipes, counts, messages to Ray,
 probes. What a placement chooses changes the last digits; it is in the environment of an answer."""

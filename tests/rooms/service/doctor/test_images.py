@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from service.cli import app
+from service.cli import app, main
 from service.doctor.images import examine_images
 from tests.rooms.trainables.data.pictures import image_folder, torn
 
@@ -30,6 +30,18 @@ def test_a_sound_folder_says_what_each_split_has(root):
         ("images", "ok", "36 images, each of which can be read"),
     ]
     assert seen == [(number, 36) for number in range(1, 37)]
+
+
+def test_a_terminal_shows_how_many_images_are_read(root, monkeypatch, capsys):
+    """Also where another command looks at a folder for the first time."""
+    folder = ("--set", "data.kind=folder", "--set", f"data.path={root}", "--set", "data.image_size=8")
+    for verb in (("doctor", "--data", str(root)), ("show", "cifar-baselines", *folder)):
+        for on_terminal in (True, False):
+            monkeypatch.setenv("FORCE_COLOR", "1" * on_terminal)
+            monkeypatch.setattr("sys.argv", ["locus", *verb])
+            with pytest.raises(SystemExit, match=r"^0$"):
+                main()
+            assert ("36/36" in capsys.readouterr().err) == on_terminal, verb
 
 
 def test_all_that_is_damaged_is_listed(root):
@@ -61,6 +73,9 @@ def test_the_verb_ends_with_1_where_something_is_damaged(root):
     damaged = CliRunner().invoke(app, ["doctor", "--data", str(root)])
     assert damaged.exit_code == 1
     assert "torn.jpg must be an image that Pillow can read, got: " in damaged.stdout
-    nowhere = CliRunner().invoke(app, ["doctor", "--data", str(root / "no")])
-    assert nowhere.exit_code == 1
-    assert "No such file or directory" in nowhere.stdout
+    (root / "images.npz").touch()
+    for name, said in (("no", ""), ("images.npz", " (arrays are read by a class in a study file: see 'Your own ")):
+        other = CliRunner().invoke(app, ["doctor", "--data", str(root / name), "--json"])
+        assert other.exit_code == 1
+        (only,) = json.loads(other.stdout)
+        assert f"must be a folder with images in train/<class>/, got {root / name}{said}" in only["detail"]

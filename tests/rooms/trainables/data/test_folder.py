@@ -96,6 +96,12 @@ def test_another_content_is_refused_before_training(root):
     shutil.rmtree(root)
     with pytest.raises(LocusError, match="got no folder"):
         load(spec)
+    for name, how in (
+        ("none", "$"),
+        ("set.npz", r" \(arrays are read by a class in a study file: see 'Your own "),
+    ):
+        with pytest.raises(SpecError, match=f"images in train/<class>/, got {root / name}{how}"):
+            Recipe().put({"data.kind": "folder", "data.path": str(root / name)})
 
 
 def test_decoded_once_and_read_from_there(root, tmp_path):

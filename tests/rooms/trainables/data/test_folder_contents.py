@@ -12,6 +12,7 @@ from tests.rooms.trainables.data.pictures import image_folder, picture
 from trainables.data import Folder, folder_contents
 from trainables.data.splits_torch import Reading, load
 from trainables.spec import LocusError
+from trainables.watched import watched
 
 
 @pytest.fixture(autouse=True)
@@ -57,11 +58,13 @@ def test_images_of_the_same_size_are_another_set(root, tmp_path):
 
 
 def test_a_file_is_read_once_and_again_where_it_changed(root, read):
-    before = sorted(path.name for path in root.rglob("*"))
-    first = folder_of(root)
+    before, told = sorted(path.name for path in root.rglob("*")), []
+    with watched(lambda *counts: told.append(counts)):
+        first = folder_of(root)
+        assert len(read) == 36
+        assert folder_of(root) == first
     assert len(read) == 36
-    assert folder_of(root) == first
-    assert len(read) == 36
+    assert told == [(number, 36) for number in range(1, 37)]
     path = root / "train" / "class_1" / "0015.bmp"
     was = path.stat()
     picture(200).save(path.with_name("new.bmp"))

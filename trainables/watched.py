@@ -1,0 +1,32 @@
+"""Tells who waits how far a slow step is: a command shows a bar then, a worker or a script shows nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+Look = Callable[[int, int], None]
+"""What is called with how many are done, and of how many."""
+
+
+def _unseen(done: int, total: int) -> None:
+    """Nobody waits."""
+
+
+_look: ContextVar[Look] = ContextVar("look", default=_unseen)
+
+
+@contextmanager
+def watched(look: Look) -> Iterator[None]:
+    """`look` is called meanwhile by each step that counts what it reads."""
+    token = _look.set(look)
+    try:
+        yield
+    finally:
+        _look.reset(token)
+
+
+def looking() -> Look:
+    """What a step calls each time that one more is done."""
+    return _look.get()
