@@ -1,14 +1,24 @@
-"""Keeps what is slow to compute in the user's cache folder: it may be removed at any time, and is computed again."""
+"""Keeps what is slow to compute in the user's cache folder: it may be removed at any time, and is computed again.
+
+What nobody has used for `UNUSED_S` is removed when something new is kept beside it.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+import re
 import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+UNUSED_S = 90 * 24 * 3600
+"""How long a value is kept that nobody uses."""
+SEAL = re.compile(rb"[0-9a-f]{64}\n")
+"""How each file begins that is kept here."""
 
 
 def cache_folder() -> Path | None:
@@ -25,11 +35,17 @@ def kept(name: str, mark: str) -> Any:
     `mark`: all that the value follows from, as text.
     """
     folder = cache_folder()
+    if folder is None:
+        return None
     try:
-        seal, _, text = (folder / name).read_text().partition("\n") if folder else ("", "", "")
+        seal, _, text = (folder / name).read_text().partition("\n")
     except (OSError, ValueError):
         return None
-    return json.loads(text) if seal == _seal(mark, text) else None
+    if seal != _seal(mark, text):
+        return None
+    with suppress(OSError):
+        os.utime(folder / name)
+    return json.loads(text)
 
 
 def keep(name: str, mark: str, value: Any) -> None:
@@ -44,6 +60,18 @@ def keep(name: str, mark: str, value: Any) -> None:
         with open(number, "w") as file:
             file.write(f"{_seal(mark, text)}\n{text}")
         os.replace(aside, path)
+        _remove_unused(path.parent)
+
+
+def _remove_unused(folder: Path) -> None:
+    """Removes values that nobody has used for long. Other files stay, whatever their names."""
+    long_ago = time.time() - UNUSED_S
+    with os.scandir(folder) as entries:
+        old = [one.path for one in entries if one.is_file(follow_symlinks=False) and one.stat().st_mtime < long_ago]
+    for path in old:
+        with suppress(OSError), open(path, "rb") as file:
+            if SEAL.fullmatch(file.read(65)):
+                os.unlink(path)
 
 
 def _seal(mark: str, text: str) -> str:

@@ -1,22 +1,35 @@
-"""Decoded images, in a file that all runs of a machine map into memory: decoded once, and shared."""
+"""Decoded images, in a file that all runs of a machine map into memory: decoded once, and shared.
+
+When new ones are written and all together take more than `MOST_BYTES`, those go that were read longest ago. A run that
+has mapped them reads on; another one decodes them again.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
+import re
+import time
+from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from filelock import FileLock
+from filelock import FileLock, Timeout
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
 from trainables.spec import LocusError
 
+MOST_BYTES = 20 * 2**30
+"""How many bytes all decoded images of a folder take, but for those that a run has begun to read since `RECENT_S`."""
+RECENT_S = 7 * 24 * 3600
+OWN = re.compile(r"([0-9a-f]{16})(\.labels\.npy|\.npy|\.tmp)")
+"""The names of the files of decoded images. The last is there while they are written, or where that was cut off."""
 SUBMITTED = 4096
 """Images that wait for a thread, at most."""
 
@@ -32,9 +45,13 @@ class Decoded:
     def read(cls, folder: Path, name: str) -> Decoded | None:
         """The decoded images of a name, mapped into memory; None where there are none yet."""
         images, labels = _files(folder, name)
-        if not labels.exists():
+        try:
+            found = cls(np.load(images, mmap_mode="c"), np.load(labels))  # torch refuses arrays that cannot be written
+        except FileNotFoundError:
             return None
-        return cls(np.load(images, mmap_mode="c"), np.load(labels))  # torch refuses arrays that cannot be written
+        with suppress(OSError):
+            os.utime(labels)
+        return found
 
     @classmethod
     def make(
@@ -83,11 +100,34 @@ class Decoded:
             draft.unlink(missing_ok=True)
         decoded = cls.read(folder, name)
         assert decoded is not None, "both files were written"
+        _remove_unread(folder)
         return decoded
 
 
 def _files(folder: Path, name: str) -> tuple[Path, Path]:
     return folder / f"{name}.npy", folder / f"{name}.labels.npy"
+
+
+def _remove_unread(folder: Path) -> None:
+    """Removes the decoded images that were read longest ago, until the others take no more than `MOST_BYTES`.
+
+    Those that a run writes now are locked and stay.
+    """
+    sets, recent = defaultdict(list), time.time() - RECENT_S
+    for path in folder.iterdir():
+        if found := OWN.fullmatch(path.name):
+            with suppress(FileNotFoundError):
+                sets[found[1]].append((path.stat(), path))
+    read = {name: max(status.st_mtime for status, _ in files) for name, files in sets.items()}
+    size = {name: sum(status.st_size for status, _ in files) for name, files in sets.items()}
+    over = sum(size.values()) - MOST_BYTES
+    for name in sorted(read, key=lambda one: read[one]):
+        if over <= 0 or read[name] > recent:
+            return
+        with suppress(Timeout, OSError), FileLock(folder / f"{name}.lock", timeout=0):
+            for path in sorted(path for _, path in sets[name]):  # the labels first: where they are, the images are
+                path.unlink()
+            over -= size[name]
 
 
 def _fill(images: NDArray[np.uint8], pixels: Callable[[int], NDArray[np.uint8]]) -> None:

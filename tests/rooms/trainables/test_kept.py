@@ -1,5 +1,6 @@
 """What is kept is as it was, or is not there: under another mark, with a changed byte, in a folder for reading only."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,24 @@ def test_a_changed_byte_is_seen(cache: Path) -> None:
     for left in range(len(whole)):
         (cache / "one.json").write_bytes(whole[:left])
         assert kept("one.json", "mark") is None, left
+
+
+def test_what_nobody_used_for_long_goes_and_files_of_others_stay(cache: Path) -> None:
+    for name in ("old.json", "read.json", "new.json", "folders/old.json"):
+        keep(name, "mark", VALUE)
+    (cache / "notes.json").write_text("a list of mine\n")
+    (cache / "elsewhere.json").symlink_to(cache.parent / "mine.json")
+    (cache.parent / "mine.json").write_bytes((cache / "old.json").read_bytes())
+    for path in (*cache.rglob("*.json"), cache.parent / "mine.json"):
+        if path.name != "new.json":
+            os.utime(path, (0, 0))
+    assert kept("read.json", "mark") == VALUE
+    keep("another.json", "mark", VALUE)
+    left = {str(path.relative_to(cache)) for path in cache.rglob("*.json")}
+    assert left == {"another.json", "read.json", "new.json", "notes.json", "elsewhere.json", "folders/old.json"}
+    keep("folders/another.json", "mark", VALUE)
+    assert [path.name for path in (cache / "folders").iterdir()] == ["another.json"]
+    assert (cache.parent / "mine.json").exists()
 
 
 @pytest.mark.parametrize("place", ["a file", "/proc/none"])

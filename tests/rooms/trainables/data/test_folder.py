@@ -8,10 +8,11 @@ import sys
 
 import numpy as np
 import pytest
+from filelock import FileLock
 from PIL import Image
 
 from tests.rooms.trainables.data.pictures import image_folder, picture, torn
-from trainables.data import Folder, ImageCounts, images
+from trainables.data import Folder, ImageCounts, decoded_torch, images
 from trainables.data.splits_torch import Reading, load
 from trainables.recipe import Recipe, Run
 from trainables.spec import LocusError, SpecError
@@ -85,7 +86,7 @@ def test_a_recipe_is_its_own_json_and_is_not_scanned_again(root):
     assert recipe.put({"optimizer.epochs": 2}).data == recipe.data
 
 
-def test_another_content_is_refused_before_training(root):
+def test_another_content_or_place_is_refused_before_training(root):
     spec = Folder(path=str(root), image_size=4)
     picture(200).save(root / "train" / "class_0" / "new.png")
     with pytest.raises(LocusError, match=f"digest {spec.digest}, got [0-9a-f]{{16}} in"):
@@ -115,6 +116,39 @@ def test_decoded_once_and_read_from_there(root, tmp_path):
         assert (one.targets == other.targets).all()
     with pytest.raises(LocusError, match="got no folder"):
         load(spec.model_copy(update={"image_size": 5}), Reading(tmp_path / "data"))
+
+
+def test_decoded_images_that_were_read_longest_ago_go_where_all_are_too_large(root, tmp_path, monkeypatch):
+    """Those that were read this week stay, those that are being decoded, and files of a person."""
+    folder = tmp_path / "data" / "decoded"
+    names = {side: Folder(path=str(root), image_size=side).decoded_name for side in range(4, 9)}
+
+    def loaded(side):
+        return load(Folder(path=str(root), image_size=side), Reading(tmp_path / "data")).train.images
+
+    def there():
+        return {path.name.partition(".")[0] for path in folder.iterdir() if path.suffix != ".lock"}
+
+    mapped = loaded(8)
+    pixels = mapped.clone()
+    for side in (5, 6):
+        loaded(side)
+    (folder / f"{names[4]}.tmp").write_bytes(b"half")
+    (folder / "mine.npy").write_bytes(b"mine")
+    for number, name in enumerate((names[8], names[5], names[4], "mine")):
+        for path in folder.glob(f"{name}.*"):
+            os.utime(path, (number, number))
+    size = sum(path.stat().st_size for path in folder.glob("????????????????.*"))
+    monkeypatch.setattr(decoded_torch, "MOST_BYTES", size)
+    loaded(7)
+    assert there() == {*names.values(), "mine"} - {names[8]}, "the oldest is larger than the new one"
+    monkeypatch.setattr(decoded_torch, "MOST_BYTES", 1)
+    with FileLock(folder / f"{names[4]}.lock"):
+        assert (loaded(8) == pixels).all(), "it is decoded again"
+    assert there() == {*names.values(), "mine"} - {names[5]}
+    assert (mapped == pixels).all(), "a run that has mapped them reads on"
+    loaded(5)
+    assert there() == {*names.values(), "mine"} - {names[4]}, "what a killed run left"
 
 
 @pytest.mark.parametrize(("change", "sentence"), [
