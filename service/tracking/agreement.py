@@ -6,12 +6,11 @@ damage. What it has and should not have is damage.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from mlflow.exceptions import MlflowException
+from sqlalchemy.exc import SQLAlchemyError
 
 from service.storage.check import Check
 from service.storage.history import History
@@ -19,16 +18,11 @@ from service.storage.home import Home
 from service.tracking.databases import in_a_sentence
 from service.tracking.rows import STUDY, MlflowStatus, Row, RunId, rows
 from service.tracking.store import NOTE, PARENT, Store
-from service.tracking.tracked_run import TrackedRun
+from service.tracking.tracked_run import TrackedRun, equal
 
 WORDS = {NOTE, "locus.headline", "locus.claims"}
 """Tags that are prose. They are not compared: the next run writes them as it would put them then."""
 NAME = "mlflow.runName"
-THREADS = 8
-"""How many curves are asked for at the same time."""
-LARGEST = 1.7976931348623157e308
-"""What MLflow keeps of an infinite number."""
-Curve = list[tuple[int, float]]
 
 
 @dataclass
@@ -161,55 +155,24 @@ def _compared(
 
 
 class _Curves:
-    """Compares curves; MLflow is asked for all of them when it is made, several at a time."""
+    """Compares curves, all of which are asked for when it is made."""
 
     def __init__(self, store: Store, both: list[tuple[RunId, TrackedRun]]) -> None:
-        asked = [(shown.id, metric) for place, shown in both if place != STUDY for metric in shown.latest]
-        with ThreadPoolExecutor(THREADS) as pool:
-            self._curves: dict[tuple[str, str], Curve] = dict(
-                zip(asked, pool.map(lambda one: _history(store, *one), asked), strict=True)
-            )
+        try:
+            self._curves = store.curves(shown for place, shown in both if place != STUDY)
+        except (MlflowException, SQLAlchemyError) as error:
+            raise in_a_sentence(error, store.uri) from None
 
     def __call__(self, row: Row, shown: TrackedRun) -> tuple[set[str], set[str]]:
-        wanted: dict[str, Curve] = {}
-        for point in row.points:
-            for name, value in point.values.items():
-                wanted.setdefault(name, []).append((point.step, value))
-        wrong, lacks = set[str](), set[str]()
-        for name, curve in wanted.items():
-            last = shown.latest.get(name)
-            if row.id == STUDY:  # its points are how far it was whenever MLflow was told, which no journal repeats
-                lacks |= set() if last is not None and _equal(last, curve[-1][1]) else {name}
-                continue
-            there = self._curves.get((shown.id, name), [])
-            begins = len(there) <= len(curve) and all(map(_equal_points, there, curve))
-            if not begins or (there and last is not None and not _equal(last, there[-1][1])):
-                wrong.add(name)
-            elif len(there) < len(curve):
-                lacks.add(name)
-        return (set(), lacks) if row.id == STUDY else (wrong, lacks)
-
-
-def _history(store: Store, id: str, metric: str) -> Curve:
-    try:
-        return sorted((one.step, one.value) for one in store.client.get_metric_history(id, metric))
-    except MlflowException as error:
-        raise in_a_sentence(error, store.uri) from None
-
-
-def _equal_points(one: tuple[int, float], other: tuple[int, float]) -> bool:
-    return one[0] == other[0] and _equal(one[1], other[1])
-
-
-def _equal(one: float, other: float) -> bool:
-    """Whether MLflow's number is the journal's."""
-    kept = math.copysign(LARGEST, other) if math.isinf(other) else other
-    return one in (kept, other) or (math.isnan(one) and math.isnan(other))
+        if row.id != STUDY:
+            return shown.differs(row, self._curves[shown.id])
+        # its points are how far it was whenever MLflow was told, which no journal repeats
+        last = {name: value for point in row.points for name, value in point.values.items()}
+        return set(), {name for name in last if name not in shown.latest or not equal(shown.latest[name], last[name])}
 
 
 def _params(row: Row, shown: TrackedRun) -> tuple[set[str], set[str]]:
-    wrong = {name for name, value in shown.params.items() if row.params.get(name, value) != value}
-    return wrong, row.params.keys() - shown.params.keys()
+    return shown.other_params(row), row.params.keys() - shown.params.keys()
 
 
 class _Tags:
