@@ -55,6 +55,7 @@ class StudyResult:
         self.home, self.edition, self.history = home, edition, history
         self.mlflow_url = without_secrets(tracking) if tracking else None
         self.rows = collect(history, outcomes)
+        self._against: dict[tuple[str, ...], dict[str, Difference]] = {}
 
     @classmethod
     def open(
@@ -206,6 +207,11 @@ class StudyResult:
         return {claim.who: between, claim.than: within}
 
     @cached_property
+    def paths(self) -> list[str]:
+        """The paths in which the trials differ."""
+        return self.edition.study.paths()
+
+    @cached_property
     def departure(self) -> Departure | None:
         """Why claims and published numbers do not apply to this edition; None where they do."""
         return departure(self.edition)
@@ -254,8 +260,14 @@ class StudyResult:
         """Paired test differences of the best trial and each other one, best minus other, by the other's label.
 
         A pair of which a claim asks which one is better has the claim's test. All pairs of the others are tested
-        together.
+        together. Cost: 0.3 ms a pair, once: 1.5 s for 100 arms.
         """
+        asked = tuple(row.trial.label for row in [best, *others])
+        if asked not in self._against:
+            self._against[asked] = self._compared_with_best(best, others)
+        return self._against[asked]
+
+    def _compared_with_best(self, best: TrialResult, others: Sequence[TrialResult]) -> dict[str, Difference]:
         names = {id(row): name for name, row in self.named.items()}
         trials = {row.trial.label: row.test for row in [best, *others]}
         found = compare_best(best.trial.label, trials, self.alpha)

@@ -68,7 +68,7 @@ def _brief(result: StudyResult, row: TrialResult) -> dict[str, str | int]:
 
 def varied(result: StudyResult, row: TrialResult) -> dict[str, Any]:
     """What a trial has at the paths in which the trials of its study differ."""
-    return {path: _cell(row.value(path)) for path in result.edition.study.paths()}
+    return {path: _cell(row.value(path)) for path in result.paths}
 
 
 def _cell(value: Any) -> Any:

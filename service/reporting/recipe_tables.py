@@ -86,7 +86,7 @@ def _domain(domain: Domain) -> str:
 
 def _shared(result: StudyResult) -> list[Setting]:
     """The settings that no trial changes."""
-    changed = result.edition.study.paths()
+    changed = result.paths
     nodes = tuple(path.removesuffix("kind") for path in changed if path.endswith(".kind"))
     return [
         one
