@@ -6,6 +6,7 @@ does a misspelt word.
 
 from __future__ import annotations
 
+import errno
 import sys
 
 import typer
@@ -20,6 +21,9 @@ from trainables.watched import watched
 
 VERBS = (looking, running, knowing, cluster, steering, simulating, doctor, trusting)
 """The files of the verbs, in the order in which `--help` lists them."""
+
+CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
+"""Why a file or a folder of somebody else cannot be read or written."""
 
 
 def main() -> None:
@@ -39,6 +43,11 @@ def main() -> None:
         code = _mistake(" ".join(error.format_message().replace("Value error, ", "").split()))
     except LocusError as error:
         code = _mistake(str(error), error.exit_code)
+    except OSError as error:
+        if error.errno not in CLOSED or error.filename is None:
+            raise
+        must = f"{error.filename} must be open to you for what this command reads or writes"
+        code = _mistake(f"{must}, got: {error.strerror}; ask its owner, or give another --home")
     sys.stdout.flush()
     sys.exit(code)
 

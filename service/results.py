@@ -68,7 +68,7 @@ class Result(StudyResult):
         `links`: the addresses of the study in MLflow; without them a server at `mlflow_url` is asked.
         Raises: LocusError in a home that can only be read.
         """
-        require_writable(self.home.study(self.edition.id).report)
+        require_writable(self.home.study(self.edition.id).report, "; copy the home, and report with --home COPY")
         with collecting_rarely():
             from service.reporting.files import write
 

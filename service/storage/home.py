@@ -269,9 +269,17 @@ class Home:
         return [other for other in self.ids() if other != id and other.partition("@")[0] == id.partition("@")[0]]
 
     def ids(self) -> list[str]:
-        """The ids of all studies here, the latest one last."""
-        found = [path.parent for path in (self.root / "studies").glob("*/study.json")]
-        return [path.name for path in sorted(found, key=lambda path: (path / "study.json").stat().st_mtime)]
+        """The ids of all studies here, the latest one last. A folder that this user cannot look into counts as one."""
+        changed: dict[str, float] = {}
+        with suppress(FileNotFoundError, NotADirectoryError):
+            for name in os.listdir(self.root / "studies"):
+                try:
+                    changed[name] = self.study(name).study.stat().st_mtime
+                except PermissionError:
+                    changed[name] = 0.0
+                except OSError:  # it is no folder, or has no study
+                    continue
+        return sorted(changed, key=lambda id: changed[id])
 
 
 def _without_signs(folder: Path) -> Path:

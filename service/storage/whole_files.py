@@ -29,11 +29,14 @@ def unsealed(whole: bytes) -> bytes | None:
     return content + b"\n}" if whole == content + SEAL % hashlib.sha256(content).hexdigest().encode() else None
 
 
-def require_writable(folder: Path) -> None:
-    """Refuses a folder that can only be read, or cannot be made where it is not there. Raises: LocusError."""
+def require_writable(folder: Path, do: str = "") -> None:
+    """Refuses a folder that can only be read, or cannot be made where it is not there. `do`: what to do then.
+
+    Raises: LocusError.
+    """
     nearest = next(path for path in (folder, *folder.parents) if path.exists())
     if not os.access(nearest, os.W_OK | os.X_OK):
-        raise LocusError(f"{folder} must be a folder that can be written, got one that can only be read")
+        raise LocusError(f"{folder} must be a folder that can be written, got one that can only be read{do}")
 
 
 def write_whole(path: Path, content: str | bytes) -> None:

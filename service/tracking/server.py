@@ -11,9 +11,11 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from search_spaces.study import Edition
 from service.storage import editions
@@ -62,7 +64,8 @@ def serve(
         _note_links(home, edition, tracking, address, note)
         note("MLflow ran already; it stays.")
         return
-    with _end_signals() as asked, server(home, port, tracking, asked) as process:
+    log = _log_file(home)
+    with _end_signals() as asked, server(home, port, tracking, asked, log) as process:
         if not asked:
             _note_links(home, edition, tracking, address, note)
             note("Ctrl-C ends MLflow.")
@@ -70,33 +73,41 @@ def serve(
             time.sleep(PAUSE_S)
         code = process.poll()
     if not asked:
-        raise UiError(f"MLflow ended by itself (exit code {code}); see {home.root / 'mlflow.log'}")
+        raise UiError(f"MLflow ended by itself (exit code {code}); see {log}")
     if signal.SIGHUP not in asked:  # then there is no terminal to print to
         note("MLflow ended.")
 
 
 @contextmanager
 def server(
-    home: Home, port: int, tracking: str | None = None, asked: Sequence[int] = ()
+    home: Home, port: int, tracking: str | None = None, asked: Sequence[int] = (), log: Path | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
     """An MLflow server of a home's store while the block lasts; yields its process. Cost: 9 s to start.
 
-    `asked`: once it holds a signal, the start is not waited for. Raises: UiError where it does not start.
+    `asked`: once it holds a signal, the start is not waited for. `log`: the file of what MLflow prints.
+    Raises: UiError where it does not start.
     """
+    log = log or _log_file(home)
     store = tracking or home.tracking
     quiet = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
     quiet |= {"MLFLOW_BACKEND_STORE_URI": store}  # it may hold a password, which every user of the machine could list
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     command += ["--default-artifact-root", home.artifacts.as_uri()]
-    with (home.root / "mlflow.log").open("ab") as log:
+    with log.open("ab") as file:
         process = subprocess.Popen(
-            command, env=os.environ | quiet, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            command, env=os.environ | quiet, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
         )
     try:
-        _wait(process, f"http://127.0.0.1:{port}", home, asked)
+        _wait(process, f"http://127.0.0.1:{port}", log, asked)
         yield process
     finally:
         _end(process)
+
+
+def _log_file(home: Home) -> Path:
+    """The file of what MLflow prints: in the home, or in a temporary folder where the home can only be read."""
+    folder = home.root if os.access(home.root, os.W_OK) else Path(tempfile.mkdtemp(prefix="locus-mlflow-"))
+    return folder / "mlflow.log"
 
 
 def _require_runs(home: Home, tracking: str | None) -> None:
@@ -133,11 +144,11 @@ def _end_signals() -> Iterator[list[int]]:
             signal.signal(one, before)
 
 
-def _wait(process: subprocess.Popen[bytes], address: str, home: Home, asked: Sequence[int]) -> None:
+def _wait(process: subprocess.Popen[bytes], address: str, log: Path, asked: Sequence[int]) -> None:
     until = time.monotonic() + READY_S
     while not asked and not answers(address):
         if process.poll() is not None or time.monotonic() > until:
-            raise UiError(f"MLflow did not start at {address}; see {home.root / 'mlflow.log'}")
+            raise UiError(f"MLflow did not start at {address}; see {log}")
         time.sleep(PAUSE_S)
 
 

@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,7 +28,21 @@ for line in sys.stdin:
 '
 """
 READS = ("status", "status reach", "export reach --csv", "logs reach", "verify reach", "plan reach@base")
+READS += ("matrix properties",)
 WRITES = ("report reach", "verify reach --repair", "forget reach@base --yes", "run reach@base")
+
+
+CLOSED = """
+import os, sys
+from typer.testing import CliRunner
+from service.cli import app, main
+home, folder, *verb = sys.argv[1:]
+CliRunner().invoke(app, [*verb, "--home", home])  # root may read what is imported for it
+os.chmod(f"{home}/{folder}", 0o700)
+os.seteuid(65534)
+sys.argv = ["locus", *verb, "--home", home]
+main()
+"""
 
 
 def typed(home: Path, *lines: str) -> dict[str, list[str]]:
@@ -53,6 +69,34 @@ def test_each_verb_reads_it_or_says_that_it_must_be_written(tmp_path: Path) -> N
     for line in WRITES:
         assert found[line][0].startswith(f"{line} 1 LocusError "), found[line]
         assert "must be a folder that can be written" in found[line][0]
+
+
+@pytest.fixture
+def open_to_all() -> Iterator[Path]:
+    """A folder that other users can read; those of pytest they cannot."""
+    with tempfile.TemporaryDirectory(prefix="locus-open-") as name:
+        os.chmod(name, 0o755)
+        yield Path(name)
+
+
+def test_what_cannot_even_be_read_is_named_in_a_sentence(open_to_all: Path) -> None:
+    home = open_to_all / "home"
+    id = searched(home)
+    for folder, *verb in (
+        (".", "status"),
+        (f"studies/{id}", "plan", id),
+        (f"studies/{id}/journal.jsonl", "status", id),
+        ("outcomes", "export", id, "--csv"),
+        (f"studies/{id}", "verify", id),
+    ):
+        closed = subprocess.run(
+            [sys.executable, "-c", CLOSED, str(home), folder, *verb], capture_output=True, text=True, timeout=300
+        )
+        os.chmod(home / folder, 0o755)
+        assert closed.returncode == 2, closed.stderr
+        assert closed.stderr.startswith(f"locus: {home}"), closed.stderr
+        assert "got: Permission denied; ask its owner, or give another --home" in closed.stderr
+        assert closed.stderr.count("\n") == 1, closed.stderr
 
 
 def test_who_can_only_read_sees_the_driver_by_its_signs_of_life(tmp_path: Path) -> None:
