@@ -6,7 +6,6 @@ A file of `studies/` defines a `Study`. An `Edition` is a study at a budget with
 
 from __future__ import annotations
 
-import json
 import re
 from functools import cached_property
 from typing import Annotated, Any, Literal
@@ -148,16 +147,7 @@ class Study(Spec):
 
     def recipe(self, values: dict[str, Any]) -> Recipe:
         """The recipe of an arm or a point; the same object for the same values, as a large study has many."""
-        text = json.dumps(values, default=lambda one: [type(one).__qualname__, one.plain()])
-        known = self._recipes.get(text)
-        if known is None:
-            known = self.base.put(self.plan.space.carried(values) if isinstance(self.plan, Search) else values)
-            self._recipes[text] = known
-        return known
-
-    @cached_property
-    def _recipes(self) -> dict[str, Recipe]:
-        return {}
+        return self.base.variant(self.plan.space.carried(values) if isinstance(self.plan, Search) else values)
 
     def names(self) -> list[str]:
         """What claims and published numbers may name: the arms, or `best`, `first` and, with a rival, `random`."""
@@ -254,7 +244,9 @@ class Study(Spec):
         return Study(**{**dict(self), "plan": plan, "claims": tuple(claims)})
 
     def _with(self, size: Budget, own: dict[str, Any]) -> Study:
-        base = self.base.put(size.values).put(own)
+        base = self.base
+        for values in filter(None, (size.values, own)):
+            base = base.variant(values)
         plan = self.plan
         if isinstance(plan, Ablation):
             plan = plan.resized(size.arms) if size.arms else plan

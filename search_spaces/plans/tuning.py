@@ -71,13 +71,13 @@ def check_tuning(tune: Tuning, base: Recipe, arms: Mapping[str, Mapping[str, Any
     Raises: SpecError where an arm lacks a path, where a point makes two arms one recipe, and where there are too few
     points.
     """
-    own = {name: base.put(values) for name, values in arms.items()}
+    own = {name: base.variant(values) for name, values in arms.items()}
     for name, recipe in own.items():
         for point in tune.first:
             tune.space.require_point(recipe, point, "plan.tune.first")
         try:
             for point in (*tune.first, *probes(tune.space, recipe, PROBED)):
-                base.put(tune.put_on(arms[name], point))
+                base.variant(tune.put_on(arms[name], point))
         except SpecError as error:
             raise SpecError(
                 f"tune: arm {quoted(name)}: {error}; every arm is tuned over the same space, so each point of it must "
@@ -103,7 +103,7 @@ def _require_different(
     point = next(probes(tune.space, own[first], 1))
     seen: dict[str, str] = {}
     for name, values in arms.items():
-        other = seen.setdefault(digest(base.put(tune.put_on(values, point)).identity()), name)
+        other = seen.setdefault(digest(base.variant(tune.put_on(values, point)).identity()), name)
         if other != name and own[other] != own[name]:
             raise SpecError(
                 f"tune.space must leave out what arms differ in: with the same values of {', '.join(tune.paths)} the "

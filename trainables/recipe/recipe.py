@@ -6,6 +6,7 @@ records the code that computed it (`trainables.recipe.code_digest`).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from copy import deepcopy
 from functools import cached_property
@@ -56,8 +57,20 @@ class Recipe(Spec):
 
     def put(self, values: Mapping[str, Any]) -> Recipe:
         """As every spec's. An object of a class of the user's own brings the text of its file along."""
-        objects = {path: value for path, value in values.items() if isinstance(value, Spec)}
-        return super().put({**values, **carry(objects)})
+        return super().put(_carried(values))
+
+    def variant(self, values: Mapping[str, Any]) -> Recipe:
+        """As `put`; the same object for the same values, as studies ask for the same recipes again and again."""
+        carried = _carried(values)
+        text = json.dumps(carried, default=repr)
+        known = self._variants.get(text)
+        if known is None:
+            known = self._variants[text] = self.put(carried)
+        return known
+
+    @cached_property
+    def _variants(self) -> dict[str, Recipe]:
+        return {}
 
     @model_validator(mode="after")
     def _fits(self) -> Recipe:
@@ -242,6 +255,11 @@ class Recipe(Spec):
             shaping = {"data", "model", "encoding"}  # how the weights of a file were trained does not matter
             found["teacher"]["values"] = {name: taught[name] for name in taught if trained or name in shaping}
         return found
+
+
+def _carried(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values to be put on a recipe, with the text of its file beside each object of a class of the user's own."""
+    return {**values, **carry({path: value for path, value in values.items() if isinstance(value, Spec)})}
 
 
 def _classes(data: Data) -> str:

@@ -1,6 +1,7 @@
 """Studies and their editions: budgets, one's own values, ids, what may change under an id."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -322,6 +323,13 @@ def test_equal_values_share_one_recipe_and_close_ones_do_not() -> None:
     assert found.study.recipe({"encoding.gamma": 3}) == one
     changed = search().at(set={"optimizer.lr": 0.5})
     assert changed.study.recipe({"encoding.gamma": 3.0}).optimizer.lr == 0.5
+    again = found.study.counted(seeds=7)
+    assert again.recipe({"encoding.gamma": 3.0}) is one, "to count otherwise builds nothing again"
+    values = {"encoding.kind": "toys.py:Spiral"}
+    toys = (Path(__file__).parents[2] / "laws" / "toys.py").read_text()
+    sources = [toys, toys + "# edited\n"]
+    edited = [found.study.base.variant({**values, "encoding.source": source}) for source in sources]
+    assert [recipe.encoding.source for recipe in edited] == sources, "an edited file is another recipe"
 
 
 def test_what_was_found_belongs_to_a_budget_and_changes_no_definition() -> None:
