@@ -19,6 +19,8 @@ from tests.journeys.terminal import Terminal
 from tests.processor import on_processor
 from tests.s3_server import S3Server
 
+gc.disable()  # until all is imported: the garbage collector would look at it again and again, and find nothing
+
 ROOT = Path(__file__).parents[1]
 CHECKED = [
     ".".join(file.relative_to(ROOT).with_suffix("").parts)
@@ -64,10 +66,15 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.flaky(reruns=1))
 
 
-def pytest_collection_finish():
-    """Lets the garbage collector pass over all that was imported: it would look at it again in each full round."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Lets the garbage collector pass over all that was imported, and look rarely from here on."""
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.set_threshold(10_000)
+        gc.enable()
 
 
 def pytest_sessionfinish():

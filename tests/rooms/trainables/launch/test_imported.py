@@ -42,7 +42,7 @@ SPEC, HALF = "peg.py", "peg_torch.py"
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp("tree")
-    shutil.copytree(FOLDER, root / "trainables", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(FOLDER, root / "trainables")  # what is compiled comes along, and holds until a file is edited
     return root
 
 
