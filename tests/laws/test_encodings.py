@@ -115,14 +115,10 @@ def test_two_models_of_one_spec_share_nothing(encoding, make, images):
     assert not {*tensors[0]} & {*tensors[1]}
 
 
-def test_noop_parts_are_dropped(encoding, make):
-    padded = Composed(parts=(NoEncoding(), encoding, PEG(places=())))
+def test_names_begin_with_the_kind_and_parts_that_do_nothing_have_none(encoding, make):
+    padded, model = Composed(parts=(NoEncoding(), encoding, PEG(places=()))), make(encoding)
     assert canonical(padded) == canonical(encoding)
-    assert [*make(padded).state_dict()] == [*make(encoding).state_dict()]
-
-
-def test_names_begin_with_the_kind(encoding, make):
-    model = make(encoding)
+    assert [*make(padded).state_dict()] == [*model.state_dict()]
     kinds = [part.label for part in encoding.parts] if isinstance(encoding, Composed) else [encoding.label]
     for name, _ in model.encoding.named_parameters(prefix="encoding"):
         assert name.split(".")[1] in {kind + suffix for kind in kinds for suffix in ("", "_2")}, name
