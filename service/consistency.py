@@ -25,7 +25,7 @@ from trainables.spec import LocusError
 def verify(home: Home, edition: Edition, tracking: str | None = None) -> list[Check]:
     """Every check of a study, in order.
 
-    Cost: reads all answers and weights, and asks MLflow for each curve (2-10 ms).
+    Cost: reads all answers and weights, and asks an MLflow server for each curve (2-10 ms).
     Raises: LocusError where the study was never run, and where MLflow does not answer or cannot be read.
     """
     folder = home.study(edition.id)

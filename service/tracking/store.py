@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 import tempfile
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,7 +37,7 @@ from service.storage.home import Home
 from service.storage.removing import remove
 from service.storage.tracking_uri import default_experiment
 from service.tracking.databases import MlflowError, check_file, in_a_sentence, is_there
-from service.tracking.inserting import drafted, insert_runs
+from service.tracking.inserting import drafted, insert_runs, read_points
 from service.tracking.mean_curve import Point
 from service.tracking.rows import STUDY, Row, RunId
 from service.tracking.tracked_run import Curve, TrackedRun
@@ -65,8 +64,6 @@ PASSING = {
 """Tags that a row may lose again."""
 THREADS = 8
 """How many curves a server is asked for at the same time."""
-RUNS = 1000
-"""How many runs a database is asked for at once: some have a limit of 2,100 values in a question."""
 MOST_METRICS = 900
 """Metrics in a call; MLflow accepts 1,000 entities."""
 
@@ -188,25 +185,20 @@ class Store:
     def curves(self, runs: Iterable[TrackedRun]) -> dict[str, dict[str, Curve]]:
         """Every point that MLflow has of some runs, by run and metric.
 
-        Cost: a database is asked once a metric; a server, which has no call for several curves, once a curve (2-10 ms).
+        Cost: 5 us a point from a database; a server, which has no call for several curves, is asked for each (2-10 ms).
         """
         found: dict[str, dict[str, Curve]] = {run.id: {name: [] for name in run.latest} for run in runs}
         store = self.client._tracking_client.store
         if isinstance(store, SqlAlchemyStore):
-            for name in dict.fromkeys(name for curves in found.values() for name in curves):
-                ids = [run for run, curves in found.items() if name in curves]
-                for first in range(0, len(ids), RUNS):
-                    for one in store.get_metric_history_bulk(ids[first : first + RUNS], name, sys.maxsize):
-                        found[one.run_id][name].append((one.step, one.value))
+            for run, name, step, value in read_points(store, [*found]):
+                if name in found[run]:
+                    found[run][name].append((step, value))
         else:
             asked = [(run, name) for run, curves in found.items() for name in curves]
             with ThreadPoolExecutor(THREADS) as pool:
                 answers = pool.map(lambda one: self.client.get_metric_history(*one), asked)
                 for (run, name), points in zip(asked, answers, strict=True):
-                    found[run][name] += [(one.step, one.value) for one in points]
-        for curves in found.values():
-            for curve in curves.values():
-                curve.sort()
+                    found[run][name] = sorted((one.step, one.value) for one in points)
         return found
 
     def experiment_tags(self, place: str | None = None) -> dict[str, str]:

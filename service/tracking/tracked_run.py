@@ -69,9 +69,9 @@ class TrackedRun:
 
 
 def equal(one: float, other: float) -> bool:
-    """Whether MLflow's number is the journal's."""
+    """Whether MLflow's number is the journal's. In a damaged database it may be a text."""
     kept = math.copysign(LARGEST, other) if math.isinf(other) else other
-    return one in (kept, other) or (math.isnan(one) and math.isnan(other))
+    return one in (kept, other) or (isinstance(one, float) and math.isnan(one) and math.isnan(other))
 
 
 def _equal_points(one: tuple[int, float], other: tuple[int, float]) -> bool:

@@ -35,6 +35,14 @@ DAMAGE = {
         f"UPDATE metrics SET value = 0.3 WHERE run_uuid = {TRIAL} AND key = 'val/accuracy_mean' AND step = 1",
         "MLflow numbers", "#00 gamma=2.5: val/accuracy_mean",
     ),
+    "a point that is no number": (
+        f"UPDATE metrics SET value = 'one' WHERE run_uuid = {RUN} AND key = 'test/accuracy'",
+        "MLflow numbers", "#00 seed 1: test/accuracy",
+    ),
+    "a step that is no number": (
+        f"UPDATE metrics SET step = 'two' WHERE run_uuid = {RUN} AND key = 'train/loss' AND step = 2",
+        "MLflow numbers", "#00 seed 1: train/loss",
+    ),
     "a param": (
         f"UPDATE params SET value = '9' WHERE run_uuid = {RUN} AND key = 'encoding.gamma'",
         "MLflow params", "#00 seed 1: encoding.gamma",
