@@ -31,8 +31,9 @@ PLACES = [("query",), ("key",), ("value",), ("query", "key"), ("query", "key", "
 SUBSETS = [some for size in (1, 2, 3, 4) for some in itertools.combinations((1, 2, 3, 4), size) if some != (1,)]
 
 
-def table(part, place, shared):
-    return part.code() if shared else part._modules[f"{place}_1"].code()
+def tables(part, places, shared):
+    """The code at each place; computed once, as loops over pairs ask for it at every pair."""
+    return {place: part.code() if shared else part._modules[f"{place}_1"].code() for place in places}
 
 
 def head(code, h, heads=2):
@@ -46,10 +47,11 @@ def head(code, h, heads=2):
 @pytest.mark.parametrize("shared", [True, False])
 def test_add(grid, places, shared):
     made = module(Learnable(injection=Add(places=places, shared=shared)), grid)
+    codes = tables(made.learnable, places, shared)
 
     def at(channels, place, b, h, token):
         own = channels[b, h, token]
-        return own + head(table(made.learnable, place, shared), h)[token] if place in places else own
+        return own + head(codes[place], h)[token] if place in places else own
 
     def logit(b, h, i, j):
         return SCALE * at(q, "query", b, h, i) @ at(k, "key", b, h, j)
@@ -65,12 +67,13 @@ def test_concat_head_by_head(grid, places, split, width):
     made = module(Learnable(injection=Concat(split=split, places=places, shared=False)), grid)
     qkv = content(grid, tuple(width if place in places else 0 for place in ("query", "key", "value")))
     assert made.learnable._modules[f"{places[0]}_1"].table.shape == (grid.prefix + grid.patches, 2 * width)
+    codes = tables(made.learnable, places, shared=False)
 
     def at(channels, place, b, h, token):
         own = channels[b, h, token]
         if place not in places:
             return own
-        return torch.cat([own, head(table(made.learnable, place, False), h)[token]])
+        return torch.cat([own, head(codes[place], h)[token]])
 
     def logit(b, h, i, j):
         return SCALE * at(qkv[0], "query", b, h, i) @ at(qkv[1], "key", b, h, j)
@@ -85,9 +88,10 @@ def test_concat_head_by_head(grid, places, split, width):
 @pytest.mark.parametrize("shared", [True, False])
 def test_extend(grid, channels, shared):
     made = module(Learnable(injection=Extend(channels=channels, shared=shared)), grid)
+    codes = tables(made.learnable, ("query", "key"), shared)
 
     def logit(b, h, i, j):
-        asked, offered = (head(table(made.learnable, place, shared), h) for place in ("query", "key"))
+        asked, offered = (head(code, h) for code in codes.values())
         return SCALE * (q[b, h, i] @ k[b, h, j] + asked[i] @ offered[j])
 
     q, k, v = qkv = content(grid)
@@ -99,11 +103,14 @@ def test_extend(grid, channels, shared):
 def test_parts(parts, shared):
     grid = GRIDS[1]
     made = module(Learnable(injection=Parts(parts=parts, shared=shared)), grid)
+    coded = [place for place, used in (("query", {2, 4}), ("key", {3, 4})) if used & {*parts}]
+    codes = tables(made.learnable, coded, shared)
     q, k, v = qkv = content(grid)
 
     def logit(b, h, i, j):
-        asked = head(table(made.learnable, "query", shared), h)[i] if {2, 4} & {*parts} else None
-        offered = head(table(made.learnable, "key", shared), h)[j] if {3, 4} & {*parts} else None
+        asked, offered = (
+            head(codes[place], h)[token] if place in coded else None for place, token in (("query", i), ("key", j))
+        )
         terms = {
             1: lambda: q[b, h, i] @ k[b, h, j],
             2: lambda: asked @ k[b, h, j],

@@ -35,9 +35,15 @@ def shared(one: nn.Module, other: nn.Module) -> Iterator[tuple[str, torch.Tensor
             yield name, value, right[name]
 
 
-def test_arms_of_one_seed_share_the_backbone(encoding):
+@pytest.fixture(scope="module")
+def others() -> list[PositionedViT]:
+    """Models that tests only look at."""
+    return [arm(encoding) for encoding in ARMS]
+
+
+def test_arms_of_one_seed_share_the_backbone(encoding, others):
     one = arm(encoding)
-    for other in map(arm, ARMS):
+    for other in others:
         pairs = {name: torch.equal(left, right) for name, left, right in shared(one, other) if "encoding." not in name}
         assert all(pairs.values())
         narrower = {name for name, _ in other.named_parameters() if not name.startswith("encoding.")} - {*pairs}
