@@ -65,11 +65,11 @@ def _try_step(recipe: Recipe, data: Path | None) -> list[str]:
     unread = [name for name, value in learning.items() if name.startswith("encoding.") and value.grad is None]
     model.eval()
     with torch.inference_mode():
-        whole = model.output(model.features(images))
-        _same(recipe, model(images), whole, "the same for the rows that are read as for all rows (in_heads, bias)")
-        _same(recipe, model(images), model(images), "the same when it is computed again")
+        read, whole = model(images), model.output(model.features(images))
+        _same(recipe, read, whole, "the same for the rows that are read as for all rows (in_heads, bias)")
+        _same(recipe, model(images), read, "the same when it is computed again")
         alone = torch.cat([model(images[:1]), model(images[1:])])
-        _same(recipe, alone, model(images), "the same for an image alone as in a batch")
+        _same(recipe, alone, read, "the same for an image alone as in a batch")
     return [f"{name} gets no gradient: nothing reads it" for name in unread]
 
 
