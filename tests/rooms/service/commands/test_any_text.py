@@ -86,7 +86,7 @@ def typed(capsys, *words: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_verb_answers_or_refuses_in_a_sentence(capsys, home, around, verb, data):
     words = [verb, data.draw(NAME, label="name")]

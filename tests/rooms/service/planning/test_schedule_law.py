@@ -136,7 +136,7 @@ def edition_of(kind: str, seeds: int, trials: int) -> Edition:
     st.integers(1, 3),
     st.integers(1, 6),
 )
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_every_study_ends_with_nothing_twice(
     kind: str, seed: int, max_concurrent: int, seeds: int, trials: int
 ) -> None:
