@@ -21,7 +21,8 @@ lint: install
 types: install
 	$(BIN)/mypy
 
-# A file of tests a process, a process a core, a thread a process. A process that stands still is ended with its stacks.
+# A file of tests a process (`SHARING` in tests/conftest.py names those that go together), a process a core, a thread a
+# process. A process that stands still is ended with its stacks.
 # WITH gives pytest more options.
 WITH ?=
 fast: install

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
+from xdist.scheduler import LoadFileScheduling
 
 from tests.journeys.files import ENCODINGS
 from tests.journeys.terminal import Terminal
@@ -47,6 +48,16 @@ RERUNS = ("slow", "fault")
 """Tests that start real clusters and kill processes run once more if they fail; the summary lists them."""
 
 
+SHARING = {
+    "tests/rooms/service/reporting/": "pages",
+    "tests/rooms/service/tracking/": "databases",
+    "tests/rooms/service/storage/remote/": "server",
+    "tests/rooms/trainables/launch/test_work_files.py": "server",
+    "tests/rooms/trainables/test_remote_files.py": "server",
+}
+"""Files that share what takes long to make: one process runs them all, so that it is made once."""
+
+
 def pytest_addoption(parser):
     """Adds the number of a played processor (`tests/processor.py`)."""
     parser.addoption("--processor", type=int, default=None, help="round matrix products as processor N would")
@@ -57,6 +68,19 @@ def pytest_ignore_collect(collection_path, config):
     fast = str(config.option.markexpr).startswith("not slow")
     other = collection_path.parent == ROOT / "tests" and collection_path.name in ROOMS_OF_OTHERS
     return True if fast and other else None
+
+
+class BySharing(LoadFileScheduling):
+    """Gives a process a file at a time, or all files that share something."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        found = [name for start, name in SHARING.items() if nodeid.startswith(start)]
+        return found[0] if found else super()._split_scope(nodeid)
+
+
+def pytest_xdist_make_scheduler(config, log):
+    """Takes the place of `--dist loadfile`; None leaves the others as they are."""
+    return BySharing(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_collection_modifyitems(items):
