@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
+from search_spaces.claim import Faster
 from search_spaces.roles import Role
 from search_spaces.study import Search
 from search_spaces.words import listed, plural
@@ -137,6 +138,7 @@ def _caption(result: StudyResult) -> str:
         "The line is the highest mean so far of points with all their seeds." if best_so_far(result) else "",
         f"The dashed line is that of the {len(result.of('rival'))} random points, which have seeds of their own."
         if rivals else "",
+        *(one.why for one in result.claims if isinstance(one.claim, Faster) and one.measured is not None),
         _named_sentence(result),
     ))  # fmt: skip
 

@@ -10,6 +10,7 @@ from search_spaces.space import Choice, Space
 from search_spaces.study import Ablation, Published, Search, Study
 from service.analysis.best_so_far import lead
 from service.analysis.study_status import one_status
+from service.reporting.figures.search.optimization_history import optimization_history
 from service.reporting.results_table import measured
 from service.reporting.sections import points, random_points
 from service.results import Result
@@ -60,6 +61,7 @@ def test_claims_compare_best_and_random_by_seed(result):
         }
     assert faster.measured == lead(*result.scores_of(faster.claim).values()).mean
     assert "(8 and 8 points, 9,999 permutations); luck alone" in faster.why
+    assert faster.why in optimization_history(result).caption
 
 
 def test_no_rival_is_best_and_its_points_stay_out_of_the_searchs_own(result):
