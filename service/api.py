@@ -25,6 +25,8 @@ from service.tracking.client_settings import set_up_client
 from trainables.spec import LocusError, SpecError
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from service.comparing import ComparedStudies, MatrixWithPage
     from service.execution.simulation.simulate import Simulated
     from service.planning.work_estimate import WorkEstimate
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from service.results import Result, SubmittedStudy
     from service.storage.check import Check
     from service.terminal.live import Detail, Progress
+    from trainables.encodings import EncodingSpec
+    from trainables.training.attach import AttachedViT
 
 
 def run(
@@ -302,6 +306,18 @@ def check_report(found: Result) -> None:
             f"today's code has no answers of {id}, and its {plural(found.history.stale, 'answer')} by other code do "
             f"not count, so {page} is kept; --adopt counts them, locus run trains again"
         )
+
+
+def attach(model: nn.Module, encoding: EncodingSpec, *, seed: int = 0) -> AttachedViT:
+    """Puts a position encoding into a VisionTransformer that timm made, for a training loop of one's own.
+
+    The same model is returned, changed: its position table is gone, all other weights stay, and the encoding begins
+    as in a run of this seed (`trainables.training.attach`).
+    Raises: SpecError for another model, and for an encoding that does not fit it.
+    """
+    from trainables.training.attach import attach as attached
+
+    return attached(model, encoding, seed=seed)
 
 
 def record(name: str, *, home: str | None = None) -> Path:

@@ -46,10 +46,12 @@ class Attention(timm_vit.Attention):  # type: ignore[misc]
 
     def forward(self, t: Tokens, encoding: PositionEncoding, block: int, queries: int | None = None) -> TokensBND:
         """The output of the first tokens, by default of all. Shapes: (B, N, D) to (B, queries, D)."""
-        if queries is not None and encoding.in_heads == "nothing":
+        normed = not (isinstance(self.q_norm, nn.Identity) and isinstance(self.k_norm, nn.Identity))
+        if queries is not None and encoding.in_heads == "nothing" and not normed:
             return self._of_first(t, encoding.bias(t.grid, queries, block), queries)
         projected = self._projected(t, queries if encoding.in_heads == "first" else None)
         q, k, v = (part.reshape(*part.shape[:2], self.num_heads, -1).transpose(1, 2) for part in projected)
+        q, k = self.q_norm(q), self.k_norm(k)
         h = encoding.heads(Heads(q, k, v, None, t.grid, t.cache), block)
         if queries is not None and (encoding.in_heads == "first" or not encoding.reads_weights):
             h = h.first(queries)
@@ -118,8 +120,8 @@ class Block(timm_vit.Block):  # type: ignore[misc]
         t = replace(t, x=residual(t.x))
         qk_input = None if t.qk_input is None else self.norm1(t.x + t.qk_input)
         o = self.attn(replace(t, x=self.norm1(t.x), qk_input=qk_input), encoding, block, queries)
-        x = t.x[:, :queries] + self.drop_path1(o)
-        return replace(t, x=x + self.drop_path2(self.mlp(self.norm2(x))), qk_input=None)
+        x = t.x[:, :queries] + self.drop_path1(self.ls1(o))
+        return replace(t, x=x + self.drop_path2(self.ls2(self.mlp(self.norm2(x)))), qk_input=None)
 
 
 class PositionedViT(Host, timm_vit.VisionTransformer):  # type: ignore[misc]
@@ -137,6 +139,7 @@ class PositionedViT(Host, timm_vit.VisionTransformer):  # type: ignore[misc]
     cls_token: nn.Parameter | None
     head_dist: nn.Linear | None
     dist_token: nn.Parameter | None
+    reg_token: nn.Parameter | None
 
     def __init__(self, model: ViT, size: Size, outputs: int, encoding: EncodingSpec) -> None:
         (shape,) = model.shapes(size)
@@ -170,15 +173,16 @@ class PositionedViT(Host, timm_vit.VisionTransformer):  # type: ignore[misc]
             replace_drop_paths(self)
         self.encoding = positions
         if positions.reserved != ReservedChannels():
-            self._give(positions.reserved)
+            self.give(positions.reserved)
 
-    def _give(self, reserved: ReservedChannels) -> None:
+    def give(self, reserved: ReservedChannels) -> None:
         """Replaces timm's layers by narrower ones, for the channels that position fills."""
         patch, content = self.patch_embed, self.embed_dim - reserved.tokens
         self.patch_embed = PatchEmbed(patch.img_size, patch.patch_size, self.in_chans, content)
-        for name in ("cls_token", "dist_token"):
-            if getattr(self, name) is not None:
-                setattr(self, name, nn.Parameter(torch.zeros(1, 1, content)))
+        for name in ("cls_token", "dist_token", "reg_token"):
+            token = getattr(self, name)
+            if token is not None:
+                setattr(self, name, nn.Parameter(torch.zeros(1, token.shape[1], content)))
         for block in self.blocks:
             block.attn.take(reserved)
 
@@ -198,7 +202,8 @@ class PositionedViT(Host, timm_vit.VisionTransformer):  # type: ignore[misc]
     def _after_blocks(self, images: Tensor, read: int | None) -> Tokens:
         """The first tokens after the last block and norm (None: all), on the grid they end on."""
         x = residual(self.patch_embed(images))
-        prefix = [token.expand(len(x), -1, -1) for token in (self.cls_token, self.dist_token) if token is not None]
+        tokens = (self.cls_token, self.dist_token, self.reg_token)
+        prefix = [token.expand(len(x), -1, -1) for token in tokens if token is not None]
         if prefix or not self.encoding.parts:
             x = torch.cat([*prefix, x], dim=1)  # without prefix a copy, which timm makes only where it has no table
         t = Tokens(x, self.grid)

@@ -42,6 +42,7 @@ NEVER = (
     "recipe/flops_torch.py", "recipe/init_from.py", "recipe/kinds.py", "recipe/learning.py",
     "recipe/losses.py", "recipe/optimizer.py", "recipe/outcome.py",
     "recipe/recipe.py", "remote_files.py", "sentence.py", "source.py", "spec.py", "training/__init__.py",
+    "training/attach.py",
     "training/energy.py", "training/optional/__init__.py", "training/optional/compiled.py",
     "training/optional/out_of_memory.py",
     "trusted.py", "watched.py", "weights/__init__.py",

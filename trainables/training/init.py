@@ -7,6 +7,7 @@ paired. A module with a method `init_parameter` decides the initial values of it
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -23,13 +24,16 @@ class InitializesParameters(Protocol):
         """Fills `value`, the parameter `name` of this module, from its stream."""
 
 
-def init_weights(model: nn.Module, seed: int) -> None:
+def init_weights(model: nn.Module, seed: int, names: Container[str] | None = None) -> None:
     """Fills every parameter of a model from the streams of a seed; the innermost `init_parameter` decides how.
 
-    Values are drawn in float64 and rounded to the parameter's type, so models of all types start equal.
+    `names`: of the parameters that are filled, by default all. Values are drawn in float64 and rounded to the
+    parameter's type, so models of all types start equal.
     """
     initializers = {name: module for name, module in model.named_modules() if isinstance(module, InitializesParameters)}
     for name, parameter in model.named_parameters():
+        if names is not None and name not in names:
+            continue
         owner = max((prefix for prefix in initializers if not prefix or name.startswith(f"{prefix}.")), key=len)
         value = torch.empty(parameter.shape, dtype=torch.float64)
         with torch.no_grad():

@@ -1,0 +1,119 @@
+"""An encoding in a ViT of timm computes what the same encoding computes in ours."""
+
+import copy
+
+import pytest
+import timm.optim
+import torch
+from timm.models.vision_transformer import VisionTransformer
+from torch.nn.functional import cross_entropy
+
+from tests.laws.conftest import SIZE
+from trainables.encodings import PEG, Fourier, Learnable, NoEncoding, OwnEncoding, Rotary
+from trainables.spec import SpecError
+from trainables.training.attach import attach
+
+LABELS = torch.tensor([0, 2, 1, 2])
+
+
+def timms(pool="avg", **more):
+    """A ViT that timm makes, as large as those of `make`."""
+    more = {"class_token": pool == "token", "global_pool": pool, "num_classes": 3} | more
+    torch.manual_seed(5)
+    return VisionTransformer(SIZE[1:], 4, 3, embed_dim=16, depth=2, num_heads=2, **more).double()
+
+
+def losses(model, images, steps):
+    """The loss at each of some steps of training."""
+    optimizer, found = torch.optim.AdamW(model.parameters(), lr=0.01), []
+    model.train()
+    for _ in range(steps):
+        loss = cross_entropy(model(images), LABELS)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        found.append(loss.item())
+    return found
+
+
+def compare(spec, make, images, pool, steps):
+    """Trains the spec's model of ours beside a model of timm with the same weights; their losses."""
+    mine, other = make(spec, pool), timms(pool)
+    attached = attach(other, spec)
+    drawn = {name: value for name, value in attached.named_parameters() if name.startswith("encoding.")}
+    own = dict(mine.named_parameters())
+    assert all(torch.equal(value, own[name]) for name, value in drawn.items())  # as a run of this seed begins
+    attached.load_state_dict(mine.state_dict())
+    assert attached is other
+    return losses(mine, images, steps), losses(attached, images, steps)
+
+
+def every(examples):
+    """All examples, but a user's own that stand in for the catalog's."""
+    return [spec for some in examples.values() for spec in some if not isinstance(spec, OwnEncoding)]
+
+
+def test_it_begins_to_train_as_our_own_with_each_encoding(examples, make, images):
+    for number, spec in enumerate(every(examples)):
+        mine, attached = compare(spec, make, images, ("avg", "token")[number % 2], 2)
+        assert attached == pytest.approx(mine, abs=1e-12), spec
+
+
+@pytest.mark.slow
+def test_it_trains_as_our_own_with_each_encoding(examples, make, images):
+    for spec in every(examples):
+        for pool in ("avg", "token"):
+            mine, attached = compare(spec, make, images, pool, 20)
+            assert attached == pytest.approx(mine, abs=1e-6), spec
+
+
+def test_the_rest_of_the_model_stays_timms(images):
+    for more in ({}, {"init_values": 0.1}, {"qk_norm": True}, {"pool": "token", "qk_norm": True}, {"pool": "max"}):
+        for registers in (0, 3):
+            known = timms(reg_tokens=registers, **more)
+            table = known.pos_embed.detach().clone()
+            expected = known(images), known.forward_features(images)
+            attached = attach(copy.deepcopy(known), Learnable())
+            places = attached.encoding.part("learnable")
+            with torch.no_grad():
+                for value in places.parameters():
+                    value.copy_(table.reshape(value.shape))
+            torch.testing.assert_close((attached(images), attached.forward_features(images)), expected)
+            bare = copy.deepcopy(known)
+            torch.nn.init.zeros_(bare.pos_embed)
+            torch.testing.assert_close(attach(copy.deepcopy(known), NoEncoding())(images), bare(images))
+
+
+def test_timms_optimizers_leave_places_without_decay(images):
+    attached = attach(timms("token"), Fourier(gamma=2.0))
+    groups = timm.optim.param_groups_weight_decay(attached, 0.1, attached.no_weight_decay())
+    decaying = {id(value) for group in groups if group["weight_decay"] for value in group["params"]}
+    names = {name for name, value in attached.named_parameters() if id(value) in decaying}
+    assert names
+    assert not any(name.startswith("encoding.") and "table" in name for name in names)
+    assert "pos_embed" not in attached.state_dict()
+    assert attached.half().encoding.part("fourier") is not None
+
+
+def test_what_cannot_be_is_one_sentence():
+    for model, spec, said in (
+        (torch.nn.Linear(2, 2), Rotary(), "model must be a VisionTransformer of timm without an encoding, got Linear"),
+        (attach(timms(), Rotary()), PEG(), "without an encoding, got AttachedViT"),
+        (timms(pre_norm=True), Rotary(), "model must be without pre_norm, got one that has it"),
+        (timms(attn_drop_rate=0.1), Rotary(), "model must be without attn_drop_rate"),
+        (timms(qkv_bias=False), Rotary(), "model must have biases in its projections, got qkv_bias=False"),
+        (timms(dynamic_img_size=True), Rotary(), "model must have images of one size, got dynamic_img_size=True"),
+        (timms(), PEG(places=(5,)), "encoding.places must be block indices from -1 to 0 in a model of depth 2, got"),
+    ):
+        with pytest.raises(SpecError, match=said):
+            attach(model, spec)
+
+
+def test_a_seed_draws_the_encoding_alone():
+    known = timms()
+    before = {name: value.clone() for name, value in known.state_dict().items()}
+    one, other = (attach(copy.deepcopy(known), Learnable(), seed=seed) for seed in (0, 1))
+    assert not torch.equal(one.encoding.part("learnable").table, other.encoding.part("learnable").table)
+    for name, value in one.state_dict().items():
+        if not name.startswith("encoding."):
+            assert torch.equal(value, before[name]), name

@@ -1,0 +1,93 @@
+"""Puts a position encoding into a ViT that timm made, for a training loop of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic_core import PydanticCustomError
+from timm.models import vision_transformer as timm_vit
+from torch import Tensor, nn
+
+from trainables.backbones.backbone_torch import position
+from trainables.backbones.vit_torch import Attention, Block, PositionedViT
+from trainables.encodings import EncodingSpec, ReservedChannels, Shape, Widths
+from trainables.encodings.encoding_torch import Tokens
+from trainables.spec import SpecError
+from trainables.training.init import init_weights
+from trainables.training.parameters import no_decay
+
+
+class AttachedViT(PositionedViT):
+    """A ViT of timm with an encoding, in place of its own positions. `attach` makes one."""
+
+    def head_tokens(self, images: Tensor) -> Tokens:
+        """The prefix tokens alone where the head reads the class token, else all."""
+        return self._after_blocks(images, self.num_prefix_tokens if self.global_pool == "token" else None)
+
+    def no_weight_decay(self) -> set[str]:
+        """Names of the parameters that timm's optimizers exempt from weight decay: timm's, and the encoding's."""
+        names: set[str] = timm_vit.VisionTransformer.no_weight_decay(self)
+        return (names - {"pos_embed"}) | no_decay(self)
+
+
+def attach(model: nn.Module, encoding: EncodingSpec, *, seed: int = 0) -> AttachedViT:
+    """The same model, changed: its position table is gone, and the encoding acts in its blocks.
+
+        model = timm.create_model("vit_small_patch16_224", pretrained=True)
+        service.attach(model, service.Fourier(gamma=2))
+
+    All other weights stay as they are, and so do images, outputs, `forward_features` and `forward_head`. The
+    encoding's initial values are those that a run of this seed has; its parameters are named `encoding.<kind>...`. An
+    encoding that takes channels from the content (concatenated) makes layers narrower, which start anew.
+    Raises: SpecError for a model that is no VisionTransformer of timm, or does what its blocks here do not do, and for
+    an encoding that does not fit it.
+    """
+    if not isinstance(model, timm_vit.VisionTransformer) or isinstance(model, PositionedViT):
+        raise SpecError(f"model must be a VisionTransformer of timm without an encoding, got {type(model).__name__}")
+    for must, got in _unlike(model):
+        raise SpecError(f"model must {must}, got {got}")
+    rows, columns = model.patch_embed.grid_size
+    attention = model.blocks[0].attn
+    widths = Widths(model.embed_dim, attention.num_heads, attention.head_dim)
+    shape = Shape(widths, len(model.blocks), rows, columns, model.num_prefix_tokens)
+    try:
+        encoding.check(shape)
+    except PydanticCustomError as error:
+        raise SpecError(str(error)) from None
+    parts = position(encoding, shape)
+    weight, known = attention.qkv.weight, {id(parameter) for parameter in model.parameters()}
+    model.pos_embed, model.dist_token, model.head_dist = None, None, None
+    for block in model.blocks:
+        block.__class__, block.attn.__class__ = Block, Attention
+    model.__class__ = AttachedViT
+    attached: AttachedViT = model
+    attached.encoding = parts
+    if parts.reserved != ReservedChannels():
+        attached.give(parts.reserved)
+    init_weights(attached, seed, {name for name, value in attached.named_parameters() if id(value) not in known})
+    return attached.to(weight.device, weight.dtype)
+
+
+def _unlike(model: Any) -> Iterator[tuple[str, str]]:
+    """What must be so for blocks with an encoding to compute what timm's do, and what is there instead."""
+    parts = [(block, timm_vit.Block) for block in model.blocks]
+    parts += [(block.attn, timm_vit.Attention) for block in model.blocks if hasattr(block, "attn")]
+    if odd := sorted({type(part).__name__ for part, known in parts if type(part) is not known}):
+        yield "have timm's own blocks and attention", ", ".join(odd)
+        return
+    if any(block.attn.gate is not None for block in model.blocks):
+        yield "have attention without gates", "gated=True"
+    if any(block.attn.qkv.bias is None for block in model.blocks):
+        yield "have biases in its projections", "qkv_bias=False"
+    if model.dynamic_img_size:
+        yield "have images of one size", "dynamic_img_size=True"
+    idle = {"pos_drop_rate": [model.pos_drop], "patch_drop_rate": [model.patch_drop], "pre_norm": [model.norm_pre]}
+    idle |= {
+        f"{name}_drop_rate": [getattr(block.attn, f"{name}_drop") for block in model.blocks]
+        for name in ("attn", "proj")
+    }
+    idle |= {"scale_attn_norm": [block.attn.norm for block in model.blocks]}
+    for name, layers in idle.items():
+        if not all(isinstance(layer, nn.Identity) or getattr(layer, "p", None) == 0 for layer in layers):
+            yield f"be without {name}", "one that has it"
