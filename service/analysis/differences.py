@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
+from service.analysis.learning import fails_more
 from service.analysis.statistics import ALPHA, Adjusted, Estimate, Interval, Scores, difference, holm
 
 
@@ -14,12 +15,14 @@ class Difference:
     """A paired difference of test scores, with its p adjusted for all differences of its table (Holm).
 
     `claimed`: whether a claim of the study asks which of the two is better. Such a pair is tested once, by the claim,
-    so p, level and interval are those of its verdict, and its test has one side.
+    so p, level and interval are those of its verdict, and its test has one side. `opposed`: whether the trial with the
+    higher scores learns less often than the other one, so that neither is better, whatever p is.
     """
 
     estimate: Estimate
     adjusted: Adjusted | None
     claimed: bool = False
+    opposed: bool = False
 
     @property
     def mean(self) -> float:
@@ -33,8 +36,8 @@ class Difference:
 
     @property
     def significant(self) -> bool:
-        """Whether the adjusted test found something."""
-        return self.adjusted is not None and self.adjusted.significant
+        """Whether the adjusted test found something that nothing speaks against."""
+        return self.adjusted is not None and self.adjusted.significant and not self.opposed
 
     @property
     def interval(self) -> Interval | None:
@@ -67,7 +70,14 @@ def compare_pairs(
 ) -> dict[str, Difference]:
     """Paired differences by name: the first of each two minus the second, tested as `together` does."""
     found = {name: difference(who, than) for name, (who, than) in pairs.items()}
-    return together({name: gap for name, gap in found.items() if gap is not None}, alpha, claimed)
+    gaps = together({name: gap for name, gap in found.items() if gap is not None}, alpha, claimed)
+    return {name: replace(gap, opposed=_opposed(gap, *pairs[name], alpha)) for name, gap in gaps.items()}
+
+
+def _opposed(gap: Difference, who: Scores, than: Scores, alpha: float) -> bool:
+    """Whether the trial with the higher scores fails to learn more often than the other one."""
+    better, worse = (who, than) if gap.mean > 0 else (than, who)
+    return fails_more(better, worse) < alpha
 
 
 def together(

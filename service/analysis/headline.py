@@ -166,7 +166,8 @@ def _sureness(gap: Difference, result: StudyResult) -> str:
         return ""
     interval = f"{percent(gap.confidence)} interval {between(gap.interval)}"
     tests = "as its claim tests it" if gap.claimed else f"Holm over {plural(result.adjusted_over, 'difference')}"
-    return f" ({interval}, p {p_text(gap.p)}; {tests})"
+    but = ", but they do not learn equally often" if gap.opposed else ""
+    return f" ({interval}, p {p_text(gap.p)}; {tests}{but})"
 
 
 def _not_told_apart(result: StudyResult, best: TrialResult, rows: list[TrialResult]) -> str:

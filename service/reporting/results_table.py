@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from search_spaces.study import Ablation, Plan
-from search_spaces.words import plural
+from search_spaces.words import listed, plural, quoted
 from service.analysis.claims.verdicts import NOT_COVERED, images_words
 from service.analysis.estimates.power import paired_spread, power_sentence
 from service.analysis.estimates.tuning import tuning_sentence
@@ -178,6 +178,11 @@ def _note(result: StudyResult, rows: Sequence[TrialResult], columns: Sequence[Co
         ]
     if _tested(result):
         parts += _test_words(result)
+    if opposed := [quoted(name) for name, gap in result.differences.items() if gap.opposed]:
+        parts += [
+            f"The difference of {listed(opposed)} finds nothing, whatever p is: of the two trials the one with the "
+            "higher scores learns less often (Fisher's test)."
+        ]
     if result.agreements:
         tests = f", Holm over {plural(len(result.agreements), 'number')}" if len(result.agreements) > 1 else ""
         parts += [

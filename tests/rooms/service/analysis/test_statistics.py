@@ -7,7 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from service.analysis.differences import Difference, compare_best
+from service.analysis.differences import Difference, compare_best, compare_pairs
 from service.analysis.learning import fails_more, most_that_fail
 from service.analysis.statistics import (
     ALPHA,
@@ -294,6 +294,16 @@ def test_failing_more_often_is_fishers_test():
     exact = stats.fisher_exact([[3, 2], [1, 4]], alternative="greater").pvalue
     assert fails_more(who, than) == pytest.approx(exact)
     assert fails_more(than, who) == pytest.approx(stats.fisher_exact([[1, 4], [3, 2]], alternative="greater").pvalue)
+
+    some = scores(*[0.98, 0.985, 0.99, 0.98, 0.985], *[0.5] * 7)
+    all_of_them = scores(*[0.95, 0.955, 0.96, 0.95, 0.955, 0.96, 0.95, 0.955, 0.96, 0.95, 0.955, 0.96])
+    gap = compare_pairs({"a": (some, all_of_them)})["a"]
+    assert gap.p < 0.001
+    assert (gap.mean > 0, gap.opposed, gap.significant) == (True, True, False)
+    turned = compare_pairs({"a": (all_of_them, some)})["a"]
+    assert (turned.mean < 0, turned.opposed, turned.significant) == (True, True, False)
+    whole = compare_pairs({"a": (all_of_them, scores(*[0.9, 0.91, 0.905] * 4))})["a"]
+    assert (whole.opposed, whole.significant) == (False, True)
 
 
 def test_further_test_images_widen_an_interval_by_the_variance_that_they_bring():
