@@ -10,8 +10,9 @@ from search_spaces.words import listed, plural, quoted
 from service.analysis.claims.verdicts import NOT_COVERED, images_words
 from service.analysis.estimates.power import paired_spread, power_sentence
 from service.analysis.estimates.tuning import tuning_sentence
-from service.analysis.format import between, fixed, metric_words, p_text, signed, spread
+from service.analysis.format import between, fixed, metric_words, p_text, signed, spread, whole_percent
 from service.analysis.headline import point_name
+from service.analysis.learning import counts, most_that_fail
 from service.analysis.statistics import FEWEST, Scores
 from service.reporting.costs import cost_columns, cost_note
 from service.reporting.table import Column, Table
@@ -174,7 +175,8 @@ def _note(result: StudyResult, rows: Sequence[TrialResult], columns: Sequence[Co
             "A seed learns when it scores above what guessing reaches once in a thousand times, and not in the lower "
             "of two groups far apart. "
             "Where some seeds do not learn, the mean of all describes neither group, and differences are those of the "
-            "seeds that learn."
+            "seeds that learn.",
+            _pooled(rows),
         ]
     if _tested(result):
         parts += _test_words(result)
@@ -194,6 +196,14 @@ def _note(result: StudyResult, rows: Sequence[TrialResult], columns: Sequence[Co
     if any(cell.endswith("*") for column in columns if column.head == "published" for cell in column.cells):
         parts += [f"*Published on other data or for another question{_why(result)}: do not compare with our scores."]
     return " ".join(parts)
+
+
+def _pooled(rows: Sequence[TrialResult]) -> str:
+    """How many seeds fail of all trials together of which some learn: more than the seeds of one trial can show."""
+    some = [counts(row.test) for row in rows if row.test.learnt]
+    runs, learnt = sum(n for _, n in some), sum(learn for learn, _ in some)
+    most, whose = whole_percent(most_that_fail(runs - learnt, runs)), "of trials of which some learn"
+    return f"Of the {plural(runs, 'seed')} {whose}, {runs - learnt} did not; of all such seeds up to {most} may not."
 
 
 def _why(result: StudyResult) -> str:

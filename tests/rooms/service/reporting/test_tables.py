@@ -5,6 +5,7 @@ import io
 import re
 
 import pandas as pd
+from scipy import stats
 
 from search_spaces.study import Ablation, Published, Study
 from service.analysis.format import between, fixed, signed, spread
@@ -67,6 +68,13 @@ def test_two_intervals_have_heads_of_their_own(ablation):
 
 def test_a_note_speaks_of_what_is_there(search, ablation, tmp_path):
     assert "A seed learns when" in measured(ablation).note
+    some = [row.test for row in ablation.of("trial") if row.test.learnt]
+    seeds, failed = sum(one.n for one in some), sum(one.n - len(one.learnt) for one in some)
+    most = stats.beta.ppf(0.95, failed + 1, seeds - failed)  # Clopper and Pearson
+    said = (
+        f"Of the {seeds} seeds of trials of which some learn, {failed} did not; of all such seeds up to {most:.0%} may"
+    )
+    assert said.replace("%", " %") in measured(ablation).note
     assert "diverged" in measured(ablation).note
     for word in ("A seed learns when", "diverged", "Holm", "different machines", "parents"):
         assert word not in measured(search).note, word
