@@ -10,7 +10,7 @@ from typing import Any
 from trainables.probes.inputs.arrays import ProbeError
 from trainables.probes.inputs.subject import Subject, initial, trained
 from trainables.recipe import Run
-from trainables.recipe.findings import LOOKS, TEST_DRAWS, Findings, Probed
+from trainables.recipe.findings import FURTHER_IMAGES, LOOKS, Findings, Probed
 from trainables.spec import LocusError
 
 
@@ -39,7 +39,7 @@ def probe_run(
     """
     found = probe_of(name)
     after = found(trained(run, weights, data))
-    if name == TEST_DRAWS:
+    if name == FURTHER_IMAGES:
         return Probed(Findings(note="further test images are for trained models"), after)
     try:
         before = None if unknown else found(initial(run, parent, data, environment))

@@ -23,11 +23,11 @@ ProbeName = Literal[
 PROBES: tuple[ProbeName, ...] = get_args(ProbeName)
 """The probes of one trained model, each computed by the file of `trainables/probes/` with its name."""
 
-TEST_DRAWS = "test_draws"
+FURTHER_IMAGES = "further_images"
 """The look at a trained model by which intervals hold for other test images, too. No study names it."""
 DRAWN_AGAIN = ("red_green",)
 """The kinds of data whose test images a generator makes, so that further ones can be drawn."""
-LOOKS = (*PROBES, TEST_DRAWS)
+LOOKS = (*PROBES, FURTHER_IMAGES)
 """All that is computed from kept weights, and kept beside an answer."""
 
 ProbeNames = Annotated[

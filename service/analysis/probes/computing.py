@@ -5,13 +5,13 @@ Nothing is trained.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from search_spaces.words import plural
 from service.analysis.probes.run_probes import RunProbes
 from service.analysis.study_result import StudyResult
 from service.analysis.trial_result import TrialResult
-from trainables.recipe.findings import TEST_DRAWS
+from trainables.recipe.findings import FURTHER_IMAGES
 from trainables.spec import LocusError
 
 
@@ -22,23 +22,14 @@ def compute_probes(result: StudyResult, note: Callable[[str], None], stopped: Ca
     report says what is missing. Where torch is not installed, nothing is computed.
     """
     named = result.edition.study.probes
-    wanted: list[tuple[TrialResult, int, RunProbes, str]] = [
-        (row, seed, run, name) for row in result.probed for seed, run in row.probes.items() for name in named
-    ]
-    wanted += [
-        (row, seed, run, TEST_DRAWS)
-        for row in result.drawn_again
-        for seed, run in row.probes.items()
-        if run.can_be_computed
-    ]
-    missing = [one for one in wanted if one[2].kept(one[3]) is None]
-    probes = sum(name != TEST_DRAWS for _, _, _, name in missing)
+    probes = _missing(result.probed, named, lambda run: True)
+    models = _missing(result.drawn_again, (FURTHER_IMAGES,), lambda run: run.can_be_computed)
     if probes:
         runs = sum(len(row.probes) for row in result.probed)
-        note(f"probes: {plural(probes, 'probe')} of {plural(runs, 'run')} to compute")
-    if models := len(missing) - probes:
-        note(f"testing {plural(models, 'model')} on further draws of the test images")
-    for row, seed, run, name in missing:
+        note(f"probes: {plural(len(probes), 'probe')} of {plural(runs, 'run')} to compute")
+    if models:
+        note(f"testing {plural(len(models), 'model')} on further draws of the test images")
+    for row, seed, run, name in [*probes, *models]:
         if stopped():
             return
         try:
@@ -48,5 +39,12 @@ def compute_probes(result: StudyResult, note: Callable[[str], None], stopped: Ca
             return
         except Exception as error:  # the study has its answers, which no probe may take from it
             said = str(error) if isinstance(error, LocusError) else f"{type(error).__name__}: {error}"
-            what = "test on further images" if name == TEST_DRAWS else f"probe {name}"
-            note(f"the {what} of {row.name}, seed {seed}, failed: {said}")
+            note(f"the probe {name} of {row.name}, seed {seed}, failed: {said}")
+
+
+def _missing(
+    rows: Iterable[TrialResult], names: tuple[str, ...], wanted: Callable[[RunProbes], bool]
+) -> list[tuple[TrialResult, int, RunProbes, str]]:
+    """What is not kept of these probes: row, seed, run and name."""
+    runs = ((row, seed, run) for row in rows for seed, run in row.probes.items() if wanted(run))
+    return [(row, seed, run, name) for row, seed, run in runs for name in names if run.kept(name) is None]

@@ -8,7 +8,7 @@ from pathlib import Path
 from service.storage import probe_files
 from service.storage.outcomes import Answered, Outcomes, require_sound
 from trainables.recipe.code_digest import CodeDigests
-from trainables.recipe.findings import LOOKS, TEST_DRAWS, Probed
+from trainables.recipe.findings import FURTHER_IMAGES, LOOKS, Probed
 from trainables.recipe.outcome import Completed
 from trainables.spec import LocusError
 
@@ -39,7 +39,7 @@ class RunProbes:
     @property
     def further(self) -> tuple[float, ...]:
         """The scores on further draws of the test images, as far as they are kept."""
-        found = self.kept(TEST_DRAWS)
+        found = self.kept(FURTHER_IMAGES)
         return () if found is None else tuple(map(float, found.after.arrays["scores"]))
 
     @property

@@ -116,7 +116,7 @@ def test_a_probe_is_computed_once_and_again_where_its_code_or_its_file_changed(h
 
 def test_kept_models_are_tested_on_further_images_where_three_seeds_or_more_show_an_interval(home) -> None:
     trial = row(opened(home), "learnable")
-    found = trial.probe("test_draws", seed=0)
+    found = trial.probe("further_images", seed=0)
     model, data = trial.model(0).double(), trial.recipe.data
     normalize = normalizer(trial.recipe, torch.device("cpu"), torch.float64)
     expected = []
