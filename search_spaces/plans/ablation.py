@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 from search_spaces.plans.tuning import Tuning
 from search_spaces.words import MOST_LETTERS, is_name, listed, quoted, shortened
 from trainables.own import Values
+from trainables.sentence import did_you_mean
 from trainables.spec import Spec, SpecError, digest, require
 
 Axes = dict[str, dict[str, Values]]
@@ -25,7 +26,7 @@ BETWEEN = ", "
 
 
 class Ablation(Spec):
-    """Arms against a baseline; every arm runs every seed, nothing is stopped.
+    """Arms against a baseline; every arm runs every seed, unless they race.
 
     `arms` are given, or made of `axes`: an arm for each combination, named by its values in the order of the axes.
     `baseline`: an arm; with axes, a value of one axis. `without`: combinations to leave out; an arm is left out where
@@ -33,7 +34,8 @@ class Ablation(Spec):
     `tasks`: of two axes, the one whose values are different tasks. The values of the other axis are ranked on each
     task, and no arm is best, as scores of different tasks say nothing about each other. `families`: of tasks that ask
     nearly the same, or show nearly the same images, the family; any other task is a family by itself. Ranks are over
-    families, for tasks of one family are no independent observations.
+    families, for tasks of one family are no independent observations. `race`: an arm that cannot be the best any more
+    gets no further seed (`service/planning/search/racing.py`).
     """
 
     kind: Literal["ablation"] = Field(default="ablation", init=False)
@@ -46,6 +48,7 @@ class Ablation(Spec):
     tune: Tuning | None = Field(default=None, kw_only=True)
     tasks: str = Field(default="", kw_only=True, description="the name of the axis whose values are different tasks")
     families: dict[str, str] = Field(default_factory=dict, kw_only=True, description="{task: family}")
+    race: bool = Field(default=False, kw_only=True, description="true or false")
 
     @model_validator(mode="before")
     @classmethod
@@ -93,6 +96,7 @@ class Ablation(Spec):
             others = [axis for axis, values in self.axes.items() if self.baseline not in values]
             one = len(self.axes) == 2 and [self.tasks] == others
             require(one, "tasks", f"one of two axes, that without {self.baseline} ({listed(others)})", self.tasks)
+        require(not (self.tasks and self.race), "race", "false where arms learn different tasks", self.race)
         tasks = self.axes[self.tasks] if self.tasks else {}
         must = f"by task ({', '.join(tasks) or 'this study has none'})"
         require({*self.families} <= {*tasks}, "families", must, [*self.families])
@@ -112,6 +116,19 @@ class Ablation(Spec):
             return Ablation(**{**dict(self), "arms": {**self.arms, **values}})
         axes = {axis: {name: values.get(name, own) for name, own in named.items()} for axis, named in self.axes.items()}
         return Ablation(**{**dict(self), "axes": axes, "arms": {}})
+
+    def only(self, names: Iterable[str]) -> Ablation:
+        """The arms of these names, and those that they are compared with; of axes, the values of the baseline's axis.
+
+        Raises: SpecError for a name that is none of them.
+        """
+        named = self.axes[self.baseline_axis] if self.axes else self.arms
+        for name in names:
+            if name not in named:
+                raise SpecError(f"arms must be some of {', '.join(named)}, got {name!r}{did_you_mean(name, [*named])}")
+        kept = {name: own for name, own in named.items() if name in {*names, self.baseline}}
+        changed = {"axes": {**self.axes, self.baseline_axis: kept}, "arms": {}} if self.axes else {"arms": kept}
+        return Ablation(**{**dict(self), **changed})
 
     @property
     def baseline_axis(self) -> str:

@@ -16,7 +16,7 @@ from itertools import pairwise
 from statistics import NormalDist, fmean, stdev
 
 from service.analysis.logits import Logits
-from service.analysis.t_distribution import cdf, quantile
+from service.planning.t_distribution import cdf, quantile
 from trainables.data.dataset import luck
 
 ALPHA = 0.05

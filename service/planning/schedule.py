@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from search_spaces.roles import CONFIRMATIONS, CONFIRMED, POINTS, Role
 from search_spaces.study import Ablation, Search, Trial
-from service.planning.search.racing import race_cutoff
+from service.planning.search.racing import FEWEST, race_cutoff, racers, rounds
 from service.planning.tuning import Choose, Tune, is_tuned, next_choice, next_point, tuning_runs
 from service.storage.history import History
 from trainables.recipe import Run, Use
@@ -125,7 +126,10 @@ def _wanted(history: History) -> Iterator[tuple[Trial, Run]]:
     plan = history.edition.study.plan
     if isinstance(plan, Ablation):
         yield from tuning_runs(history)
-        yield from _by_seed(history, history.of("trial"))
+        if plan.race:
+            yield from _by_seed(history, racers(history), max(rounds(history) + 2, FEWEST))
+        else:
+            yield from _by_seed(history, history.of("trial"))
         return
     for trial in (trial for role in POINTS for trial in history.unsettled(role)):
         first, *others = history.runs(trial).values()
@@ -136,10 +140,13 @@ def _wanted(history: History) -> Iterator[tuple[Trial, Run]]:
     yield from _by_seed(history, [trial for role in CONFIRMATIONS for trial in history.chosen(role)])
 
 
-def _by_seed(history: History, trials: list[Trial]) -> Iterator[tuple[Trial, Run]]:
-    """Every trial's first seed, then every trial's second seed: a study that is cut short is balanced and paired."""
+def _by_seed(history: History, trials: list[Trial], most: int | None = None) -> Iterator[tuple[Trial, Run]]:
+    """Every trial's first seed, then every trial's second seed: a study that is cut short is balanced and paired.
+
+    `most`: how many seeds may begin. In a race no arm is two seeds ahead of another one, which may still be out.
+    """
     rows = [list(history.runs(trial).values()) for trial in trials]
-    for runs in zip(*rows, strict=True):
+    for runs in islice(zip(*rows, strict=True), most):
         yield from zip(trials, runs, strict=True)
 
 

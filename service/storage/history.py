@@ -317,9 +317,18 @@ class History:
 
     def _is_settled(self, trial: Trial) -> bool:
         states = [self.state(run) for run in self.runs(trial).values()]
-        ends = isinstance(self.edition.study.plan, Search) and trial.role in POINTS
-        out = states[0].status in ("stopped", "diverged") or any(state.left_out for state in states)
-        return (ends and out) or all(state.answered for state in states)
+        ends = self._is_point(trial) and states[0].status in ("stopped", "diverged")
+        out = self.races(trial) and any(state.left_out for state in states)
+        return ends or out or all(state.answered for state in states)
+
+    def _is_point(self, trial: Trial) -> bool:
+        """Whether a trial is a point of a search."""
+        return isinstance(self.edition.study.plan, Search) and trial.role in POINTS
+
+    def races(self, trial: Trial) -> bool:
+        """Whether a trial may be refused its next seed: a point of a search, or an arm of an ablation that races."""
+        plan = self.edition.study.plan
+        return self._is_point(trial) or (isinstance(plan, Ablation) and plan.race and trial.role == "trial")
 
     def keeps(self, run: Run) -> bool:
         """Whether a run's weights are needed: the study keeps them, or another run needs them."""
@@ -355,11 +364,11 @@ class History:
         epoch = max((state.epoch for state in states.values()), default=0)
         reason = next((state.reason for state in states.values() if state.reason), "")
         first = next(iter(states.values()), RunState())
-        judged = trial.tunes or (isinstance(self.edition.study.plan, Search) and trial.role in POINTS)
+        judged = trial.tunes or self._is_point(trial)
         if judged and first.status in ("stopped", "diverged"):
             return TrialAnswer(first.status, values, len(states), epoch, first.cutoff, first.reason)
         left_out = next((state for state in states.values() if state.left_out), None)
-        if judged and left_out:
+        if left_out and (judged or self.races(trial)):
             return TrialAnswer("stopped", values, len(states), epoch, left_out.cutoff, reason, raced=True)
         if len(values) == len(states):
             return TrialAnswer("completed", values, len(states), epoch, reason=reason)

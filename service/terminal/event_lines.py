@@ -44,9 +44,7 @@ class EventLines:
                 return f"#{trial.label} seed {seed} epoch {epoch}/{epochs}{value}"
             case StoppedAt(epoch=0, cutoff=cutoff):
                 trial, seed = self._owners[fact.run]
-                return (
-                    f"#{trial.label} seed {seed} left out: its point cannot be one of the best (cut-off {cutoff:.3g})"
-                )
+                return f"#{trial.label} seed {seed} left out, as it cannot be one of the best (cut-off {cutoff:.3g})"
             case StoppedAt(epoch=epoch, cutoff=cutoff):
                 trial, seed = self._owners[fact.run]
                 return f"#{trial.label} seed {seed} stopped at {epoch} (cut-off {cutoff:.3g})"

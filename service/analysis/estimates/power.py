@@ -9,8 +9,8 @@ from search_spaces.study import Ablation, Plan
 from search_spaces.words import plural
 from service.analysis.format import fixed
 from service.analysis.statistics import ALPHA, FEWEST, Scores, difference, level_of
-from service.analysis.t_distribution import quantile
 from service.analysis.trial_scores import validation_scores
+from service.planning.t_distribution import quantile
 from service.storage.history import History
 
 POWER = 0.8

@@ -1,30 +1,131 @@
-"""Which points of a search get their next seed: those that may still be among the best. Pure."""
+"""Who gets the next seed: a point of a search that may still be among the best, an arm that may be the best. Pure."""
 
 from __future__ import annotations
 
-from search_spaces.roles import CONFIRMED, POINTS
-from search_spaces.study import Search, Trial
+import math
+from itertools import takewhile
+from statistics import fmean, variance
+
+from search_spaces.roles import CONFIRMED
+from search_spaces.study import Ablation, Search, Trial
+from service.planning.t_distribution import cdf
 from service.storage.history import History
 from trainables.recipe import Run
 
+FEWEST = 3
+"""How many seeds every arm gets."""
+LOST = 0.05
+"""How often the best arm may be out of the race, over all looks and arms."""
+
 
 def race_cutoff(history: History, trial: Trial, run: Run) -> float | None:
-    """The mean that a point would need for its next seed; None where it gets that seed.
+    """The mean that a point or an arm would need for its next seed; None where it gets that seed.
 
-    It is the lowest mean of the points that would be confirmed now. A point is out where its mean would be lower even
-    if each seed that it lacks scored as high as the best seed so far, of its own and theirs.
+    A run that has begun goes on: a part of it would look like an answer.
+    """
+    plan = history.edition.study.plan
+    if not history.races(trial) or run == history.first_run(trial) or history.state(run).was_run:
+        return None
+    if isinstance(plan, Search):
+        return _of_points(history, trial) if plan.stop else None
+    return _of_arms(history, trial)
+
+
+def _of_points(history: History, trial: Trial) -> float | None:
+    """The lowest mean of the points that would be confirmed now, where a point cannot reach it any more.
+
+    A point is out where its mean would be lower even if each seed that it lacks scored as high as the best seed so far,
+    of its own and theirs.
     Source: Maron and Moore 1994 (races). Differs: the bound is the best seed seen, and not one of a distribution,
     because the seeds of a point may lie in two groups.
     """
-    plan = history.edition.study.plan
-    if not isinstance(plan, Search) or plan.stop is None or trial.role not in POINTS:
-        return None
     best = [history.answer(one) for one in history.highest(CONFIRMED, trial.role)]
     answer = history.answer(trial)
-    if len(best) < CONFIRMED or run == history.first_run(trial):
+    if len(best) < CONFIRMED:
         return None
     cutoff = best[-1].mean or 0.0
     top = max(value for one in (*best, answer) for value in one.values.values())
     lacks = answer.asked - len(answer.values)
     reachable = (sum(answer.values.values()) + lacks * top) / answer.asked
     return cutoff if reachable < cutoff else None
+
+
+def racers(history: History) -> list[Trial]:
+    """The arms that are in the race."""
+    return [trial for trial in history.of("trial") if history.answer(trial).status != "stopped"]
+
+
+def rounds(history: History) -> int:
+    """How many first seeds have ended in all arms of the race; a run that fails for good keeps no other one waiting."""
+    runs = [history.runs(trial).values() for trial in racers(history)]
+    ended = takewhile(
+        lambda of_seed: all(history.state(run).answered or history.given_up(run) for run in of_seed),
+        zip(*runs, strict=True),
+    )
+    return sum(1 for _ in ended)
+
+
+def _of_arms(history: History, trial: Trial) -> float | None:
+    """The mean of the best arm so far, where this arm is below it by more than seeds explain.
+
+    Each arm that is in the race has `rounds` seeds by now, and this is a look at them: validation scores by arm and
+    seed, without what a seed does to all arms.
+    """
+    count = rounds(history)
+    if count < FEWEST:
+        return None
+    rows = {}
+    for one in racers(history):
+        found, seeds = history.answer(one).values, one.seeds(count)
+        if all(seed in found for seed in seeds):
+            rows[one.label] = [found[seed] for seed in seeds]
+    plan = history.edition.study.plan
+    assert isinstance(plan, Ablation)
+    data = trial.recipe.data
+    step = data.score(data.step("val"), "val") - data.score(0.0, "val")
+    out = behind(rows, len(plan.arms), step)
+    return max(map(fmean, rows.values())) if trial.label in out else None
+
+
+def behind(rows: dict[str, list[float]], arms: int, step: float = 0.0) -> list[str]:
+    """The arms that cannot be the best any more. `rows`: a score a seed of those in the race; `arms`: of how many.
+
+    `step`: what one image changes of a score.
+
+    At 3, 4, 5 and so on seeds the level is 3 a / (n (n + 1)), shared by all arms but one: it adds up to a, however many
+    seeds there may be.
+    """
+    if not rows:
+        return []
+    seeds, best = len(next(iter(rows.values()))), max(rows, key=lambda arm: fmean(rows[arm]))
+    level = LOST * FEWEST / (seeds * (seeds + 1)) / max(1, arms - 1)
+    return [arm for arm in rows if arm != best and p_below(rows, arm, best, step) < level]
+
+
+def p_below(rows: dict[str, list[float]], arm: str, best: str, step: float = 0.0) -> float:
+    """The one-sided p of the null hypothesis that an arm is no worse than the best so far. `rows`: a score a seed.
+
+    All arms say how much seeds differ, so that three of them suffice; where this pair differs more than all do, its own
+    seeds alone say it.
+    Source: two-way layout without replication (Fisher 1925); races: Maron and Moore 1994, F-Race (Birattari et al.
+    2002). Differs: the larger of the two variances, with its degrees of freedom; at least the error of two scores that
+    are rounded to a step.
+    """
+    gaps = [above - below for above, below in zip(rows[best], rows[arm], strict=True)]
+    seeds = len(gaps)
+    own, shared = variance(gaps), 2 * _residual(list(rows.values()))
+    spread, df = (own, seeds - 1) if own > shared else (shared, (len(rows) - 1) * (seeds - 1))
+    error = max(math.sqrt(spread / seeds), step / math.sqrt(6))
+    return 1 - cdf(fmean(gaps) / error, df) if error else float(fmean(gaps) <= 0)
+
+
+def _residual(rows: list[list[float]]) -> float:
+    """The variance of scores around what arm and seed explain."""
+    means, seeds = [fmean(row) for row in rows], [fmean(column) for column in zip(*rows, strict=True)]
+    center = fmean(means)
+    rest = [
+        (score - mean - seed + center) ** 2
+        for row, mean in zip(rows, means, strict=True)
+        for score, seed in zip(row, seeds, strict=True)
+    ]
+    return math.fsum(rest) / ((len(rows) - 1) * (len(seeds) - 1))

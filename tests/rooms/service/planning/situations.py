@@ -30,8 +30,8 @@ ARMS = {
 """`child`, `twin` and the parent of `grandchild` begin from one run; `pupil` has two parents."""
 
 
-def arms(some: dict | None = None, seeds: int = 2, tune: Tuning | None = None) -> Edition:
-    plan = Ablation(arms=some or ARMS, baseline=next(iter(some or ARMS)), tune=tune)
+def arms(some: dict | None = None, seeds: int = 2, tune: Tuning | None = None, race: bool = False) -> Edition:
+    plan = Ablation(arms=some or ARMS, baseline=next(iter(some or ARMS)), tune=tune, race=race)
     return Study(name="arms", question="?", base=BASE, plan=plan, seeds=seeds).at()
 
 

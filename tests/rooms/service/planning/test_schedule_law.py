@@ -14,6 +14,7 @@ from service.planning.schedule import (
     Assign,
     Confirm,
     Done,
+    LeaveOut,
     MarkDiverged,
     PlanArms,
     Propose,
@@ -22,7 +23,7 @@ from service.planning.schedule import (
     next_action,
 )
 from service.planning.tuning import Choose, Tune
-from service.storage.journal import Confirms, Planned, Started, Tuned
+from service.storage.journal import Confirms, Planned, Started, StoppedAt, Tuned
 from tests.rooms.service.planning.situations import ARMS, Situation, arms, search
 from trainables.recipe import Run
 
@@ -87,6 +88,9 @@ class World(Situation):
             case MarkDiverged(run=run):
                 assert "diverged" in {self.history.state(parent).status for parent in run.needs()}
                 self.end(run, outcome="diverged", epoch=0)
+            case LeaveOut(run=run, cutoff=cutoff):
+                assert not self.history.state(run).was_run
+                self.add(StoppedAt(run=run.key, code="c0dec0dec0de", epoch=0, cutoff=cutoff))
             case Assign(run=run, trial=trial):
                 self.give(run, trial)
 
@@ -103,6 +107,8 @@ class World(Situation):
 
     def land(self, run: Run) -> None:
         fate, value = self.fate(run), random.Random(run.key).random()
+        if getattr(self.edition.study.plan, "race", False):  # arms that differ by more than their seeds
+            value = 0.9 * random.Random(run.recipe.model_dump_json()).random() + 0.1 * value
         tries = sum(one.key == run.key for one in self.given)
         if fate == "broken" or (fate == "flaky" and tries == 1):
             self.fail(run)
@@ -124,19 +130,19 @@ def balanced(world: World) -> bool:
 def edition_of(kind: str, seeds: int, trials: int) -> Edition:
     if kind in ("search", "rival"):
         return search(trials=trials, seeds=seeds, rival=kind == "rival")
-    if kind == "arms":
-        return arms(seeds=seeds)
+    if kind in ("arms", "race"):
+        return arms(seeds=seeds + 3 * (kind == "race"), race=kind == "race")
     return arms(seeds=seeds, tune=Tuning(Space({"optimizer.lr": Real(1e-4, 1e-2)}), trials, seeds=1 + trials % 2))
 
 
 @given(
-    st.sampled_from(["search", "rival", "arms", "tuned"]),
+    st.sampled_from(["search", "rival", "arms", "race", "tuned"]),
     st.integers(0, 10**6),
     st.integers(1, 4),
     st.integers(1, 3),
     st.integers(1, 6),
 )
-@settings(max_examples=30)
+@settings(max_examples=36)
 def test_every_study_ends_with_nothing_twice(
     kind: str, seed: int, max_concurrent: int, seeds: int, trials: int
 ) -> None:
@@ -154,6 +160,11 @@ def test_every_study_ends_with_nothing_twice(
     if tune is not None:
         assert len(world.history.of("tuning")) == trials * len(ARMS)
         assert {trial.name for trial in world.history.of("trial")} == set(world.history.tuning.chosen)
+    if kind == "race":
+        left = {trial.label: sum(world.history.state(run).left_out for run in trial.runs(seeds + 3))
+                for trial in world.history.of("trial")}  # fmt: skip
+        assert max(left.values()) <= 1, "an arm is left out once"
+        assert min(left.values()) == 0, "one stays"
     assert len(world.history.of("rival")) == (trials if kind == "rival" else 0)
     keys = [run.key for run in world.given if world.fate(run) in ("completed", "diverged")]
     assert len(keys) == len(set(keys)), "shared parents are trained once"

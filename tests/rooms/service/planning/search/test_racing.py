@@ -2,15 +2,19 @@
 
 import random
 
+import numpy as np
 import pytest
+from scipy.stats import t
 
 from service.execution.decisions import Decisions
-from service.planning.schedule import Assign, LeaveOut, Propose
-from service.planning.search.racing import race_cutoff
+from service.planning.schedule import Assign, Done, LeaveOut, Propose, Wait
+from service.planning.search.racing import behind, p_below, race_cutoff
+from service.planning.search.saved import saved_images
 from service.storage.history import History
 from service.storage.home import Home
-from service.storage.journal import Counts, StoppedAt, read
-from tests.rooms.service.planning.situations import Situation, search
+from service.storage.journal import Counts, Planned, StoppedAt, read
+from service.storage.states import TRIES
+from tests.rooms.service.planning.situations import Situation, arms, search
 from tests.rooms.toy import conduct
 
 
@@ -89,3 +93,79 @@ def test_a_search_that_was_cut_leaves_out_what_the_undisturbed_one_does(tmp_path
         again = [fact for fact in read(hurt.study(edition.id).journal)[0] if isinstance(fact, StoppedAt)]
         assert [one.bare() for one in again if not one.epoch] == [one.bare() for one in left_out]
         assert History.open(hurt, edition).confirms == History.open(calm, edition).confirms
+
+
+def arms_that_race(*rows: tuple[float, ...], seeds: int = 6) -> Situation:
+    """Arms with so many scores each, in an ablation that races."""
+    some = {f"arm {number}": {"encoding.gamma": 1.0 + number} for number in range(len(rows))}
+    now = Situation(arms(some, seeds=seeds, race=True))
+    for number, name in enumerate(some):
+        now.add(Planned(role="trial", number=number, name=name, values=some[name]))
+    for trial, scores in zip(now.history.of("trial"), rows, strict=True):
+        for run, score in zip(trial.runs(seeds), scores, strict=False):
+            now.end(run, score)
+    return now
+
+
+LEVEL, EVEN, LOW = (0.9, 0.92, 0.91), (0.91, 0.9, 0.93), (0.5, 0.52, 0.51)
+
+
+def test_an_arm_that_cannot_be_the_best_gets_no_further_seed_and_the_others_go_on() -> None:
+    now = arms_that_race(LEVEL, EVEN, LOW)
+    best, even, low = now.history.of("trial")
+    assert now.next() == Assign(best.run(3), best)
+    assert now.next(best.run(3)) == Assign(even.run(3), even)
+    assert now.next(best.run(3), even.run(3)) == LeaveOut(low.run(3), pytest.approx(sum(EVEN) / 3))
+    now.add(StoppedAt(run=low.run(3).key, code="c0dec0dec0de", epoch=0, cutoff=0.913))
+    answer = now.history.answer(low)
+    assert (answer.status, answer.raced, [*answer.values]) == ("stopped", True, [0, 1, 2])
+    assert now.history.asked(low) == low.runs(3)
+    assert now.next(best.run(3), even.run(3)) == Assign(best.run(4), best)
+    assert now.next(*best.runs(6)[3:5], *even.runs(6)[3:5]) == Wait()  # no arm is two seeds ahead
+    for run, score in ((run, 0.9) for trial in (best, even) for run in trial.runs(6)[3:]):
+        now.end(run, score)
+    assert now.next() == Done()
+    assert saved_images(now.history).racing == 3 * 4 * low.recipe.data.image_counts.train
+
+
+def test_three_seeds_of_every_arm_come_first() -> None:
+    now = arms_that_race(LEVEL[:2], EVEN[:2], LOW[:2])
+    low = now.history.of("trial")[2]
+    assert race_cutoff(now.history, low, low.run(2)) is None
+
+
+def test_a_run_that_fails_for_good_keeps_no_other_arm_waiting() -> None:
+    now = arms_that_race(LEVEL, EVEN, LOW[:2])
+    best, even, low = now.history.of("trial")
+    now.fail(low.run(2), TRIES)
+    assert now.next() == Assign(best.run(3), best)
+    assert now.next(best.run(3), even.run(3)) == Assign(low.run(3), low)  # without its third seed nothing is told of it
+
+
+def test_arms_that_differ_by_less_than_seeds_do_stay() -> None:
+    now = arms_that_race((0.9, 0.8, 0.85), (0.8, 0.9, 0.84), (0.7, 0.95, 0.8))
+    for trial in now.history.of("trial"):
+        assert race_cutoff(now.history, trial, trial.run(3)) is None
+
+
+def test_where_every_seed_scores_the_same_one_image_decides_nothing() -> None:
+    rows = {"a": [1.0] * 3, "b": [0.998] * 3, "c": [0.98] * 3}
+    assert behind(rows, 3, step=0.002) == ["c"]
+    assert behind(rows, 3) == ["b", "c"]
+
+
+def test_the_p_of_a_pair_is_that_of_a_two_way_layout_or_its_own() -> None:
+    """Against scipy and the residuals of a least-squares fit with a column for each arm and each seed."""
+    stream = np.random.default_rng(0)
+    for spread in (1.0, 8.0):
+        scores = stream.normal(size=(4, 5)) + stream.normal(size=5)
+        scores[1] *= spread
+        rows = dict(zip("abcd", scores.tolist(), strict=True))
+        design = np.array([[*(np.eye(4)[arm]), *(np.eye(5)[seed][1:])] for arm in range(4) for seed in range(5)])
+        fit = np.linalg.lstsq(design, scores.ravel(), rcond=None)[0]
+        shared = 2 * ((scores.ravel() - design @ fit) ** 2).sum() / 12
+        gaps = scores[0] - scores[1]
+        own = gaps.var(ddof=1)
+        assert (own > shared) == (spread > 1)
+        wanted = t.sf(gaps.mean() / np.sqrt(max(own, shared) / 5), 4 if own > shared else 12)
+        assert p_below(rows, "b", "a") == pytest.approx(wanted, rel=1e-9)

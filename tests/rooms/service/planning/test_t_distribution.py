@@ -3,7 +3,7 @@
 import pytest
 from scipy import special
 
-from service.analysis.t_distribution import cdf, quantile
+from service.planning.t_distribution import cdf, quantile
 
 
 def test_it_is_scipys():
