@@ -7,12 +7,14 @@ A file of `studies/` defines a `Study`. An `Edition` is a study at a budget with
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from search_spaces.claim import AtChance, BetterOverTasks, Claim, ClaimOfProbe, Faster
+from search_spaces.fit import Fit as Fit
 from search_spaces.plans.ablation import Ablation as Ablation
 from search_spaces.plans.ablation import check_own_paths, require_different
 from search_spaces.plans.search import Halving as Halving
@@ -50,6 +52,8 @@ class Budget(Spec):
     """False: images of this size show more than position, so claims that a trial is at chance are left out."""
     gap: str = ""
     """In what this size differs from the paper's protocol."""
+    fit: Fit | None = None
+    """What is spent on a run, where sizes follow from the images; null where the values say them."""
 
 
 Plan = Annotated[Search | Ablation, Field(discriminator="kind")]
@@ -175,10 +179,15 @@ class Study(Spec):
         name: str = "",
         trials: int | None = None,
         seeds: int | None = None,
+        arms: Iterable[str] = (),
+        label: str = "",
     ) -> Edition:
         """The study at a budget, with the user's own values and counts; `name` marks the edition.
 
-        Raises: SpecError for an unknown budget, a value that no recipe takes, a value that every arm overrides.
+        `arms`: those of an ablation that run, beside its baseline; all where none is named. `label`: stands in the mark
+        of an edition without a name.
+        Raises: SpecError for an unknown budget, a value that no recipe takes, a value that every arm overrides, an
+        unknown arm.
         """
         if not re.fullmatch(r"[\w-]{0,60}", name):
             must = "an edition's name must be at most 60 letters, digits, '-' and '_'"
@@ -188,10 +197,10 @@ class Study(Spec):
             raise SpecError(f"{self.name} has no budget {chosen!r}; known: {', '.join(['base', *self.budgets])}")
         size = self.budgets.get(chosen, Budget())
         edition = self._edition(chosen, size, {}, seeds, trials)
-        mark, own = name, carry(set or {})
-        changed = self._edition(chosen, size, own, seeds, trials) if own else edition
+        mark, own, some = name, carry(set or {}), self.only([*arms])
+        changed = some._edition(chosen, size, own, seeds, trials) if own or some is not self else edition
         if changed.study != edition.study:  # values that are there already make no other edition
-            mark = name or digest(changed.definition, 4)
+            mark = name or "-".join(filter(None, (label, digest(changed.definition, 4))))
             edition = changed.model_copy(update={"own_paths": tuple(own)})
         return edition.model_copy(update={"mark": f"~{mark}" if mark else ""})
 
@@ -203,6 +212,26 @@ class Study(Spec):
         sized = self._asked_at(size)._with(size, own)
         budgeted = sized.counted(seeds=size.seeds, trials=size.trials, stop=size.stop, gaps=gaps, minutes=self.minutes)
         return Edition(budget=budget, study=budgeted.counted(seeds=seeds, trials=trials))
+
+    def only(self, arms: list[str]) -> Study:
+        """The study with these arms and its baseline alone, without what it says of others; itself for no names.
+
+        Raises: SpecError for an unknown arm, and for a search, which has none.
+        """
+        if not arms:
+            return self
+        if not isinstance(self.plan, Ablation):
+            raise SpecError(f"arms are those of an ablation, and {self.name} is a search")
+        plan = self.plan.only(arms)
+        known = {*plan.arms}
+        budgets = {
+            name: size.model_copy(update={"arms": {arm: own for arm, own in size.arms.items() if arm in plan.parts}})
+            for name, size in self.budgets.items()
+        }
+        left = Study(**{**dict(self), "plan": plan, "budgets": budgets, "claims": (), "published": ()})
+        claims = tuple(one for one in self.claims if {*one.names} <= {*left.names(), *left.methods()})
+        published = tuple(one for one in self.published if one.who in known)
+        return Study(**{**dict(left), "claims": claims, "published": published, "minutes": {}})
 
     def time_words(self, budget: str) -> str:
         """What a budget takes, in words: `28 min`, `estimated 30 min`, `2.7 GPU-hours`; nothing where unknown."""
@@ -247,6 +276,8 @@ class Study(Spec):
         base = self.base
         for values in filter(None, (size.values, own)):
             base = base.variant(values)
+        if size.fit:
+            base = base.variant({path: value for path, value in size.fit.values(base.data).items() if path not in own})
         plan = self.plan
         if isinstance(plan, Ablation):
             plan = plan.resized(size.arms) if size.arms else plan

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from search_spaces.fit import data_label, data_values
 from search_spaces.library import find, in_file
 from search_spaces.presets import explained, put_first
 from search_spaces.study import Edition, Study
@@ -47,13 +48,16 @@ def run(
     trials: int | None = None,
     preset: str | None = None,
     edition: str = "",
+    data: str = "",
+    arms: Sequence[str] = (),
     fresh: bool = False,
     progress: Progress | None = None,
     **options: Any,
 ) -> Result:
     """Runs what is missing of a study, which is a name, a file or a Study, and returns its result.
 
-    `set` puts values on the base recipe, and `preset` those of `search_spaces.presets` before them (this makes another
+    `data` is a folder of images, or the name of a known set, and `arms` are those that run, beside the baseline. `set`
+    puts values on the base recipe, and `preset` those of `search_spaces.presets` before them (this makes another
     edition, which `edition` may name); `fresh` starts the next edition. Further options: `home`, `tracking`,
     `experiment` (the MLflow experiment that shows the study, `locus/<study>` by default), `storage`, `hours`,
     `run_hours`, `max_concurrent`, `threads`, `workers`, `loader_workers`, `device`, `runs_per_gpu` (a number or
@@ -63,6 +67,7 @@ def run(
     """
     chosen = RunOptions(**options)
     own: dict[str, Any] = {"budget": budget, "set": set, "preset": preset, "edition": edition}
+    own |= {"data": data, "arms": arms}
     elsewhere = chosen.address not in ("local", "auto")
     storage = None if elsewhere else chosen.storage
     resolved = resolve(study, home=chosen.home, seeds=seeds, trials=trials, storage=storage, **own)
@@ -81,12 +86,15 @@ def resolve(
     seeds: int | None = None,
     trials: int | None = None,
     edition: str = "",
+    data: str = "",
+    arms: Sequence[str] = (),
     storage: str | None = None,
 ) -> Edition:
     """A study at a budget, with the user's own values and counts; or the edition of an id, with other counts.
 
-    `preset`: values that are put on the base recipe before the user's own. `storage`: where an id is looked for that
-    this home does not have.
+    `preset`: values that are put on the base recipe before the user's own. `data`: a folder of images, or the name of a
+    known set. `arms`: those that run, beside the baseline. `storage`: where an id is looked for that this home does not
+    have.
     Raises: SpecError for a budget, values or a name beside an id or an Edition, which have them already.
     """
     if isinstance(study, str) and "@" in study and not in_file(study):
@@ -94,7 +102,9 @@ def resolve(
             _fetch(Home.usable(home), study, storage)
         study = editions.of_id(Home.find(home), study)
     if isinstance(study, Edition):
-        own = (("budget", budget), ("set", set), ("preset", preset), ("edition", edition))
+        own = (
+            ("budget", budget), ("set", set), ("preset", preset), ("edition", edition), ("data", data), ("arms", arms),
+        )  # fmt: skip
         given = [name for name, value in own if value]
         if given:
             raise SpecError(f"{', '.join(given)} must be left out beside {study.id}, which names them already")
@@ -104,9 +114,15 @@ def resolve(
         raise SpecError(f"study must be a name, a file or a Study, got {found!r}")
     if not isinstance(set, Mapping | None):
         raise SpecError(f"set must be {{path: value}}, got {set!r}")
-    values = put_first(preset, set or {})
+    if not isinstance(data, str):
+        raise SpecError(f"data must be a folder of images, or the name of a known set, got {data!r}")
+    named = data_values(data) if data else {}
+    if both := [path for path in named if path in (set or {})]:
+        raise SpecError(f"set must leave out {', '.join(both)}, as data says it")
+    values = put_first(preset, named | dict(set or {}))
     with explained(preset, set or {}):
-        return found.at(budget, set=values, name=edition, seeds=seeds, trials=trials)
+        label = data_label(data) if data else ""
+        return found.at(budget, set=values, name=edition, seeds=seeds, trials=trials, arms=arms, label=label)
 
 
 def here(
@@ -196,6 +212,8 @@ def submit(
     trials: int | None = None,
     preset: str | None = None,
     edition: str = "",
+    data: str = "",
+    arms: Sequence[str] = (),
     fresh: bool = False,
     **options: Any,
 ) -> SubmittedStudy:
@@ -204,6 +222,7 @@ def submit(
     from service.results import SubmittedStudy
 
     own: dict[str, Any] = {"budget": budget, "set": set, "preset": preset, "edition": edition}
+    own |= {"data": data, "arms": arms}
     resolved = resolve(study, home=home, seeds=seeds, trials=trials, **own)
     sent = send(resolved, RunOptions(home=home, **options), address, fresh=fresh)
     return SubmittedStudy(**vars(sent))

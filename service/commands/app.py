@@ -87,8 +87,8 @@ def remark(text: str) -> None:
     sentence(console(), text)
 
 
-def resolve(name: str, own: list[str] | None, preset: str | None, **size: Any) -> Any:
-    """The edition that a command names, with the values of `--preset` and `--set`.
+def resolve(name: str, own: list[str] | None, preset: str | None, arms: str = "", **size: Any) -> Any:
+    """The edition that a command names, with the values of `--preset` and `--set`. `arms`: names, a comma between them.
 
     A file's study that has the name of a named study, but is another one, is reported on standard error.
     """
@@ -98,7 +98,8 @@ def resolve(name: str, own: list[str] | None, preset: str | None, **size: Any) -
     if shadow := library.shadowed(name):
         warning = f"{name} calls its study {shadow}, which is the name of a study of locus, too; it is another one"
         sentence(console(stderr=True), warning)
-    return api.resolve(name, set=own_values(own), preset=preset, **size)
+    some = [arm.strip() for arm in arms.split(",") if arm.strip()]
+    return api.resolve(name, set=own_values(own), preset=preset, arms=some, **size)
 
 
 def again(*without: str) -> str:

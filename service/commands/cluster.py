@@ -8,9 +8,11 @@ import typer
 from service.commands.app import app, resolve, say
 from service.terminal.options import (
     AdoptOption,
+    Arms,
     As,
     Budget,
     Compile,
+    Data,
     Device,
     Download,
     Experiment,
@@ -50,6 +52,8 @@ def submit(
     seeds: Seeds = None,
     trials: Trials = None,
     edition: As = "",
+    data: Data = "",
+    arms: Arms = "",
     tracking: Tracking = None,
     experiment: Experiment = None,
     storage: Storage = None,
@@ -87,8 +91,8 @@ def submit(
         adopt=adopt,
         download=download,
     )
-    size = {"budget": budget, "seeds": seeds, "trials": trials, "edition": edition}
-    submission = jobs.submit(resolve(name, set, preset, **size), options, address, fresh=fresh, say=say)
+    size = {"budget": budget, "seeds": seeds, "trials": trials, "edition": edition, "data": data}
+    submission = jobs.submit(resolve(name, set, preset, arms, **size), options, address, fresh=fresh, say=say)
     say(submission.describe())
 
 

@@ -9,9 +9,11 @@ import typer
 from service.commands.app import INTERRUPTED, UNFINISHED, again, app, remark, resolve
 from service.terminal.options import (
     AdoptOption,
+    Arms,
     As,
     Budget,
     Compile,
+    Data,
     Device,
     Download,
     DryRun,
@@ -53,6 +55,8 @@ def plan(
     seeds: Seeds = None,
     trials: Trials = None,
     edition: As = "",
+    data: Data = "",
+    arms: Arms = "",
     home: HomeOption = None,
     max_concurrent: MaxConcurrent = None,
     threads: Threads = 1,
@@ -67,6 +71,7 @@ def plan(
     from service.planning.run_options import RunOptions
 
     size = {"budget": budget, "seeds": seeds, "trials": trials, "edition": edition, "home": home}
+    size |= {"data": data}
     options = RunOptions(
         home=home,
         max_concurrent=max_concurrent,
@@ -76,7 +81,7 @@ def plan(
         runs_per_gpu=runs_per_gpu,
         compile=compile,
     )
-    _plan(resolve(name, set, preset, **size), options, fresh=fresh, adopt=adopt)
+    _plan(resolve(name, set, preset, arms, **size), options, fresh=fresh, adopt=adopt)
 
 
 def _plan(edition: Any, options: "RunOptions", *, fresh: bool, adopt: bool) -> None:
@@ -93,20 +98,28 @@ def _plan(edition: Any, options: "RunOptions", *, fresh: bool, adopt: bool) -> N
 
 
 @app.command()
-def check(name: Name, budget: Budget = None, set: Set = None, preset: Preset = None, home: HomeOption = None) -> None:
+def check(
+    name: Name,
+    budget: Budget = None,
+    set: Set = None,
+    preset: Preset = None,
+    data: Data = "",
+    arms: Arms = "",
+    home: HomeOption = None,
+) -> None:
     """Build each arm and compute one step on two images: mistakes of an own file show before anything is spent."""
     from service.storage.home import Home
     from service.trying import try_recipes
     from trainables.data import Folder
 
-    edition = resolve(name, set, preset, budget=budget, home=home)
+    edition = resolve(name, set, preset, arms, budget=budget, data=data, home=home)
     lines = [*try_recipes(edition, Home.find(home).data)]
     for line in lines:
         remark(line)
     remark(f"{edition.id}: every recipe is built, learns a step, and gives the same in all ways of computing it")
-    data = edition.study.base.data
-    if isinstance(data, Folder):
-        remark(f"to read every image once: locus doctor --data {shlex.quote(data.path)}")
+    images = edition.study.base.data
+    if isinstance(images, Folder):
+        remark(f"to read every image once: locus doctor --data {shlex.quote(images.path)}")
 
 
 @app.command()
@@ -118,6 +131,8 @@ def run(
     seeds: Seeds = None,
     trials: Trials = None,
     edition: As = "",
+    data: Data = "",
+    arms: Arms = "",
     home: HomeOption = None,
     tracking: Tracking = None,
     experiment: Experiment = None,
@@ -163,8 +178,9 @@ def run(
         address="auto" if join else "local",
     )
     size = {"budget": budget, "seeds": seeds, "trials": trials, "edition": edition, "home": home}
+    size |= {"data": data}
     looks = None if dry_run else options.storage
-    resolved = resolve(name, set, preset, storage=looks, **size)
+    resolved = resolve(name, set, preset, arms, storage=looks, **size)
     if dry_run:
         if options.storage:
             remark(f"--dry-run does not look at {options.storage}: what is only there counts as missing")

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from search_spaces.words import duration, listed, plural, quoted
+from service.analysis.advice import advice
 from service.analysis.claims.question import written_words
 from service.analysis.claims.verdicts import images_words
 from service.analysis.estimates.tuning import tunings
@@ -49,6 +50,7 @@ class Page:
     paper: str
     date: str
     headline: str
+    advice: list[str]
     expected: str
     found: list[str]
     verdicts: list[Verdict]
@@ -91,12 +93,14 @@ class Page:
 def page(result: StudyResult, links: Mapping[str, str]) -> Page:
     """The page of a result. `links`: by name, the addresses of the study in MLflow."""
     study = result.edition.study
+    take, *more = advice(result) or [""]
     return Page(
         id=result.edition.id,
         question=study.question,
         paper=study.paper,
         date=datetime.fromtimestamp(result.history.last or 0.0, UTC).strftime("%-d %B %Y"),
-        headline=headline(result),
+        headline=" ".join(filter(None, (take, headline(result)))),
+        advice=more,
         expected=study.expected,
         found=recorded(result.edition, study.name, CodeDigests()),
         verdicts=result.claims,

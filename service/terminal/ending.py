@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from search_spaces.words import plural
+from service.analysis.advice import advice
 from service.analysis.estimates.power import seeds_sentence
 from service.analysis.headline import headline
 from service.analysis.statistics import level_of
@@ -69,7 +70,9 @@ def answer(result: StudyResult) -> None:
     out.print()
     if not out.is_terminal:
         out.print(table(summarize(result.history, alive=False), result.edition))
-    sentence(out, headline(result))
+    take, *more = advice(result) or [""]
+    for line in filter(None, (take, headline(result), *more)):
+        sentence(out, line)
     found, departure = result.claims, result.departure
     if departure and not departure.told and len(found) > 1:
         label = Text(found[0].label, style=COLORS[found[0].word])

@@ -71,6 +71,12 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", help="PATH=VALUE put on the base recipe; may be repeated", metavar="PATH=VALUE"),
 ]
+Data = Annotated[
+    str, typer.Option(help="the images: a folder with train/<class>/, or a known set such as cifar10", metavar="FOLDER")
+]
+Arms = Annotated[
+    str, typer.Option(help="the arms that run, beside the baseline: NAME,NAME; default: all", metavar="NAMES")
+]
 Preset = Annotated[
     str | None,
     typer.Option(help="deit or gabor: a paper's way of training, as so many --set before yours", metavar="NAME"),

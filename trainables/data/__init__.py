@@ -34,12 +34,16 @@ LISTED: tuple[type[DatasetSpec], ...] = (
 )
 """Every data set, in the order of messages."""
 
+KINDS = tuple(cls.model_fields["kind"].default for cls in LISTED)
+"""What a recipe calls them."""
+
 if TYPE_CHECKING:
     Data = DatasetSpec
 else:
     Data = one_of(LISTED, OwnData)
 
 __all__ = [
+    "KINDS",
     "LISTED",
     "Cifar10",
     "Cifar100",

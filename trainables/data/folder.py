@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from statistics import median_low
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -192,6 +193,15 @@ class Folder(ImagesSpec):
         names = [found.folders[split][0] if split else "" for split in held_by(found)]
         train, validation, test = (f"{name}/" if name else f"held out of {names[0]}/" for name in names)
         return Described(train, validation, test, tuple(_remarks(found, held)))
+
+    @property
+    def natural_side(self) -> int:
+        """The median of the images' shorter sides; the default where they are too large together to be read."""
+        try:
+            _, held = scan(self.path)
+        except PydanticCustomError:  # it is gone, or has changed: a run says so
+            return super().natural_side
+        return median_low(one.side for one in held.values()) if held else super().natural_side
 
     @property
     def available(self) -> ImageCounts:

@@ -28,13 +28,14 @@ SETTLED_NS = 2 * 10**9
 class Content(NamedTuple):
     """What a file holds. `flaw`: why it is no image that can be read, as far as its header tells; empty if it is one.
 
-    `is_deep`: gray of 16 bits; `has_alpha`: pixels may be transparent.
+    `is_deep`: gray of 16 bits; `has_alpha`: pixels may be transparent; `side`: the shorter one, in pixels.
     """
 
     digest: str
     flaw: str
     is_deep: bool
     has_alpha: bool
+    side: int
 
 
 def contents(root: str, files: Iterable[ImageFile]) -> dict[str, Content]:
@@ -84,13 +85,13 @@ def _read(file: ImageFile) -> Content:
             opened.seek(0)
             try:
                 with Image.open(opened) as image:
-                    found = Content(text, refused(image), is_deep(image), image.has_transparency_data)
+                    found = Content(text, refused(image), is_deep(image), image.has_transparency_data, min(image.size))
             except Exception as error:  # Pillow's readers raise what they meet in a damaged file
-                found = Content(text, reason(error), False, False)
+                found = Content(text, reason(error), False, False, 0)
             changed = seen(os.fstat(opened.fileno())) != file.seen
     except OSError as error:
-        return Content("", error.strerror or str(error), False, False)
-    return Content("", "it is being changed", False, False) if changed else found
+        return Content("", error.strerror or str(error), False, False, 0)
+    return Content("", "it is being changed", False, False, 0) if changed else found
 
 
 def _name(root: str) -> str:

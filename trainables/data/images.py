@@ -68,6 +68,12 @@ class ImagesSpec(DatasetSpec):
         return self.AVAILABLE
 
     @property
+    def natural_side(self) -> int:
+        """The shorter side that the set's images have, as far as it is known. Units: pixels."""
+        side: int = type(self).model_fields["image_size"].default
+        return side
+
+    @property
     def held_out(self) -> ImageCounts:
         """How many of the set's training images become validation and test images; `train`: how many are left."""
         there = self.available

@@ -66,8 +66,8 @@ def test_every_study_says_what_each_of_its_budgets_costs() -> None:
     for name, study in STUDIES.items():
         if study.family == "sweeps" or not {*study.minutes} | {*study.gpu_hours} == {*study.budgets} >= {"smoke"}:
             wrong.append(f"{name}: costs of budgets")
-        if {*study.gpu_hours} != {budget for budget in study.budgets if budget.startswith("paper")}:
-            wrong.append(f"{name}: hours of the paper's budgets")
+        if {*study.gpu_hours} != {budget for budget in study.budgets if budget.startswith(("paper", "gpu"))}:
+            wrong.append(f"{name}: hours of a GPU")
         guessed = {budget: " (an estimate)" for budget in study.not_run}
         times = {budget: rough_time(minutes) + guessed.get(budget, "") for budget, minutes in study.minutes.items()}
         cost = ", ".join(f"{budget} {time}" for budget, time in times.items()) + " on 2 cores"

@@ -1,0 +1,92 @@
+"""How large a study's model and its training are, where both follow from the images: one rule, printed by the plan."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from trainables.data import KINDS, Data, ImagesSpec
+from trainables.own import is_own
+from trainables.recipe import Recipe
+from trainables.spec import Spec
+
+LARGER = 1.5
+"""The side of the larger test images, over that of the training images."""
+FEWEST_EPOCHS, MOST_EPOCHS = 5, 60
+"""With fewer epochs little is learned of each image; with more a small model learns the images by heart."""
+BATCHES = ((1_000, 25), (5_000, 50), (20_000, 100))
+"""Up to how many training images a batch has how many, so that a short training still has hundreds of steps."""
+LARGEST_BATCH = 200
+
+
+def data_values(name: str) -> dict[str, Any]:
+    """What `--data` stands for, by path: a known set, a class of one's own (`mine.py:Tiles`), or a folder of images."""
+    if name in KINDS or is_own(name):
+        return {"data.kind": name}
+    return {"data.kind": "folder", "data.path": name}
+
+
+def data_label(name: str) -> str:
+    """The images in the id of an edition: the last part of a path, in letters, digits and `-`."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", Path(name).name)[:30].strip("-") or "images"
+
+
+class Fit(Spec):
+    """What a budget spends on a run, from which a study's sizes follow for any images.
+
+    `images`: how many training images a run sees, over all epochs. `side`: the side of the images at most, in pixels.
+    `grid`: how many patches a side has. `most`: how many images of a split that is scored are used at most.
+    """
+
+    images: int = Field(gt=0, description="a positive number of images")
+    side: int = Field(gt=0, description="a positive side in pixels")
+    grid: int = Field(default=8, gt=0, description="a positive number of patches")
+    most: int = Field(default=2_000, gt=0, description="a positive number of images")
+
+    def values(self, data: Data) -> dict[str, Any]:
+        """The values of a recipe for these images, by path.
+
+        The side is that of the images, but at most `side`, in `grid` patches; of images whose side is given, in as many
+        patches, near `grid`, as divide it. Epochs: as many as `images` allow, from 5 to 60; of larger sets a part is
+        used.
+        """
+        found: dict[str, Any] = {}
+        side = data.size[1]
+        if isinstance(data, ImagesSpec):
+            side = max(1, min(data.natural_side, self.side) // self.grid) * self.grid
+            there, held = data.available, data.held_out
+            found["data.image_size"] = side
+            found["augment.kind"] = "standard"
+            train = min(held.train, self.images // FEWEST_EPOCHS)
+            if train < held.train:
+                found["data.train_size"] = train
+            for name, own, cut in (
+                ("val_size", there.validation, held.validation),
+                ("test_size", there.test, held.test),
+            ):
+                if (own or cut) > self.most:
+                    found[f"data.{name}"] = self.most
+            found["test_sizes"] = [round(side * LARGER)]
+        else:
+            train = data.image_counts.train
+        counts = [side // patch for patch in range(1, side + 1) if side % patch == 0]
+        patch = side // min(counts, key=lambda count: abs(count - self.grid))
+        epochs = min(max(self.images // train, FEWEST_EPOCHS), MOST_EPOCHS)
+        batch = next((batch for most, batch in BATCHES if train <= most), LARGEST_BATCH)
+        return found | {"model.patch_size": patch, "optimizer.epochs": epochs, "optimizer.batch_size": batch}
+
+
+def fit_words(recipe: Recipe) -> str:
+    """The sizes of a recipe in a sentence."""
+    data, model, optimizer = recipe.data, recipe.model, recipe.optimizer
+    side, patch = data.size[1], getattr(model, "patch_size", 1)
+    larger = f", tested at {recipe.test_sizes[0]} pixels, too" if recipe.test_sizes else ""
+    grid = f"{side // patch} x {side // patch} patches"
+    return (
+        f"sizes that follow from the images: {side} x {side} pixels, {grid}{larger}; "
+        f"{getattr(model, 'depth', 1)} blocks of {getattr(model, 'embed_dim', 0)} channels; "
+        f"{data.image_counts.train:,} training images, {optimizer.epochs} epochs, {optimizer.batch_size} images a step"
+    )

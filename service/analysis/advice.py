@@ -1,0 +1,112 @@
+"""Which arm to take, what it gains and costs, and what would decide what is open: for a person's own images.
+
+The headline says what was found; this says what to do. It is for ablations whose arms race, which ask for one choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from statistics import median
+from typing import TYPE_CHECKING
+
+from search_spaces.study import Ablation
+from search_spaces.words import listed, plural, quoted
+from service.analysis.differences import Difference
+from service.analysis.estimates.power import seeds_needed
+from service.analysis.format import fixed
+from service.analysis.learning import counts
+from service.analysis.statistics import ALPHA
+from trainables.recipe.cost import estimate_cost
+
+if TYPE_CHECKING:
+    from service.analysis.study_result import StudyResult
+    from service.analysis.trial_result import RunResult, TrialResult
+
+FEWEST_TO_PLAN = 5
+"""How many seeds must have shown how much they differ before a number of further seeds is named."""
+
+
+def advice(result: StudyResult) -> list[str]:
+    """What to take, then cost, other image sizes, the race and what is open, a sentence each; none without a winner."""
+    plan, best = result.edition.study.plan, result.best
+    if not (isinstance(plan, Ablation) and plan.race and best):
+        return []
+    rivals = _rivals(result, best)
+    partner = next((row for row in result.of("trial") if row.name == plan.compared_with(best.name)), None)
+    known = [_take(best, rivals), _cost(best, partner), *_sizes(best, partner), _out(result), _open(best, rivals)]
+    return [sentence for sentence in known if sentence]
+
+
+def _rivals(result: StudyResult, best: TrialResult) -> dict[str, Difference]:
+    """The arms with all seeds that are not told apart from the best one, by name, and by how much they are below it."""
+    rows = {row.trial.label: row for row in result.of("trial") if row is not best and row.test.complete}
+    gaps = result.against_best(best, list(rows.values()))
+    return {rows[label].name: gap for label, gap in gaps.items() if not gap.significant}
+
+
+def _take(best: TrialResult, rivals: dict[str, Difference]) -> str:
+    learn, seeds = counts(best.test)
+    share = f"; {learn} of {plural(seeds, 'seed')} learn" if learn < seeds else ""
+    if not rivals:
+        return f"Take {quoted(best.name)}{share}."
+    others = listed([quoted(name) for name in rivals])
+    return f"Take {quoted(best.name)}{share}. {plural(seeds, 'seed')} do not tell it apart from {others}."
+
+
+def _cost(best: TrialResult, partner: TrialResult | None) -> str:
+    """What it costs, beside the arm that it is compared with."""
+    parts = []
+    for words, of in (("{:.2f} ms an image in training", _milliseconds), ("{:.2f} GiB of memory", _memory)):
+        own, other = of(best), of(partner) if partner else None
+        if own is not None:
+            beside = "" if other is None or partner is None else f" ({quoted(partner.name)} {other:.2f})"
+            parts.append(words.format(own) + beside)
+    own_count = estimate_cost(best.recipe).parameters
+    more = own_count - estimate_cost(partner.recipe).parameters if partner else 0
+    beside = f" ({abs(more):,} {'more' if more > 0 else 'fewer'})" if more else ""
+    return f"It costs {listed([*parts, f'{own_count:,} parameters{beside}'])}."
+
+
+def _milliseconds(row: TrialResult) -> float | None:
+    return _over_runs(row, lambda run: 1000 / run.images_per_s if run.images_per_s else None)
+
+
+def _memory(row: TrialResult) -> float | None:
+    return _over_runs(row, lambda run: run.final("memory/peak_gib"))
+
+
+def _over_runs(row: TrialResult, of: Callable[[RunResult], float | None]) -> float | None:
+    """The median over the completed runs that know it."""
+    known = [value for run in row.runs.values() if (value := of(run)) is not None]
+    return median(known) if known else None
+
+
+def _sizes(best: TrialResult, partner: TrialResult | None) -> Iterator[str]:
+    """What it scores on images of other sizes, without training on them."""
+    for size in best.test_sizes:
+        rows = [row for row in (best, partner) if row and size in row.test_sizes]
+        own, *others = [f"{quoted(row.name)} has {fixed(row.test_sizes[size].mean)}" for row in rows]
+        yield f"On test images of {size} x {size} pixels {own}{''.join(f', {other}' for other in others)}."
+
+
+def _out(result: StudyResult) -> str:
+    """The arms that left the race, by how many seeds they got."""
+    by_seeds: dict[int, list[str]] = {}
+    for row in result.of("trial"):
+        if row.answer.raced:
+            by_seeds.setdefault(len(row.answer.values), []).append(quoted(row.name))
+    words = [f"{listed(names)} after {plural(seeds, 'seed')}" for seeds, names in sorted(by_seeds.items())]
+    return f"Out of the race, as they could not be the best any more: {'; '.join(words)}." if words else ""
+
+
+def _open(best: TrialResult, rivals: dict[str, Difference]) -> str:
+    """How many seeds would tell the nearest rivals apart, if the differences stay as they are."""
+    if best.test.sound.n < FEWEST_TO_PLAN:
+        return ""
+    words = []
+    for name, gap in sorted(rivals.items(), key=lambda item: -abs(item[1].mean))[:3]:
+        level = gap.adjusted.level if gap.adjusted else ALPHA
+        std = (gap.estimate.error or 0.0) * gap.estimate.n**0.5
+        needed = seeds_needed(gap.mean, std=std, alpha=level) if gap.mean else None
+        words.append(f"{'more than 1,000' if needed is None else needed} seeds from {quoted(name)}")
+    return f"To tell it apart would take about {listed(words)}, if the differences stay as they are." if words else ""

@@ -1,0 +1,82 @@
+"""Sizes that follow from the images, and the editions of `--data` and `--arms`."""
+
+import pytest
+
+from search_spaces.fit import Fit, data_label, data_values, fit_words
+from search_spaces.library import find
+from search_spaces.study import Ablation
+from service import api
+from tests.rooms.trainables.data.pictures import image_folder
+from trainables.data import Cifar10, Digits, Flowers102, Folder, RedGreen
+from trainables.spec import SpecError
+
+FIT = Fit(images=24_000, side=64, most=1_000)
+
+
+def test_sizes_follow_from_the_images() -> None:
+    """24,000 images a run: 5 epochs of 4,800 of CIFAR's 45,000; a photograph of 224 pixels becomes one of 64."""
+    assert FIT.values(Cifar10()) == {
+        "data.image_size": 32, "data.train_size": 4_800, "data.val_size": 1_000, "data.test_size": 1_000,
+        "augment.kind": "standard", "test_sizes": [48], "model.patch_size": 4, "optimizer.epochs": 5,
+        "optimizer.batch_size": 50,
+    }  # fmt: skip
+    flowers = FIT.values(Flowers102())
+    assert (flowers["data.image_size"], flowers["model.patch_size"], flowers["test_sizes"]) == (64, 8, [96])
+    assert (flowers["optimizer.epochs"], flowers["optimizer.batch_size"]) == (24_000 // 1_020, 50)
+    few = {"data.train_size", "data.test_size"} & {*flowers}
+    assert few == {"data.test_size"}  # all 1,020 are trained, and 1,000 of 6,149 tested
+    assert FIT.values(Digits())["model.patch_size"] == 1  # 8 patches of 1 pixel
+    assert FIT.values(RedGreen(image_size=24))["model.patch_size"] == 3
+    assert Fit(images=100_000_000, side=224, grid=14).values(Cifar10())["optimizer.epochs"] == 60
+
+
+def test_a_folder_has_the_side_of_its_images(tmp_path) -> None:
+    folder = Folder(path=str(image_folder(tmp_path / "pets", {"train": 30, "test": 6})))
+    assert folder.natural_side == 9  # pictures of 12 x 9 pixels
+    assert FIT.values(folder)["data.image_size"] == 8
+    assert FIT.values(folder)["optimizer.epochs"] == 60
+
+
+def test_the_values_of_a_person_come_before_those_that_follow(tmp_path) -> None:
+    folder = image_folder(tmp_path / "my pets", {"train": 30, "test": 6})
+    own = {"data.image_size": 16, "model.patch_size": 4, "optimizer.epochs": 2}
+    edition = api.resolve("encodings", data=str(folder), set=own, arms=["rotary"])
+    base, plan = edition.study.base, edition.study.plan
+    assert (base.data.image_size, base.model.patch_size, base.optimizer.epochs) == (16, 4, 2)
+    assert base.optimizer.batch_size == 25
+    assert isinstance(plan, Ablation)
+    assert [*plan.arms] == ["learnable", "rotary"]
+    assert edition.id.startswith("encodings@cpu~my-pets-")
+    assert "16 x 16 pixels, 4 x 4 patches" in fit_words(base)
+    other = api.resolve("encodings", data=str(folder))
+    assert other.id != edition.id
+    assert len(other.study.plan.arms) > 10
+    assert api.resolve("encodings", data=str(folder)).id == other.id
+
+
+def test_what_data_stands_for() -> None:
+    assert data_values("cifar10") == {"data.kind": "cifar10"}
+    assert data_values("mine.py:Tiles") == {"data.kind": "mine.py:Tiles"}
+    assert data_values("./cifar10") == {"data.kind": "folder", "data.path": "./cifar10"}
+    assert [data_label(name) for name in ("cifar10", "/a/My Pets/", "../..", "größe")] == [
+        "cifar10", "My-Pets", "images", "gr-e",
+    ]  # fmt: skip
+
+
+def test_arms_are_left_out_with_what_is_said_of_them() -> None:
+    atlas = find("atlas")
+    some = atlas.only(["rotary"])
+    assert {arm.split(",")[0] for arm in some.plan.arms} == {"rotary", "learnable"}
+    assert [claim.names for claim in some.claims] == [("rotary", "learnable")]
+    assert some.minutes == {}
+    assert atlas.only([]) is atlas
+    with pytest.raises(SpecError, match=r"^arms must be some of none, .*, peg, got 'rotry'; did you mean rotary\?$"):
+        atlas.only(["rotry"])
+    with pytest.raises(SpecError, match=r"^arms are those of an ablation, and fourier-gamma is a search$"):
+        find("fourier-gamma").at(arms=["best"])
+    for wrong, match in (
+        ({"data": "cifar10", "set": {"data.kind": "digits"}}, r"^set must leave out data\.kind, as data says it$"),
+        ({"data": 3}, r"^data must be a folder of images, or the name of a known set, got 3$"),
+    ):
+        with pytest.raises(SpecError, match=match):
+            api.resolve("encodings", **wrong)
