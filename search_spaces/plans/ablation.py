@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -18,6 +18,7 @@ from trainables.own import Values
 from trainables.sentence import did_you_mean
 from trainables.spec import Spec, SpecError, digest, require
 
+T = TypeVar("T")
 Axes = dict[str, dict[str, Values]]
 Combination = dict[str, str]
 """A value of each axis, or of some, by name."""
@@ -143,6 +144,17 @@ class Ablation(Spec):
     def combination(self, arm: str) -> Combination:
         """The value that an arm has on each axis; nothing where there are no axes."""
         return dict(zip(self.axes, arm.split(BETWEEN), strict=True)) if self.axes else {}
+
+    def by_task(self, arms: Mapping[str, T]) -> dict[str, dict[str, T]]:
+        """What is known of arms, by task, then by the value of the other axis. `arms`: by the name of the arm.
+
+        Every task is there, in the order of the study; an arm of which nothing is known is not.
+        """
+        found: dict[str, dict[str, T]] = {task: {} for task in self.axes[self.tasks]}
+        for arm, known in arms.items():
+            names = self.combination(arm)
+            found[names[self.tasks]][names[self.baseline_axis]] = known
+        return found
 
     def compared_with(self, arm: str) -> str | None:
         """The arm that an arm is compared with; None for a baseline itself, or where its partner was left out."""

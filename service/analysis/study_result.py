@@ -182,14 +182,11 @@ class StudyResult:
         """The scores of a claim's methods over all tasks; a method that the study leaves out on one has none."""
         plan = self.edition.study.plan
         assert isinstance(plan, Ablation)
-        found: dict[str, dict[str, Scores]] = {name: {} for name in claim.names}
-        for arm, scores in self.scores.items():
-            names = plan.combination(arm)
-            found.get(names[plan.baseline_axis], {})[names[plan.tasks]] = scores
+        tasks = plan.by_task(self.scores)
         return {
-            name: over_tasks(tasks, plan.families)
-            for name, tasks in found.items()
-            if {*tasks} == {*plan.axes[plan.tasks]}
+            name: over_tasks({task: found[name] for task, found in tasks.items()}, plan.families)
+            for name in claim.names
+            if all(name in found for found in tasks.values())
         }
 
     def _alike(self, claim: ClaimOfMaps) -> dict[str, Scores]:

@@ -77,10 +77,7 @@ class League:
 def league(plan: Ablation, rows: Iterable[TrialResult]) -> League:
     """The league of the arms of an ablation over tasks."""
     methods = tuple(plan.axes[plan.baseline_axis])
-    arms: dict[str, dict[str, TrialResult]] = {task: {} for task in plan.axes[plan.tasks]}
-    for row in rows:
-        names = plan.combination(row.name)
-        arms[names[plan.tasks]][names[plan.baseline_axis]] = row
+    arms = plan.by_task({row.name: row for row in rows})
     families = {task: plan.families.get(task, task) for task in arms}
     whole = {
         task: {name: found[name].test for name in methods} for task, found in arms.items() if _whole(found, methods)
