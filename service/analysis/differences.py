@@ -1,28 +1,29 @@
-"""Paired differences between trials, tested together: each with an interval that agrees with its adjusted p."""
+"""Differences between trials, tested together: each with an interval that agrees with its adjusted p."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 
-from service.analysis.learning import fails_more
+from service.analysis.learning import opposing_p
 from service.analysis.statistics import ALPHA, Adjusted, Estimate, Interval, Scores, difference, holm
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A paired difference of test scores, with its p adjusted for all differences of its table (Holm).
+    """A difference of test scores, `who` minus `than`, with its p adjusted for all differences of its table (Holm).
 
     `claimed`: whether a claim of the study asks which of the two is better. Such a pair is tested once, by the claim,
-    so p, level and interval are those of its verdict, and its test has one side. `opposed`: whether the trial with the
-    higher scores learns less often than the other one, so that neither is better, whatever p is.
+    so p, level and interval are those of its verdict, and its test has one side.
     """
 
+    who: Scores
+    than: Scores
     estimate: Estimate
     adjusted: Adjusted | None
     claimed: bool = False
-    opposed: bool = False
 
     @property
     def mean(self) -> float:
@@ -33,6 +34,17 @@ class Difference:
     def p(self) -> float | None:
         """The adjusted p, two-sided where no claim tests it; None for too few pairs."""
         return self.adjusted.p if self.adjusted else None
+
+    @cached_property
+    def opposed(self) -> bool:
+        """Whether the trial with the higher scores learns less often, so that neither is better, whatever p is.
+
+        It is asked where the scores are tested, at the level of all these tests together.
+        """
+        if self.adjusted is None:
+            return False
+        better, worse = (self.who, self.than) if self.mean > 0 else (self.than, self.who)
+        return opposing_p(better, worse, self.adjusted.alpha) is not None
 
     @property
     def significant(self) -> bool:
@@ -69,22 +81,20 @@ def compare_pairs(
     pairs: Mapping[str, tuple[Scores, Scores]], alpha: float = ALPHA, claimed: Mapping[str, Adjusted] | None = None
 ) -> dict[str, Difference]:
     """Paired differences by name: the first of each two minus the second, tested as `together` does."""
-    found = {name: difference(who, than) for name, (who, than) in pairs.items()}
-    gaps = together({name: gap for name, gap in found.items() if gap is not None}, alpha, claimed)
-    return {name: replace(gap, opposed=_opposed(gap, *pairs[name], alpha)) for name, gap in gaps.items()}
-
-
-def _opposed(gap: Difference, who: Scores, than: Scores, alpha: float) -> bool:
-    """Whether the trial with the higher scores fails to learn more often than the other one."""
-    better, worse = (who, than) if gap.mean > 0 else (than, who)
-    return fails_more(better, worse) < alpha
+    found = {name: (who, than, difference(who, than)) for name, (who, than) in pairs.items()}
+    return together({name: (who, than, gap) for name, (who, than, gap) in found.items() if gap}, alpha, claimed)
 
 
 def together(
-    gaps: Mapping[str, Estimate], alpha: float = ALPHA, claimed: Mapping[str, Adjusted] | None = None
+    gaps: Mapping[str, tuple[Scores, Scores, Estimate]],
+    alpha: float = ALPHA,
+    claimed: Mapping[str, Adjusted] | None = None,
 ) -> dict[str, Difference]:
-    """Differences by name, tested together at the level `alpha`. `claimed`: those that a claim alone tests, by name."""
+    """Differences by name, tested together at the level `alpha`. `gaps`: two trials, and the first minus the second.
+
+    `claimed`: those that a claim alone tests, by name.
+    """
     own = claimed or {}
-    ps = {name: p for name, gap in gaps.items() if name not in own and (p := gap.p()) is not None}
+    ps = {name: p for name, (*_, gap) in gaps.items() if name not in own and (p := gap.p()) is not None}
     tests = {**holm(ps, alpha), **own}
-    return {name: Difference(gap, tests.get(name), name in own) for name, gap in gaps.items()}
+    return {name: Difference(*gap, tests.get(name), name in own) for name, gap in gaps.items()}

@@ -29,13 +29,12 @@ def counts(scores: Scores) -> tuple[int, int]:
     return sum(len(one.learnt) for one in tried), sum(one.n for one in tried)
 
 
-def most_unlike(scores: Scores, level: float = ALPHA) -> float:
-    """The largest share of all seeds that may be unlike those that are judged; one-sided.
+def most_unlike(learnt: int, runs: int, level: float = ALPHA) -> float:
+    """The largest share of all runs that may be unlike those judged, where `learnt` of `runs` learn; one-sided.
 
-    Where some seeds learn, it is the share that may not; where none does, the share that may.
+    Where some learn, it is the share that may not; where none does, the share that may.
     """
-    learnt, tried = counts(scores)
-    return most_that_fail(tried - learnt if learnt else 0, tried, level)
+    return most_that_fail(runs - learnt if learnt else 0, runs, level)
 
 
 def shifts(scores: Scores, level: float) -> list[float]:
@@ -50,8 +49,7 @@ def shifts(scores: Scores, level: float) -> list[float]:
 
 
 def _shift(group: list[tuple[float, Scores]], level: float) -> float:
-    runs, learnt = sum(one.n for _, one in group), sum(len(one.learnt) for _, one in group)
-    unlike = most_that_fail(runs - learnt if learnt else 0, runs, level)
+    unlike = most_unlike(sum(len(one.learnt) for _, one in group), sum(one.n for _, one in group), level)
     moves = [
         share * ((one.scale.chance if one.learnt else one.scale.high) - (one.sound.mean or 0.0)) for share, one in group
     ]
@@ -74,3 +72,13 @@ def fails_more(who: Scores, than: Scores) -> float:
     failed, both = runs - learn, runs - learn + of - others
     ways = sum(math.comb(runs, k) * math.comb(of, both - k) for k in range(failed, min(both, runs) + 1))
     return ways / math.comb(runs + of, both)
+
+
+def opposing_p(better: Scores, worse: Scores, level: float) -> float | None:
+    """The p with which the numbers of seeds that learn say the opposite of the scores; None where they do not.
+
+    `better`: of two trials the one with the higher scores. They say the opposite where it fails to learn more often
+    than the other one, by Fisher's exact test at `level`.
+    """
+    p = fails_more(better, worse)
+    return p if p < level else None

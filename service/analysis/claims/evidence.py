@@ -31,7 +31,7 @@ from search_spaces.words import listed, plural, quoted
 from service.analysis.best_so_far import DRAWS, PointScores, lead
 from service.analysis.claims.region import Region, Word
 from service.analysis.format import between, fixed, number, p_text, percent, signed, whole_percent
-from service.analysis.learning import counts, fails_more, most_unlike, shifts
+from service.analysis.learning import counts, most_unlike, opposing_p, shifts
 from service.analysis.statistics import CONFIDENCE, FEWEST, Estimate, Scores, contrast, difference, slope_weights
 from service.analysis.task_scores import ScoresOverTasks, difference_over_tasks
 
@@ -101,10 +101,11 @@ class Evidence:
         if not isinstance(self.claim, Better | BetterOverTasks | NoWorse | Equivalent):
             return ""
         (_, who, _), (_, than, _) = self.parts
-        both = isinstance(self.claim, Equivalent)
         sides = [(who, than)] if word == "SUPPORTED" else [(than, who)]
-        p = min(fails_more(*side) for side in [*sides, *([(than, who)] if both and word == "SUPPORTED" else [])])
-        return f"but they do not learn equally often (Fisher's test p {p_text(p)})" if p < level else ""
+        if isinstance(self.claim, Equivalent):
+            sides = [(who, than), (than, who)] if word == "SUPPORTED" else sides
+        ps = [p for side in sides if (p := opposing_p(*side, level)) is not None]
+        return f"but they do not learn equally often (Fisher's test p {p_text(min(ps))})" if ps else ""
 
     @property
     def margin(self) -> float:
@@ -337,16 +338,14 @@ def _seeds(found: Estimate, trials: list[Scores], noun: str) -> str:
 def learn_words(parts: Sequence[Part]) -> str:
     """How many seeds of each trial learn, and how many may not: the share that no score of those that learn shows."""
     groups: dict[tuple[int, int, str], list[str]] = {}
-    unlike = {}
     for name, scores, _ in parts:
         group = *counts(scores), "run" if isinstance(scores, ScoresOverTasks) else "seed"
         groups.setdefault(group, []).append(name)
-        unlike[group] = whole_percent(most_unlike(scores))
     said = []
     for (learnt, n, noun), names in groups.items():
         each = " each" if len({*names}) > 1 else ""
         who = _listed(tuple(dict.fromkeys(names)))
-        may = f"so up to {unlike[learnt, n, noun]} of all {noun}s may{' not' if learnt else ''}"
+        may = f"so up to {whole_percent(most_unlike(learnt, n))} of all {noun}s may{' not' if learnt else ''}"
         said.append(f"{learnt} of {plural(n, noun)} of {who} learn{each}, {may}")
     return f"{'; '.join(said)}."
 

@@ -63,9 +63,13 @@ class Comparison:
     @cached_property
     def differences(self) -> dict[int, Difference]:
         """B minus A, by the place of the match; all that can be tested are adjusted together (Holm)."""
-        known = {str(place): match.estimate for place, match in enumerate(self.matches) if match.estimate is not None}
+        known = {
+            str(place): (match.b.test, match.a.test, match.estimate)
+            for place, match in enumerate(self.matches)
+            if match.estimate is not None
+        }
         tested = {place: gap for place, gap in known.items() if self.matches[int(place)].how != "same runs"}
-        same = {place: Difference(gap, None) for place, gap in known.items() if place not in tested}
+        same = {place: Difference(*gap, None) for place, gap in known.items() if place not in tested}
         return {int(place): gap for place, gap in (together(tested) | same).items()}
 
     @cached_property

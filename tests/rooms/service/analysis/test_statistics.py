@@ -202,9 +202,9 @@ def test_a_seed_that_has_just_the_least_gain_has_nothing_to_keep():
 
 
 def test_a_p_of_just_the_level_is_not_significant():
-    gap = estimate([0.1, 0.2, 0.3])
-    assert not Difference(gap, Adjusted(ALPHA, ALPHA)).significant
-    assert Difference(gap, Adjusted(math.nextafter(ALPHA, 0), ALPHA)).significant
+    gap = scores(0.8, 0.9), scores(0.7, 0.7), estimate([0.1, 0.2, 0.3])
+    assert not Difference(*gap, Adjusted(ALPHA, ALPHA)).significant
+    assert Difference(*gap, Adjusted(math.nextafter(ALPHA, 0), ALPHA)).significant
     levels = {name: one.level for name, one in holm({"a": ALPHA / 2, "b": ALPHA}).items()}
     assert levels == {"a": ALPHA / 2, "b": ALPHA / 2}, "the first is not rejected, so the second is held to its level"
 
