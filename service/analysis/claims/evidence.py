@@ -102,8 +102,9 @@ class Evidence:
             return ""
         (_, who, _), (_, than, _) = self.parts
         sides = [(who, than)] if word == "SUPPORTED" else [(than, who)]
-        if isinstance(self.claim, Equivalent):
-            sides = [(who, than), (than, who)] if word == "SUPPORTED" else sides
+        if isinstance(self.claim, Equivalent):  # it says nothing of which one is better
+            above = [(who, than)] if self.found.mean > 0 else [(than, who)]
+            sides = [(who, than), (than, who)] if word == "SUPPORTED" else above
         ps = [p for side in sides if (p := opposing_p(*side, level)) is not None]
         return f"but they do not learn equally often (Fisher's test p {p_text(min(ps))})" if ps else ""
 

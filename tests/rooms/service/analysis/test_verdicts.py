@@ -152,6 +152,11 @@ def test_scores_and_numbers_of_seeds_that_learn_must_not_say_opposite_things():
     assert f"but they do not learn equally often (Fisher's test p = {exact:.3f})" in found.why
     assert "4 of 10 seeds of “seldom” learn" in found.why
     assert word(Better("often", "seldom"), seldom=seldom, often=often) == "INCONCLUSIVE"
+    for pair in (("seldom", "often"), ("often", "seldom")):
+        assert word(Equivalent(*pair, 0.01), seldom=seldom, often=often) == "INCONCLUSIVE"
+        assert word(Equivalent(*pair, 0.05), seldom=seldom, often=often) == "INCONCLUSIVE"
+        low = scores(*[0.9 + 0.001 * (place % 3) for place in range(4)], *[0.5] * 6)
+        assert word(Equivalent(*pair, 0.01), seldom=low, often=often) == "REFUTED", "numbers say the same as scores"
     some = scores(0.505, 0.51, 0.5, 0.56)
     assert word(AtChance("some", 0.1), some=some) == "INCONCLUSIVE", "a seed that learns is not at chance"
 
