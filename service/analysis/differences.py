@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 
+from search_spaces.words import listed, quoted
 from service.analysis.learning import opposing_p
 from service.analysis.statistics import ALPHA, Adjusted, Estimate, Interval, Scores, difference, holm
 
@@ -98,3 +99,14 @@ def together(
     ps = {name: p for name, (*_, gap) in gaps.items() if name not in own and (p := gap.p()) is not None}
     tests = {**holm(ps, alpha), **own}
     return {name: Difference(*gap, tests.get(name), name in own) for name, gap in gaps.items()}
+
+
+def opposed_words(gaps: Mapping[str, Difference]) -> str:
+    """Which differences find nothing as the higher-scoring trial learns less often, in a sentence; empty for none."""
+    names = [quoted(name) for name, gap in gaps.items() if gap.opposed]
+    if not names:
+        return ""
+    return (
+        f"The difference of {listed(names)} finds nothing, whatever p is: of the two trials the one with the higher "
+        "scores learns less often (Fisher's test)."
+    )

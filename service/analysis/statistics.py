@@ -9,7 +9,7 @@ these numbers follow.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -199,26 +199,21 @@ def drawn(trials: Sequence[Scores], weights: Sequence[float], seeds: Sequence[in
     ]
 
 
-def over_draws(found: Estimate, draws: Sequence[Sequence[float]]) -> Estimate:
-    """An estimate whose error also holds for other test images of the same kind. `draws`: of them, a score a seed.
+def over_draws(found: Estimate, *sides: Sequence[Sequence[float]]) -> Estimate:
+    """An estimate whose error also holds for other test images of the same kind.
 
+    `sides`: for each draw of images a score a seed; of a sum of means over unlike seeds, such scores for each of them.
     The variance that another draw brings is that of the draws' means, less what seeds bring to it: their residuals. The
     mean stays that of the first draw, which is the study's own.
     Source: two-way random effects (Searle, Casella and McCulloch 1992, 4.5); degrees of freedom: Satterthwaite 1946.
-    Differs: these are rounded down, and take the variance of the means as it is.
+    Differs: these are rounded down, and take the variance of the means as it is; a sum has the residuals of its sides.
     """
-    if not draws or found.error is None:
+    count = len(sides[0])
+    if not count or found.error is None or any(len(side) != count for side in sides):
         return found
-    seeds, count = len(draws[0]), len(draws)
-    means, own = [fmean(draw) for draw in draws], [fmean(column) for column in zip(*draws, strict=True)]
-    center = fmean(means)
-    rest = [
-        score - mean - one + center
-        for draw, mean in zip(draws, means, strict=True)
-        for score, one in zip(draw, own, strict=True)
-    ]
+    means = [math.fsum(map(fmean, draws)) for draws in zip(*sides, strict=True)]
     spread = stdev(means) ** 2
-    images = max(0.0, spread - math.fsum(one * one for one in rest) / ((count - 1) * (seeds - 1)) / seeds)
+    images = max(0.0, spread - math.fsum(map(_residual, sides)))
 
     def wider(one: Estimate, scale: float) -> Estimate:
         assert one.error is not None
@@ -231,6 +226,19 @@ def over_draws(found: Estimate, draws: Sequence[Sequence[float]]) -> Estimate:
     if twin is not None:
         twin = wider(twin, 1 / twin.logits.slope(twin.mean) if twin.logits else 1.0)
     return replace(wider(found, 1.0), twin=twin)
+
+
+def _residual(draws: Sequence[Sequence[float]]) -> float:
+    """The variance that seeds alone bring to the mean of a draw: what scores differ in beyond their seed and draw."""
+    seeds, count = len(draws[0]), len(draws)
+    means, own = [fmean(draw) for draw in draws], [fmean(column) for column in zip(*draws, strict=True)]
+    center = fmean(means)
+    rest = [
+        score - mean - one + center
+        for draw, mean in zip(draws, means, strict=True)
+        for score, one in zip(draw, own, strict=True)
+    ]
+    return math.fsum(one * one for one in rest) / ((count - 1) * (seeds - 1)) / seeds
 
 
 @dataclass(frozen=True)
@@ -370,23 +378,25 @@ def kept(after: Scores, before: Scores) -> Scores:
     return Scores(values, before.asked, Scale(step=steps / min(had.values(), default=1.0)))
 
 
-def difference(who: Scores, than: Scores) -> Estimate | None:
+def difference(who: Scores, than: Scores, among: Iterable[int] | None = None) -> Estimate | None:
     """`who` minus `than`, paired over the seeds that learn in both; None for none.
 
     Source: the paired t-test. Differs: `contrast`.
     """
-    return contrast((who, than), (1.0, -1.0))
+    return contrast((who, than), (1.0, -1.0), among)
 
 
-def contrast(trials: Sequence[Scores], weights: Sequence[float]) -> Estimate | None:
+def contrast(trials: Sequence[Scores], weights: Sequence[float], among: Iterable[int] | None = None) -> Estimate | None:
     """The sum of weight times score, seed by seed, over the seeds that learn in all trials; None for none.
 
+    `among`: the seeds that are compared, where not all are. Whether one learns is seen beside all seeds of its trial.
     Of accuracies the twin asks the same of the scores that belong to the mean logits; each seed stands for what its
     logits move that sum by (the delta method).
     Differs: `estimate`'s floor, here of so many rounded scores.
     """
     sounds = [one.sound for one in trials]
-    seeds = sorted(set.intersection(*({*one.values} for one in sounds)))
+    known = [{*one.values} for one in sounds] + ([] if among is None else [{*among}])
+    seeds = sorted(set.intersection(*known))
     if not seeds:
         return None
     parts = [(one, weight) for one, weight in zip(sounds, weights, strict=True) if weight]
@@ -422,35 +432,31 @@ def unpaired(who: Scores, than: Scores) -> Estimate | None:
 
     Source: Welch 1947, The generalization of `Student's' problem when several different population variances are
     involved. Differs: the degrees of freedom are rounded down to a whole number, which widens the interval; the floor
-    of `estimate` holds for each of the two.
+    of `estimate` holds for each of the two; `over_draws`.
     """
-    one, other = who.estimate, than.estimate
-    if one is None or other is None:
+    sides = who.sound, than.sound
+    if not all(side.values for side in sides):
         return None
     ends = (who.scale.low - than.scale.high, who.scale.high - than.scale.low)
+    twin = None
+    if all(side.scale.logits for side in sides):
+        twin = _welch([estimate(_on_logits(side, [*side.values]), side.scale.rounding) for side in sides])
+    found = _welch([estimate([*side.values.values()], side.scale.rounding) for side in sides], ends, twin)
+    return over_draws(
+        found, *(drawn([side], [sign], [*side.values]) for side, sign in zip(sides, (1.0, -1.0), strict=True))
+    )
+
+
+def _welch(means: Sequence[Estimate], ends: Interval = (-math.inf, math.inf), twin: Estimate | None = None) -> Estimate:
+    """The difference of two means, with its error and degrees of freedom; without them where a mean has no error."""
+    one, other = means
     n, mean = min(one.n, other.n), one.mean - other.mean
     if one.error is None or other.error is None:
         return Estimate(n, mean, low=ends[0], high=ends[1])
-    error, df = _welch(one, one.error, other, other.error)
-    return Estimate(n, mean, None, error, *ends, df, _unpaired_on_logits(who.sound, than.sound))
-
-
-def _welch(one: Estimate, error: float, other: Estimate, another: float) -> tuple[float, int]:
-    """The error of a difference, and its degrees of freedom."""
-    both = math.hypot(error, another)
-    parts = error**4 / (one.n - 1) + another**4 / (other.n - 1)
-    return both, max(1, math.floor(both**4 / parts * (1 + 1e-12))) if parts else one.n + other.n - 2
-
-
-def _unpaired_on_logits(who: Scores, than: Scores) -> Estimate | None:
-    """The twin of an unpaired difference; None for scores that are no accuracies."""
-    if not (who.scale.logits and than.scale.logits):
-        return None
-    one, other = (estimate(_on_logits(scores, [*scores.values]), scores.scale.rounding) for scores in (who, than))
-    assert one.error is not None
-    assert other.error is not None
-    error, df = _welch(one, one.error, other, other.error)
-    return Estimate(min(one.n, other.n), one.mean - other.mean, None, error, df=df)
+    both = math.hypot(one.error, other.error)
+    parts = one.error**4 / (one.n - 1) + other.error**4 / (other.n - 1)
+    df = max(1, math.floor(both**4 / parts * (1 + 1e-12))) if parts else one.n + other.n - 2
+    return Estimate(n, mean, None, both, *ends, df, twin)
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from search_spaces.study import Ablation, Plan
-from search_spaces.words import listed, plural, quoted
+from search_spaces.words import plural
 from service.analysis.claims.verdicts import NOT_COVERED, images_words
+from service.analysis.differences import opposed_words
 from service.analysis.estimates.power import paired_spread, power_sentence
 from service.analysis.estimates.tuning import tuning_sentence
 from service.analysis.format import between, fixed, metric_words, p_text, signed, spread, whole_percent
@@ -180,11 +181,7 @@ def _note(result: StudyResult, rows: Sequence[TrialResult], columns: Sequence[Co
         ]
     if _tested(result):
         parts += _test_words(result)
-    if opposed := [quoted(name) for name, gap in result.differences.items() if gap.opposed]:
-        parts += [
-            f"The difference of {listed(opposed)} finds nothing, whatever p is: of the two trials the one with the "
-            "higher scores learns less often (Fisher's test)."
-        ]
+    parts += filter(None, [opposed_words(result.differences)])
     if result.agreements:
         tests = f", Holm over {plural(len(result.agreements), 'number')}" if len(result.agreements) > 1 else ""
         parts += [

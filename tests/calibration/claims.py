@@ -11,8 +11,8 @@ from scipy.stats import t as student
 
 from search_spaces.claim import AtLeast, Better, BetterOverTasks, Claim, Equivalent, NoWorse, Rising
 from service.analysis.claims.verdicts import Verdict, judge
-from service.analysis.differences import compare_best
-from service.analysis.statistics import Scale, Scores
+from service.analysis.differences import compare_best, together
+from service.analysis.statistics import Scale, Scores, level_of, unpaired
 from service.analysis.task_scores import over_tasks
 from tests.calibration.rows import Row, share
 
@@ -184,7 +184,7 @@ def images(repetitions: int) -> Iterator[Row]:
     for share_of_images in (0.0, 0.5, 1.0, 2.0):
         for n in (3, 5, 10):
             rng = np.random.default_rng([DRAWS, n, round(10 * share_of_images)])
-            found = []
+            found, alone = [], []
             for _ in range(repetitions):
                 arms = {}
                 for name in "ab":
@@ -193,9 +193,12 @@ def images(repetitions: int) -> Iterator[Row]:
                     further = {seed: (*map(float, row[1:]),) for seed, row in enumerate(both)}
                     arms[name] = replace(scored(both[:, 0]), further=further)
                 found.append(verdict(Better("a", "b"), arms).word == "SUPPORTED")
-            yield share(
-                f"n {n:2}: images move an arm by {share_of_images:g} of seeds: one of equals better", found, 0.06
-            )
+                gap = unpaired(arms["a"], arms["b"])
+                assert gap is not None
+                alone.append(together({"b": (arms["a"], arms["b"], gap)}, level_of(1))["b"].significant)
+            what = f"n {n:2}: images move an arm by {share_of_images:g} of seeds"
+            yield share(f"{what}: one of equals better", found, 0.06)
+            yield share(f"{what}: equals told apart by Welch's test", alone, 0.06)
 
 
 TASKS = 7

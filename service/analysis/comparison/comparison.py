@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from search_spaces.words import listed, quoted
+from search_spaces.words import listed, plural, quoted
 from service.analysis.comparison.definition import Change, changes, other_images, other_scale
 from service.analysis.comparison.sides import Contender, Side
 from service.analysis.differences import Difference, together
-from service.analysis.statistics import FEWEST, Estimate, Scores, difference, unpaired
+from service.analysis.statistics import FEWEST, Estimate, Scores, difference, level_of, unpaired
 
 How = Literal["paired", "unpaired", "same runs", "no scores", "other scale"]
 
@@ -37,8 +37,11 @@ class Match:
 
     @property
     def how_words(self) -> str:
-        """How they are compared, in a cell: `5 pairs`, `unpaired`, `same runs`."""
-        return f"{len(self.seeds)} pair{'s' if len(self.seeds) > 1 else ''}" if self.how == "paired" else self.how
+        """How they are compared, in a cell: `5 pairs`, `3 of 5 pairs` where seeds fail, `unpaired`, `same runs`."""
+        if self.how != "paired":
+            return self.how
+        learn = self.estimate.n if self.estimate else 0
+        return f"{f'{learn} of ' if learn < len(self.seeds) else ''}{plural(len(self.seeds), 'pair')}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,6 +63,11 @@ class Comparison:
         one, other = ([row.name for row in side.contenders if id(row) not in taken] for side in (self.a, self.b))
         return one, other
 
+    @property
+    def alpha(self) -> float:
+        """The level of the tests: that of a study's own ones, at the look of the side that was looked at more often."""
+        return level_of(max(self.a.looks, self.b.looks))
+
     @cached_property
     def differences(self) -> dict[int, Difference]:
         """B minus A, by the place of the match; all that can be tested are adjusted together (Holm)."""
@@ -70,7 +78,7 @@ class Comparison:
         }
         tested = {place: gap for place, gap in known.items() if self.matches[int(place)].how != "same runs"}
         same = {place: Difference(*gap, None) for place, gap in known.items() if place not in tested}
-        return {int(place): gap for place, gap in (together(tested) | same).items()}
+        return {int(place): gap for place, gap in (together(tested, self.alpha) | same).items()}
 
     @cached_property
     def tests(self) -> int:
@@ -138,6 +146,7 @@ class Comparison:
             "confidence": gap.confidence if gap and gap.adjusted else None,
             "p": gap.estimate.p() if gap and gap.adjusted else None,
             "p_holm": gap.p if gap else None,
+            "opposed": gap.opposed if gap else False,
         }
 
 
@@ -146,6 +155,7 @@ def _scores(name: str, scores: Scores) -> dict[str, Any]:
         f"{name}_n": scores.n,
         f"{name}_mean": scores.mean,
         f"{name}_std": scores.std,
+        f"{name}_learnt": len(scores.learnt),
         f"{name}_diverged": len(scores.diverged),
     }
 
@@ -175,7 +185,7 @@ def _match(a: Contender, b: Contender) -> Match:
     if shared and not own:
         return Match(a, b, "same runs", difference(b.test, a.test), tuple(shared))
     if len(own) >= FEWEST or (own and min(a.test.n, b.test.n) < FEWEST):
-        return Match(a, b, "paired", difference(_at(b.test, own), _at(a.test, own)), tuple(own))
+        return Match(a, b, "paired", difference(b.test, a.test, own), tuple(own))
     return Match(a, b, "unpaired", unpaired(b.test, a.test))
 
 
@@ -183,9 +193,3 @@ def _same_answer(a: Contender, b: Contender, seed: int) -> bool:
     """Whether both sides have the very same answer at a seed: then its difference is 0 and says nothing."""
     one, other = a.answers.get(seed), b.answers.get(seed)
     return one is not None and other is not None and (one.run.key, one.name) == (other.run.key, other.name)
-
-
-def _at(scores: Scores, seeds: list[int]) -> Scores:
-    """The scores of some seeds."""
-    values = {seed: scores.values[seed] for seed in seeds}
-    return Scores(values, scores.asked, scores.scale, scores.diverged & values.keys())

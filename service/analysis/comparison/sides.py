@@ -30,12 +30,16 @@ class Contender:
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two sides. `label`: what a page calls it; `remarks`: what a reader must know of it."""
+    """One of the two sides. `label`: what a page calls it; `remarks`: what a reader must know of it.
+
+    `looks`: how many times verdicts on its study could be seen (`History.looks`).
+    """
 
     label: str
     edition: Edition
     contenders: tuple[Contender, ...]
     remarks: tuple[str, ...] = ()
+    looks: int = 1
 
 
 def side(result: StudyResult) -> Side:
@@ -43,7 +47,8 @@ def side(result: StudyResult) -> Side:
     ablation = isinstance(result.edition.study.plan, Ablation)
     rows = result.of("trial") if ablation else result.confirmed
     found = [_of_row(row, place) for row in rows for place in _places(result, row)]
-    return Side(result.edition.id, result.edition, tuple(found), tuple(_remarks(result, rows)))
+    remarks = tuple(_remarks(result, rows))
+    return Side(result.edition.id, result.edition, tuple(found), remarks, result.history.looks)
 
 
 def _of_row(row: TrialResult, place: str) -> Contender:

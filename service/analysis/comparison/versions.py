@@ -84,7 +84,8 @@ def _version(result: StudyResult, trials: list[Trial], known: Known, name: str) 
     remarks = [f"code {name} lacks answers of {listed(lacking)}"] if lacking else []
     if several:
         remarks.append(f"several codes of {listed(several)} fit code {name}; the answers nearest in time were taken")
-    return Side(f"{result.edition.id}, code {name}", result.edition, tuple(found), tuple(remarks))
+    label = f"{result.edition.id}, code {name}"
+    return Side(label, result.edition, tuple(found), tuple(remarks), result.history.looks)
 
 
 class _Version:

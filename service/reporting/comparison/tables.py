@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
-from search_spaces.words import plural
-from service.analysis.comparison.comparison import Comparison
-from service.analysis.differences import Difference
+from search_spaces.words import plural, quoted
+from service.analysis.claims.verdicts import images_words
+from service.analysis.comparison.comparison import Comparison, Match
+from service.analysis.differences import Difference, opposed_words
 from service.analysis.format import between, metric_words, p_text, signed, spread
 from service.analysis.statistics import FEWEST, Scores
 from service.reporting.table import Column, Table
@@ -77,19 +78,30 @@ def note(comparison: Comparison) -> str:
     if comparison.tests:
         parts.append(
             f"p is two-sided and adjusted for {plural(comparison.tests, 'difference')} (Holm); each interval is at the "
-            "level of its test, so it leaves out 0 where p is below 0.05."
+            f"level of its test, so it leaves out 0 where p is below {comparison.alpha:.3g}."
         )
+        parts.append(images_words(gap.estimate.draws for gap in comparison.differences.values() if gap.adjusted))
     if "paired" in hows:
         parts.append("Pairs: the two runs of a seed, subtracted.")
     if "unpaired" in hows:
         parts.append("Unpaired: the seeds differ (Welch's test).")
     if "same runs" in hows:
         parts.append("Same runs: both have the very same runs, so the difference is 0 by itself.")
+    if failing := [match for match in comparison.matches if not (match.a.test.uniform and match.b.test.uniform)]:
+        parts.append(f"Means are of all seeds, differences of those that learn: {'; '.join(map(_learn, failing))}.")
+    named = {comparison.matches[place].name: gap for place, gap in comparison.differences.items()}
+    parts += filter(None, [opposed_words(named)])
     if any(match.a.test.diverged or match.b.test.diverged for match in comparison.matches):
         parts.append("A diverged seed counts at chance.")
     if any(match.estimate and not match.estimate.testable for match in comparison.matches):
         parts.append(f"No test for fewer than {FEWEST} pairs, or seeds.")
     return " ".join(parts)
+
+
+def _learn(match: Match) -> str:
+    """How many seeds of a trial learn: `of “peg” 5 of 5 in A, 3 of 5 in B`."""
+    learn = [f"{len(one.test.learnt)} of {one.test.n} in {side}" for side, one in (("A", match.a), ("B", match.b))]
+    return f"of {quoted(match.name)} {', '.join(learn)}"
 
 
 def _drawings(comparison: Comparison) -> Sequence[str]:

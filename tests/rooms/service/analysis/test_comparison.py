@@ -11,8 +11,11 @@ from scipy import stats
 from search_spaces.study import Ablation, Study
 from service.analysis.comparison.comparison import Comparison
 from service.analysis.comparison.definition import other_images
-from service.analysis.statistics import Scale, Scores, unpaired
+from service.analysis.differences import compare_pairs
+from service.analysis.statistics import Scale, Scores, level_of, unpaired
 from service.api import compare
+from service.reporting.comparison.page import headline
+from service.reporting.comparison.tables import note
 from service.storage.editions import save_edition
 from service.storage.home import Home
 from service.storage.journal import Counts
@@ -180,6 +183,47 @@ def test_three_common_seeds_are_paired_and_fewer_only_where_there_are_no_more(tw
         assert (match.how, match.seeds) == (how, seeds)
         means = [statistics.fmean(side.test.values[seed] for seed in seeds or side.test.values) for side in (a, b)]
         assert match.estimate.mean == pytest.approx(means[1] - means[0])
+
+
+def test_a_comparison_finds_what_a_study_of_both_trials_would(two) -> None:
+    """Seeds that fail, draws of images, looks: a table of a study follows the same rules."""
+    draw, scale, seen = random.Random(6), Scale(0.5, 0.0, 1.0, 0.001), set()
+
+    def trial(seeds: int, mean: float, failing: float, draws: int) -> Scores:
+        images = [draw.gauss(0, 0.003) for _ in range(draws)]
+        values = {seed: 0.5 if draw.random() < failing else mean + draw.gauss(0, 0.004) for seed in range(seeds)}
+        further = {seed: tuple(value + one for one in images) for seed, value in values.items() if images}
+        return Scores(values, seeds, scale, further=further)
+
+    def compared(a: Scores, b: Scores, look: int) -> Comparison:
+        sides = [
+            replace(side, contenders=(replace(side.contenders[0], test=test, answers={}),), looks=looks)
+            for side, test, looks in ((two.a, a, 1), (two.b, b, look))
+        ]
+        return Comparison(*sides)
+
+    for _ in range(40):
+        failing, look, draws = draw.choice([0.0, 0.1, 0.7]), draw.choice([1, 2]), draw.choice([0, 4])
+        a, b = trial(draw.choice([8, 12]), 0.95, 0.0, draws), trial(12, draw.choice([0.95, 0.98]), failing, draws)
+        found = compared(a, b, look)
+        (gap,) = found.differences.values()
+        assert gap == compare_pairs({"b": (b, a)}, level_of(look))["b"]
+        table = [[12 - len(b.learnt), len(b.learnt)], [a.n - len(a.learnt), len(a.learnt)]]
+        if gap.adjusted and gap.mean > 0:
+            opposed = stats.fisher_exact(table, alternative="greater").pvalue < level_of(look)
+            assert (gap.opposed, found.plain()["trials"][0]["opposed"]) == (opposed, opposed)
+            assert gap.significant == (gap.p < level_of(look) and not opposed)
+            assert ("learns less often" in " ".join(note(found).split())) == opposed
+            assert opposed <= (f"12 of 12 in A, {len(b.learnt)} of 12 in B" in note(found) or a.n == 8)
+            seen.add((opposed, gap.p < level_of(look), gap.estimate.draws))
+    assert {(True, True, 5), (False, True, 5), (True, True, 1), (False, True, 1), (False, False, 1)} <= seen
+
+    a, b = trial(12, 0.95, 0.0, 4), trial(12, 0.98, 0.0, 4)
+    b = Scores({50 + seed: value if seed < 5 else 0.5 for seed, value in b.values.items()}, 12, scale)
+    alone = compared(a, b, 1)
+    assert (alone.matches[0].how, alone.differences[0].opposed) == ("unpaired", True)
+    assert alone.differences[0].p < 0.001
+    assert headline(alone).startswith("None of 1 tested differences is significant")
 
 
 def test_a_diverged_seed_counts_at_chance_and_a_missing_one_is_named(tmp_path) -> None:

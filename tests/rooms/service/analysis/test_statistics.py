@@ -337,6 +337,40 @@ def test_further_test_images_widen_an_interval_by_the_variance_that_they_bring()
     assert on_logits.twin.draws == 5
 
 
+def test_unpaired_means_hold_for_other_images_too():
+    """Of the images only what moves the difference counts: the variance of its five draws, less what seeds bring."""
+    rng = np.random.default_rng(4)
+    plain, counted = Scale(0.5, 0.0, 1.0), Scale(0.5, 0.0, 1.0, 0.001)
+    images = 0.02 * rng.standard_normal(5)  # of both trials the same ones
+
+    def trial(seeds, own):
+        noise = 0.002 * rng.standard_normal((seeds, 5))
+        return 0.8 + 0.01 * rng.standard_normal((seeds, 1)) + images + own * rng.standard_normal(5) + noise
+
+    def on_draws(rows, draws, scale):
+        further = {seed: (*map(float, row[1:draws]),) for seed, row in enumerate(rows)}
+        return Scores(dict(enumerate(map(float, rows[:, 0]))), len(rows), scale, further=further)
+
+    def residual(rows):
+        rest = rows - rows.mean(0) - rows.mean(1, keepdims=True) + rows.mean()
+        return (rest**2).sum() / 4 / (len(rows) - 1) / len(rows)
+
+    for who, than in ((trial(3, 0.0), trial(6, 0.0)), (trial(3, 0.004), trial(6, 0.03))):
+        found, alone, half = (
+            unpaired(on_draws(who, one, plain), on_draws(than, other, plain)) for one, other in ((5, 5), (1, 1), (5, 1))
+        )
+        assert (found.mean, found.n, found.draws) == (alone.mean, 3, 5)
+        assert half == alone, "the draws of one trial say nothing of the difference"
+        spread = (who.mean(0) - than.mean(0)).var(ddof=1)
+        more = max(0.0, spread - residual(who) - residual(than))
+        assert found.error**2 == pytest.approx(alone.error**2 + more)
+        parts = alone.error**4 / alone.freedom + (spread**2 / 4 if more else 0)
+        assert found.freedom == math.floor(found.error**4 / parts)
+        twin, narrow = (unpaired(*(on_draws(rows, draws, counted) for rows in (who, than))).twin for draws in (5, 1))
+        assert (twin.draws, twin.error**2) == (5, pytest.approx(narrow.error**2 + more))
+    assert found.interval()[0] < alone.interval()[0] < alone.interval()[1] < found.interval()[1]
+
+
 def test_looks_spend_one_level():
     levels = [level_of(look) for look in range(1, 60)]
     assert levels[:3] == pytest.approx([0.045, 0.0025, 0.00125])
