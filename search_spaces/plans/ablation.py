@@ -6,7 +6,7 @@ them, and every arm is compared with the arm that has this value and the same va
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import product
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -161,6 +161,11 @@ class Ablation(Spec):
         names = {**self.combination(arm), self.baseline_axis: self.baseline} if self.axes else {}
         partner = BETWEEN.join(names.values()) if names else self.baseline
         return partner if partner in self.arms and partner != arm else None
+
+    def partners(self, arms: Collection[str]) -> dict[str, str]:
+        """By arm the one that it is compared with, of some arms those whose partner is among them."""
+        found = {arm: self.compared_with(arm) for arm in arms}
+        return {arm: partner for arm, partner in found.items() if partner and partner in arms}
 
     def is_baseline(self, arm: str) -> bool:
         """Whether an arm is one that others are compared with."""

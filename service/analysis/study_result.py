@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
@@ -18,7 +18,7 @@ from search_spaces.claim import (
     ProbeAsAlike,
 )
 from search_spaces.roles import POINTS
-from search_spaces.study import Ablation, Edition, Published, Search
+from search_spaces.study import Ablation, Edition, Published, Search, Trial
 from service.analysis.best import Best, best_rivals, find_best, place_key
 from service.analysis.best_so_far import point_scores
 from service.analysis.claims.agreement import Agreement, agreements
@@ -83,8 +83,7 @@ class StudyResult:
     @cached_property
     def random(self) -> TrialResult | None:
         """The best of a search's random rivals, on fresh seeds; None before their confirmation has ended."""
-        labels = [trial.label for trial in best_rivals(self.history)]
-        return next((row for label in labels for row in self.rows if row.trial.label == label), None)
+        return next(iter(self._rows_of(best_rivals(self.history))), None)
 
     @property
     def tested(self) -> list[TrialResult]:
@@ -101,8 +100,11 @@ class StudyResult:
     @cached_property
     def winners(self) -> list[TrialResult]:
         """The best trials: one, several that tie, or none."""
-        labels = [trial.label for trial in self.ranking.trials]
-        return [row for label in labels for row in self.rows if row.trial.label == label]
+        return self._rows_of(self.ranking.trials)
+
+    def _rows_of(self, trials: Iterable[Trial]) -> list[TrialResult]:
+        rows = {row.trial.label: row for row in self.rows}
+        return [rows[trial.label] for trial in trials if trial.label in rows]
 
     @property
     def best(self) -> TrialResult | None:
@@ -242,10 +244,10 @@ class StudyResult:
         plan = self.edition.study.plan
         if isinstance(plan, Search):
             return {}
-        partners = {name: plan.compared_with(name) or "" for name in self.scores}
-        known = {name: other for name, other in partners.items() if other in self.scores}
-        pairs = {name: (self.scores[name], self.scores[other]) for name, other in known.items()}
-        tests = {name: self._claimed.get(frozenset((name, other))) for name, other in known.items()}
+        scores = self.scores
+        partners = plan.partners(scores)
+        pairs = {name: (scores[name], scores[other]) for name, other in partners.items()}
+        tests = {name: self._claimed.get(frozenset((name, other))) for name, other in partners.items()}
         return compare_pairs(pairs, self.alpha, {name: test for name, test in tests.items() if test is not None})
 
     @property

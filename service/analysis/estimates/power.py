@@ -88,8 +88,9 @@ def paired_spread(trials: Mapping[str, Scores], plan: Plan) -> float | None:
     """
     known = {name: scores for name, scores in trials.items() if scores.n > 1}
     first = next(iter(known), "")
-    partners = {name: plan.compared_with(name) if isinstance(plan, Ablation) else first for name in known}
-    pairs = [(known[name], known[other]) for name, other in partners.items() if other in known and other != name]
+    others = (name for name in known if name != first)
+    partners = plan.partners(known) if isinstance(plan, Ablation) else dict.fromkeys(others, first)
+    pairs = [(known[name], known[other]) for name, other in partners.items()]
     gaps = [gap for one, other in pairs if (gap := difference(one, other)) is not None]
     found = [(gap.n - 1, gap.error * math.sqrt(gap.n)) for gap in gaps if gap.error is not None]
     if found:
