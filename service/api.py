@@ -328,10 +328,10 @@ def check_report(found: Result) -> None:
 
 
 def attach(model: nn.Module, encoding: EncodingSpec, *, seed: int = 0) -> AttachedViT:
-    """Puts a position encoding into a VisionTransformer that timm made, for a training loop of one's own.
+    """Replaces the position table of a VisionTransformer of timm by a position encoding, so that you can train it.
 
-    The same model is returned, changed: its position table is gone, all other weights stay, and the encoding begins
-    as in a run of this seed (`trainables.training.attach`).
+    It changes the model and returns it. All other weights stay; the encoding starts with the values that a run with
+    this seed has (`trainables.training.attach`).
     Raises: SpecError for another model, and for an encoding that does not fit it.
     """
     from trainables.training.attach import attach as attached
@@ -340,10 +340,10 @@ def attach(model: nn.Module, encoding: EncodingSpec, *, seed: int = 0) -> Attach
 
 
 def record(name: str, *, home: str | None = None) -> Path:
-    """Writes what came out of a study that has ended as JSON beside the study's file; the path of that file.
+    """Saves the results of a finished study as a JSON file beside the study's file, and returns the JSON file's path.
 
-    `name`: a named study, or the file of a study of one's own. `@BUDGET` may follow it.
-    Raises: LocusError where the study has not ended by today's code, or has values of the user's own.
+    `name`: a named study, or the file of your own study. `@BUDGET` may follow it.
+    Raises: LocusError if the study is not finished with today's code, or if it has values of the user's own.
     """
     from service.recording import record as recorded
 

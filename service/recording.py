@@ -1,4 +1,4 @@
-"""Writes what came out of a study that has ended as a record beside the file of the study."""
+"""Saves the results of a finished study as a JSON file, its record, beside the study's file."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ VERSIONS = ("python", "torch", "timm", "ray", "optuna", "mlflow")
 
 
 def record(home: Home, name: str) -> Path:
-    """Writes the record of a study that has ended; the path of its file.
+    """Saves the results of a finished study as a JSON file beside the study's file, and returns the JSON file's path.
 
-    `name`: of a named study or of the file that holds it. `@BUDGET` may follow; without it, it is the edition run last.
-    Raises: LocusError where the edition is not what the study asks today, or has not ended by today's code.
+    `name`: a named study, or the file that holds it. `@BUDGET` may follow; without it, the edition that ran last is
+    saved.
+    Raises: LocusError if the study's definition has changed since, or if it is not finished with today's code.
     """
     where, _, budget = name.rpartition("@") if "@" in name and not library.in_file(name) else (name, "", "")
     edition = _edition(home, where, budget)

@@ -41,14 +41,14 @@ def record(
     name: Annotated[
         str,
         typer.Argument(
-            help="a study that has ended: NAME (its latest edition), NAME@cpu, or the file of a study of your own",
+            help="a finished study: NAME (its latest edition), NAME@cpu, or the file of your own study",
             autocompletion=study_names,
             metavar="NAME",
         ),
     ],
     home: HomeOption = None,
 ) -> None:
-    """Write what came out of a study as JSON beside the study's file; show, studies and the report read it."""
+    """Save the results of a finished study as a JSON file beside its own file; show, studies and the report read it."""
     from search_spaces.record import read
     from service import api
     from service.analysis.recorded import paragraphs

@@ -1,6 +1,6 @@
-"""Writes new runs into the database of MLflow's own store at once, and reads all points at once.
+"""Writes many new runs into MLflow's database in one transaction, and reads the points of many runs in one query.
 
-By MLflow's calls a run takes eight transactions, and a curve one.
+MLflow's own functions need eight transactions to write a run, and one to read a curve.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from service.tracking.rows import Row
 from service.tracking.tracked_run import TrackedRun
 
 RUNS = 1000
-"""How many runs a database is asked for at once: some have a limit of 2,100 values in a question."""
+"""How many runs one query names. Databases limit the values in a query; SQL Server allows 2,100."""
 
 
 def drafted(row: Row, tags: dict[str, str], place: Experiment) -> TrackedRun:

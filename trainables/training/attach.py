@@ -1,4 +1,4 @@
-"""Puts a position encoding into a ViT that timm made, for a training loop of one's own."""
+"""Replaces the position table of a ViT of timm by a position encoding, for users with their own training loop."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class AttachedViT(PositionedViT):
 
 
 def attach(model: nn.Module, encoding: EncodingSpec, *, seed: int = 0) -> AttachedViT:
-    """The same model, changed: its position table is gone, and the encoding acts in its blocks.
+    """Replaces the position table of a VisionTransformer of timm by a position encoding, and returns the same model.
 
         model = timm.create_model("vit_small_patch16_224", pretrained=True)
         service.attach(model, service.Fourier(gamma=2))
