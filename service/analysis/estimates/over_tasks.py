@@ -2,8 +2,8 @@
 
 Pure. Every interval is one of the stratified bootstrap: the seeds of a task and a method are drawn again among
 themselves. The draws are the same each time. A measure needs three seeds for an interval (`FEWEST`), which is too
-narrow: of 12 methods, 7 tasks and 3 seeds it holds the true interquartile mean in 84 to 88 % of cases, and the true
-mean rank in 65 to 87 % for two families, 78 to 89 % for three, 88 to 91 % for five (`tests/calibration/league.py`).
+narrow: of 12 methods, 7 tasks and 3 seeds it holds the true interquartile mean in 84 to 88 % of cases
+(`tests/calibration/league.py`).
 Source: Agarwal et al. 2021, Deep Reinforcement Learning at the Edge of the Statistical Precipice (NeurIPS 34), 4, and
 its library rliable 1.2.0. Differs: written here, for rliable needs arch before 8, which cannot be imported beside
 pandas 3, and its draws come from numpy's global generator whatever seed it is given; 2,000 draws where it has 50,000
@@ -22,7 +22,7 @@ from service.analysis.estimates.ranks import Array, Ranking, shared_ranks
 from service.analysis.statistics import ALPHA, FEWEST, Interval, Scores
 
 DRAWS = 2000
-"""How often a bootstrap draws. Cost: each measure draws so many times methods x tasks x seeds numbers: all four take
+"""How often a bootstrap draws. Cost: each measure draws so many times methods x tasks x seeds numbers: all three take
 0.15 s for 12 methods, 7 tasks and 3 seeds, 1.5 s and 40 MiB for 30 methods, 20 tasks and 10 seeds."""
 THRESHOLDS = 101
 """At how many thresholds a profile is computed, from chance to a perfect score."""
@@ -104,31 +104,6 @@ class RunsOverTasks:
             ranks = shared_ranks(means, errors, self.steps[[*tasks]].mean())
             found[family] = dict(zip(self.methods, map(float, ranks), strict=True))
         return Ranking(found)
-
-    def rank_intervals(self) -> dict[str, Interval]:
-        """The 95 % interval of each method's mean rank, for other families, tasks and seeds; none below three seeds.
-
-        Families are drawn among all, the tasks of each among its own, and the seeds of each task and method. The noise
-        within which methods share a rank stays that of the seeds as they were.
-        """
-        if self.seeds < FEWEST:
-            return {}
-        draw = np.random.default_rng(0)
-        ranks = np.stack([self._drawn_ranks(tasks, draw) for tasks in self.families.values()])
-        shape = (DRAWS, len(self.families))
-        means = ranks[draw.integers(shape[1], size=shape), draw.integers(DRAWS, size=shape)].mean(axis=1)
-        return dict(zip(self.methods, _intervals(means), strict=True))
-
-    def _drawn_ranks(self, tasks: tuple[int, ...], draw: np.random.Generator) -> Array:
-        """The ranks in one family, for drawn tasks and seeds. Shapes: (DRAWS, methods)."""
-        chosen = np.array(tasks)[draw.integers(len(tasks), size=(DRAWS, len(tasks)))]
-        sums = np.zeros((DRAWS, len(self.methods)))
-        for task in chosen.T:
-            scores = self.scores[:, task].swapaxes(0, 1)
-            places = draw.integers(self.seeds, size=scores.shape)
-            sums += np.take_along_axis(scores, places, axis=2).mean(axis=2)
-        errors = np.sqrt((self.errors[:, chosen] ** 2).sum(axis=2)).T
-        return shared_ranks(sums / len(tasks), errors / len(tasks), self.steps[chosen].mean(axis=1))
 
     def interquartile_means(self) -> dict[str, Measure]:
         """The mean of the middle half of each method's runs, over all tasks and seeds."""

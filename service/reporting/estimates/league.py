@@ -34,7 +34,7 @@ def _league(found: League, metric: str) -> Table:
     ranking, names = found.ranking, found.order
     against = ranking.against(found.control) if ranking.differs else {}
     columns = [_methods(found), Column("mean rank", [f"{ranking.means[name]:.2f}" for name in names])]
-    if intervals := found.runs.rank_intervals():
+    if intervals := ranking.intervals():
         ends = [f"{low:.2f} to {high:.2f}" for low, high in (intervals[name] for name in names)]
         columns.append(Column("95 % interval", ends, under=True))
     if against:
@@ -82,11 +82,11 @@ def _league_note(found: League) -> str:
         ]
     elif ranking.testable:
         parts.insert(-1, "It tells no two methods apart, so no pair is tested.")
-    if found.runs.rank_intervals():
+    if ranking.intervals():
         parts.append(
-            "Intervals of mean ranks are for other families, tasks and seeds, by a bootstrap. Of few families they are "
-            "too narrow: in simulations with three seeds they held the true mean rank in 65 to 87 % of cases for two "
-            "families, in 88 to 91 % for five."
+            "Intervals of mean ranks are for other families of the same kind. All are as wide as for methods that are "
+            "alike, so that of a method whose ranks differ much more between families than those of the others is too "
+            "narrow."
         )
     if found.left_out:
         parts.append(f"Not ranked, as a method lacks a seed there or is left out: {', '.join(found.left_out)}.")

@@ -34,6 +34,18 @@ def test_critical_differences_are_those_of_demsar(demsar):
     assert demsar.critical_difference(0.10) == pytest.approx(1.12, abs=0.005)
 
 
+def test_an_interval_of_a_mean_rank_is_that_of_ranks_in_any_order(demsar):
+    """Each order of a family is as probable: the variance of a rank is that of 1 to k."""
+    half = 1.959964 * np.sqrt(np.var([1, 2, 3, 4]) / len(TABLE_6))
+    for name, (low, high) in demsar.intervals().items():
+        assert (low, high) == pytest.approx((demsar.means[name] - half, demsar.means[name] + half))
+    two, one = (Ranking({f"{place}": dict(a=1, b=2, c=3) for place in range(count)}) for count in (2, 1))
+    half = 1.959964 * np.sqrt(2 / 3 / 2)
+    ends = {"a": (1, 1 + half), "b": (1, 3), "c": (3 - half, 3)}
+    assert two.intervals() == {name: pytest.approx(both) for name, both in ends.items()}
+    assert one.intervals() == {}
+
+
 def test_groups_are_those_of_demsar(demsar):
     """At 0.10 C4.5 is worse than both with m, and nothing can be said of C4.5+cf; at 0.05 no two are told apart."""
     assert demsar.groups(0.10) == [["C4.5+m+cf", "C4.5+m", "C4.5+cf"], ["C4.5+cf", "C4.5"]]
