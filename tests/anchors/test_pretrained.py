@@ -159,11 +159,63 @@ def test_what_pre_training_alone_needs_is_left_out_and_said(tmp_path):
         assert sources == {"init_entry": found, "init_left_out": left_out}
 
 
-def test_register_tokens_are_named_before_the_table_is_measured(tmp_path):
+def test_register_tokens_have_a_place_where_the_recipe_has_as_many(tmp_path):
+    """Their rows of the table, too: of all prefix tokens, or of none as `no_embed_class` has it."""
+    spec = {"registers": 3, "layer_scale": 0.1, "qk_norm": True}
+    for knobs, pool in (
+        ({}, "token"),
+        ({"no_embed_class": True}, "token"),
+        ({"global_pool": "avg", "class_token": False}, "avg"),
+        ({"global_pool": "avg", "class_token": False, "no_embed_class": True, "fc_norm": False}, "gap"),
+    ):
+        model = theirs(reg_tokens=3, init_values=0.1, qk_norm=True, **knobs)
+        start = saved(model, tmp_path)
+        for encoding in (Learnable(), NoEncoding()):
+            ours = build_model_with_weights(recipe(encoding, start, pool, **spec), 0).eval()
+            assert torch.allclose(ours(images()), model(images()), atol=1e-5)
+            torch.nn.init.zeros_(model.pos_embed)
+
+
+def test_rows_of_registers_stay_theirs_where_the_class_token_goes(tmp_path):
+    """A table of a class token, 3 registers and 4 x 4 patches, on our 6 x 6: without the class token, or with two."""
+    model = theirs(reg_tokens=3)
+    table, start = model.pos_embed[0].detach(), saved(model, tmp_path)
+    for pool, first in (("gap", 0), ("token", 1), ("distilled", 2)):
+        start = start.put({"part": "encoding"}) if pool == "distilled" else start
+        ours = build_model_with_weights(recipe(Learnable(), start, pool, 24, registers=3), 0)
+        mine = ours.encoding.learnable.table.detach()
+        kept = min(first, 1)
+        assert torch.equal(mine[:kept], table[:kept])
+        assert not mine[kept:first].any()
+        assert torch.equal(mine[first : first + 3], table[1:4])
+        patches = interpolate(table[4:].T.reshape(1, 16, 4, 4), (6, 6), mode="bicubic", align_corners=False)
+        assert torch.allclose(mine[first + 3 :], patches[0].flatten(1).T, atol=1e-6)
+
+
+def test_metas_registers_are_timms(tmp_path):
+    """DINOv2's files: the class token alone has a row in the table; timm gives it to none."""
+    model = theirs(reg_tokens=3, no_embed_class=True)
+    row = torch.randn(1, 1, 16)
+    table, weights = torch.cat([row, model.pos_embed], dim=1), model.state_dict()
+    weights |= {"pos_embed": table, "mask_token": torch.ones(1, 16), "register_tokens": weights.pop("reg_token")}
+    path = tmp_path / "dinov2.pth"
+    torch.save(weights, path)
+    start = FromFile(str(path), hashlib.sha256(path.read_bytes()).hexdigest())
+    ours = build_model_with_weights(recipe(Learnable(), start, registers=3), 0).eval()
+    with torch.no_grad():
+        model.cls_token += row
+    assert torch.allclose(ours(images()), model(images()), atol=1e-6)
+
+
+def test_register_tokens_without_a_place_are_named_before_the_table_is_measured(tmp_path):
     start = saved(theirs(reg_tokens=4), tmp_path)
-    said = "has a place for, got reg_token, register tokens, which no backbone here has$"
+    said = "has a place for, got reg_token, register tokens, which a vit has where model.registers is their number$"
     with pytest.raises(SpecError, match=said):
         build_model_with_weights(recipe(Learnable(), start), 0)
+    with pytest.raises(SpecError, match=r"with reg_token of shape \(1, 3, 16\), got shape \(1, 4, 16\)$"):
+        build_model_with_weights(recipe(Learnable(), start, registers=3), 0)
+    with pytest.raises(SpecError, match=r"with reg_token of shape \(1, 3, 16\), got none$"):
+        build_model_with_weights(recipe(Learnable(), saved(theirs(), tmp_path), registers=3), 0)
 
 
 @pytest.mark.parametrize("pool", ["token", "distilled", "gap"])

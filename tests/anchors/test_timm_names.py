@@ -3,6 +3,7 @@
 import pytest
 import timm
 import torch
+from torch.nn.functional import pad
 
 from tests.anchors.timm_vits import candidates, plain
 from trainables.backbones import TimmViT, ViT
@@ -20,15 +21,17 @@ SET = {"data.image_size": 32, "model.kind": "timm"}
 
 @pytest.mark.parametrize("name", [
     "deit_tiny_patch16_224", "deit_small_distilled_patch16_224", "vit_small_patch32_384", "vit_base_patch16_gap_224",
-    "vit_so400m_patch14_siglip_gap_224", "vit_giant_patch14_224", "test_vit",
+    "vit_so400m_patch14_siglip_gap_224", "vit_giant_patch14_224", "test_vit", "test_vit2", "deit3_small_patch16_224",
+    "vit_small_patch14_reg4_dinov2", "vit_so150m_patch16_reg4_gap_256",
 ])  # fmt: skip
 def test_some_names_have_timms_layers(name):
     assert plain(name) == PLAIN[name]
 
 
 @pytest.mark.parametrize("name", [
-    "deit3_small_patch16_224", "vit_small_patch16_18x2_224", "vit_base_patch16_siglip_224", "vit_tiny_r_s16_p8_224",
-    "vit_so150m_patch16_reg4_gap_256", "vit_betwixt_patch16_gap_256", "vit_base_patch16_clip_224", "resnet18",
+    "vit_base_patch16_rope_reg1_gap_256", "vit_small_patch16_18x2_224", "vit_base_patch16_siglip_224",
+    "vit_tiny_r_s16_p8_224", "vit_giant_patch14_reg4_dinov2", "vit_betwixt_patch16_gap_256",
+    "vit_base_patch16_clip_224", "resnet18",
 ])  # fmt: skip
 def test_other_models_are_not_plain(name):
     assert plain(name) is None
@@ -50,28 +53,37 @@ def test_every_name_is_timms_and_says_patch_and_pool():
     for name, model in PLAIN.items():
         if "patch" in name:
             assert f"patch{model.patch_size}_" in name
-        assert (model.pool == "gap") == ("_gap_" in name)
+        if name.startswith("vit_"):
+            assert (model.pool in ("avg", "gap")) == ("_gap_" in name)
+            assert model.registers == next((number for number in (1, 4) if f"_reg{number}_" in name), 0)
         assert (model.pool == "distilled") == ("_distilled_" in name)
 
 
-@pytest.mark.parametrize("name", ["deit_tiny_patch16_224", "deit_small_distilled_patch16_224"])
+@pytest.mark.parametrize("name", [
+    "deit_tiny_patch16_224", "deit_small_distilled_patch16_224", "vit_small_patch14_reg4_dinov2",
+])  # fmt: skip
 def test_the_number_of_weights_is_timms(name):
     with torch.device("meta"):
         theirs = timm.create_model(name, num_classes=7)
-    size = (3, 224, 224)
-    assert Learnable().parameters(PLAIN[name].shapes(size)[0]) == theirs.pos_embed.numel()
+    size = (3, *theirs.patch_embed.img_size)
+    prefix = theirs.num_prefix_tokens if getattr(theirs, "no_embed_class", False) else 0
+    rows = Learnable().parameters(PLAIN[name].shapes(size)[0])
+    assert rows == theirs.pos_embed.numel() + prefix * theirs.embed_dim
     counted = PLAIN[name].parameters(size, 7, ReservedChannels()) + theirs.pos_embed.numel()
     assert counted == sum(value.numel() for value in theirs.parameters())
 
 
-def test_its_outputs_are_timms():
-    theirs = timm.create_model("test_vit", num_classes=7).double().eval()
-    weights = dict(theirs.state_dict())
-    ours = PositionedViT(PLAIN["test_vit"], (3, 160, 160), 7, Learnable()).double().eval()
-    weights["encoding.learnable.table"] = weights.pop("pos_embed")[0]
-    ours.load_state_dict(weights)
-    images = torch.randn(3, 3, 160, 160, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    assert torch.allclose(ours(images), theirs(images), rtol=1e-12, atol=1e-14)
+def test_their_outputs_are_timms():
+    """`test_vit2` has a register, whose row of our table is zero."""
+    images = torch.randn(2, 3, 160, 160, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    for name in ("test_vit", "test_vit2"):
+        theirs = timm.create_model(name, num_classes=7).double().eval()
+        weights = dict(theirs.state_dict())
+        ours = PositionedViT(PLAIN[name], (3, 160, 160), 7, Learnable()).double().eval()
+        table = weights.pop("pos_embed")[0]
+        weights["encoding.learnable.table"] = pad(table, (0, 0, ours.grid.tokens - len(table), 0))
+        ours.load_state_dict(weights)
+        assert torch.allclose(ours(images), theirs(images), rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("name", ["deit_tiny_patch16_224", "vit_tiny_patch16_384.augreg_in21k_ft_in1k"])
@@ -104,12 +116,12 @@ def test_parents_and_teachers_can_be_named():
 
 
 @pytest.mark.parametrize(("name", "near"), [
-    ("deit_tiny_patch_224", "deit_tiny_patch16_224"), ("deit3_small_patch16_224", "deit_small_patch16_224"),
+    ("deit_tiny_patch_224", "deit_tiny_patch16_224"), ("vit_giant_patch14_dinov2", "vit_giant_patch14_224"),
     ("resnet18", ""), ("", ""),
 ])  # fmt: skip
 def test_other_names_are_refused_with_names_like_them(name, near):
-    must = r"one of timm's ViTs without layer scale, register tokens or other layers that a plain ViT does not have"
-    with pytest.raises(SpecError, match=rf"^model\.name must be {must}, such as {near}.*, got {name!r}$"):
+    must = r"one of timm's ViTs that have no other layers than model\.kind vit"
+    with pytest.raises(SpecError, match=rf"^model\.name must be {must}, such as .*{near}.*, got {name!r}$"):
         Recipe().put(SET | {"model.name": name})
 
 

@@ -2,7 +2,7 @@
 
 import timm
 import torch
-from timm.layers import Mlp, PatchEmbed
+from timm.layers import LayerNorm, Mlp, PatchEmbed
 from timm.models import vision_transformer as timm_vit
 from timm.models.deit import VisionTransformerDistilled
 from torch import nn
@@ -46,6 +46,9 @@ def numbers(model):
         patch_size=model.patch_embed.patch_size[0],
         mlp_ratio=block.mlp.fc1.out_features / model.embed_dim,
         pool=pool(model),
+        registers=model.num_reg_tokens,
+        layer_scale=getattr(block.ls1, "init_values", None),
+        qk_norm=isinstance(block.attn.q_norm, LayerNorm),
     )
 
 

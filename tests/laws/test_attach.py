@@ -86,7 +86,7 @@ def test_the_rest_of_the_model_stays_timms(images):
 
 def test_timms_optimizers_leave_places_without_decay(images):
     attached = attach(timms("token"), Fourier(gamma=2.0))
-    groups = timm.optim.param_groups_weight_decay(attached, 0.1, attached.no_weight_decay())
+    groups = timm.optim.param_groups_weight_decay(attached, 0.1, no_weight_decay_list=attached.no_weight_decay())
     decaying = {id(value) for group in groups if group["weight_decay"] for value in group["params"]}
     names = {name for name, value in attached.named_parameters() if id(value) in decaying}
     assert names

@@ -13,9 +13,9 @@ SIZE = (3, 12, 20)
 LABELS = torch.tensor([0, 2, 1, 2])
 
 
-def drawn(encoding, pool, depth):
+def drawn(encoding, pool, depth, **fields):
     """A model in float64 with large random weights, so that nothing is equal because it is zero."""
-    spec = ViT(embed_dim=16, depth=depth, num_heads=2, patch_size=4, pool=pool)
+    spec = ViT(embed_dim=16, depth=depth, num_heads=2, patch_size=4, pool=pool, **fields)
     model = PositionedViT(spec, SIZE, 3, encoding)
     for name, parameter in model.named_parameters():
         torch.nn.init.normal_(parameter, std=0.3, generator=torch_stream(0, "drawn", name))
@@ -53,6 +53,18 @@ def test_the_last_block_computes_what_is_read(images, pool, read):
     assert seen == [15 + model.num_prefix_tokens, read]
     assert model.head_tokens(images).x.shape[1] == read
     assert model.features(images).x.shape[1] == 15 + model.num_prefix_tokens
+
+
+def test_registers_are_prefix_tokens_that_no_head_reads(examples, images):
+    """With a class token the last block computes both; without one it computes all tokens, for patches are read."""
+    fields = ({"registers": 3}, {"registers": 1, "qk_norm": True, "layer_scale": 0.7})
+    for number, spec in enumerate(spec for some in examples.values() for spec in some):
+        pool, some = ("token", "token", "gap")[number % 3], fields[number % 2]
+        model = drawn(spec, pool, 2, **some).eval()
+        with torch.no_grad():
+            expected, tokens = model.features(images), model.head_tokens(images)
+            torch.testing.assert_close(model.output(tokens), model.output(expected), rtol=1e-12, atol=1e-12)
+        assert spec.shrinks or tokens.x.shape[1] == some["registers"] + (1 if pool == "token" else 15), spec
 
 
 @pytest.mark.parametrize("pool", ["avg", "gap"])

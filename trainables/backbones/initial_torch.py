@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import torch
+from timm.layers import LayerScale
 from torch import Tensor, nn
 
 from trainables.encodings.initial_torch import torch_init
@@ -33,17 +34,20 @@ def pyramid_init(module: nn.Module, name: str, value: Tensor, stream: torch.Gene
 
 def timm_init(module: nn.Module, name: str, value: Tensor, stream: torch.Generator) -> None:
     """Fills a parameter of timm's ViT as timm does: linear weights and the distillation token truncated normal, the
-    class token near zero.
+    class token and registers near zero, a layer's scale constant.
 
     Source: timm's `init_weights_vit_timm`, `deit.py` for the distillation token; the patch embedding keeps
     torch's values. Differs: drawn from the given stream.
     """
     path, _, leaf = name.rpartition(".")
-    if name == "cls_token":
+    layer = module.get_submodule(path)
+    if name in ("cls_token", "reg_token"):
         value.normal_(std=1e-6, generator=stream)
     elif name == "dist_token":
         nn.init.trunc_normal_(value, std=0.02, generator=stream)
-    elif not isinstance(module.get_submodule(path), nn.Linear):
+    elif isinstance(layer, LayerScale):
+        value.fill_(layer.init_values)
+    elif not isinstance(layer, nn.Linear):
         torch_init(module, name, value, stream)
     elif leaf == "weight":
         trunc_normal(value, stream)

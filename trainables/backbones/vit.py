@@ -19,9 +19,14 @@ class ViT(ModelSpec):
     mean is the answer (`distilled`, which needs a teacher or weights that had one); or, without such tokens, the
     patches: `avg` averages, then normalizes, as timm does; `gap` normalizes, then averages. `drop_path`: the
     probability that an image leaves out a branch (attention or MLP) of the last block in training; it falls in a line
-    to 0 in the first block.
-    Source: thesis 4.1 (one block); DeiT 3 (`distilled`); CPVT 3.3 (GAP). Differs: CPVT does not say whether
-    it averages before or after the norm.
+    to 0 in the first block. `registers`: learned tokens after the class token (and the distillation token), before the
+    patches; they have no place in the image, and no head reads them. `layer_scale`: each branch is multiplied by a
+    learned number a channel, which starts as this one; null leaves it out. `qk_norm`: queries and keys are normalized
+    head by head, before the encoding changes them.
+    Source: thesis 4.1 (one block); DeiT 3 (`distilled`); CPVT 3.3 (GAP); Darcet et al. 2024, Vision transformers need
+    registers; Touvron et al. 2021, CaiT, section 2 (`layer_scale`); Dehghani et al. 2023, ViT-22B, section 2
+    (`qk_norm`). Differs: CPVT does not say whether it averages before or after the norm; timm calls `registers`
+    `reg_tokens` and `layer_scale` `init_values`, and its norms of queries and keys have biases, as here.
     """
 
     supports_shrinking: ClassVar[bool] = True
@@ -37,6 +42,9 @@ class ViT(ModelSpec):
         default="token", description="token, distilled, avg or gap"
     )
     drop_path: float = Field(default=0.0, ge=0, lt=1, description="a probability, 0 <= drop_path < 1")
+    registers: int = Field(default=0, ge=0, description="a number of tokens, 0 or more")
+    layer_scale: float | None = Field(default=None, gt=0, description="a positive number, or null for none")
+    qk_norm: bool = Field(default=False, description="true (queries and keys are normalized) or false")
 
     @model_validator(mode="after")
     def _divides(self) -> ViT:
@@ -47,9 +55,14 @@ class ViT(ModelSpec):
         return self
 
     @property
+    def class_tokens(self) -> int:
+        """How many tokens the heads read, one each; 0 where they read the patches."""
+        return {"token": 1, "distilled": 2, "avg": 0, "gap": 0}[self.pool]
+
+    @property
     def prefix(self) -> int:
         """How many tokens stand before the patches."""
-        return {"token": 1, "distilled": 2, "avg": 0, "gap": 0}[self.pool]
+        return self.class_tokens + self.registers
 
     def check(self, size: Size) -> None:
         check_patches(size, self.patch_size)
@@ -63,6 +76,10 @@ class ViT(ModelSpec):
         dim, content = self.embed_dim, self.embed_dim - reserved.tokens
         projections = linear(dim, 3 * dim - self.num_heads * (reserved.q + reserved.k + reserved.v))
         block = 2 * norm(dim) + projections + linear(dim, dim) + mlp(dim, hidden(dim, self.mlp_ratio))
+        if self.qk_norm:
+            block += norm(dim // self.num_heads - reserved.q) + norm(dim // self.num_heads - reserved.k)
+        if self.layer_scale is not None:
+            block += 2 * dim
         heads = linear(dim, outputs) * (2 if self.pool == "distilled" else 1)
         patches = convolution(size[0], content, self.patch_size)
         return patches + self.prefix * content + self.depth * block + norm(dim) + heads
@@ -73,8 +90,9 @@ class ViT(ModelSpec):
         In the last block of a model that is read at its prefix tokens, the others keep what norms and keys need.
         """
         tokens = self.shapes(size)[0].tokens
-        block = (11 + 2 * self.mlp_ratio) * self.embed_dim + saved_pairs * self.num_heads * tokens
-        read = self.prefix or tokens
+        layers = 11 + 2 * self.mlp_ratio + 2 * self.qk_norm + 2 * (self.layer_scale is not None)
+        block = layers * self.embed_dim + saved_pairs * self.num_heads * tokens
+        read = self.prefix if self.class_tokens else tokens
         whole = tokens * (self.depth - 1) + read
         pixels = size[0] * self.patch_size**2
         return int(whole * block) + self.embed_dim * (4 * read + 3 * (tokens - read)) + tokens * pixels

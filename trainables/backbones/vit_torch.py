@@ -38,18 +38,22 @@ class Attention(timm_vit.Attention):  # type: ignore[misc]
 
     reserved = ReservedChannels()
     qkv: nn.Linear
+    q_norm: nn.Module
+    k_norm: nn.Module
 
     def take(self, reserved: ReservedChannels) -> None:
-        """Makes the projection narrower by the channels that position fills."""
+        """Makes the projection, and the norms of queries and keys, narrower by the channels that position fills."""
         self.reserved = reserved
         self.qkv = nn.Linear(self.qkv.in_features, sum(self._widths()))
+        if self._normed():
+            self.q_norm = _narrower(self.q_norm, self.head_dim - reserved.q)
+            self.k_norm = _narrower(self.k_norm, self.head_dim - reserved.k)
 
     def forward(self, t: Tokens, encoding: PositionEncoding, block: int, queries: int | None = None) -> TokensBND:
         """The output of the first tokens, by default of all. Shapes: (B, N, D) to (B, queries, D)."""
-        normed = not (isinstance(self.q_norm, nn.Identity) and isinstance(self.k_norm, nn.Identity))
-        if queries is not None and encoding.in_heads == "nothing" and not normed:
+        if queries is not None and encoding.in_heads == "nothing" and not self._normed():
             return self._of_first(t, encoding.bias(t.grid, queries, block), queries)
-        projected = self._projected(t, queries if encoding.in_heads == "first" else None)
+        projected = self._projected(t, None if encoding.in_heads == "all" else queries)
         q, k, v = (part.reshape(*part.shape[:2], self.num_heads, -1).transpose(1, 2) for part in projected)
         q, k = self.q_norm(q), self.k_norm(k)
         h = encoding.heads(Heads(q, k, v, None, t.grid, t.cache), block)
@@ -82,6 +86,10 @@ class Attention(timm_vit.Attention):  # type: ignore[misc]
         o = torch.einsum("bhqd,hed->bqhe", summed, wv.reshape(heads, -1, dim))
         return self.proj(o.flatten(2) + bv)  # type: ignore[no-any-return]
 
+    def _normed(self) -> bool:
+        """Whether queries and keys are normalized."""
+        return not isinstance(self.q_norm, nn.Identity)
+
     def weights(self, h: Heads) -> Tensor:
         """The attention weights. Shapes: (B, H, N, N)."""
         logits = (h.q * self.scale) @ h.k.transpose(2, 3)
@@ -109,6 +117,12 @@ class Attention(timm_vit.Attention):  # type: ignore[misc]
     def _widths(self) -> list[int]:
         taken = (self.reserved.q, self.reserved.k, self.reserved.v)
         return [self.num_heads * (self.head_dim - channels) for channels in taken]
+
+
+def _narrower(norm: nn.Module, channels: int) -> nn.Module:
+    """A norm of the same kind over other channels."""
+    made: nn.Module = type(norm)(channels, eps=norm.eps)
+    return made
 
 
 class Block(timm_vit.Block):  # type: ignore[misc]
@@ -150,13 +164,16 @@ class PositionedViT(Host, timm_vit.VisionTransformer):  # type: ignore[misc]
             patch_size=model.patch_size,
             in_chans=size[0],
             num_classes=outputs,
-            global_pool="token" if model.prefix else "avg",
+            global_pool="token" if model.class_tokens else "avg",
             fc_norm=model.pool == "avg",  # the norm after the average; else before the read-out
-            class_token=bool(model.prefix),
+            class_token=model.class_tokens > 0,
+            reg_tokens=model.registers,
             embed_dim=model.embed_dim,
             depth=model.depth,
             num_heads=model.num_heads,
             mlp_ratio=model.mlp_ratio,
+            qk_norm=model.qk_norm,
+            init_values=model.layer_scale,
             drop_path_rate=model.drop_path,
             pos_embed="none",
             block_fn=Block,
@@ -197,7 +214,7 @@ class PositionedViT(Host, timm_vit.VisionTransformer):  # type: ignore[misc]
 
     def head_tokens(self, images: Tensor) -> Tokens:
         """The prefix tokens alone where the heads read no others; then the last block computes no others."""
-        return self._after_blocks(images, self.num_prefix_tokens or None)
+        return self._after_blocks(images, self.num_prefix_tokens if self.global_pool == "token" else None)
 
     def _after_blocks(self, images: Tensor, read: int | None) -> Tokens:
         """The first tokens after the last block and norm (None: all), on the grid they end on."""

@@ -29,15 +29,16 @@ def between_patches(weights: Any, grid: Grid) -> Array:
     return result
 
 
-def heat(weights: Any, grid: Grid) -> Array:
-    """How much each patch is attended to: by the prefix tokens where there are some, else by all patches.
+def heat(weights: Any, grid: Grid, registers: int = 0) -> Array:
+    """How much each patch is attended to: by the class tokens where there are some, else by all patches.
 
-    The mean over heads, scaled so that all patches of an image add up to 1.
+    `registers`: how many of the prefix tokens are no class tokens; they stand after those. The mean over heads, scaled
+    so that all patches of an image add up to 1.
     Shapes: (B, H, N, N) to (B, R, C). Source: concat paper figs. 3 and 4. Differs: the paper does not say how its maps
     were made.
     """
-    queries = float64(weights).mean(axis=1)[:, : grid.prefix or None, grid.prefix :]
-    found = queries.mean(axis=1)
+    read = slice(grid.prefix - registers) if grid.prefix > registers else slice(grid.prefix, None)
+    found = float64(weights).mean(axis=1)[:, read, grid.prefix :].mean(axis=1)
     result: Array = (found / found.sum(axis=1, keepdims=True)).reshape(len(found), grid.rows, grid.columns)
     return result
 
@@ -60,6 +61,7 @@ def probe(subject: Subject) -> Findings:
     """
     sums: Any = 0.0
     heats: list[Array] = []
+    registers = getattr(subject.recipe.model, "registers", 0)
     try:
         for images in parts_of_images(subject.recipe, subject.images):
             blocks = attention_of(subject.model, images)
@@ -67,7 +69,7 @@ def probe(subject: Subject) -> Findings:
             if any((block.grid.rows, block.grid.columns) != (grid.rows, grid.columns) for block in blocks):
                 return Findings(note="the blocks of the model have grids of different sizes")
             sums = sums + np.stack([_summed(block) for block in blocks]) / len(subject.images)
-            heats.append(heat(blocks[-1].weights, grid))
+            heats.append(heat(blocks[-1].weights, grid, registers))
     except ProbeError as error:
         return Findings(note=str(error))
     every = np.concatenate(heats)

@@ -7,12 +7,11 @@ from typing import Any
 
 from pydantic_core import PydanticCustomError
 from timm.models import vision_transformer as timm_vit
-from torch import Tensor, nn
+from torch import nn
 
 from trainables.backbones.backbone_torch import position
 from trainables.backbones.vit_torch import Attention, Block, PositionedViT
 from trainables.encodings import EncodingSpec, ReservedChannels, Shape, Widths
-from trainables.encodings.encoding_torch import Tokens
 from trainables.spec import SpecError
 from trainables.training.init import init_weights
 from trainables.training.parameters import no_decay
@@ -20,10 +19,6 @@ from trainables.training.parameters import no_decay
 
 class AttachedViT(PositionedViT):
     """A ViT of timm with an encoding, in place of its own positions. `attach` makes one."""
-
-    def head_tokens(self, images: Tensor) -> Tokens:
-        """The prefix tokens alone where the head reads the class token, else all."""
-        return self._after_blocks(images, self.num_prefix_tokens if self.global_pool == "token" else None)
 
     def no_weight_decay(self) -> set[str]:
         """Names of the parameters that timm's optimizers exempt from weight decay: timm's, and the encoding's."""

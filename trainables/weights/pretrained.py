@@ -37,8 +37,8 @@ OPTIONAL = {
 }
 """Weights that a backbone need not have a place for, as patterns: VOLO's second head, its own positions where a recipe
 has none, what MAE's pre-training alone needs."""
-REGISTERS = ("reg_token", "register_tokens")
-"""Names of register tokens: timm's, and Meta's."""
+REGISTERS, METAS_REGISTERS = "reg_token", "register_tokens"
+"""The name of register tokens in timm, which is ours, and in Meta's files, whose tables have no rows for them."""
 
 PREFIX = ("cls_token", "dist_token")
 NORMS = ("norm.", "fc_norm.")
@@ -118,14 +118,18 @@ def _check(weights: Mapping[str, Tensor], init: FromTimm, sources: dict[str, Any
 def to_our_names(weights: dict[str, Tensor], model: Host, recipe: Recipe) -> dict[str, Tensor]:
     """Weights in the names of our model: timm's table becomes that of a learnable encoding, or is left out.
 
-    So a model without a table keeps the backbone that was trained with one.
+    Meta's register tokens get timm's name. So a model without a table keeps the backbone that was trained with one.
     Source: Gabor paper 4 (DeiT's table removed). Differs: nothing.
     """
     weights = dict(weights)
     table = weights.pop(TABLES.get(recipe.model.kind, TABLE), None)
     mine = _own_table(model, recipe)
     if table is not None and mine is not None:
-        weights[mine] = _on_our_grid(table, sum(name in weights for name in PREFIX), recipe)
+        tokens, registers = sum(name in weights for name in PREFIX), weights.get(REGISTERS)
+        prefix = (tokens, 0 if registers is None else registers.shape[1])
+        weights[mine] = _on_our_grid(table, prefix, recipe)
+    if METAS_REGISTERS in weights:
+        weights[REGISTERS] = weights.pop(METAS_REGISTERS)
     for norm, other in (NORMS, NORMS[::-1]):
         for leaf in ("weight", "bias"):
             if norm + leaf in weights:
@@ -144,20 +148,23 @@ def _own_table(model: Host, recipe: Recipe) -> str | None:
     return None
 
 
-def _on_our_grid(table: Tensor, prefix: int, recipe: Recipe) -> Tensor:
+def _on_our_grid(table: Tensor, prefix: tuple[int, int], recipe: Recipe) -> Tensor:
     """A table of timm's on our grid: resampled where the grids differ, rows of prefix tokens kept.
 
-    A prefix token that had no row there gets zeros. Shapes: (1, n, D), or (1, R, C, D) as VOLO has it, to (N, D).
+    A prefix token that had no row there gets zeros. `prefix`: how many class (and distillation) tokens and how many
+    register tokens there were. Shapes: (1, n, D), or (1, R, C, D) as VOLO has it, to (N, D).
     Source: DeiT (bicubic, no antialiasing). Differs: nothing.
     """
     (shape,) = recipe.shapes
     table = table[0].flatten(0, -2)
     ours = Grid.of(shape)
-    theirs = _their_grid(len(table), prefix, ours)
+    theirs = _their_grid(len(table), sum(prefix), ours)
     moved = resampled_table(table, theirs, ours)
-    rows = moved.new_zeros(shape.prefix, moved.shape[1])
-    kept = min(theirs.prefix, shape.prefix)
-    rows[:kept] = moved[:kept]
+    given, rows = moved[: theirs.prefix], moved.new_zeros(shape.prefix, moved.shape[1])
+    first = shape.prefix - getattr(recipe.model, "registers", 0)
+    for mine, those in ((rows[:first], given[: prefix[0]]), (rows[first:], given[prefix[0] :])):
+        kept = min(len(mine), len(those))
+        mine[:kept] = those[:kept]
     return torch.cat([rows, moved[theirs.prefix :]])
 
 
@@ -181,11 +188,12 @@ def _left_out(weights: dict[str, Tensor], model: Host, kind: str, context: str) 
     Raises: SpecError for others, because without them it would be another model.
     """
     ours = model.state_dict()
-    known = {*ours, TABLES.get(kind, TABLE)}
+    known = {*ours, TABLES.get(kind, TABLE), *([METAS_REGISTERS] if REGISTERS in ours else [])}
     without = {name for name in weights if name not in known and not name.startswith(FREE)}
     optional = {name for name in without if kind in OPTIONAL and re.match(OPTIONAL[kind], name)}
     strange = next((name for name in weights if name in without - optional), None)
     if strange is not None:
-        why = ", register tokens, which no backbone here has" if strange in REGISTERS else ""
+        registers = strange in (REGISTERS, METAS_REGISTERS)
+        why = ", register tokens, which a vit has where model.registers is their number" if registers else ""
         raise SpecError(f"{context} of weights that this model has a place for, got {strange}{why}")
     return {name.partition(".")[0] for name in optional}
