@@ -5,6 +5,7 @@ import copy
 import pytest
 import timm.optim
 import torch
+from timm.models.deit import VisionTransformerDistilled
 from timm.models.vision_transformer import VisionTransformer
 from torch.nn.functional import cross_entropy
 
@@ -99,6 +100,7 @@ def test_what_cannot_be_is_one_sentence():
     for model, spec, said in (
         (torch.nn.Linear(2, 2), Rotary(), "model must be a VisionTransformer of timm without an encoding, got Linear"),
         (attach(timms(), Rotary()), PEG(), "without an encoding, got AttachedViT"),
+        (VisionTransformerDistilled(depth=1), Rotary(), "without an encoding, got VisionTransformerDistilled"),
         (timms(pre_norm=True), Rotary(), "model must be without pre_norm, got one that has it"),
         (timms(attn_drop_rate=0.1), Rotary(), "model must be without attn_drop_rate"),
         (timms(qkv_bias=False), Rotary(), "model must have biases in its projections, got qkv_bias=False"),

@@ -35,10 +35,11 @@ def attach(model: nn.Module, encoding: EncodingSpec, *, seed: int = 0) -> Attach
     All other weights stay as they are, and so do images, outputs, `forward_features` and `forward_head`. The
     encoding's initial values are those that a run of this seed has; its parameters are named `encoding.<kind>...`. An
     encoding that takes channels from the content (concatenated) makes layers narrower, which start anew.
-    Raises: SpecError for a model that is no VisionTransformer of timm, or does what its blocks here do not do, and for
-    an encoding that does not fit it.
+    Raises: SpecError for a model that is no VisionTransformer of timm (a class derived from it may compute something
+    else, as DeiT's with a distillation token does), or does what its blocks here do not do, and for an encoding that
+    does not fit it.
     """
-    if not isinstance(model, timm_vit.VisionTransformer) or isinstance(model, PositionedViT):
+    if type(model) is not timm_vit.VisionTransformer:
         raise SpecError(f"model must be a VisionTransformer of timm without an encoding, got {type(model).__name__}")
     for must, got in _unlike(model):
         raise SpecError(f"model must {must}, got {got}")
@@ -52,7 +53,7 @@ def attach(model: nn.Module, encoding: EncodingSpec, *, seed: int = 0) -> Attach
         raise SpecError(str(error)) from None
     parts = position(encoding, shape)
     weight, known = attention.qkv.weight, {id(parameter) for parameter in model.parameters()}
-    model.pos_embed, model.dist_token, model.head_dist = None, None, None
+    model.pos_embed, model.dist_token, model.head_dist = None, None, None  # the latter two are a PositionedViT's
     for block in model.blocks:
         block.__class__, block.attn.__class__ = Block, Attention
     model.__class__ = AttachedViT
