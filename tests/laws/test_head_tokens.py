@@ -30,18 +30,17 @@ def answer(model, tokens):
     return loss.detach(), {name: value.grad for name, value in model.named_parameters() if value.grad is not None}
 
 
-@pytest.mark.parametrize("depth", [1, 2])
-@pytest.mark.parametrize("pool", ["token", "distilled"])
-def test_losses_and_gradients_are_those_of_all_tokens(encoding, images, pool, depth):
-    if any(0 in getattr(part, "places", ()) for part in parts_of(encoding)):
-        depth = 2  # a PEG after the first block needs a second one
-    model = drawn(encoding, pool, depth)
-    expected, gradients = answer(model, model.features(images))
-    loss, mine = answer(model, model.head_tokens(images))
-    assert abs(loss - expected) <= 1e-12 * max(1, abs(expected))
-    assert mine.keys() == gradients.keys()
-    for name, gradient in gradients.items():
-        assert torch.allclose(mine[name], gradient, rtol=1e-12, atol=1e-12), name
+def test_losses_and_gradients_are_those_of_all_tokens(encoding, images):
+    later = any(0 in getattr(part, "places", ()) for part in parts_of(encoding))
+    for depth in (2,) if later else (1, 2):  # a PEG after the first block needs a second one
+        for pool in ("token", "distilled"):
+            model = drawn(encoding, pool, depth)
+            expected, gradients = answer(model, model.features(images))
+            loss, mine = answer(model, model.head_tokens(images))
+            assert abs(loss - expected) <= 1e-12 * max(1, abs(expected)), (pool, depth)
+            assert mine.keys() == gradients.keys(), (pool, depth)
+            for name, gradient in gradients.items():
+                assert torch.allclose(mine[name], gradient, rtol=1e-12, atol=1e-12), (pool, depth, name)
 
 
 @pytest.mark.parametrize(("pool", "read"), [("token", 1), ("distilled", 2), ("avg", 15), ("gap", 15)])
@@ -67,7 +66,7 @@ def test_registers_are_prefix_tokens_that_no_head_reads(examples, images):
         assert spec.shrinks or tokens.x.shape[1] == some["registers"] + (1 if pool == "token" else 15), spec
 
 
-@pytest.mark.parametrize("pool", ["avg", "gap"])
-def test_a_mean_over_patches_reads_all(encoding, images, pool):
-    model = drawn(encoding, pool, 2)
-    assert torch.equal(model.head_tokens(images).x, model.features(images).x)
+def test_a_mean_over_patches_reads_all(encoding, images):
+    for pool in ("avg", "gap"):
+        model = drawn(encoding, pool, 2)
+        assert torch.equal(model.head_tokens(images).x, model.features(images).x), pool
