@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import linear, pad
 
 from trainables.backbones.backbone_torch import Host
@@ -95,6 +95,8 @@ def _projected_positions(
 ) -> tuple[Tensor, Tensor]:
     """The part of queries and keys, before the encoding changes them, that comes from codes in the tokens."""
     layer, attention = model.blocks[number].norm1, model.blocks[number].attn
+    if not isinstance(attention.q_norm, nn.Identity):
+        raise ProbeError("codes of the tokens are split in logits where queries and keys are not normalized (qk_norm)")
     deviation = (block.tokens.x.var(dim=2, keepdim=True, correction=0) + layer.eps).sqrt()
     normed = (position - position.mean(dim=2, keepdim=True)) / deviation * layer.weight
     reserved, heads, width = attention.reserved, attention.num_heads, attention.head_dim

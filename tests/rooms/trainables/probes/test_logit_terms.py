@@ -195,6 +195,19 @@ def test_position_terms_change_with_the_codes_alone() -> None:
         torch.testing.assert_close(after[term], factor * before[term], rtol=1e-10, atol=1e-10)
 
 
+def test_normalized_queries_and_keys_are_split_by_the_codes_that_come_later() -> None:
+    """Codes in the heads come after the norm; codes in the tokens go through it, and no split is exact."""
+    found = recipe(encoding=SPLIT["query, key"][0], model__qk_norm=True)
+    made, images = model(found), pictures(found)
+    for one in probes.logit_terms(made, images):
+        true = logits(made, images)[one.block]
+        torch.testing.assert_close(centered(one.terms.sum(dim=0)), centered(true), rtol=0, atol=1e-10)
+    for name in ("add", "both"):
+        found = recipe(encoding=SPLIT[name][0], model__qk_norm=True)
+        with pytest.raises(ProbeError, match=r"where queries and keys are not normalized \(qk_norm\)"):
+            probes.logit_terms(model(found), pictures(found))
+
+
 def test_logits_that_cannot_be_split_are_refused(subtests) -> None:
     for kind in ["none", "rotary", "irpe", "relative", "peg", "alibi"]:
         with subtests.test(str(kind)):
