@@ -19,7 +19,7 @@ from trainables.weights.transfer import transferred
 
 OTHER = (3, 28, 16)
 """7 x 4 patches, for 3 x 5."""
-TABLES = ("learnable", "relative", "relative_bias", "Beside")
+TABLES = ("learnable", "factorized", "relative", "relative_bias", "Beside")
 """The kinds that may have tables of the grid."""
 
 
@@ -61,7 +61,7 @@ def stands_on_another_grid(encoding, make, images, pool):
         assert torch.equal(seen(fresh), after)
 
 
-@pytest.mark.parametrize("kind", ["learnable", "relative", "relative_bias"])
+@pytest.mark.parametrize("kind", ["learnable", "factorized", "relative", "relative_bias"])
 def test_tables_of_the_grid_are_resampled(kind, examples, make, images):
     for encoding in examples[kind][:2]:
         model, other = (make(encoding, spread=True, size=size) for size in ((3, 12, 20), OTHER))

@@ -24,6 +24,7 @@ from trainables.encodings.encoding import (
     Shape,
     Widths,
 )
+from trainables.encodings.factorized import Factorized as Factorized
 from trainables.encodings.fourier import Fourier as Fourier
 from trainables.encodings.gabor import Gabor as Gabor
 from trainables.encodings.injection import Add, CodeSpec, Concat, Extend, Parts
@@ -40,6 +41,7 @@ from trainables.own import one_of
 LISTED: tuple[type[EncodingSpec], ...] = (
     NoEncoding,
     Learnable,
+    Factorized,
     Sinusoidal,
     LearnableSinusoidal,
     Fourier,

@@ -21,14 +21,15 @@ Init = Callable[[Any, Any], object]
 class Param:
     """One parameter: its shape, its initial values, whether weight decay applies, how it fits another grid.
 
-    `resample`: "grid" for a table with a row for each patch, or for each token with the prefix rows first; such a table
-    is resampled bicubically for another grid. Other parameters stay as they are.
+    `resample`: "grid" for a table with a row for each patch, or for each token with the prefix rows first; "rows" or
+    "columns" for a table with a vector for each row or column of patches. Such tables are resampled bicubically for
+    another grid. Other parameters stay as they are.
     """
 
     shape: tuple[int, ...]
     init: Init
     decay: bool = False
-    resample: Literal["grid"] | None = None
+    resample: Literal["grid", "rows", "columns"] | None = None
 
 
 Params = Mapping[str, Param]

@@ -13,7 +13,7 @@ from trainables.encodings.declared import HeadsSpec, Params
 from trainables.encodings.encoding import Grid, Widths
 from trainables.encodings.encoding_torch import Code, CodeND, Heads, PositionEncoding, coordinates, full_precision
 from trainables.encodings.injection import CodeSpec
-from trainables.encodings.resample_torch import resampled_table
+from trainables.encodings.resample_torch import resampled_side, resampled_table
 from trainables.spec import SpecError
 
 CoordinatesP2 = Float[Tensor, "P 2"]
@@ -140,8 +140,11 @@ class Declared(PositionEncoding):
         self.params[name].init(value, stream)
 
     def resampled(self, name: str, value: Tensor, old: Grid, new: Grid) -> Tensor:
-        if name not in self.params or self.params[name].resample is None:
+        how = self.params[name].resample if name in self.params else None
+        if how is None:
             return value
+        if how != "grid":
+            return resampled_side(value, new.rows if how == "rows" else new.columns)
         if len(value) == old.patches:  # no rows for prefix tokens
             old, new = Grid(old.rows, old.columns), Grid(new.rows, new.columns)
         return resampled_table(value, old, new)

@@ -39,7 +39,15 @@ def resampled_line(table: Tensor, length: int) -> Tensor:
     Shapes: (..., 2L - 1, E) to (..., 2 length - 1, E). Source: as `resampled_offsets`.
     Differs: one dimension.
     """
-    return _bicubic(table.mT[..., None], 2 * length - 1, 1)[..., 0].mT
+    return resampled_side(table, 2 * length - 1)
+
+
+def resampled_side(table: Tensor, length: int) -> Tensor:
+    """A table with a vector for each place along one side, for a side of another length.
+
+    Shapes: (..., L, E) to (..., length, E). Source: as `resampled_table`. Differs: one dimension.
+    """
+    return _bicubic(table.mT[..., None], length, 1)[..., 0].mT
 
 
 def _bicubic(maps: Tensor, rows: int, columns: int) -> Tensor:
