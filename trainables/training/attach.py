@@ -41,28 +41,33 @@ def attach(model: nn.Module, encoding: EncodingSpec, *, seed: int = 0) -> Attach
     """
     if type(model) is not timm_vit.VisionTransformer:
         raise SpecError(f"model must be a VisionTransformer of timm without an encoding, got {type(model).__name__}")
+    attached: Any = model
     for must, got in _unlike(model):
         raise SpecError(f"model must {must}, got {got}")
-    rows, columns = model.patch_embed.grid_size
-    attention = model.blocks[0].attn
-    widths = Widths(model.embed_dim, attention.num_heads, attention.head_dim)
-    shape = Shape(widths, len(model.blocks), rows, columns, model.num_prefix_tokens)
+    rows, columns = attached.patch_embed.grid_size
+    attention = attached.blocks[0].attn
+    widths = Widths(attached.embed_dim, attention.num_heads, attention.head_dim)
+    shape = Shape(widths, len(attached.blocks), rows, columns, attached.num_prefix_tokens)
     try:
         encoding.check(shape)
     except PydanticCustomError as error:
         raise SpecError(str(error)) from None
     parts = position(encoding, shape)
-    weight, known = attention.qkv.weight, {id(parameter) for parameter in model.parameters()}
-    model.pos_embed, model.dist_token, model.head_dist = None, None, None  # the latter two are a PositionedViT's
-    for block in model.blocks:
+    weight, known = attention.qkv.weight, {id(parameter) for parameter in attached.parameters()}
+    attached.pos_embed, attached.dist_token, attached.head_dist = (
+        None,
+        None,
+        None,
+    )  # the latter two are a PositionedViT's
+    for block in attached.blocks:
         block.__class__, block.attn.__class__ = Block, Attention
-    model.__class__ = AttachedViT
-    attached: AttachedViT = model
+    attached.__class__ = AttachedViT
     attached.encoding = parts
     if parts.reserved != ReservedChannels():
         attached.give(parts.reserved)
     init_weights(attached, seed, {name for name, value in attached.named_parameters() if id(value) not in known})
-    return attached.to(weight.device, weight.dtype)
+    made: AttachedViT = attached.to(weight.device, weight.dtype)
+    return made
 
 
 def _unlike(model: Any) -> Iterator[tuple[str, str]]:
