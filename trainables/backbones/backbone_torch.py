@@ -100,4 +100,4 @@ def positions(encoding: EncodingSpec, shapes: tuple[Shape, ...]) -> nn.ModuleLis
 def on_map(encoding: PositionEncoding, x: Tensor, block: int, cache: Cache) -> Tensor:
     """A map of tokens as an encoding changes it before a block. Shapes: (B, R, C, D) to (B, R, C, D or more)."""
     t = encoding.tokens(Tokens(residual(x).flatten(1, 2), Grid(x.shape[1], x.shape[2]), cache=cache), block)
-    return residual(t.x).reshape(len(t.x), t.grid.rows, t.grid.columns, -1)
+    return residual(t.x).reshape(t.x.shape[0], t.grid.rows, t.grid.columns, -1)

@@ -47,7 +47,7 @@ class PositionedCaiT(Host, Cait):  # type: ignore[misc]
         """The class token and the patches after the last norm. Shapes: to (B, 1 + P, D)."""
         rows, columns = self.patch_embed.grid_size
         t = self.encoding.tokens(Tokens(residual(self.patch_embed(images)), Grid(rows, columns)), 0)
-        x, token = self.blocks(t.x), self.cls_token.expand(len(t.x), -1, -1)
+        x, token = self.blocks(t.x), self.cls_token.expand(t.x.shape[0], -1, -1)
         for block in self.blocks_token_only:
             token = block(x, token)
         return Tokens(self.norm(torch.cat([token, x], dim=1)), Grid(rows, columns, 1))

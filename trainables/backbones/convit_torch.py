@@ -53,7 +53,7 @@ class PositionedConViT(Host, ConVit):  # type: ignore[misc]
         x = self.encoding.tokens(Tokens(residual(self.patch_embed(images)), Grid(rows, columns)), 0).x
         for number, block in enumerate(self.blocks):
             if number == self.local_up_to_layer:
-                x = torch.cat([self.cls_token.expand(len(x), -1, -1), x], dim=1)
+                x = torch.cat([self.cls_token.expand(x.shape[0], -1, -1), x], dim=1)
             x = block(x)
         return Tokens(self.norm(x), Grid(rows, columns, 1))
 

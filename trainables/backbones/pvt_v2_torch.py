@@ -48,12 +48,12 @@ class PositionedPVTv2(Host, PyramidVisionTransformerV2):  # type: ignore[misc]
                 t = encoding.tokens(t, number)
                 t = replace(t, x=block(residual(t.x), side))
             t = replace(t, x=stage.norm(t.x))
-            x = t.x.reshape(len(t.x), *side, -1)
+            x = t.x.reshape(t.x.shape[0], *side, -1)
         return t
 
     def answers(self, t: Tokens) -> tuple[Tensor, ...]:
         """The head's output for the mean of the patches."""
-        image = t.x.reshape(len(t.x), t.grid.rows, t.grid.columns, -1)
+        image = t.x.reshape(t.x.shape[0], t.grid.rows, t.grid.columns, -1)
         return (self.forward_head(image.permute(0, 3, 1, 2).contiguous()),)
 
     def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:

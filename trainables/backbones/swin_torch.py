@@ -70,7 +70,7 @@ class PositionedSwin(Host, SwinTransformer):  # type: ignore[misc]
 
     def answers(self, t: Tokens) -> tuple[Tensor, ...]:
         """The head's output for the mean of the patches."""
-        return (self.head(t.x.reshape(len(t.x), t.grid.rows, t.grid.columns, -1)),)
+        return (self.head(t.x.reshape(t.x.shape[0], t.grid.rows, t.grid.columns, -1)),)
 
     def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
         """Initializes the backbone's parameters as timm does."""

@@ -50,8 +50,8 @@ class PositionedTNT(Host, timm_tnt.TNT):  # type: ignore[misc]
     def features(self, images: Tensor) -> Tokens:
         """The class token and the patches after the last norm. Shapes: to (B, 1 + P, D)."""
         pixels = residual(self.pixel_embed(images, self.pixel_pos))
-        x = residual(self.norm2_proj(self.proj(self.norm1_proj(pixels.reshape(len(images), self.num_patches, -1)))))
-        x = torch.cat([self.cls_token.expand(len(x), -1, -1), x], dim=1)
+        x = residual(self.norm2_proj(self.proj(self.norm1_proj(pixels.reshape(images.shape[0], self.num_patches, -1)))))
+        x = torch.cat([self.cls_token.expand(x.shape[0], -1, -1), x], dim=1)
         rows, columns = self.pixel_embed.grid_size
         t = self.encoding.tokens(Tokens(x, Grid(rows, columns, 1)), 0)
         x = t.x

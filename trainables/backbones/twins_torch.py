@@ -50,7 +50,7 @@ class PositionedTwins(Host, timm_twins.Twins):  # type: ignore[misc]
         for stage, (embed, blocks) in enumerate(zip(self.patch_embeds, self.blocks, strict=True)):
             tokens, side = embed(x)
             if self.prefixes[stage]:
-                tokens = torch.cat([self.cls_token.expand(len(tokens), -1, -1), tokens], dim=1)
+                tokens = torch.cat([self.cls_token.expand(tokens.shape[0], -1, -1), tokens], dim=1)
             t = Tokens(residual(tokens), Grid(side[0], side[1], self.prefixes[stage]))
             for number, block in enumerate(blocks):
                 t = self.encoding[stage].tokens(t, number)
@@ -58,7 +58,7 @@ class PositionedTwins(Host, timm_twins.Twins):  # type: ignore[misc]
                 if number == 0 and self.pos_block:
                     with full_precision(t.x):  # it adds the tokens in its own precision
                         t = replace(t, x=self.pos_block[stage](t.x, side))
-            x = t.x[:, t.grid.prefix :].reshape(len(t.x), *side, -1).permute(0, 3, 1, 2).contiguous()
+            x = t.x[:, t.grid.prefix :].reshape(t.x.shape[0], *side, -1).permute(0, 3, 1, 2).contiguous()
         return replace(t, x=self.norm(t.x))
 
     def answers(self, t: Tokens) -> tuple[Tensor, ...]:

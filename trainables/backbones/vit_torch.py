@@ -220,7 +220,7 @@ class PositionedViT(Host, timm_vit.VisionTransformer):  # type: ignore[misc]
         """The first tokens after the last block and norm (None: all), on the grid they end on."""
         x = residual(self.patch_embed(images))
         tokens = (self.cls_token, self.dist_token, self.reg_token)
-        prefix = [token.expand(len(x), -1, -1) for token in tokens if token is not None]
+        prefix = [token.expand(x.shape[0], -1, -1) for token in tokens if token is not None]
         if prefix or not self.encoding.parts:
             x = torch.cat([*prefix, x], dim=1)  # without prefix a copy, which timm makes only where it has no table
         t = Tokens(x, self.grid)
