@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from service.terminal.live import Detail, Progress
     from trainables.encodings import EncodingSpec
     from trainables.training.attach import AttachedViT
+    from trainables.training.trained import Facts, TrainedModel
 
 
 def run(
@@ -337,6 +339,77 @@ def attach(model: nn.Module, encoding: EncodingSpec, *, seed: int = 0) -> Attach
     from trainables.training.attach import attach as attached
 
     return attached(model, encoding, seed=seed)
+
+
+def export_model(
+    name: str,
+    path: str | Path,
+    *,
+    arm: str | None = None,
+    seed: int | None = None,
+    force: bool = False,
+    home: str | None = None,
+    tracking: str | None = None,
+    adopt: bool = False,
+    look: Callable[[Facts], None] = lambda facts: None,
+) -> Path:
+    """Writes a trained model of a study as a file, whole or not at all; its path.
+
+    The ending of the name decides: `.pt` (torch), `.safetensors`, or `.onnx`. The file says what the model is
+    (`trainables.training.trained.Facts`). `arm`: a trial by its name or row, by default the best one; `seed`: by
+    default that with the highest validation score. `force`: a file that is there is replaced. `look` is called with
+    what the model is, before it is written.
+    Raises: LocusError where there is no such model, or the file cannot be written.
+    """
+    from trainables.training.model_file import check_path, write_model
+
+    file = Path(path)
+    check_path(file, force=force)
+    found = result(name, home=home, tracking=tracking, adopt=adopt)
+    row = found.trial(arm)
+    model = row.trained(seed)
+    with suppress(LocusError):  # the model is what it is also where MLflow is away
+        run_id = row.find_run_id(row.trial.label, model.facts.seed)
+        model.facts = model.facts.model_copy(update={"mlflow_run_id": run_id})
+    look(model.facts)
+    write_model(file, model, force=force)
+    return file
+
+
+def load_model(path: str | Path, *, trust: bool = False) -> TrainedModel:
+    """The model of a file that `export_model` wrote, ready to predict; on the CPU.
+
+    `trust`: code of somebody's own that the file carries (an encoding, a data set) is run, also where nobody has run
+    it here before.
+    Raises: LocusError for another file, and where today's code computes other outputs from these weights.
+    """
+    from trainables.training.model_file import read_model
+
+    return read_model(Path(path), trust=trust)
+
+
+def register_model(
+    name: str,
+    registered: str,
+    *,
+    arm: str | None = None,
+    seed: int | None = None,
+    home: str | None = None,
+    tracking: str | None = None,
+    adopt: bool = False,
+    look: Callable[[Facts], None] = lambda facts: None,
+) -> str:
+    """Logs a trained model of a study to its MLflow run, and registers it under a name; its URI, `models:/NAME/1`.
+
+    `arm`, `seed`, `look`: as `export_model` has them. MLflow loads the model without locus: it takes bytes of shape
+    (N, channels, height, width), normalizes them, and gives the outputs.
+    Raises: LocusError where there is no such model, MLflow lacks its run, or torch cannot export it.
+    """
+    found = result(name, home=home, tracking=tracking, adopt=adopt)
+    row = found.trial(arm)
+    model = row.trained(seed)
+    look(model.facts)
+    return found.register(registered, model, row.trial.label)
 
 
 def record(name: str, *, home: str | None = None) -> Path:

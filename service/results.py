@@ -24,6 +24,7 @@ from service.execution.jobs.asking import AnswerError, ask, ask_for_lines
 from service.execution.jobs.questions import EventsOf, ResultOf, StatusOf, StopNow
 from service.execution.jobs.submission import ENDED, Submission
 from service.storage.editions import stored
+from service.storage.home import Home
 from service.storage.whole_files import require_writable
 from service.terminal.event_log import events
 from service.tracking.client_settings import set_up_client
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from service.tracking.views import Links
+    from trainables.training.trained import TrainedModel
 
 
 class ReportPath(PosixPath):
@@ -73,6 +75,23 @@ class Result(StudyResult):
             from service.reporting.files import write
 
             return ReportPath(write(self, _named(links or self._served_links())))
+
+    @staticmethod
+    def find_run_id(home: Home, edition: Edition, tracking: str | None, label: str, seed: int) -> str:
+        """The id of the MLflow run of a trial's label and a seed. Raises: LocusError where MLflow has none."""
+        from service.tracking.registry import find_run
+
+        return find_run(home, edition, tracking, label, seed).id
+
+    def register(self, name: str, model: TrainedModel, label: str) -> str:
+        """Logs a trained model to the MLflow run that trained it, and registers it under a name; the model's URI.
+
+        `label`: of the trial. Raises: LocusError where MLflow has no such run, or torch cannot export the model.
+        """
+        from service.tracking.registry import find_run, register
+
+        run = find_run(self.home, self.edition, self.tracking, label, model.facts.seed)
+        return register(self.home, self.tracking, run, name, model)
 
     def _served_links(self) -> Links | None:
         """The addresses of the study at its MLflow server; None for another kind of store, or one that is away."""

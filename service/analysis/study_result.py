@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Self
 
 from search_spaces.claim import (
@@ -41,6 +41,7 @@ from service.storage.outcomes import Outcomes
 from service.storage.tracking_uri import without_secrets
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.findings import DRAWN_AGAIN, When
+from trainables.spec import LocusError
 
 if TYPE_CHECKING:
     from service.analysis.estimates.league import League
@@ -54,7 +55,8 @@ class StudyResult:
     ) -> None:
         self.home, self.edition, self.history = home, edition, history
         self.mlflow_url = without_secrets(tracking) if tracking else None
-        self.rows = collect(history, outcomes)
+        self.tracking = tracking
+        self.rows = collect(history, outcomes, partial(self.find_run_id, home, edition, tracking))
         self._against: dict[tuple[str, ...], dict[str, Difference]] = {}
 
     @classmethod
@@ -69,6 +71,11 @@ class StudyResult:
         edition = stored(home, id)
         with collecting_rarely():
             return cls(home, edition, History.open(home, edition, codes, adopt=adopt), Outcomes(home), tracking)
+
+    @staticmethod
+    def find_run_id(home: Home, edition: Edition, tracking: str | None, label: str, seed: int) -> str:
+        """The id of the MLflow run of a trial's label and a seed; `Result` asks MLflow, this one knows of none."""
+        return ""
 
     def of(self, role: str) -> list[TrialResult]:
         """The trials of a role: trial, confirmation, rival, rival_confirmation, tuning, parent."""
@@ -110,6 +117,21 @@ class StudyResult:
     def best(self) -> TrialResult | None:
         """The best trial, the first listed of several that tie; None where nothing ended or no trial beats chance."""
         return next(iter(self.winners), None)
+
+    def trial(self, name: str | None = None) -> TrialResult:
+        """The trial of a name (an arm, or `best`, `first`, `random` of a search) or of a row; without a name the best.
+
+        Raises: LocusError where no trial is best, and for an unknown name.
+        """
+        if name is None:
+            if self.best is None:
+                raise LocusError(f"{self.edition.id} must have a best trial, got none above chance; give --arm a trial")
+            return self.best
+        rows = {row.trial.label: row for row in self.rows} | self.named
+        if name not in rows:
+            known = f"one of {', '.join(self.named)}, or " if self.named else ""
+            raise LocusError(f"the arm must be {known}the row of a trial of {self.edition.id}, got {name!r}")
+        return rows[name]
 
     @cached_property
     def named(self) -> dict[str, TrialResult]:

@@ -6,9 +6,11 @@ journal.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 from statistics import harmonic_mean
 from typing import TYPE_CHECKING, Any
@@ -30,6 +32,11 @@ from trainables.spec import LocusError, SpecError
 
 if TYPE_CHECKING:
     from trainables.backbones.backbone_torch import Host
+    from trainables.training.pictures import Pictures
+    from trainables.training.trained import Predictions, TrainedModel
+
+FindRunId = Callable[[str, int], str]
+"""Finds the id of the MLflow run of a trial's label and a seed."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -110,7 +117,8 @@ class TrialResult:
     """One trial with its runs, by seed. `validation` and `test` hold the answered seeds, a diverged one at chance.
 
     `test_sizes`: the test scores at each further side of images. Units: pixels. `probes`: of the completed runs.
-    `without_weights`: why there are none, of a result that was fetched from another machine.
+    `without_weights`: why there are none, of a result that was fetched from another machine. `study`: the id of the
+    study. `data`: the folder of known data sets.
     """
 
     trial: Trial
@@ -121,6 +129,9 @@ class TrialResult:
     test_sizes: dict[int, Scores]
     weights: dict[int, Path]
     probes: dict[int, RunProbes]
+    study: str
+    data: Path
+    find_run_id: FindRunId
     without_weights: str = ""
 
     def __repr__(self) -> str:
@@ -151,15 +162,76 @@ class TrialResult:
         return next((run.reason for run in self.runs.values() if run.reason), "")
 
     def model(self, seed: int | None = None, image_size: int | None = None, *, ema: bool = False) -> Host:
-        """The trained model of a seed (the first kept one), with its weights, in evaluation mode, on the CPU.
+        """The trained model of a seed (`best_seed`), with its weights, in evaluation mode, on the CPU.
 
-        `image_size`: for images of another side, in pixels. `ema`: with the moving average of the weights.
+        It takes normalized pixels; `predict` takes images. `image_size`: for images of another side, in pixels. `ema`:
+        with the moving average of the weights.
         Raises: LocusError where no weights were kept, SpecError where the model cannot take images of that side.
         """
         from trainables.recipe.model_torch import build_model
         from trainables.training.checkpoint import read
         from trainables.weights.transfer import at_size
 
+        _, path = self._kept(seed, ema)
+        model: Host = build_model(self.recipe)
+        model.load_state_dict(read(path))
+        model.eval()
+        return model if image_size is None else at_size(model, self.recipe, image_size)
+
+    def trained(self, seed: int | None = None, *, ema: bool = False) -> TrainedModel:
+        """The same model with all that a prediction needs: it takes images, and normalizes them itself.
+
+        Raises: LocusError where no weights were kept.
+        """
+        from trainables.data.class_names_torch import class_names
+        from trainables.training.checkpoint import read
+        from trainables.training.normalize import pixel_statistics
+        from trainables.training.pictures import white
+        from trainables.training.trained import Facts, TrainedModel
+
+        chosen, path = self._kept(seed, ema)
+        run, data = self.runs[chosen], self.recipe.data
+        last = run.curve[run.epochs]
+        facts = Facts(
+            recipe=self.recipe,
+            seed=chosen,
+            classes=class_names(data, self.data),
+            image_size=data.size,
+            white=white(data),
+            normalize=pixel_statistics(self.recipe),
+            averaged=ema,
+            scores={name: value for name, value in last.items() if name.startswith(("val/", "test/"))},
+            study=self.study,
+            trial=self.name,
+            key=run.run.key,
+            code=run.code,
+            locus=version("locus"),
+        )
+        return TrainedModel(facts, read(path))
+
+    def predict(self, images: Pictures, seed: int | None = None, *, ema: bool = False) -> Predictions:
+        """What the trained model of a seed (`best_seed`) answers for an image or several.
+
+        `images`: paths, Pillow's images, arrays or tensors (`TrainedModel.predict`).
+        Raises: LocusError where no weights were kept, and for an image that cannot be read or does not fit.
+        """
+        return self.trained(seed, ema=ema).predict(images)
+
+    @property
+    def best_seed(self) -> int:
+        """The seed with the highest validation score of those whose weights were kept; the first of equal ones.
+
+        Raises: LocusError where no weights were kept.
+        """
+        return self._kept(None, ema=False)[0]
+
+    @property
+    def run_id(self) -> str:
+        """The id of the MLflow run of the best seed. Raises: LocusError where MLflow has none, or is not there."""
+        return self.find_run_id(self.trial.label, self.best_seed)
+
+    def _kept(self, seed: int | None, ema: bool) -> tuple[int, Path]:
+        """A seed whose weights were kept, and the file of them, which is as it was written."""
         files = {known: averaged(path) if ema else path for known, path in self.weights.items()}
         kept = [known for known, path in files.items() if path.exists()]
         if not kept or (seed is not None and seed not in kept):
@@ -168,12 +240,9 @@ class TrialResult:
             raise LocusError(
                 f"{which} of {self.name!r} must hold {wanted}, got seeds {kept or 'none'}{self.without_weights}"
             )
-        path = files[kept[0] if seed is None else seed]
-        require_sound(path)
-        model: Host = build_model(self.recipe)
-        model.load_state_dict(read(path))
-        model.eval()
-        return model if image_size is None else at_size(model, self.recipe, image_size)
+        chosen = max(kept, key=lambda one: self.validation.values.get(one, -math.inf)) if seed is None else seed
+        require_sound(files[chosen])
+        return chosen, files[chosen]
 
     def probe(self, name: str, seed: int | None = None) -> Probed:
         """What a probe finds in the run of a seed (the first completed one), before training and after it.
@@ -198,13 +267,15 @@ class TrialResult:
             return self.trial.values.get(path)
 
 
-def collect(history: History, outcomes: Outcomes) -> list[TrialResult]:
+def collect(history: History, outcomes: Outcomes, find_run_id: FindRunId) -> list[TrialResult]:
     """Every trial of a study, parents too, in the order in which they were added."""
     codes = CodeDigests()
-    return [_trial(history, outcomes, trial, codes) for trial in history.trials]
+    return [_trial(history, outcomes, trial, codes, find_run_id) for trial in history.trials]
 
 
-def _trial(history: History, outcomes: Outcomes, trial: Trial, codes: CodeDigests) -> TrialResult:
+def _trial(
+    history: History, outcomes: Outcomes, trial: Trial, codes: CodeDigests, find_run_id: FindRunId
+) -> TrialResult:
     runs = {seed: _run(history, outcomes, run) for seed, run in history.runs(trial).items()}
     answer = history.answer(trial)
     data, metric = trial.recipe.data, trial.score
@@ -234,6 +305,9 @@ def _trial(history: History, outcomes: Outcomes, trial: Trial, codes: CodeDigest
         test_sizes={side: tested(at_image_size(metric.test, side)) for side in trial.recipe.test_sizes},
         weights=weights,
         probes=probes,
+        study=history.edition.id,
+        data=outcomes.data,
+        find_run_id=find_run_id,
         without_weights=outcomes.without_weights,
     )
 

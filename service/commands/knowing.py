@@ -1,7 +1,7 @@
 """The verbs that work on what was found: report, record, export, verify, forget, ui."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -67,17 +67,56 @@ def export(
     latex: Annotated[
         bool, typer.Option("--latex", help="a row a trial, as a LaTeX table (booktabs)", metavar=FLAG)
     ] = False,
-    to: Annotated[Path | None, typer.Option(help="a file to write; default: print to the terminal")] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(help="write the best trained model to a file: .pt, .safetensors or .onnx", metavar="FILE"),
+    ] = None,
+    register: Annotated[
+        str | None, typer.Option(help="register the best trained model in MLflow under this name", metavar="NAME")
+    ] = None,
+    arm: Annotated[
+        str | None, typer.Option(help="the model of this arm or row; default: of the best", metavar="NAME")
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            help="the model of this seed; default: the highest validation score",
+            metavar="INTEGER",
+            parser=whole("seed"),
+        ),
+    ] = None,
+    to: Annotated[
+        Path | None, typer.Option(help="a file for --csv or --latex; default: print to the terminal", metavar="FILE")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="replace the file of --model", metavar=FLAG)] = False,
     adopt: AdoptOption = False,
     home: HomeOption = None,
+    tracking: Tracking = None,
 ) -> None:
-    """Write a study's numbers as CSV (a row a run) or LaTeX (a row a trial)."""
+    """Write a study's numbers as CSV or LaTeX, or a trained model as a file or to MLflow's model registry."""
     from service import api
+    from service.terminal.ending import exported
+
+    if sum((csv, latex, model is not None, register is not None)) != 1:
+        raise SpecError("export must be told one of --csv, --latex, --model and --register")
+    if csv or latex:
+        if arm or seed is not None or force:
+            raise SpecError("--arm, --seed and --force must stand beside --model or --register, got none of them")
+        _export_numbers(api.result(name, home=home, adopt=adopt), csv, to)
+        return
+    if to is not None:
+        raise SpecError(f"--to must stand beside --csv or --latex, got neither; --model {to} writes a model")
+    where: dict[str, Any] = {"home": home, "tracking": tracking, "adopt": adopt}
+    if model is not None:
+        say(str(api.export_model(name, model, arm=arm, seed=seed, force=force, look=exported, **where)))
+    elif register is not None:
+        say(api.register_model(name, register, arm=arm, seed=seed, look=exported, **where))
+
+
+def _export_numbers(result: Any, csv: bool, to: Path | None) -> None:
+    """Prints the numbers of a study as CSV or LaTeX, or writes them to a file."""
     from service.reporting.exports import as_csv, as_latex
 
-    if csv == latex:
-        raise SpecError("export must be told one of --csv and --latex")
-    result = api.result(name, home=home, adopt=adopt)
     text = as_csv(result) if csv else as_latex(result)
     typer.echo(f"study {result.edition.id}", err=True)
     if to is None:

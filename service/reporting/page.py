@@ -27,6 +27,7 @@ from service.reporting.probes.figures import probe_figures
 from service.reporting.probes.tables import probe_tables
 from service.reporting.provenance import adopted, code_rows, later, surroundings, trained_s, wall_s
 from service.reporting.results_table import measured
+from service.reporting.snippet import command, snippet
 from service.reporting.table import Table
 from service.reporting.tuning_tables import tuned, tuning_points
 from trainables.recipe.code_digest import CodeDigests
@@ -41,8 +42,9 @@ class Page:
     """Everything that a report shows, as text, tables and figures.
 
     `found`: what came out at this budget before, a paragraph an entry. `results`: tables of results before the
-    figures; `more`: those after them; `known`, `known_figures`: what the encodings know. `links`: by name, the
-    addresses of the study in MLflow.
+    figures; `more`: those after them; `known`, `known_figures`: what the encodings know. `snippet`: the lines of
+    Python with the best encoding; `command`: what writes the best model as a file. `links`: by name, the addresses of
+    the study in MLflow.
     """
 
     id: str
@@ -69,6 +71,8 @@ class Page:
     codes: list[tuple[str, str]]
     effort: str
     remarks: list[str]
+    snippet: str
+    command: str
     links: Mapping[str, str]
 
     @property
@@ -126,6 +130,8 @@ def page(result: StudyResult, links: Mapping[str, str]) -> Page:
         codes=code_rows(result),
         effort=_effort(result),
         remarks=_remarks(result),
+        snippet=snippet(result),
+        command=command(result),
         links=links,
     )
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from search_spaces.words import plural
+from search_spaces.words import plural, quoted
 from service.analysis.advice import advice
 from service.analysis.estimates.power import seeds_sentence
+from service.analysis.format import fixed
 from service.analysis.headline import headline
 from service.analysis.statistics import level_of
 from service.analysis.trial_summary import summarize
@@ -26,9 +27,12 @@ from trainables.spec import SpecError
 if TYPE_CHECKING:
     from service.analysis.claims.verdicts import Verdict
     from service.analysis.study_result import StudyResult
+    from trainables.training.trained import Facts
 
 COLORS = {"SUPPORTED": "bold green", "REFUTED": "bold red", "INCONCLUSIVE": "bold yellow", "NOT JUDGED": "bold"}
 """The color of each verdict."""
+MOST_CLASSES = 10
+"""How many names of classes a line lists."""
 
 
 def plan(history: History, estimate: WorkEstimate) -> None:
@@ -123,3 +127,14 @@ def versions(sender: str) -> None:
             "the cluster has no torch; in a checkout of locus: pip install '.[train]' on its nodes"
         ) from None
     print(f"versions: python {here}, ray {version('ray')}, torch {torch}", flush=True)
+
+
+def exported(facts: Facts) -> None:
+    """Which model is exported, on standard error: its trial, seed and scores, and what its outputs are."""
+    scores = ", ".join(f"{name} {fixed(value)}" for name, value in sorted(facts.scores.items(), reverse=True))
+    more = ", ..." if len(facts.classes) > MOST_CLASSES else ""
+    classes = f"{len(facts.classes)} classes: {', '.join(facts.classes[:MOST_CLASSES])}{more}"
+    outputs = classes if facts.classes else "its outputs are numbers"
+    out = console(stderr=True)
+    sentence(out, f"study {facts.study}, {quoted(facts.trial)}, seed {facts.seed}: {scores}")
+    sentence(out, f"{outputs}; images of {facts.image_size[1]} x {facts.image_size[2]} pixels")

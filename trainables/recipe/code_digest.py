@@ -30,7 +30,8 @@ LOOP = ("training/loop.py", "training/runtime.py")
 
 NEVER = (
     "__init__.py", "backbones/__init__.py", "backbones/counts.py", "backbones/timm_names.py", "data/__init__.py",
-    "data/augment.py", "encodings/__init__.py", "encodings/custom.py", "errors.py", "kept.py", "launch/__init__.py",
+    "data/augment.py", "data/class_names_torch.py", "encodings/__init__.py", "encodings/custom.py", "errors.py",
+    "kept.py", "launch/__init__.py",
     "launch/alone.py", "launch/bridge.py", "launch/errors.py", "launch/host.py", "launch/imported.py", "launch/job.py",
     "launch/scratch.py", "launch/trial_step.py", "launch/work_files.py", "launch/worker.py", "own.py",
     "probes/__init__.py", "probes/attention_distance.py", "probes/attention_maps.py", "probes/block_channels.py",
@@ -44,8 +45,8 @@ NEVER = (
     "recipe/losses.py", "recipe/optimizer.py", "recipe/outcome.py",
     "recipe/recipe.py", "remote_files.py", "sentence.py", "source.py", "spec.py", "training/__init__.py",
     "training/attach.py",
-    "training/energy.py", "training/optional/__init__.py", "training/optional/compiled.py",
-    "training/optional/out_of_memory.py",
+    "training/energy.py", "training/model_file.py", "training/optional/__init__.py", "training/optional/compiled.py",
+    "training/optional/out_of_memory.py", "training/pictures.py", "training/trained.py",
     "trusted.py", "watched.py", "weights/__init__.py",
 )  # fmt: skip
 """Files whose content is in the key, or changes no number of a run: lists of kinds, recipes, counts, messages to Ray,

@@ -14,6 +14,7 @@ from torchvision.datasets import CIFAR10, CIFAR100, Flowers102, OxfordIIITPet
 from tests.rooms.trainables.data import pictures
 from trainables.data import Cifar10, Cifar100, Digits, OxfordPets, TinyImageNet
 from trainables.data import Flowers102 as Flowers
+from trainables.data.class_names_torch import class_names
 from trainables.data.splits_torch import Reading, download, load
 from trainables.spec import LocusError
 
@@ -29,6 +30,7 @@ def test_cifar_keeps_its_labels_and_pixels(tmp_path, monkeypatch, spec, classes)
         assert (part.images[:, 0, 0, 0] % classes == part.targets).all() or classes == 100
         assert part.images.shape[1:] == (3, 32, 32)
         assert np.bincount(part.targets).tolist() == [len(part) // classes] * classes
+    assert class_names(spec(), tmp_path) == class_names(spec(), None) == tuple(map(str, range(classes)))
 
 
 def test_flowers_have_splits_of_their_own(tmp_path, monkeypatch):
@@ -38,6 +40,8 @@ def test_flowers_have_splits_of_their_own(tmp_path, monkeypatch):
         assert sorted(part.targets.tolist()) == [*range(102)]
         expected = (first + part.targets) % 256
         assert (part.images[:, 0, 4, 4].int() - expected).abs().max() <= 3  # JPEG rounds
+    names = class_names(Flowers(), None)
+    assert (len({*names}), names[0], names[101]) == (102, "pink primrose", "blackberry lily")
 
 
 def test_pets_are_read_by_breed(tmp_path, monkeypatch):
@@ -46,6 +50,8 @@ def test_pets_are_read_by_breed(tmp_path, monkeypatch):
     for part in (splits.train, splits.validation, splits.test):
         assert (part.images[:, 0, 4, 4].int() - part.targets - 1).abs().max() <= 3
         assert len(part.targets.unique()) == 37
+    assert class_names(OxfordPets(), tmp_path) == tuple(f"Breed{label} Test" for label in range(1, 38))
+    assert class_names(OxfordPets(), tmp_path / "gone") == tuple(map(str, range(37)))
 
 
 def test_tiny_imagenet_is_read_by_its_lists(tmp_path, monkeypatch):
@@ -54,6 +60,7 @@ def test_tiny_imagenet_is_read_by_its_lists(tmp_path, monkeypatch):
     for part in (splits.train, splits.validation, splits.test):
         assert (part.images[:, 0, 4, 4].int() - part.targets).abs().max() <= 3
         assert len(part.targets.unique()) == 200
+    assert class_names(TinyImageNet(), tmp_path)[:2] == ("n00000000", "n00000001")
 
 
 def test_the_fingerprint_is_the_published_checksum(subtests):

@@ -1,0 +1,142 @@
+"""Logs a trained model to the MLflow run that trained it, and registers it under a name.
+
+The model is a graph of torch (`pt2`), normalization included: MLflow loads it without locus, and runs no code of ours.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from mlflow import pytorch
+from mlflow.entities import LoggedModelOutput
+from mlflow.exceptions import MlflowException
+from mlflow.models import Model, ModelSignature
+from mlflow.models.model import MLMODEL_FILE_NAME
+from mlflow.tracking import MlflowClient
+from mlflow.types import Schema, TensorSpec
+from sqlalchemy.exc import SQLAlchemyError
+
+from search_spaces.study import Edition
+from search_spaces.words import without_sources
+from service.storage.home import Home
+from service.storage.tracking_uri import without_secrets
+from service.tracking.databases import in_a_sentence
+from service.tracking.store import look_up
+from service.tracking.sync import check
+from service.tracking.tracked_run import TrackedRun
+from trainables.spec import LocusError
+
+if TYPE_CHECKING:
+    from trainables.training.trained import TrainedModel
+
+NAME = "model"
+"""What MLflow calls the logged model at its run."""
+
+
+def find_run(home: Home, edition: Edition, tracking: str | None, label: str, seed: int) -> TrackedRun:
+    """The MLflow run of a trial's label and a seed.
+
+    Raises: LocusError where MLflow has no such run; MlflowError where it cannot be used.
+    """
+    check(home, tracking)
+    store = look_up(home, edition, tracking)
+    found = store.shown.get(("run", label, seed)) if store else None
+    if found is None:
+        where = without_secrets(tracking or f"sqlite:///{home.database}")
+        raise LocusError(
+            f"MLflow at {where} must have the run of #{label}, seed {seed}, of {edition.id}, got none: run the study "
+            "again, which sends it"
+        )
+    return found
+
+
+def register(home: Home, tracking: str | None, run: TrackedRun, name: str, model: TrainedModel) -> str:
+    """Logs a model to a run, with signature and input example, and registers it; its URI, `models:/NAME/VERSION`.
+
+    It takes bytes of shape (N, channels, height, width) and gives the outputs.
+    Raises: LocusError where torch cannot export the model; MlflowError where MLflow refuses something.
+    """
+    uri = tracking or home.tracking
+    client = MlflowClient(tracking_uri=uri, registry_uri=uri)
+    said = _said(model)
+    with tempfile.TemporaryDirectory(prefix="locus-model-") as folder:
+        path = Path(folder) / NAME
+        saved = Model(run_id=run.id, metadata=said)
+        _save(saved, path, model)
+        try:
+            tags = {f"locus.{part}": said[part] for part in ("study", "trial", "seed", "key", "code")}
+            logged = client.create_logged_model(run.experiment, NAME, run.id, tags)
+            saved.artifact_path, saved.model_id = logged.artifact_location, logged.model_id
+            saved.model_uuid = logged.model_id
+            saved.save(str(path / MLMODEL_FILE_NAME))
+            _send(client, logged.model_id, path)
+            client.log_outputs(run.id, [LoggedModelOutput(logged.model_id, 0)])
+            _make_name(client, name)
+            where = logged.artifact_location  # models:/ID would be looked up where $MLFLOW_TRACKING_URI says
+            version = client.create_model_version(name, where, run.id, tags, model_id=logged.model_id)
+        except (MlflowException, SQLAlchemyError) as error:
+            raise in_a_sentence(error, tracking or f"sqlite:///{home.database}") from None
+    return f"models:/{name}/{version.version}"
+
+
+def _said(model: TrainedModel) -> dict[str, str]:
+    """What the model is, as MLflow's metadata and tags: texts. The text of a user's file is left out."""
+    plain: dict[str, Any] = without_sources(model.facts.plain())
+    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in plain.items()}
+
+
+def _save(saved: Model, path: Path, model: TrainedModel) -> None:
+    """Writes MLflow's folder of a model. Raises: LocusError where torch cannot export it."""
+    import torch
+
+    from trainables.training.model_file import made_images
+
+    images = made_images(model)
+    with torch.inference_mode():
+        outputs = model(images).numpy()
+    inputs = Schema([TensorSpec(np.dtype(np.uint8), (-1, *images.shape[1:]))])
+    signature = ModelSignature(inputs, Schema([TensorSpec(outputs.dtype, (-1, *outputs.shape[1:]))]))
+    quiet = logging.getLogger("torch.export")
+    level = quiet.level
+    quiet.setLevel(logging.ERROR)
+    try:
+        pytorch.save_model(
+            model, str(path), mlflow_model=saved, signature=signature, input_example=images.numpy(),
+            pip_requirements=[f"torch=={torch.__version__.partition('+')[0]}"], serialization_format="pt2",
+        )  # fmt: skip
+        graph = torch.export.load(path / "data" / "model.pt2").module()
+        three = torch.cat([images, images[:1]])
+        with torch.inference_mode():
+            torch.testing.assert_close(
+                graph(three), model(three)
+            )  # a graph may hold the number of images it was made of
+    except Exception as error:  # torch raises what it meets while it traces the model: its own errors, a user's
+        said = " ".join(str(error).split())[:200]
+        must = "one that torch.export can trace for any number of images"
+        raise LocusError(f"the model must be {must}, got {type(error).__name__}: {said}") from None
+    finally:
+        quiet.setLevel(level)
+
+
+def _send(client: MlflowClient, id: str, path: Path) -> None:
+    """Copies the files of a model to MLflow; a model without all of them counts as failed there."""
+    try:
+        client.log_model_artifacts(id, str(path))
+    except Exception:
+        client.finalize_logged_model(id, "FAILED")
+        raise
+    client.finalize_logged_model(id, "READY")
+
+
+def _make_name(client: MlflowClient, name: str) -> None:
+    """Makes the registered model where there is none of that name."""
+    try:
+        client.create_registered_model(name)
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise

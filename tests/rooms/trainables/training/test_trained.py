@@ -1,0 +1,76 @@
+"""Predictions of models of every precision and kind of data, held against the evaluation that scores a run."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from trainables.data import Digits, MeanStd, RedGreen
+from trainables.data.class_names_torch import class_names
+from trainables.data.splits_torch import load
+from trainables.recipe import Recipe
+from trainables.recipe.model_torch import build_model
+from trainables.spec import LocusError, SpecError
+from trainables.training.distributed import SINGLE
+from trainables.training.evaluation import Evaluation
+from trainables.training.init import init_weights
+from trainables.training.normalize import normalizer
+from trainables.training.pictures import white
+from trainables.training.trained import Facts, TrainedModel
+
+
+def trained(recipe: Recipe) -> TrainedModel:
+    """A model with weights that were drawn."""
+    model = build_model(recipe)
+    init_weights(model, 1)
+    data = recipe.data
+    facts = Facts(
+        recipe=recipe, seed=1, classes=class_names(data, None), image_size=data.size, white=white(data),
+        normalize=recipe.normalize, averaged=False, scores={}, study="s", trial="t", key="k", code="c", locus="1",
+    )  # fmt: skip
+    return TrainedModel(facts, model.state_dict())
+
+
+def test_predictions_are_what_an_evaluation_counts():
+    more = {"normalize": MeanStd(mean=(0.3, 0.2, 0.1), std=(0.2, 0.3, 0.4))}
+    datasets = (Digits(), RedGreen(task="direction4", image_size=16, train_size=8, val_size=8, test_size=100, **more))
+    for data in datasets:
+        for precision in ("float64", "bfloat16"):
+            recipe = Recipe(data=data).put({"optimizer.precision": precision, "model.patch_size": 4})
+            model, test = trained(recipe), load(data).test
+            cpu, half = torch.device("cpu"), precision == "bfloat16"
+            kind = torch.float64 if precision == "float64" else torch.float32
+            autocast = torch.autocast("cpu", dtype=torch.bfloat16, enabled=half)
+            evaluate = Evaluation(recipe, normalizer(recipe, cpu, kind), kind, autocast, SINGLE)
+            arrays = test.images[:100].permute(0, 2, 3, 1).numpy()
+            found = model.predict(arrays)
+            assert next(model.model.parameters()).dtype == kind
+            assert found.classes == tuple(map(str, range(data.outputs)))
+            right = sum(int(one) == two for one, two in zip(found.labels, test.targets[:100].tolist(), strict=True))
+            some = type(test)(test.images[:100], test.targets[:100], test.max_value)
+            assert right / 100 == evaluate(model.model, "test", some), (data.kind, precision)
+            assert np.array_equal(model.predict(test.images[:100]).outputs, found.outputs)
+
+
+def test_a_set_that_is_made_takes_its_own_images_alone():
+    digits, squares = trained(Recipe(data=Digits())), trained(Recipe(data=RedGreen(task="distance")))
+    images = load(RedGreen(task="distance")).test.images[:3].permute(0, 2, 3, 1).numpy()
+    found = squares.predict(images)
+    assert np.array_equal(squares.predict([Image.fromarray(one) for one in images]).outputs, found.outputs)
+    assert repr(found).split()[:5] == ["image", "output", "0", "output", "1"]
+    with pytest.raises(
+        SpecError, match="probabilities must be those of classes, got a model whose outputs are numbers"
+    ):
+        found.labels
+    for model, image, said in (
+        (digits, Image.new("RGB", (8, 8)), "image 0 must be an array or a tensor, because nothing says .* of digits"),
+        (digits, np.full((8, 8, 1), 17, np.uint8), "bytes of image 0 must be up to 16, which is white, got 17"),
+        (digits, np.zeros((8, 8, 3), np.uint8), r"image 0 must be of shape \(8, 8, 1\), got \(8, 8, 3\)"),
+        (squares, Image.new("RGB", (40, 40)), r"image 0 must be of shape \(32, 32, 3\), got \(40, 40, 3\)"),
+    ):
+        with pytest.raises(SpecError, match=said):
+            model.predict(image)
+    with torch.no_grad():
+        digits.model.head.bias.fill_(torch.nan)
+    with pytest.raises(LocusError, match="outputs must be finite, got others for image 0"):
+        digits.predict(np.zeros((8, 8, 1), np.uint8))

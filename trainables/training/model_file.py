@@ -1,0 +1,167 @@
+"""Files of trained models: weights, and what the model is, in torch's format, in that of safetensors, or as ONNX.
+
+A file of the first two is read back. It holds the outputs for two images that are made by formula: where today's code
+computes others from the weights, the file is refused, for its predictions would be others, too.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import tempfile
+from contextlib import nullcontext
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from trainables.spec import LocusError, SpecError
+from trainables.training.checkpoint import packed, read, write_whole
+from trainables.training.trained import Facts, TrainedModel
+from trainables.trusted import UntrustedError, guarded
+
+ENDINGS = (".pt", ".safetensors", ".onnx")
+"""How the names of the files end."""
+ONNX_NEEDS = ("onnx", "onnxscript")
+"""The packages with which torch writes ONNX."""
+CHECK = "outputs"
+"""The entry with the outputs for `made_images`."""
+CLOSE, CLOSE_IN_HALF = 1e-3, 5e-2
+"""How far outputs may differ from those in a file, of the largest of them: processors round in different ways."""
+
+
+def write_model(path: Path, model: TrainedModel, *, force: bool = False) -> None:
+    """Writes a trained model whole, in the format that the name's ending names.
+
+    `force`: a file that is there is replaced.
+    Raises: SpecError for another ending; LocusError where a file is there, it cannot be written, or a package is
+    missing.
+    """
+    check_path(path, force=force)
+    made = {".pt": _as_torch, ".safetensors": _as_safetensors, ".onnx": _as_onnx}[path.suffix]
+    content = made(model)
+    try:
+        write_whole(path, content)
+    except OSError as error:
+        raise LocusError(f"the model must go to a file that can be written, got {path} ({error.strerror})") from None
+
+
+def check_path(path: Path, *, force: bool = False) -> None:
+    """Refuses a name that `write_model` would refuse. Raises: as it does."""
+    if path.suffix not in ENDINGS:
+        raise SpecError(f"the file of a model must end in {' or '.join(ENDINGS)}, got {path.name!r}")
+    if path.exists() and not force:
+        raise LocusError(f"{path} must be a new file, got one that is there; --force replaces it")
+    missing = [name for name in ONNX_NEEDS if path.suffix == ".onnx" and find_spec(name) is None]
+    if missing:
+        raise LocusError(f"torch must have its exporter to write ONNX, got none: pip install {' '.join(missing)}")
+
+
+def read_model(path: Path, *, trust: bool = False) -> TrainedModel:
+    """The model of a file that `write_model` wrote, ready to predict.
+
+    `trust`: code of somebody's own, which the file may carry (an encoding, a data set), is run, also where nobody has
+    run it here before.
+    Raises: LocusError for another file, for one with code that is not trusted, and where today's code computes other
+    outputs.
+    """
+    weights, entries = _held(path)
+    fields = Facts.model_fields
+    if not {CHECK, *(name for name, field in fields.items() if field.is_required())} <= entries.keys():
+        raise LocusError(f"{path} must be a model that locus exported, got a file without its recipe")
+    plain = {
+        name: text if fields[name].annotation is str else json.loads(text)
+        for name, text in entries.items()
+        if name in fields
+    }
+    try:
+        with nullcontext() if trust else guarded():
+            facts = Facts.read(plain)
+    except UntrustedError as error:
+        file = str(error).partition(",")[0]
+        raise LocusError(
+            f"{path} carries the code of {file}, which was not run here before: trust=True runs it"
+        ) from None
+    model = TrainedModel(facts, weights)
+    _compare(path, model, json.loads(entries[CHECK]))
+    return model
+
+
+def made_images(model: TrainedModel) -> Tensor:
+    """Two images by a formula, as bytes: pixel number i is 7 i, and 11 i in the second, modulo white + 1."""
+    channels, rows, columns = model.facts.image_size
+    numbers = torch.arange(channels * rows * columns).reshape(1, channels, rows, columns)
+    factors = torch.tensor([7, 11]).reshape(2, 1, 1, 1)
+    return (numbers * factors % (model.facts.white + 1)).to(torch.uint8)
+
+
+def _entries(model: TrainedModel) -> dict[str, str]:
+    """What a file says beside the weights, as text: numbers, lists and the recipe as JSON."""
+    plain: dict[str, Any] = model.facts.plain() | {CHECK: _outputs(model)}
+    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in plain.items()}
+
+
+def _outputs(model: TrainedModel) -> list[list[float]]:
+    with torch.inference_mode():
+        found: list[list[float]] = model(made_images(model)).double().tolist()
+    return found
+
+
+def _compare(path: Path, model: TrainedModel, known: list[list[float]]) -> None:
+    """Refuses a model that computes other outputs than the one that was written."""
+    close = CLOSE_IN_HALF if model.autocasts else CLOSE
+    pairs = [pair for rows in zip(known, _outputs(model), strict=True) for pair in zip(*rows, strict=True)]
+    largest = max(abs(one) for one, _ in pairs)
+    if not all(math.isclose(one, other, rel_tol=0, abs_tol=close * max(largest, 1)) for one, other in pairs):
+        facts = model.facts
+        raise LocusError(
+            f"the model of {path} must compute what it did when it was written, got other outputs: read it with locus "
+            f"{facts.locus} and its code {facts.code}"
+        )
+
+
+def _as_torch(model: TrainedModel) -> bytes:
+    return packed({"state_dict": model.model.state_dict(), "metadata": _entries(model)})
+
+
+def _as_safetensors(model: TrainedModel) -> bytes:
+    alone = {name: value.clone().contiguous() for name, value in model.model.state_dict().items()}
+    return safetensors.torch.save(alone, _entries(model))
+
+
+def _as_onnx(model: TrainedModel) -> bytes:
+    """The whole model, normalization included: bytes in, outputs out, any number of images."""
+    example = made_images(model)
+    program = torch.onnx.export(
+        model, (example,), dynamo=True, verbose=False, input_names=["images"], output_names=["outputs"],
+        dynamic_shapes={"images": {0: torch.export.Dim.AUTO}},
+    )  # fmt: skip
+    assert program is not None
+    program.model.metadata_props.update(_entries(model))
+    with tempfile.TemporaryDirectory(prefix="locus-onnx-") as folder:
+        file = Path(folder) / "model.onnx"
+        program.save(file)
+        return file.read_bytes()
+
+
+def _held(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The weights of a file, and what it says beside them."""
+    if path.suffix not in ENDINGS[:2]:
+        raise SpecError(
+            f"the file of a model must end in {' or '.join(ENDINGS[:2])} to be read back, got {path.name!r}"
+        )
+    if not path.is_file():
+        raise LocusError(f"{path} must be a file of a model, got no such file")
+    if path.suffix == ".pt":
+        held = read(path)
+        whole = isinstance(held, dict) and {"state_dict", "metadata"} <= held.keys()
+        return (held["state_dict"], held["metadata"]) if whole else ({}, {})
+    try:
+        with safetensors.safe_open(path, "pt") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
+    except safetensors.SafetensorError as error:
+        raise LocusError(f"{path} must be a file of safetensors, got a damaged one ({error})") from None

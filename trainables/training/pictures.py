@@ -1,0 +1,121 @@
+"""Images that a person gives to a trained model, as the bytes that the model's data set would have of them.
+
+Photographs go through the functions that read the run's own images: turned, converted, resized and cropped alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image, TiffImagePlugin
+from torch import Tensor
+
+from trainables.data import Data, ImagesSpec
+from trainables.data.images_torch import centered
+from trainables.data.rgb import WHITE, opened
+from trainables.spec import SpecError
+
+Picture = str | Path | Image.Image | NDArray[Any] | Tensor
+Pictures = Picture | Iterable[Picture]
+KINDS = (str, Path, Image.Image, np.ndarray, Tensor)
+
+
+def white(data: Data) -> int:
+    """The byte that is white in the images of a data set."""
+    half = import_module(f"{type(data).__module__}_torch")
+    return int(getattr(data, "max_value", getattr(half, "MAX_VALUE", WHITE)))
+
+
+def listed(images: Pictures) -> Iterator[Picture]:
+    """One image after another. Raises: SpecError for what is no image and holds none."""
+    if isinstance(images, str | Path | Image.Image):
+        yield images
+        return
+    if isinstance(images, np.ndarray | Tensor):
+        _require(images.ndim in (3, 4), "images", "of 3 axes, or of 4 if they are several", tuple(images.shape))
+        yield from images if images.ndim == 4 else [images]
+        return
+    _require(isinstance(images, Iterable), "images", "paths, Pillow images, arrays or tensors", type(images).__name__)
+    for one in images:
+        _require(isinstance(one, KINDS), "images", "paths, Pillow images, arrays or tensors", type(one).__name__)
+        if isinstance(one, np.ndarray | Tensor):
+            _require(one.ndim == 3, "each image of a list", "of 3 axes", tuple(one.shape))
+        yield one
+
+
+def pixels(name: str, image: Picture, data: Data) -> Tensor:
+    """An image as bytes of the data set; a tensor of floats from 0 (black) to 1 (white) as it is.
+
+    Arrays are bytes of shape (H, W, C), tensors have the shape (C, H, W).
+    Shapes: (C, R, S). Raises: LocusError for an image that cannot be read, SpecError for one that does not fit.
+    """
+    if isinstance(image, Tensor):
+        if image.is_floating_point():
+            return _floats(name, image, data.size)
+        image = image.permute(1, 2, 0).cpu().numpy()
+    found = _array(name, image, data) if isinstance(image, np.ndarray) else _picture(name, image, data)
+    return torch.from_numpy(np.ascontiguousarray(found.transpose(2, 0, 1)))
+
+
+def _floats(name: str, image: Tensor, size: tuple[int, int, int]) -> Tensor:
+    """Floats are not resized: nothing rounds them as the bytes of a file are rounded."""
+    shape = tuple(image.shape)
+    _require(shape == size, f"image {name}", f"of shape {size} where it has floats (bytes are resized)", shape)
+    low, high = image.min().item(), image.max().item()
+    must = "from 0 (black) to 1 (white), before they are normalized"
+    _require(low >= 0 and high <= 1, f"floats of image {name}", must, f"{low:.3g} to {high:.3g}")
+    return image.cpu()
+
+
+def _array(name: str, image: NDArray[Any], data: Data) -> NDArray[np.uint8]:
+    """Shapes: (H, W, C) to (R, S, C)."""
+    _require(image.dtype == np.uint8, f"image {name}", "of bytes (uint8)", image.dtype)
+    if not isinstance(data, ImagesSpec):
+        return _made(name, image, data)
+    _require(image.shape[2] in (1, 3, 4), f"image {name}", "of 1, 3 or 4 channels, the last axis", image.shape)
+    return _picture(name, Image.fromarray(image[:, :, 0] if image.shape[2] == 1 else image), data)
+
+
+def _picture(name: str, image: str | Path | Image.Image, data: Data) -> NDArray[np.uint8]:
+    """Shapes: (R, S, 3)."""
+    channels, rows, _ = data.size
+    must = f"an array or a tensor, because nothing says how a picture becomes one of {data.label}"
+    _require(channels == 3 and white(data) == WHITE, f"image {name}", must, "a picture")
+    path = isinstance(image, str | Path)
+    found = opened(name, partial(Image.open, image) if path else partial(_copied, image))  # type: ignore[arg-type]
+    if isinstance(data, ImagesSpec):
+        return np.asarray(centered(found, rows))
+    return _made(name, np.asarray(found), data)
+
+
+def _made(name: str, image: NDArray[np.uint8], data: Data) -> NDArray[np.uint8]:
+    """An image of a set that is made, not read: it is not resized. Shapes: (R, S, C) to the same."""
+    channels, rows, columns = data.size
+    _require(
+        image.shape == (rows, columns, channels), f"image {name}", f"of shape {(rows, columns, channels)}", image.shape
+    )
+    most = white(data)
+    _require(image.max() <= most, f"bytes of image {name}", f"up to {most}, which is white", image.max())
+    return image
+
+
+def _copied(image: Image.Image) -> Image.Image:
+    """A copy, which may be turned. Pillow itself turns a TIFF when it loads it, and a copy would lack its tags."""
+    if isinstance(image, TiffImagePlugin.TiffImageFile):
+        return image
+    copy = image.copy()
+    copy.format = image.format  # tells gray of 16 bits from other integers
+    return copy
+
+
+def _require(holds: bool, what: str, must: str, got: object) -> None:
+    """Raises: SpecError."""
+    if not holds:
+        raise SpecError(f"{what} must be {must}, got {got}")
