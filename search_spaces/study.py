@@ -93,6 +93,9 @@ class Study(Spec):
     def _builds(self) -> Study:
         metric = f"val/{self.base.data.reported}"
         require(self.score.metric == metric, "score.metric", f"{metric!r} for {self.base.data.kind}", self.score.metric)
+        chooses = isinstance(self.plan, Search) or self.plan.tune is not None
+        must = "null where points are searched, or arms tuned, on the only images that test them"
+        require(not (chooses and self.base.data.cross_validated), "data.folds", must, self.base.data.kind)
         sizes = [*self.budgets] or ["base"]
         require({*self.not_run} <= {*sizes}, "not_run", f"some of {', '.join(sizes)}", [*self.not_run])
         ran = [size for size in sizes if size not in self.not_run]

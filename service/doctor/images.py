@@ -9,8 +9,8 @@ from functools import partial
 
 from search_spaces.words import plural
 from service.doctor.finding import Finding
-from trainables.data.folder import FOLDER, held_by, mistakes, no_folder, unread
-from trainables.data.folder_files import ImageFile, Layout, layout, shown
+from trainables.data.folder import FOLDER, mistakes, no_folder, sources, unread
+from trainables.data.folder_files import SPLITS, ImageFile, Layout, layout, shown
 from trainables.spec import LocusError, absolute
 
 AHEAD = 1024
@@ -49,9 +49,10 @@ def examine_images(path: str, progress: Callable[[int, int], None]) -> Iterator[
 
 def _splits(found: Layout) -> Iterator[Finding]:
     """How many images of how many classes each split has, and which split of a run it becomes."""
-    for split, use in zip(held_by(found), ("to train", "to validate", "to test"), strict=True):
-        if split is None:
-            yield Finding(use, "ok", "held out of train/")
+    used = sources([len(found.images[split]) for split in SPLITS])
+    for own, split, use in zip(SPLITS, used, ("to train", "to validate", "to test"), strict=True):
+        if split != own:
+            yield Finding(use, "ok", f"held out of {split}/")
         elif images := found.images[split]:
             count = len({file.label for file in images})
             classes = "1 class" if count == 1 else f"{count:,} classes"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from trainables.data import Folder, ImagesSpec
+from trainables.data.dataset import SplitName
 from trainables.recipe import Recipe
 
 
@@ -21,7 +22,8 @@ def run_size(recipes: Iterable[Recipe]) -> str:
 def image_sources(recipes: Iterable[Recipe]) -> list[str]:
     """Which images of each set of photographs are used, and where those of each split come from, a line a set.
 
-    Behind it what a reader should know of a folder, such as files that are not read, a sentence each.
+    Behind it what a reader should know: where images are few, and of a folder, such as files that are not read, a
+    sentence each.
     """
     sets: dict[tuple[str, str], list[ImagesSpec]] = {}
     for data in (recipe.data for recipe in recipes):
@@ -34,12 +36,39 @@ def _sources(alike: list[ImagesSpec]) -> Iterator[str]:
     one, counts = alike[0], [data.image_counts for data in alike]
     found = one.described()
     words = [
-        f"{_range(getattr(count, split) for count in counts)} to {verb} ({getattr(found, split)})"
-        for split, verb in (("train", "train"), ("validation", "validate"), ("test", "test"))
+        f"{name}: {_range(getattr(count, split) for count in counts)} images {getattr(found, split)}"
+        for split, name in (("train", "training"), ("validation", "validation"), ("test", "test"))
     ]
     name = one.path if isinstance(one, Folder) else one.kind
-    yield f"images of {name}: {', '.join(words)}; {one.outputs:,} classes in each split"
+    yield f"images of {name}, {one.outputs:,} classes in each split: {'; '.join(words)}"
+    yield from _few(min(alike, key=lambda data: data.image_counts.validation))
     yield from found.remarks
+
+
+FEW = 200
+"""With fewer images one image is more than half a percent of an accuracy."""
+
+
+def _few(data: ImagesSpec) -> Iterator[str]:
+    """What one image is of a score, where few are scored, and how more may be."""
+    splits: list[tuple[SplitName, str]] = [("val", "validation"), ("test", "test")]
+    few = [
+        f"{data.score(data.step(split), split) - data.score(0.0, split):.2g} of a score on {count} {word} images"
+        for split, word in splits
+        if (count := getattr(data.image_counts, word)) < FEW
+    ]
+    if not few:
+        return
+    yield f"few images: one image is {' and '.join(few)}{_more(data)}"
+
+
+def _more(data: ImagesSpec) -> str:
+    """What makes a small validation set larger; nothing for a large one."""
+    if data.image_counts.validation >= FEW or data.folds:
+        return ""
+    if data.available.validation:
+        return "; --set data.val_size=null takes all there are" if data.val_size else ""
+    return "; --set data.val_size= holds out more to validate, --set data.folds=5 validates on all in turn"
 
 
 def _range(numbers: Iterable[int]) -> str:

@@ -118,6 +118,20 @@ class DatasetSpec(Spec):
         fields: Any = self
         return ImageCounts(fields.train_size, fields.val_size, fields.test_size)
 
+    def counts_at(self, seed: int) -> ImageCounts:
+        """How many images are used by a run of this seed, which matters only where seeds are folds."""
+        return self.image_counts
+
+    @property
+    def overlap(self) -> float:
+        """The images that validate beside those that train, where seeds are folds of the same images; else 0."""
+        return 0.0
+
+    @property
+    def cross_validated(self) -> bool:
+        """Whether the images that validate a seed also test it, as no others do."""
+        return False
+
     @property
     def outputs(self) -> int:
         """How many numbers the model's head has."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median_low
 from typing import Annotated, Any, Literal
@@ -17,7 +17,7 @@ from trainables.data.dataset import Chances, ImageCounts
 from trainables.data.folder_contents import Content, contents
 from trainables.data.folder_files import SPLITS, ImageFile, Layout, Split, layout, shown
 from trainables.data.images import Described, ImagesSpec
-from trainables.spec import WHERE, FilePath, absolute
+from trainables.spec import WHERE, FilePath, absolute, require
 
 READ_BYTES = 4 * 2**30
 """Folders of up to so many bytes are known by what their files hold, larger ones by names, sizes and times."""
@@ -99,28 +99,35 @@ def content(found: Layout, held: Mapping[str, Content]) -> dict[str, Any]:
     """What a folder holds: its digest, its classes, and what is to validate and to test.
 
     The digest is of the paths and contents of all images; where they are too large together, of paths, sizes and times.
-    What a split's folder is called is no part of it. A folder `val` without a folder `test` is the test set, as in
-    ImageNet, where the labels of the test images are not published.
+    What a split's folder is called is no part of it.
     """
     text = hashlib.sha256()
     for split in SPLITS:
         for file in found.images[split]:
             what = held[file.at].digest if held else f"{file.seen.size} {file.seen.mtime}"
             text.update(os.fsencode(f"{split}/{file.path}\0{what}\0"))
-    splits = held_by(found)
+    scored = [found.images[split] or found.images["train"] for split in SPLITS[1:]]
     return {
         "digest": text.hexdigest()[:16],
         "classes": len({file.label for file in found.images["train"]}),
-        "images": [len(found.images[split]) if split else 0 for split in splits],
-        "most": [max(_shares(found.images[split or "train"])) for split in splits[1:]],
-        "least": [min(_shares(found.images[split or "train"])) for split in splits[1:]],
+        "images": [len(found.images[split]) for split in SPLITS],
+        "most": [max(_shares(images)) for images in scored],
+        "least": [min(_shares(images)) for images in scored],
     }
 
 
-def held_by(found: Layout) -> tuple[Split, Split | None, Split | None]:
-    """The splits of a folder whose images are to train, to validate and to test; None for what is held out of train."""
-    has_val, has_test = bool(found.images["val"]), bool(found.images["test"])
-    return "train", "val" if has_val and has_test else None, "test" if has_test else "val" if has_val else None
+def sources(images: Sequence[int], val_from: str | None = None) -> tuple[Split, Split, Split]:
+    """The splits of a folder that the images to train, to validate and to test come from.
+
+    `images`: how many there are in `train`, `val` and `test`. A split that nothing is named after is part of another
+    one: of `train`, or of what `val_from` says.
+    """
+    _, val, test = map(bool, images)
+    if val and test:
+        return "train", "val", "test"
+    if val:
+        return ("train", "train", "val") if val_from == "train" else ("train", "val", "train")
+    return "train", "test" if val_from == "test" else "train", "test" if test else "train"
 
 
 def _shares(images: list[ImageFile]) -> list[float]:
@@ -135,11 +142,13 @@ _PATH = "the path of a folder with images in train/<class>/"
 class Folder(ImagesSpec):
     """Images in the ImageFolder layout: `<path>/train/<class>/...`, and the same in `val` and `test`.
 
-    `val` may be called `valid`, `validation` or `dev`, and all of them in capitals. Without `test`, the images of `val`
-    are the test set, as in ImageNet; what is missing is held out of the training images. `digest`, `classes`, `images`
-    (to train, validate and test) and `most` and `least` (the shares of the most frequent and of the rarest class, among
-    the images to validate and to test; without them classes count as even) are read from the folder where they are not
-    given; where the folder lies is no part of a run's key. Images become RGB of 8 bits (`trainables.data.rgb`): gray of
+    `val` may be called `valid`, `validation` or `dev`, and all of them in capitals. The images of `val` validate and
+    those of `test` test; what is missing is held out of the training images, where `val_from` says nothing else:
+    "train" makes `val` the test set, as in ImageNet, where the labels of the test images are not published; "test"
+    lets half of the images of `test` validate. `digest`, `classes`, `images` (in `train`, `val` and `test`) and `most`
+    and `least` (the shares of the most frequent and of the rarest class in `val` and in `test`, or in `train` where
+    there is none; without them classes count as even) are read from the folder where they are not given; where the
+    folder lies is no part of a run's key. Images become RGB of 8 bits (`trainables.data.rgb`): gray of
     16 bits is divided by 257, transparent pixels become white, and photographs are turned as their EXIF data say.
     Source: torchvision's ImageFolder. Differs: classes are known by the folders of `train`; other splits must have the
     same.
@@ -155,17 +164,21 @@ class Folder(ImagesSpec):
     )
     classes: int = Field(default=0, gt=0, validate_default=True, description="a positive number of classes")
     images: tuple[int, int, int] = Field(
-        default=(0, 0, 0), strict=False, description="the numbers of images to train, validate and test"
+        default=(0, 0, 0), strict=False, description="the numbers of images in train, val and test"
     )
     most: Annotated[Shares, WHERE] = Field(
         default=None,
         strict=False,
-        description="the shares of the most frequent class among the images to validate and to test, or null",
+        description="the shares of the most frequent class in val and in test, or null",
     )
     least: Annotated[Shares, WHERE] = Field(
         default=None,
         strict=False,
-        description="the shares of the rarest class among the images to validate and to test, or null",
+        description="the shares of the rarest class in val and in test, or null",
+    )
+    val_from: Literal["train", "test"] | None = Field(
+        default=None,
+        description="'train' or 'test', of which a part validates where val or test is missing, or null",
     )
 
     @model_validator(mode="before")
@@ -177,6 +190,27 @@ class Folder(ImagesSpec):
         if not os.path.isdir(root):
             raise _refused(FOLDER, no_folder(root))
         return {**value, **content(*scan(root))}
+
+    @model_validator(mode="after")
+    def _validates(self) -> Folder:
+        """`val_from` decides where a split is missing, and names what is there."""
+        _, val, test = map(bool, self.images)
+        legal = {None, "train"} if not test else {None} if val else {None, "train", "test"}
+        must = "null where there are val/ and test/" if val and test else "train or null where there is no test/"
+        require(self.val_from in legal, "val_from", must, self.val_from)
+        return self
+
+    def identity(self) -> Any:
+        """As every spec's, without a `val_from` that changes nothing."""
+        found = super().identity()
+        if self.sources == sources(self.images):
+            found.pop("val_from", None)
+        return found
+
+    @property
+    def sources(self) -> tuple[Split, Split, Split]:
+        """The splits of the folder that the images to train, to validate and to test come from."""
+        return sources(self.images, self.val_from)
 
     def root(self, folder: Path) -> Path:
         return Path(self.path)
@@ -190,9 +224,21 @@ class Folder(ImagesSpec):
             found, held = scan(self.path)
         except PydanticCustomError:  # it is gone, or has changed: a run says so
             return super().described()
-        names = [found.folders[split][0] if split else "" for split in held_by(found)]
-        train, validation, test = (f"{name}/" if name else f"held out of {names[0]}/" for name in names)
-        return Described(train, validation, test, tuple(_remarks(found, held)))
+        if tuple(len(found.images[split]) for split in SPLITS) != self.images:
+            return super().described()
+        own = {split: f"{found.folders[split][0]}/" for split in SPLITS if found.folders[split]}
+        _, validates, tests = (own[split] for split in self.sources)
+        train = own["train"]
+        validation = f"held out of {validates}" if validates in (train, tests) else f"of {validates}"
+        test = f"held out of {tests}" if tests == train else f"of {tests}"
+        return self._with_folds(Described(train, validation, test, (*self._replaced(own), *_remarks(found, held))))
+
+    def _replaced(self, own: Mapping[Split, str]) -> Iterator[str]:
+        """What can take the place of a split that is missing, where that was not said."""
+        if {*own} == {"train", "val"} and self.val_from is None:
+            yield f"there is no test/: data.val_from=train makes {own['val']} the test set, as in ImageNet"
+        if {*own} == {"train", "test"} and self.val_from is None and not self.folds:
+            yield f"there is no val/: data.val_from=test lets half of {own['test']} validate"
 
     @property
     def natural_side(self) -> int:
@@ -205,7 +251,13 @@ class Folder(ImagesSpec):
 
     @property
     def available(self) -> ImageCounts:
-        return ImageCounts(*self.images)
+        train, val, test = self.images
+        match self.sources[1:]:
+            case "test", "test":
+                return ImageCounts(train, test // 2, test - test // 2)
+            case "train", "val":
+                return ImageCounts(train, 0, val)
+        return ImageCounts(train, val, test)
 
     @property
     def outputs(self) -> int:
@@ -213,11 +265,23 @@ class Folder(ImagesSpec):
 
     @property
     def frequent(self) -> Chances:
-        return super().frequent if self.most is None else Chances(*self.most)
+        return super().frequent if self.most is None else self._scored(self.most)
 
     @property
     def rarest(self) -> Chances:
-        return super().rarest if self.least is None else Chances(*self.least)
+        return super().rarest if self.least is None else self._scored(self.least)
+
+    def _scored(self, shares: tuple[float, float]) -> Chances:
+        """The shares of the images that validate and of those that test, from those of `val` and of `test`.
+
+        Where a folder is missing, its share is that of `train`.
+        """
+        match self.sources[1:]:
+            case "test", "test":
+                return Chances(shares[1], shares[1])
+            case "train", "val":
+                return Chances(shares[1], shares[0])
+        return Chances(*shares)
 
     @property
     def fingerprint(self) -> str:

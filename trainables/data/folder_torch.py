@@ -6,10 +6,12 @@ import os
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 from pydantic_core import PydanticCustomError
 
-from trainables.data.folder import Folder, content, held_by, scan
-from trainables.data.images_torch import Records, load_images, of_files
+from trainables.data.folder import Folder, content, scan
+from trainables.data.folder_files import ImageFile
+from trainables.data.images_torch import Records, load_images, of_files, stratified_order
 from trainables.data.splits_torch import SPLITS, Reading, Splits
 from trainables.spec import LocusError
 
@@ -31,11 +33,18 @@ def records(spec: Folder) -> dict[str, Records]:
         layout, held = scan(spec.path)
     except PydanticCustomError as error:  # the folder has lost its layout, or an image is damaged
         raise LocusError(f"data.{error.message()}") from None
-    found = content(layout, held)["digest"]
-    if found != spec.digest:
-        raise LocusError(f"data.path must name a folder with the digest {spec.digest}, got {found} in {spec.path}")
+    found = content(layout, held)
+    if found["digest"] != spec.digest:
+        got = f"{found['digest']} in {spec.path}"
+        raise LocusError(f"data.path must name a folder with the digest {spec.digest}, got {got}")
+    if found["images"] != [*spec.images]:  # of a study from before `val` without `test` was the validation set
+        must = f"{found['images']}, the numbers of images in train, val and test"
+        raise LocusError(f"data.images must be {must}, got {[*spec.images]}; --fresh plans the study again")
     labels = {name: number for number, name in enumerate(sorted({file.label for file in layout.images["train"]}))}
-    own = {name: layout.images[split] for name, split in zip(SPLITS, held_by(layout), strict=True) if split}
+    files = {name: layout.images[split] for name, split in zip(SPLITS, spec.sources, strict=True)}
+    if spec.sources[1:] == ("test", "test"):
+        files["validation"], files["test"] = _halves(spec, files["test"])
+    own = {name: files[name] for name, count in zip(SPLITS, spec.available, strict=True) if count}
     return {
         name: of_files(
             [labels[file.label] for file in files],
@@ -44,3 +53,9 @@ def records(spec: Folder) -> dict[str, Records]:
         )
         for name, files in own.items()
     }
+
+
+def _halves(spec: Folder, files: list[ImageFile]) -> list[list[ImageFile]]:
+    """Two parts of some images, as large and with the same share of each class, to one image."""
+    order = stratified_order(np.array([file.label for file in files]), spec.data_seed, "images", "halves")
+    return [[files[number] for number in half] for half in np.split(order, [len(files) // 2])]

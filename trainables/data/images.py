@@ -40,8 +40,11 @@ class ImagesSpec(DatasetSpec):
     Sizes are numbers of images, null for all that there are. `val_size` and `test_size` images are drawn from the set's
     own split, or held out of the training images where it has none. Every draw has the same share of each class, and a
     smaller draw is part of a larger one. `samples_per_class`: instead of `train_size`, so many images of each class.
-    `data_seed`: which images are drawn. `balanced`: scores are the mean over the classes of each one's accuracy, so
-    that a frequent class counts no more than a rare one.
+    `folds`: seed s is validated on fold s mod `folds` of the training images and trained on the others; every `folds`
+    seeds the images are dealt anew. Each fold has the same share of each class. Where the set has no test images, the
+    fold also tests. `data_seed`: which images are drawn,
+    and how they are dealt. `balanced`: scores are the mean over the classes of each one's accuracy, so that a frequent
+    class counts no more than a rare one.
     Units: `image_size` in pixels.
     """
 
@@ -61,6 +64,9 @@ class ImagesSpec(DatasetSpec):
     balanced: bool = Field(
         default=False, description="true (scores are balanced accuracy: each class counts alike) or false"
     )
+    folds: int | None = Field(
+        default=None, ge=2, kw_only=True, description="a number of folds from 2 on, or null for one validation set"
+    )
 
     @property
     def available(self) -> ImageCounts:
@@ -73,32 +79,58 @@ class ImagesSpec(DatasetSpec):
         side: int = type(self).model_fields["image_size"].default
         return side
 
-    @property
-    def held_out(self) -> ImageCounts:
+    def held_out_at(self, seed: int) -> ImageCounts:
         """How many of the set's training images become validation and test images; `train`: how many are left."""
         there = self.available
         share = max(1, round(HELD_OUT * there.train))
+        if self.folds:
+            fold = there.train // self.folds + (seed % self.folds < there.train % self.folds)
+            return ImageCounts(there.train - fold, fold, 0)
         test = 0 if there.test else self.test_size or share
         validation = 0 if there.validation else self.val_size or share
         return ImageCounts(there.train - test - validation, validation, test)
 
-    @property
-    def image_counts(self) -> ImageCounts:
-        there, held = self.available, self.held_out
+    def counts_at(self, seed: int) -> ImageCounts:
+        there, held = self.available, self.held_out_at(seed)
         train = self.samples_per_class * self.outputs if self.samples_per_class else self.train_size or held.train
         validation = held.validation or self.val_size or there.validation
-        return ImageCounts(train, validation, held.test or self.test_size or there.test)
+        test = validation if self.cross_validated else held.test or self.test_size or there.test
+        return ImageCounts(train, validation, test)
+
+    @property
+    def image_counts(self) -> ImageCounts:
+        """How many images are used; of folds those of the last one, which is the smallest."""
+        return self.counts_at(self.folds - 1 if self.folds else 0)
+
+    @property
+    def overlap(self) -> float:
+        counts = self.image_counts
+        return counts.validation / counts.train if self.folds else 0.0
+
+    @property
+    def cross_validated(self) -> bool:
+        return self.folds is not None and not self.available.test
 
     def described(self) -> Described:
         """Where the images of each split come from, in words."""
         own = zip(self.OWN, self.available, strict=True)
-        train, validation, test = (name if there else f"held out of {self.OWN[0]}" for name, there in own)
-        return Described(train, validation, test)
+        _, validation, test = (f"of {name}" if there else f"held out of {self.OWN[0]}" for name, there in own)
+        return self._with_folds(Described(self.OWN[0], validation, test))
+
+    def _with_folds(self, found: Described) -> Described:
+        """What is described, where folds of the training images take the place of a split."""
+        if not self.folds:
+            return found._replace(train=f"of {found.train}")
+        fold = f"of a fold of {found.train}, another one of {self.folds} for each seed"
+        test = "of the same fold" if self.cross_validated else found.test
+        return found._replace(train=f"of the other folds of {found.train}", validation=fold, test=test)
 
     @model_validator(mode="after")
     def _fits(self) -> ImagesSpec:
         """Each draw has its images, and none comes from two fields."""
-        there, left = self.available, self.held_out.train
+        there, left = self.available, self.held_out_at(0).train
+        if self.folds:
+            self._check_folds(self.folds)
         both = self.train_size is None or self.samples_per_class is None
         require(both, "samples_per_class", "null where train_size is given", self.samples_per_class)
         require(left > 0, "val_size", f"such that some of the {there.train} images are left to train", self.val_size)
@@ -111,6 +143,15 @@ class ImagesSpec(DatasetSpec):
             asked = getattr(self, name)
             require(not own or (asked or 0) <= own, name, f"at most {own}, all that the set has", asked)
         return self
+
+    def _check_folds(self, folds: int) -> None:
+        """Every fold has an image of each class, and nothing else says which images train and validate."""
+        require(not self.available.validation, "folds", "null where images of their own validate", folds)
+        unused = ("train_size", "samples_per_class", "val_size", *(["test_size"] if self.cross_validated else []))
+        for name in unused:
+            require(getattr(self, name) is None, name, "null where folds is given", getattr(self, name))
+        fewest = round(self.available.train * self.rarest.val)
+        require(folds <= fewest, "folds", f"at most {fewest}, the training images of the rarest class", folds)
 
     @property
     def decoded_bytes(self) -> int:
@@ -129,7 +170,8 @@ class ImagesSpec(DatasetSpec):
         unread = {"normalize", "balanced", "skill"}
         found = {name: value for name, value in self.identity().items() if name not in unread}
         here = Path(__file__).parent
-        readers = ("rgb.py", "images_torch.py", f"{type(self).__module__.rpartition('.')[2]}_torch.py")
+        own = type(self).__module__.rpartition(".")[2]
+        readers = ("rgb.py", "images.py", "images_torch.py", f"{own}.py", f"{own}_torch.py")
         code = [code_fingerprint((here / name).read_text(), name) for name in readers]
         return digest([found, self.fingerprint, code, version("pillow")])
 

@@ -91,22 +91,60 @@ def chosen(spec: ImagesSpec, labels: Mapping[str, NDArray[np.int64]]) -> dict[st
     """Which images a spec asks for, a split: the set's own split that each comes from, and its number there.
 
     Images that are held out come first in the order of the training images, so the size of one draw moves no other.
+    Where seeds are folds, all images that train or validate are those to train: `parts` deals them.
     Raises: LocusError where a class has too few images.
     """
     order = stratified_order(labels["train"], spec.data_seed, "images", "train")
-    held, counts = spec.held_out, spec.image_counts
+    held, counts = spec.held_out_at(0), spec.counts_at(0)
     test, validation, train = np.split(order, [held.test, held.test + held.validation])
-    if spec.samples_per_class is None:
+    if spec.folds:
+        train, validation = order, order[:0]
+    elif spec.samples_per_class is None:
         train = train[: counts.train]
     else:
         train = _each(train, labels["train"], spec.samples_per_class)
     found = {"train": [("train", int(number)) for number in train]}
     for name, held_out, count in (("validation", validation, counts.validation), ("test", test, counts.test)):
-        if len(held_out):
+        if len(held_out) or name not in labels:
             found[name] = [("train", int(number)) for number in held_out]
         else:
             own = stratified_order(labels[name], spec.data_seed, "images", name)[:count]
             found[name] = [(name, int(number)) for number in own]
+    return found
+
+
+Places = range | NDArray[np.int64]
+"""Places among all images that are used, in the order of `selected`."""
+
+
+def parts(spec: ImagesSpec, labels: NDArray[np.int64], seed: int) -> list[Places]:
+    """Where the images of each split lie in a run of this seed. `labels`: of all images that are used.
+
+    Raises: LocusError where a class has fewer images than there are folds.
+    """
+    counts = spec.counts_at(seed)
+    first, second, last = (int(end) for end in np.cumsum(counts))
+    if not spec.folds:
+        assert last == len(labels)
+        return [range(first), range(first, second), range(second, last)]
+    mine = dealt(labels[:second], spec.folds, spec.data_seed, seed // spec.folds) == seed % spec.folds
+    fold = np.flatnonzero(mine)
+    assert len(fold) == counts.validation
+    return [np.flatnonzero(~mine), fold, fold if spec.cross_validated else range(second, last)]
+
+
+def dealt(labels: NDArray[np.int64], folds: int, seed: int, time: int) -> NDArray[np.int64]:
+    """The fold of each image: each has the same number of images, and of each class, to one image.
+
+    `time`: how many times the images were dealt before. Raises: LocusError where a class has too few images.
+    """
+    fewest = int(np.unique(labels, return_counts=True)[1].min())
+    if fewest < folds:
+        raise LocusError(f"data.folds must be at most {fewest}, the images of the smallest class, got {folds}")
+    shuffled = numpy_stream(seed, "folds", time).permutation(len(labels))
+    by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]
+    found = np.empty(len(labels), np.int64)
+    found[by_class] = np.arange(len(labels)) % folds
     return found
 
 
@@ -140,13 +178,13 @@ class Selected:
         image = self.records[place].opened(self.numbers[place])
         return np.asarray(centered(image, self.side)).transpose(2, 0, 1)
 
-    def streamed(self, first: int, labels: Tensor, workers: Workers, one: OneImage | None) -> StreamedSplit:
-        """One split of them, from a place on, decoded batch by batch."""
-        return StreamedSplit(partial(self._drawn, first, one), labels, workers)
+    def streamed(self, places: Places, labels: Tensor, workers: Workers, one: OneImage | None) -> StreamedSplit:
+        """One split of them, decoded batch by batch. `labels`: of all images."""
+        return StreamedSplit(partial(self._drawn, places, one), labels[_index(places)], workers)
 
-    def _drawn(self, first: int, one: OneImage | None, key: Drawn) -> NDArray[np.uint8]:
-        """One image of the split that begins at a place."""
-        place = first + key[1]
+    def _drawn(self, places: Places, one: OneImage | None, key: Drawn) -> NDArray[np.uint8]:
+        """One image of a split."""
+        place = int(places[key[1]])
         if one is None:
             return self.pixels(place)
         return one(self.records[place].opened(self.numbers[place]), key, self.side)
@@ -167,32 +205,35 @@ def load_images(spec: ImagesSpec, records: Callable[[], dict[str, Records]], rea
     changed one by one.
     Raises: LocusError where the set is not there, is not the one of the spec, or cannot be read.
     """
-    counts, where = spec.image_counts, None if reading.folder is None else reading.folder / "decoded"
+    where = None if reading.folder is None else reading.folder / "decoded"
     name = spec.decoded_name
     decoded = None if where is None or spec.streamed else Decoded.read(where, name)
     if decoded is not None and reading.one is None:
-        return Splits(*_resident(decoded, counts))
+        return Splits(*_resident(decoded, parts(spec, decoded.labels, reading.seed)))
     found = selected(spec, records())
+    labels = found.labels
+    split, of_all = parts(spec, labels, reading.seed), torch.from_numpy(labels)
     if spec.streamed:
-        of_train, of_validation, of_test = torch.split(torch.from_numpy(found.labels), list(counts))
+        ones = (reading.one, None, None)
         return Splits(
-            found.streamed(0, of_train, reading.workers, reading.one),
-            found.streamed(counts.train, of_validation, reading.workers, None),
-            found.streamed(counts.train + counts.validation, of_test, reading.workers, None),
+            *(found.streamed(part, of_all, reading.workers, one) for part, one in zip(split, ones, strict=True))
         )
     if decoded is None:
-        decoded = Decoded.make(where, name, spec.size, found.labels, found.pixels)
-    train, validation, test = _resident(decoded, counts)
+        decoded = Decoded.make(where, name, spec.size, labels, found.pixels)
+    train, validation, test = _resident(decoded, split)
     if reading.one is None:
         return Splits(train, validation, test)
-    return Splits(found.streamed(0, train.targets, reading.workers, reading.one), validation, test)
+    return Splits(found.streamed(split[0], of_all, reading.workers, reading.one), validation, test)
 
 
-def _resident(decoded: Decoded, counts: tuple[int, int, int]) -> list[Split]:
-    """The splits of decoded images, which lie one after another."""
-    images = torch.split(torch.from_numpy(decoded.images), list(counts))
-    labels = torch.split(torch.from_numpy(decoded.labels), list(counts))
-    return [Split(*pair, WHITE) for pair in zip(images, labels, strict=True)]
+def _resident(decoded: Decoded, split: list[Places]) -> list[Split]:
+    """The splits of decoded images. Those that lie one after another are not copied."""
+    images, labels = torch.from_numpy(decoded.images), torch.from_numpy(decoded.labels)
+    return [Split(images[_index(part)], labels[_index(part)], WHITE) for part in split]
+
+
+def _index(places: Places) -> slice | Tensor:
+    return slice(places.start, places.stop) if isinstance(places, range) else torch.from_numpy(places)
 
 
 def _check(spec: ImagesSpec, records: Mapping[str, Records]) -> None:

@@ -129,12 +129,13 @@ class Reading:
     """How images are read. `folder`: where known sets lie, and where decoded images are kept.
 
     `one`: changes each training image before it is part of a batch, where an augmentation does. `workers`: processes
-    that decode images which are streamed.
+    that decode images which are streamed. `seed`: of the run, which says what fold validates where seeds are folds.
     """
 
     folder: Path | None = None
     one: OneImage | None = None
     workers: Workers = field(default_factory=Workers)
+    seed: int = 0
 
 
 def load(spec: Data, reading: Reading | None = None) -> Splits:

@@ -267,7 +267,11 @@ def _classes(data: Data) -> str:
 
 
 class Run(Spec):
-    """A recipe and a seed: one training. The seed moves initial weights, order and augmentation, never the data."""
+    """A recipe and a seed: one training.
+
+    The seed moves initial weights, order and augmentation, never the data; with `data.folds` it also says which fold of
+    the training images validates.
+    """
 
     recipe: Recipe
     seed: int = Field(ge=0, description="a seed from 0 on")

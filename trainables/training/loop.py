@@ -139,7 +139,7 @@ class Training:
         self.autocast = torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=half)
         self.augmentation = augmentation_of(run)
         one = self.augmentation.one if self.augmentation is not None and self.augmentation.by_image else None
-        self.splits = load(recipe.data, replace(reading, one=one)).to(self.device)
+        self.splits = load(recipe.data, replace(reading, one=one, seed=run.seed)).to(self.device)
         self.steps = math.ceil(len(self.splits.train) / self.spec.batch_size)
         self.sources: dict[str, Any] = {}
         built = build_model_with_weights(recipe, run.seed, parents.get("init"), self.sources)
@@ -330,7 +330,7 @@ def augmentation_of(run: Run) -> Augmentation | None:
         return None
     from trainables.data.augment_torch import Augmentation  # computes these runs' numbers alone
 
-    return Augmentation(recipe.augment, run.seed, recipe.data.image_counts.train, recipe.data.outputs)
+    return Augmentation(recipe.augment, run.seed, recipe.data.counts_at(run.seed).train, recipe.data.outputs)
 
 
 def build_model_with_weights(

@@ -53,12 +53,12 @@ class Subject:
     @cached_property
     def images(self) -> Tensor:
         """The first validation images as the model sees them. Shapes: (IMAGES or fewer, channels, rows, columns)."""
-        return images_of(self.recipe, self.data)
+        return images_of(self.recipe, self.seed, self.data)
 
 
-def images_of(recipe: Recipe, data: Path | None) -> Tensor:
-    """The first validation images of a recipe, normalized, in float64."""
-    split = load(recipe.data, Reading(data)).validation
+def images_of(recipe: Recipe, seed: int, data: Path | None) -> Tensor:
+    """The first validation images of a run, normalized, in float64."""
+    split = load(recipe.data, Reading(data, seed=seed)).validation
     (pixels, _), *_ = split.batches([torch.arange(min(IMAGES, len(split)))], torch.float64)
     normalized: Tensor = normalizer(recipe, torch.device("cpu"), torch.float64)(pixels)
     return normalized

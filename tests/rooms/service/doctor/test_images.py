@@ -25,8 +25,8 @@ def test_a_sound_folder_says_what_each_split_has(root):
     found, seen = found_in(root)
     assert [(one.name, one.state, one.detail) for one in found] == [
         ("to train", "ok", "30 images of 3 classes (train/)"),
-        ("to validate", "ok", "held out of train/"),
-        ("to test", "ok", "6 images of 3 classes (valid/)"),
+        ("to validate", "ok", "6 images of 3 classes (valid/)"),
+        ("to test", "ok", "held out of train/"),
         ("images", "ok", "36 images, each of which can be read"),
     ]
     assert seen == [(number, 36) for number in range(1, 37)]

@@ -2,7 +2,7 @@
 
 from service.planning.run_size import image_sources, run_size
 from tests.rooms.trainables.data.pictures import image_folder
-from trainables.data import Folder
+from trainables.data import Cifar10, Folder
 from trainables.recipe import Recipe
 
 
@@ -28,9 +28,31 @@ def test_images_say_where_they_come_from(tmp_path) -> None:
     large = Recipe().put({"data.kind": "tiny_imagenet", "model.patch_size": 8})
     recipes = [Recipe(), Recipe(data=Folder(path=str(root))), large, large.put({"data.train_size": 400})]
     assert image_sources(recipes) == [
-        f"images of {root}: 27 to train (train/), 3 to validate (held out of train/), 6 to test (valid/); "
-        "3 classes in each split",
+        f"images of {root}, 3 classes in each split: training: 27 images of train/; validation: 6 images of valid/; "
+        "test: 3 images held out of train/",
+        "few images: one image is 0.17 of a score on 6 validation images and 0.33 of a score on 3 test images",
+        "there is no test/: data.val_from=train makes valid/ the test set, as in ImageNet",
         f"1 file is not read: 1 of .avif, such as {root}/train/class_0/x.avif",
-        "images of tiny_imagenet: 400 to 90,000 to train (train), 10,000 to validate (held out of train), "
-        "10,000 to test (val); 200 classes in each split",
+        "images of tiny_imagenet, 200 classes in each split: training: 400 to 90,000 images of train; "
+        "validation: 10,000 images held out of train; test: 10,000 images of val",
     ]
+
+
+def test_few_images_say_what_one_is_of_a_score_and_how_more_may_be(tmp_path) -> None:
+    """Of the held-out images of the newcomer's folder, of folds, and nothing of many."""
+    root = image_folder(tmp_path / "set", {"train": 60, "test": 15}, classes=4)
+
+    def said(**own):
+        return [line for line in image_sources([Recipe(data=Folder(path=str(root), **own))]) if "few images" in line]
+
+    held = "--set data.val_size= holds out more to validate, --set data.folds=5 validates on all in turn"
+    one = "few images: one image is 0.042 of a score on 24 validation images and 0.017 of a score on 60 test images"
+    assert said() == [f"{one}; {held}"]
+    assert said(skill=True)[0].startswith("few images: one image is 0.056 of a score on 24")
+    assert said(folds=5) == [one.replace("0.042", "0.021").replace("24", "48")]
+    (line,) = image_sources([Recipe(data=Folder(path=str(root), folds=5))])[:1]
+    assert line.endswith(
+        "training: 192 images of the other folds of train/; validation: 48 images of a fold of train/, another one of "
+        "5 for each seed; test: 60 images of test/"
+    )
+    assert image_sources([Recipe(data=Cifar10(image_size=32))])[1:] == []

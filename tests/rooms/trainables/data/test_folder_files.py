@@ -11,7 +11,8 @@ from tests.rooms.trainables.data.pictures import image_folder, picture
 from trainables.data import Folder, ImageCounts, folder
 from trainables.data.folder import scan
 from trainables.data.splits_torch import load
-from trainables.spec import SpecError
+from trainables.recipe import Recipe, Run
+from trainables.spec import LocusError, SpecError
 
 
 @pytest.fixture(autouse=True)
@@ -41,15 +42,76 @@ def test_the_usual_names_of_splits_mean_the_same_set(root):
             moved.rename(str(moved).removesuffix("."))
         found = folder_of(root)
         assert (found.digest, found.available) == (before.digest, ImageCounts(30, 6, 6))
-        assert found.described()[:3] == (f"{train}/", f"{val}/", f"{test}/")
+        assert found.described()[:3] == (f"of {train}/", f"of {val}/", f"of {test}/")
         assert {*load(found).validation.images[:, 0, 0, 0].tolist()} == {*range(30, 36)}
 
 
-def test_a_split_says_where_its_images_come_from(root):
-    shutil.rmtree(root / "test")
-    assert folder_of(root).described()[:3] == ("train/", "held out of train/", "val/")
+HELD = "held out of train/"
+
+
+def test_a_split_is_what_it_is_called_and_val_from_decides_where_one_is_missing(tmp_path):
+    """The numbers of pictures: train has 0 to 29, val 30 to 35 and test the next six, as far as they are there."""
+    train, val = {*range(30)}, {*range(30, 36)}
+    cases = [
+        (("val", "test"), None, ("of val/", "of test/"), (val, {*range(36, 42)})),
+        (("val",), None, ("of val/", HELD), (val, train)),
+        (("val",), "train", (HELD, "of val/"), (train, val)),
+        (("test",), None, (HELD, "of test/"), (train, val)),
+        (("test",), "train", (HELD, "of test/"), (train, val)),
+        (("test",), "test", ("held out of test/", "of test/"), (val, val)),
+        ((), None, (HELD, HELD), (train, train)),
+        ((), "train", (HELD, HELD), (train, train)),
+    ]
+    keys = {}
+    for splits, val_from, words, sources in cases:
+        root = tmp_path / "-".join(["train", *splits])
+        if not root.exists():
+            image_folder(root, {"train": 10} | dict.fromkeys(splits, 2))
+        spec = folder_of(root, val_from=val_from)
+        assert spec.described()[1:3] == words, (splits, val_from)
+        loaded = load(spec)
+        of = [{*split.images[:, 0, 0, 0].tolist()} for split in (loaded.train, loaded.validation, loaded.test)]
+        assert ImageCounts(*map(len, of)) == spec.image_counts
+        assert of[1] <= sources[0]
+        assert of[2] <= sources[1]
+        assert len({*of[0], *of[1], *of[2]}) == sum(spec.image_counts), "no image is in two splits"
+        assert val_from != "test" or of[1] | of[2] == val
+        keys[splits, val_from] = Run(recipe=Recipe(data=spec), seed=0).key
+    same = [keys[splits, None] == keys[splits, "train"] for splits in (("test",), ())]
+    assert same == [True, True], "what a folder does anyway makes no other question"
+    assert len({*keys.values()}) == 6
+    for splits, val_from, must in (
+        ("train-val-test", "train", "null where there are val/ and test/"),
+        ("train-val-test", "test", "null where there are val/ and test/"),
+        ("train-val", "test", "train or null where there is no test/"),
+        ("train", "test", "train or null where there is no test/"),
+    ):
+        with pytest.raises(SpecError, match=f"val_from must be {must}, got '{val_from}'"):
+            folder_of(tmp_path / splits, val_from=val_from)
+
+
+def test_the_plan_says_what_may_take_the_place_of_a_missing_split(root):
+    assert remarks(root) == ()
+    (root / "test").rename(root.parent / "test")
+    assert remarks(root) == ("there is no test/: data.val_from=train makes val/ the test set, as in ImageNet",)
+    assert folder_of(root, val_from="train").described().remarks == ()
     shutil.rmtree(root / "val")
-    assert folder_of(root).described()[:3] == ("train/", "held out of train/", "held out of train/")
+    (root.parent / "test").rename(root / "test")
+    assert remarks(root) == ("there is no val/: data.val_from=test lets half of test/ validate",)
+
+
+def test_an_answer_of_when_val_was_the_test_set_never_counts(root):
+    """A spec of that time has the same digest, and says that no image of its own validates."""
+    shutil.rmtree(root / "test")
+    now = folder_of(root)
+    then = now.model_copy(update={"images": (30, 0, 6), "most": (1 / 3, 1 / 3), "least": (1 / 3, 1 / 3)})
+    others = [now, folder_of(root, val_from="train")]
+    keys = [Run(recipe=Recipe(data=data), seed=0).key for data in (then, *others)]
+    assert then.digest == now.digest
+    assert len({*keys}) == 3
+    with pytest.raises(LocusError, match=r"data.images must be \[30, 6, 0\], the numbers .*, got \[30, 0, 6\]"):
+        load(then)
+    assert then.described().remarks == (), "a plan of it can be shown"
 
 
 def test_guessing_scores_the_share_of_the_most_frequent_class(root):
@@ -59,10 +121,12 @@ def test_guessing_scores_the_share_of_the_most_frequent_class(root):
     shutil.rmtree(root / "val")
     picture(1).save(root / "train" / "class_0" / "more.png")
     assert folder_of(root).most == (11 / 31, 8 / 12), "validation is held out of train"
+    assert folder_of(root, val_from="test").frequent == (8 / 12, 8 / 12), "a part of test validates"
     (root / "test").rename(root / "val")
-    assert folder_of(root).most == (11 / 31, 8 / 12), "val is the test set"
+    assert folder_of(root).frequent == (8 / 12, 11 / 31), "the test images are held out of train"
+    assert folder_of(root, val_from="train").frequent == (11 / 31, 8 / 12), "val is the test set"
     shutil.rmtree(root / "val")
-    assert folder_of(root).most == (11 / 31, 11 / 31)
+    assert folder_of(root).frequent == (11 / 31, 11 / 31)
 
 
 def test_classes_that_are_uneven_decide_what_guessing_scores(root):
