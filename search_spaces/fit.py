@@ -57,36 +57,30 @@ class Fit(Spec):
         side = data.size[1]
         if isinstance(data, ImagesSpec):
             side = max(1, min(data.natural_side, self.side) // self.grid) * self.grid
-            there, held = data.available, data.held_out
+            there, held = data.available, data.held_out_at(0)
             found["data.image_size"] = side
             found["augment.kind"] = "standard"
-            train = min(held.train, self.images // FEWEST_EPOCHS)
-            if train < held.train:
-                found["data.train_size"] = train
-            for name, own, cut in (
-                ("val_size", there.validation, held.validation),
-                ("test_size", there.test, held.test),
-            ):
-                if (own or cut) > self.most:
-                    found[f"data.{name}"] = self.most
+            train = held.train
+            if not data.folds:  # folds are of all images
+                train = min(train, self.images // FEWEST_EPOCHS)
+                counts = {"train_size": (train, held.train)}
+                counts |= {"val_size": (self.most, there.validation or held.validation)}
+                counts |= {"test_size": (self.most, there.test or held.test)}
+                found |= {f"data.{name}": some for name, (some, every) in counts.items() if some < every}
             found["test_sizes"] = [round(side * LARGER)]
         else:
             train = data.image_counts.train
-        counts = [side // patch for patch in range(1, side + 1) if side % patch == 0]
-        patch = side // min(counts, key=lambda count: abs(count - self.grid))
+        grids = [side // patch for patch in range(1, side + 1) if side % patch == 0]
+        patch = side // min(grids, key=lambda count: abs(count - self.grid))
         epochs = min(max(self.images // train, FEWEST_EPOCHS), MOST_EPOCHS)
         batch = next((batch for most, batch in BATCHES if train <= most), LARGEST_BATCH)
         return found | {"model.patch_size": patch, "optimizer.epochs": epochs, "optimizer.batch_size": batch}
 
 
 def fit_words(recipe: Recipe) -> str:
-    """The sizes of a recipe in a sentence."""
+    """What follows from the images, in words."""
     data, model, optimizer = recipe.data, recipe.model, recipe.optimizer
     side, patch = data.size[1], getattr(model, "patch_size", 1)
-    larger = f", tested at {recipe.test_sizes[0]} pixels, too" if recipe.test_sizes else ""
-    grid = f"{side // patch} x {side // patch} patches"
-    return (
-        f"sizes that follow from the images: {side} x {side} pixels, {grid}{larger}; "
-        f"{getattr(model, 'depth', 1)} blocks of {getattr(model, 'embed_dim', 0)} channels; "
-        f"{data.image_counts.train:,} training images, {optimizer.epochs} epochs, {optimizer.batch_size} images a step"
-    )
+    larger = f" (tested at {recipe.test_sizes[0]}, too)" if recipe.test_sizes else ""
+    epochs = f"{optimizer.epochs} epochs with {optimizer.batch_size} images a step"
+    return f"{side} x {side} pixels{larger}, {side // patch} x {side // patch} patches, {epochs}"

@@ -311,8 +311,13 @@ class Edition(Spec):
 
     @property
     def stated_time(self) -> str:
-        """What the budget takes on 2 cores, in words; nothing where the study says nothing, or values were changed."""
-        known = not self.mark and self.budget in self.study.minutes
+        """What the budget takes on 2 cores, in words; nothing where the study says nothing, or values were changed.
+
+        Where sizes follow from the images, it holds for any images.
+        """
+        size = self.study.budgets.get(self.budget)
+        fits = size is not None and size.fit is not None and all(path.startswith("data.") for path in self.own_paths)
+        known = (fits or not self.mark) and self.budget in self.study.minutes
         return self.study.time_words(self.budget) if known else ""
 
     @property

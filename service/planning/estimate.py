@@ -15,7 +15,7 @@ from service.planning.epoch_times import EpochTimes, run_time, side_by_side
 from service.planning.known_trials import known_trials
 from service.planning.lost import lost_answers
 from service.planning.placement import Placement
-from service.planning.run_size import image_sources, run_size
+from service.planning.run_size import fitted, image_sources, run_size
 from service.planning.search.saved import saved_images
 from service.planning.unproposed import most_trials, unproposed
 from service.planning.work_estimate import WorkEstimate
@@ -90,7 +90,7 @@ def estimate_work(
         images=_images(base, placement),
         pixels=_pixels(base),
         run_size=run_size(recipes),
-        sources=tuple(image_sources(recipes)),
+        sources=(*image_sources(recipes), *fitted(history.edition)),
         asked=history.trials_asked,
         points=most_trials(history),
         peak_gib=max(peaks, default=None),
@@ -99,6 +99,7 @@ def estimate_work(
         stated_time=history.edition.stated_time,
         recipes=tuple(recipe for recipe, _ in left),
         saved=str(saved_images(history)),
+        races=getattr(history.edition.study.plan, "race", False),
     )
 
 

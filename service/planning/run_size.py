@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from search_spaces.fit import fit_words
+from search_spaces.study import Edition
 from trainables.data import Folder, ImagesSpec
 from trainables.data.dataset import SplitName
 from trainables.recipe import Recipe
@@ -17,6 +19,14 @@ def run_size(recipes: Iterable[Recipe]) -> str:
     train, validation, test = (_range(getattr(one, name) for one in counts) for name in ("train", "validation", "test"))
     word = "epoch" if epochs == "1" else "epochs"
     return f"each run: {epochs} {word} of {train} training images; {validation} validation and {test} test images"
+
+
+def fitted(edition: Edition) -> list[str]:
+    """The sizes that follow from the images, in a sentence; nothing where the study says them."""
+    size = edition.study.budgets.get(edition.budget)
+    if size is None or size.fit is None:
+        return []
+    return [f"from images and budget follow {fit_words(edition.study.base)}; --set changes them"]
 
 
 def image_sources(recipes: Iterable[Recipe]) -> list[str]:

@@ -34,7 +34,8 @@ class WorkEstimate:
     sentence for each file of weights and each data set that missing runs need and that is not there. `points` counts
     the points of a space that has fewer than the trials `asked` for; elsewhere it equals them. `peak_gib`: the most
     memory that a run took, where one is known; `epoch_s`: the time of an epoch of a run; `work`: a row a trial;
-    `stated_time`: what the study says that the budget takes on 2 cores; `recipes`: one for each run to train, the base
+    `races`: whether arms may get fewer seeds than are asked for; `stated_time`: what the study says that the budget
+    takes on 2 cores; `recipes`: one for each run to train, the base
     where a point is unknown; `gpu_hours`: see `with_gpu_hours`. Units: seconds, bytes.
     """
 
@@ -61,6 +62,7 @@ class WorkEstimate:
     recipes: tuple[Recipe, ...] = ()
     gpu_hours: float | None = None
     saved: str = ""
+    races: bool = False
 
     @property
     def run_gib(self) -> float:
@@ -107,7 +109,8 @@ class WorkEstimate:
         yield from (words for words in (self.run_size, *self.sources, self.images, self.pixels) if words)
         if self.points < self.asked:
             yield f"the space has no more than {self.points} points: {self.asked} trials were asked for"
-        parts = [f"{plural(self.to_train, 'run')} to train", f"{self.done} done", f"{self.reused} reused"]
+        most = "at most " if self.races and self.to_train else ""
+        parts = [f"{most}{plural(self.to_train, 'run')} to train", f"{self.done} done", f"{self.reused} reused"]
         if shared := self._shared():
             yield shared
         if self.saved:

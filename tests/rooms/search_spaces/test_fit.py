@@ -47,7 +47,7 @@ def test_the_values_of_a_person_come_before_those_that_follow(tmp_path) -> None:
     assert isinstance(plan, Ablation)
     assert [*plan.arms] == ["learnable", "rotary"]
     assert edition.id.startswith("encodings@cpu~my-pets-")
-    assert "16 x 16 pixels, 4 x 4 patches" in fit_words(base)
+    assert fit_words(base) == "16 x 16 pixels (tested at 12, too), 4 x 4 patches, 2 epochs with 25 images a step"
     other = api.resolve("encodings", data=str(folder))
     assert other.id != edition.id
     assert len(other.study.plan.arms) > 10
