@@ -108,5 +108,6 @@ def _open(best: TrialResult, rivals: dict[str, Difference]) -> str:
         level = gap.adjusted.level if gap.adjusted else ALPHA
         std = (gap.estimate.error or 0.0) * gap.estimate.n**0.5
         needed = seeds_needed(gap.mean, std=std, alpha=level) if gap.mean else None
-        words.append(f"{'more than 1,000' if needed is None else needed} seeds from {quoted(name)}")
-    return f"To tell it apart would take about {listed(words)}, if the differences stay as they are." if words else ""
+        seeds = "more than 1,000" if needed is None else f"{needed}"
+        words.append(f"{seeds}{'' if words else ' seeds would tell it apart'} from {quoted(name)}")
+    return f"About {listed(words)}, if the differences stay as they are." if words else ""
