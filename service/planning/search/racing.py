@@ -69,18 +69,17 @@ def _of_arms(history: History, trial: Trial) -> float | None:
     """The mean of the best arm so far, where this arm is below it by more than seeds explain.
 
     Each arm that is in the race has `rounds` seeds by now, and this is a look at them: validation scores by arm and
-    seed, without what a seed does to all arms.
+    seed, without what a seed does to all arms. The baseline stays, for what the best arm gains is measured on it.
     """
-    count = rounds(history)
-    if count < FEWEST:
+    plan, count = history.edition.study.plan, rounds(history)
+    assert isinstance(plan, Ablation)
+    if count < FEWEST or plan.is_baseline(trial.name):
         return None
     rows = {}
     for one in racers(history):
         found, seeds = history.answer(one).values, one.seeds(count)
         if all(seed in found for seed in seeds):
             rows[one.label] = [found[seed] for seed in seeds]
-    plan = history.edition.study.plan
-    assert isinstance(plan, Ablation)
     data = trial.recipe.data
     step = data.score(data.step("val"), "val") - data.score(0.0, "val")
     out = behind(rows, len(plan.arms), step)
