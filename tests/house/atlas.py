@@ -1,4 +1,4 @@
-"""The table of the README's atlas, from the record of the study: `.venv/bin/python -m tests.house.atlas` prints it."""
+"""The table of docs/atlas.md, from the record of the study: `.venv/bin/python -m tests.house.atlas` prints it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ APART = 0.1
 
 
 def age() -> str:
-    """How old the results are, in the words that `locus studies` has: the README has them in parentheses."""
+    """How old the results are, in the words that `locus studies` has: the page has them in parentheses."""
     return standings(find("atlas"), "atlas")["cpu"]
 
 

@@ -1,4 +1,4 @@
-"""The README's table of the atlas is that of the study's record, and says how old its numbers are."""
+"""The table of docs/atlas.md is that of the study's record, and says how old its numbers are."""
 
 from search_spaces.library import find, record_file
 from search_spaces.record import RULES, Record, Row, Scored, read
@@ -9,14 +9,14 @@ TASKS = [*find("atlas").plan.axes["task"]]
 
 
 def wrong(section: str, age: str, found: Record | None) -> list[str]:
-    """What the README must have in the section of the atlas, and has not."""
+    """What the page of the atlas must have, and has not."""
     must = [f"({age})", *([atlas.table(found)] if found else [])]
     return [text for text in must if text not in section]
 
 
-def test_the_table_of_the_readme_is_that_of_the_record() -> None:
-    section = (ROOT / "README.md").read_text().split("## Which encoding? The atlas")[1].split("\n## ")[0]
-    assert wrong(section, atlas.age(), read(record_file("atlas", "atlas", "cpu"))) == []
+def test_the_table_of_the_page_is_that_of_the_record() -> None:
+    page = (ROOT / "docs/atlas.md").read_text()
+    assert wrong(page, atlas.age(), read(record_file("atlas", "atlas", "cpu"))) == []
 
 
 def toy() -> Record:

@@ -1,4 +1,4 @@
-"""The README's two ways to an own encoding, exactly as it writes them: in a study file, and as a kind of the list."""
+"""Two ways to an own encoding, as README and docs/encodings.md write them: a study file, and a kind of the list."""
 
 import os
 import re
@@ -13,14 +13,17 @@ import typer
 from search_spaces.library import find
 from service import cli
 from tests.journeys.terminal import Terminal
+from trainables.encodings import KINDS
 from trainables.encodings.encoding_torch import PositionEncoding
 from trainables.recipe import Run
 from trainables.source import load
 from trainables.training.loop import train
 
 ROOT = Path(__file__).parents[2]
-SECTION = (ROOT / "README.md").read_text().split("## Your own encoding")[1].split("\n## ")[0]
-MINE, FILE, IMPORT = re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL)
+README = (ROOT / "README.md").read_text()
+SECTION = (ROOT / "docs/encodings.md").read_text()
+(MINE,) = re.findall(r"```python\n(.*?)```", README.split("## My encoding")[1].split("\n## ")[0], re.DOTALL)
+FILE, IMPORT = re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL)
 (LINE,) = re.findall(r"```text\n(.*?)```", SECTION, re.DOTALL)
 SMALL = {"data.train_size": 40, "data.val_size": 20, "data.test_size": 20, "data.image_size": 16, "optimizer.epochs": 1}
 SETS = [word for path, value in SMALL.items() for word in ("--set", f"{path}={value}")]
@@ -70,6 +73,18 @@ def tree(tmp_path):
     return tmp_path
 
 
+def test_the_front_page_is_short_and_its_links_lead_somewhere():
+    assert len(README.splitlines()) <= 250
+    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        links = re.findall(r"\]\(([^)#:]+)", page.read_text())
+        assert [link for link in links if not (page.parent / link).exists()] == [], page.name
+
+
+def test_every_kind_is_listed():
+    listed = re.findall(r"^\| `(\w+)`", SECTION, re.MULTILINE)
+    assert {*listed} >= {*KINDS} - {"none", "composed"}
+
+
 def test_the_recipe_is_short():
     assert len(FILE.splitlines()) <= 25
     assert len(IMPORT.splitlines()) == len(LINE.splitlines()) == 1
@@ -94,7 +109,7 @@ def test_a_kind_of_the_list_is_a_file_and_a_line(tree):
 
 
 def test_the_spaces_of_the_other_readme_are_legal(tmp_path, monkeypatch):
-    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "search_spaces/README.md").read_text(), re.DOTALL)
+    *_, block = re.findall(r"```python\n(.*?)```", (ROOT / "search_spaces/README.md").read_text(), re.DOTALL)
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text(block)
     study = find("./mine.py")
@@ -108,16 +123,17 @@ def test_the_spaces_of_the_other_readme_are_legal(tmp_path, monkeypatch):
 
 
 def test_the_tuned_ablation_is_legal():
-    text = (ROOT / "README.md").read_text().split("**Arms that are tuned first.**")[1]
+    text = (ROOT / "search_spaces/README.md").read_text().split("**Arms that are tuned first.**")[1]
     study = vars(load("mine.py", re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0]))["study"]
     assert study.at().study.plan.tune.trials == 8
 
 
 def test_the_commands_of_the_questions_are_there():
-    table = (ROOT / "README.md").read_text().split("**Questions.**")[1].split("\n## ")[0]
+    table = README.split("## Questions")[1].split("\n## ")[0]
     verbs = {command.name or command.callback.__name__ for command in cli.app.registered_commands}
     assert {*re.findall(r"`locus (\w+)", table)} <= verbs
-    options = {option for verb in ("run", "export", "compare") for option in options_of(verb)}
+    verbs_with_options = ("run", "export", "compare", "doctor", "trust")
+    options = {option for verb in verbs_with_options for option in options_of(verb)}
     assert {*re.findall(r"(--[a-z][a-z-]*)", table)} <= options
 
 
@@ -149,7 +165,8 @@ def test_the_new_kind_passes_what_make_test_checks(tree, check):
 
 
 def test_the_methods_and_flags_of_the_table_are_there():
-    promised = re.findall(r"^\| `(.*?)` \|", SECTION, re.MULTILINE)
+    table = SECTION.split("| method or flag |")[1].split("\n\n")[0]
+    promised = re.findall(r"^\| `(.*?)` \|", table, re.MULTILINE)
     names = [name for cell in promised for name in re.findall(r"\w+", cell.partition("(")[0])]
     assert len(names) >= 5
     assert [name for name in names if not hasattr(PositionEncoding, name)] == []
