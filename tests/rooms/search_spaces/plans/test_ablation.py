@@ -43,6 +43,7 @@ def test_an_arm_is_compared_within_the_other_axes() -> None:
     other = crossed(baseline="mean pooling")
     assert other.compared_with("fourier, class token") == "fourier, mean pooling"
     assert (other.baseline_axis, other.other_axes) == ("read-out", ["encoding"])
+    assert plan.partners([*plan.arms][1:]) == {f"{one}, mean pooling": "none, mean pooling" for one in [*ENCODING][1:]}
     assert plan.grouped() == [f"{one}, {other}" for other in READ_OUT for one in ENCODING]
     assert other.grouped() == list(other.arms)
 

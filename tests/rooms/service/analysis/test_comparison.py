@@ -195,9 +195,10 @@ def test_a_comparison_finds_what_a_study_of_both_trials_would(two) -> None:
         further = {seed: tuple(value + one for one in images) for seed, value in values.items() if images}
         return Scores(values, seeds, scale, further=further)
 
-    def compared(a: Scores, b: Scores, look: int) -> Comparison:
+    def compared(a: Scores, b: Scores, look: int = 1, of_both: range = range(0)) -> Comparison:
+        same = {seed: two.a.contenders[0].answers[seed] for seed in of_both}
         sides = [
-            replace(side, contenders=(replace(side.contenders[0], test=test, answers={}),), looks=looks)
+            replace(side, contenders=(replace(side.contenders[0], test=test, answers=same),), looks=looks)
             for side, test, looks in ((two.a, a, 1), (two.b, b, look))
         ]
         return Comparison(*sides)
@@ -220,10 +221,14 @@ def test_a_comparison_finds_what_a_study_of_both_trials_would(two) -> None:
 
     a, b = trial(12, 0.95, 0.0, 4), trial(12, 0.98, 0.0, 4)
     b = Scores({50 + seed: value if seed < 5 else 0.5 for seed, value in b.values.items()}, 12, scale)
-    alone = compared(a, b, 1)
+    alone = compared(a, b)
     assert (alone.matches[0].how, alone.differences[0].opposed) == ("unpaired", True)
     assert alone.differences[0].p < 0.001
     assert headline(alone).startswith("None of 1 tested differences is significant")
+
+    few = compared(a, trial(12, 0.98, 0.0, 4), of_both=range(4)).matches[0]
+    gaps = [few.b.test.values[seed] - few.a.test.values[seed] for seed in range(4, 12)]
+    assert (few.how_words, few.estimate.mean) == ("8 pairs", pytest.approx(statistics.fmean(gaps)))
 
 
 def test_a_diverged_seed_counts_at_chance_and_a_missing_one_is_named(tmp_path) -> None:

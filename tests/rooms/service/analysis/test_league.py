@@ -5,6 +5,7 @@ import shutil
 import matplotlib as mpl
 import pytest
 
+from search_spaces.claim import BetterOverTasks
 from search_spaces.plans.ablation import Ablation
 from search_spaces.study import Score, Study
 from service.analysis.headline import headline
@@ -113,6 +114,16 @@ def test_a_task_that_a_method_lacks_is_not_ranked(tmp_path) -> None:
     found = played(tmp_path, without=("C4.5+m", "adult (sample)")).league
     assert found.left_out == ["adult (sample)"]
     assert found.ranking.families == 13
+
+
+def test_a_method_that_lacks_a_task_has_no_score_over_tasks(tmp_path) -> None:
+    result = played(tmp_path, table={task: TABLE_6[task] for task in [*TABLE_6][:3]}, methods=NAMES[:3], seeds=3)
+    result.rows = [row for row in result.rows if row.name != f"{NAMES[1]}, {[*TABLE_6][2]}"]
+    found = result.scores_of(BetterOverTasks(NAMES[1], NAMES[0]))
+    assert [*found] == [NAMES[0]]
+    assert {task: one.mean for task, one in found[NAMES[0]].tasks.items()} == pytest.approx(
+        {task: TABLE_6[task][0] + 0.001 for task in [*TABLE_6][:3]}
+    )
 
 
 def test_means_of_fewer_seeds_are_marked(tmp_path) -> None:
