@@ -48,7 +48,7 @@ def record(
     ],
     home: HomeOption = None,
 ) -> None:
-    """Save the results of a finished study as a JSON file beside its own file; show, studies and the report read it."""
+    """Save the results of a finished study as JSON beside the study's file; show, studies and the report read it."""
     from search_spaces.record import read
     from service import api
     from service.analysis.recorded import paragraphs
