@@ -71,6 +71,7 @@ EXAMPLES: dict[str, tuple[EncodingSpec, ...]] = DEFAULTS | {
         encodings.ALiBi(distance="manhattan"),
         encodings.Composed(parts=(encodings.ALiBi(), encodings.Rotary())),
     ),
+    "log_cpb": (encodings.LogCPB(hidden=6, pretrained_window_size=(3, 4)),),
     "relative": (
         encodings.Relative(),
         encodings.Relative(value=True, shared=True),

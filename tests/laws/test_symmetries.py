@@ -16,6 +16,7 @@ from trainables.encodings import (  # fmt: skip
     EncodingSpec,
     Fourier,
     LearnableSinusoidal,
+    LogCPB,
     NoEncoding,
     Relative,
     RelativeBias,
@@ -100,6 +101,7 @@ SYMMETRIES: dict[str, tuple[EncodingSpec, Callable[..., bool]]] = {
     "irpe": (IRPE(on=("q", "k")), logit_terms),
     "peg": (PEG(), convolved_interior),
     "alibi": (ALiBi(), logit_terms),
+    "log_cpb": (LogCPB(hidden=5), logit_terms),
 }
 
 

@@ -30,6 +30,7 @@ from trainables.encodings.gabor import Gabor as Gabor
 from trainables.encodings.injection import Add, CodeSpec, Concat, Extend, Parts
 from trainables.encodings.irpe import IRPE as IRPE
 from trainables.encodings.learnable import Learnable as Learnable
+from trainables.encodings.log_cpb import LogCPB as LogCPB
 from trainables.encodings.peg import PEG as PEG
 from trainables.encodings.relative import Relative as Relative
 from trainables.encodings.relative import RelativeBias as RelativeBias
@@ -51,6 +52,7 @@ LISTED: tuple[type[EncodingSpec], ...] = (
     RelativeBias,
     IRPE,
     ALiBi,
+    LogCPB,
     PEG,
     Composed,
 )

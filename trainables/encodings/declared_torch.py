@@ -58,6 +58,20 @@ class Positions:
         """`xy` scaled to [-1, 1] along each side, 0 on a side of one patch. Shapes: (P, 2)."""
         return (2 * self.xy - self._last) / self._last.clamp(min=1)
 
+    @property
+    def offsets(self) -> Tensor:
+        """Each offset (rows, columns) that two patches can have, row by row. Shapes: ((2R - 1)(2C - 1), 2)."""
+        sides = (self.grid.rows, self.grid.columns)
+        lines = [torch.arange(1 - side, side, device=self.xy.device) for side in sides]
+        return torch.stack(torch.meshgrid(*lines, indexing="ij"), dim=-1).flatten(0, 1).to(self.xy.dtype)
+
+    def of_offsets(self, values: Tensor) -> Tensor:
+        """The value of each pair's offset, query minus key. Shapes: (..., (2R - 1)(2C - 1)) to (..., P, P)."""
+        rows, columns = (line[:, None] - line[None, :] for line in (self.y, self.x))
+        index = (rows + self.grid.rows - 1) * (2 * self.grid.columns - 1) + columns + self.grid.columns - 1
+        found = values.index_select(-1, index.flatten().long())
+        return found.unflatten(-1, (self.grid.patches, self.grid.patches))
+
     def tensor(self, numbers: list[Any]) -> Tensor:
         """Numbers as a tensor of the same type and device as `xy`."""
         return self.xy.new_tensor(numbers)
@@ -77,7 +91,10 @@ class Positions:
         return pad(patches, (0, 0, self.grid.prefix, 0))
 
     def between_patches(self, terms: Tensor) -> Tensor:
-        """Terms of pairs of patches, with zeros for pairs with a prefix token. Shapes: (H, P, P) to (1, H, N, N)."""
+        """Terms of pairs of patches, with zeros for pairs with a prefix token.
+
+        Shapes: (..., H, P, P) to (1, ..., H, N, N).
+        """
         return pad(terms, (self.grid.prefix, 0, self.grid.prefix, 0))[None]
 
 
