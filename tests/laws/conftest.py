@@ -57,6 +57,7 @@ EXAMPLES: dict[str, tuple[EncodingSpec, ...]] = DEFAULTS | {
     "rotary": (
         encodings.Rotary(),
         encodings.Rotary(form="mixed", temperature=4.0),
+        encodings.Rotary(normalize_coords="min"),
         encodings.Composed(parts=(encodings.Learnable(), encodings.Rotary())),
         encodings.Composed(
             parts=(

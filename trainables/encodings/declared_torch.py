@@ -14,7 +14,8 @@ from trainables.encodings.encoding import Grid, Widths
 from trainables.encodings.encoding_torch import Code, CodeND, Heads, PositionEncoding, coordinates, full_precision
 from trainables.encodings.injection import CodeSpec
 from trainables.encodings.resample_torch import resampled_side, resampled_table
-from trainables.spec import SpecError
+from trainables.rng_torch import torch_stream
+from trainables.spec import LocusError, SpecError
 
 CoordinatesP2 = Float[Tensor, "P 2"]
 
@@ -27,8 +28,11 @@ def last_coordinates(grid: Grid) -> Tensor:
 class Positions:
     """The positions of the tokens, as tensors in float32 (float64 where the model is): what a declared method sees.
 
-    `xy`: (column, row) of each patch, from 0. `dim`: channels that a code must have. Shapes: xy (P, 2).
+    `xy`: (column, row) of each patch, from 0. `dim`: channels that a code must have. `drawn`: random numbers from 0 to
+    1 of this step, as many as the spec's `draws`; None in evaluation. Shapes: xy (P, 2), drawn (draws).
     """
+
+    drawn: Tensor | None = None
 
     def __init__(self, grid: Grid, widths: Widths, xy: CoordinatesP2, last: Tensor) -> None:
         self.grid, self.widths, self.dim, self.xy, self._last = grid, widths, widths.dim, xy, last
@@ -70,7 +74,7 @@ class Positions:
         rows, columns = (line[:, None] - line[None, :] for line in (self.y, self.x))
         index = (rows + self.grid.rows - 1) * (2 * self.grid.columns - 1) + columns + self.grid.columns - 1
         found = values.index_select(-1, index.flatten().long())
-        return found.unflatten(-1, (self.grid.patches, self.grid.patches))
+        return found.reshape(*values.shape[:-1], self.grid.patches, self.grid.patches)
 
     def tensor(self, numbers: list[Any]) -> Tensor:
         """Numbers as a tensor of the same type and device as `xy`."""
@@ -120,12 +124,14 @@ class Parameters:
 class Declared(PositionEncoding):
     """Parameters as they are declared: registered, initialized and resampled by name.
 
+    `drawn`: random numbers for the next forward pass in training (`assign_numbers`), where the spec has `draws`.
     Raises: SpecError for a parameter whose name torch or this module uses.
     """
 
-    def __init__(self, params: Params, widths: Widths, grid: Grid) -> None:
+    def __init__(self, spec: CodeSpec | HeadsSpec, params: Params, widths: Widths, grid: Grid) -> None:
         super().__init__()
-        self.params, self.widths, self.grid = params, widths, grid
+        self.spec, self.params, self.widths, self.grid = spec, params, widths, grid
+        self.drawn: Tensor | None = None
         self.decay = tuple(name for name, param in params.items() if param.decay)
         dtype = torch.get_default_dtype()
         self.register_buffer("xy", coordinates(grid).to(dtype), persistent=False)
@@ -138,10 +144,25 @@ class Declared(PositionEncoding):
         """The type that the declared methods compute in: float64 where the model has it, else float32."""
         return torch.float64 if self.get_buffer("xy").dtype == torch.float64 else torch.float32
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether what it computes depends on no parameter, and on no random number now."""
+        return not self.params and not (self.training and self.spec.draws)
+
     def tensors(self) -> tuple[Parameters, Positions]:
-        """The parameters and positions, as the declared methods receive them."""
+        """The parameters and positions, as the declared methods receive them. Raises: LocusError as `_numbers`."""
         xy, last = (self.get_buffer(name).to(self.dtype) for name in ("xy", "last"))
-        return Parameters(self, self.dtype), Positions(self.grid, self.widths, xy, last)
+        at = Positions(self.grid, self.widths, xy, last)
+        at.drawn = self._numbers() if self.training and self.spec.draws else None
+        return Parameters(self, self.dtype), at
+
+    def _numbers(self) -> Tensor:
+        """The random numbers of this forward pass. Raises: LocusError without numbers for it."""
+        if self.drawn is None:
+            must = "given random numbers before each forward pass in training (assign_numbers)"
+            raise LocusError(f"encoding {self.spec.label} must be {must}, got none; model.eval() needs none")
+        drawn, self.drawn = self.drawn, None  # a second pass must not use them again
+        return drawn.to(self.dtype)
 
     def register_fixed(self, *tensors: Tensor) -> None:
         """Registers tensors that depend on no parameter, in float64 until the model is cast to another type."""
@@ -188,14 +209,15 @@ def _check_free(owner: nn.Module, step: str, name: str) -> None:
 class DeclaredCode(Declared, Code):
     """The module of a `CodeSpec` that declares its parameters. A code without parameters is computed only once."""
 
+    spec: CodeSpec
+
     def __init__(self, spec: CodeSpec, widths: Widths, grid: Grid) -> None:
-        super().__init__(spec.params(widths.dim, grid), widths, grid)
-        self.spec = spec
+        super().__init__(spec, spec.params(widths.dim, grid), widths, grid)
         if not self.params:
             self.register_fixed(self._checked(spec.code(Parameters(self, torch.float64), Positions.of(grid, widths))))
 
     def code(self) -> CodeND:
-        return self._checked(self.spec.code(*self.tensors())) if self.params else self.fixed()[0]
+        return self.fixed()[0] if self.is_fixed else self._checked(self.spec.code(*self.tensors()))
 
     def _checked(self, code: CodeND) -> CodeND:
         """The code, unchanged. Raises: SpecError for another shape, which torch might broadcast without an error."""
@@ -209,9 +231,11 @@ class DeclaredCode(Declared, Code):
 class DeclaredHeads(Declared):
     """The module of a `HeadsSpec`. Its terms are computed once in a forward pass, or only once without parameters."""
 
+    spec: HeadsSpec
+
     def __init__(self, spec: HeadsSpec, widths: Widths, grid: Grid, depth: int) -> None:
-        super().__init__(spec.params(widths, grid, depth), widths, grid)
-        self.spec, self.modifies_qk, self.reads_qk = spec, spec.modifies_qk, spec.reads_qk
+        super().__init__(spec, spec.params(widths, grid, depth), widths, grid)
+        self.modifies_qk, self.reads_qk = spec.modifies_qk, spec.reads_qk
         self.in_heads = "first" if spec.accepts_fewer_queries else "all"
         if not self.params:
             self.register_fixed(*spec.terms(Parameters(self, torch.float64), Positions.of(grid, widths)))
@@ -219,6 +243,25 @@ class DeclaredHeads(Declared):
     def heads(self, h: Heads, block: int) -> Heads:
         if id(self) not in h.cache:
             with full_precision(h.q):
-                h.cache[id(self)] = self.spec.terms(*self.tensors()) if self.params else self.fixed()
+                h.cache[id(self)] = self.fixed() if self.is_fixed else self.spec.terms(*self.tensors())
         changed: Heads = self.spec.heads(h, h.cache[id(self)], block)
         return changed
+
+
+def that_draw(model: nn.Module) -> list[tuple[str, Declared]]:
+    """The encodings of a model that need random numbers in training, by name."""
+    modules = ((name, module) for name, module in model.named_modules() if isinstance(module, Declared))
+    return [(name, module) for name, module in modules if module.spec.draws]
+
+
+def draw_numbers(encodings: list[tuple[str, Declared]], seed: int, step: int) -> Tensor:
+    """The random numbers of all encodings for a step, a stream for each. Shapes: (draws of all) float64."""
+    streams = ((module.spec.draws, torch_stream(seed, "encoding", name, step)) for name, module in encodings)
+    return torch.cat([torch.rand(count, dtype=torch.float64, generator=stream) for count, stream in streams])
+
+
+def assign_numbers(encodings: list[tuple[str, Declared]], numbers: Tensor) -> None:
+    """Gives the numbers of a step to the encodings, for the next forward pass. Shapes: (draws of all)."""
+    parts = torch.split(numbers, [module.spec.draws for _, module in encodings])
+    for (_, module), part in zip(encodings, parts, strict=True):
+        module.drawn = part

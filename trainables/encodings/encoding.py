@@ -125,6 +125,11 @@ class EncodingSpec(Spec):
         return False
 
     @property
+    def draws(self) -> int:
+        """How many random numbers from 0 to 1 it needs at each step of training, if it declares its parameters."""
+        return 0
+
+    @property
     def saved_pairs(self) -> int:
         """Number of N x N tensors saved for backward, per head and block, beyond those of fused attention."""
         return 0

@@ -205,7 +205,7 @@ class CodeSpec(EncodingSpec):
     """A code of every token's place, and how it is injected.
 
     A subclass declares its parameters in `params` and computes the code in `code`. `code` runs in float32
-    (float64 where the model is), whatever precision the backbone has.
+    (float64 where the model is), whatever precision the backbone has. `draws` is as a `HeadsSpec` has it.
     """
 
     injection: Injection = Field(default=Add(), kw_only=True, description="one of add, concat, extend, parts")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from trainables.encodings.declared import HeadsSpec, Init, Param, Params
 from trainables.encodings.encoding import Grid, Shape, Widths
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 TEMPERATURES = {"axial": 100.0, "mixed": 10.0}
 """The paper's temperatures."""
+
+
+Side = Annotated[int, Field(gt=0)]
 
 
 def magnitudes(head_dim: int, temperature: float) -> list[float]:
@@ -46,9 +49,17 @@ class Rotary(HeadsSpec):
 
     `axial`: fixed angles, the first half of the pairs by x, the second by y. `mixed`: each pair, head and block has a
     learned frequency of x and one of y. Prefix tokens are not rotated, nor are channels that another part appended.
-    Shapes: freqs (2, depth, H, E/2) where mixed. Units: frequencies in radians per patch.
-    Source: Heo et al. 2024, Rotary position embedding for vision transformer, section 3; Su et al. 2021. Differs: as
-    timm (angles and rotation in float32, x before y).
+    Coordinates are columns and rows from 0. With `normalize_coords` they run from -1 to 1, the middle of a patch is its
+    place, and 1 is a whole turn at the first frequency: each side by its own length (separate), or both by the longer
+    (max) or the shorter (min) one. With `ref_feat_shape` they are scaled as if the grid had these rows and columns. In
+    training, all of a step's images have their coordinates shifted by up to `shift_coords` along each side, then each
+    side scaled by a factor from 1/`jitter_coords` to `jitter_coords`, then both by one from 1/`rescale_coords` to
+    `rescale_coords`; factors are log-uniform.
+    Shapes: freqs (2, depth, H, E/2) where mixed. Units: frequencies in radians per patch. Source: Heo et al. 2024,
+    Rotary position embedding for vision transformer, section 3; Su et al. 2021; Simeoni et al. 2025, DINOv3, and its
+    published code (`normalize_coords`, and what is random); Fang et al. 2023, EVA-02, and its published code
+    (`ref_feat_shape`). Differs: as timm (angles and rotation in float32, x before y, neighboring channels); random
+    numbers come from the run's stream.
     Cost: mixed keeps sines and cosines of all blocks for one forward.
     """
 
@@ -59,6 +70,25 @@ class Rotary(HeadsSpec):
     temperature: float | None = Field(
         default=None, gt=0, description="a positive number, or null for the paper's (axial 100, mixed 10)"
     )
+    normalize_coords: Literal["separate", "max", "min"] | None = Field(
+        default=None, description="separate, max or min, or null for patches"
+    )
+    ref_feat_shape: tuple[Side, Side] | None = Field(
+        default=None, strict=False, description="positive numbers of rows and columns, or null"
+    )
+    shift_coords: float | None = Field(default=None, gt=0, description="a positive number, or null")
+    jitter_coords: float | None = Field(default=None, gt=1, description="a factor above 1, or null")
+    rescale_coords: float | None = Field(default=None, gt=1, description="a factor above 1, or null")
+
+    @model_validator(mode="after")
+    def _one_scale(self) -> Rotary:
+        one = self.normalize_coords is None or self.ref_feat_shape is None
+        require(one, "ref_feat_shape", "null where normalize_coords is not", self.ref_feat_shape)
+        return self
+
+    @property
+    def draws(self) -> int:
+        return 5 if self.shift_coords or self.jitter_coords or self.rescale_coords else 0
 
     @property
     def modifies_qk(self) -> bool:
@@ -76,7 +106,7 @@ class Rotary(HeadsSpec):
 
     def terms(self, p: Parameters, at: Positions) -> tuple[Any, ...]:
         """Cosines and signed sines. Shapes: (N, E/2, 1) and (N, E/2, 2); mixed: each with (depth, H) before."""
-        x, y = at.x[:, None], at.y[:, None]
+        x, y = self.coordinates(at).mT[..., None]
         if self.form == "axial":
             sizes = at.tensor(magnitudes(at.widths.head_dim, self.temperature or TEMPERATURES["axial"]))
             angles = at.cat(x * sizes, y * sizes)
@@ -85,6 +115,20 @@ class Rotary(HeadsSpec):
             angles = x * of_x + y * of_y
         angles = at.prefixed(angles)
         return angles.cos()[..., None], at.stack(-angles.sin(), angles.sin())
+
+    def coordinates(self, at: Positions) -> Any:
+        """What the frequencies are multiplied with. Shapes: (P, 2: x, y)."""
+        sides, xy = at.tensor([at.grid.columns, at.grid.rows]), at.xy
+        if self.normalize_coords is not None:
+            sides = {"separate": sides, "max": sides.max(), "min": sides.min()}[self.normalize_coords]
+            xy = (2 * xy + 1) / sides - 1
+        elif self.ref_feat_shape is not None:
+            xy = xy / sides * at.tensor([self.ref_feat_shape[1], self.ref_feat_shape[0]])
+        if at.drawn is not None:
+            signed = 2 * at.drawn - 1
+            xy = xy + (self.shift_coords or 0) * signed[:2]
+            xy = xy * (self.jitter_coords or 1) ** signed[2:4] * (self.rescale_coords or 1) ** signed[4:]
+        return xy if self.normalize_coords is None else 2 * math.pi * xy
 
     def heads(self, h: Heads, terms: tuple[Any, ...], block: int) -> Heads:
         cos, sin = terms if self.form == "axial" else (term[block] for term in terms)

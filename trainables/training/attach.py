@@ -12,6 +12,7 @@ from torch import nn
 from trainables.backbones.backbone_torch import position
 from trainables.backbones.vit_torch import Attention, Block, PositionedViT
 from trainables.encodings import EncodingSpec, ReservedChannels, Shape, Widths
+from trainables.encodings.declared_torch import assign_numbers, draw_numbers, that_draw
 from trainables.spec import SpecError
 from trainables.training.init import init_weights
 from trainables.training.parameters import no_decay
@@ -25,6 +26,11 @@ class AttachedViT(PositionedViT):
         names: set[str] = timm_vit.VisionTransformer.no_weight_decay(self)
         return (names - {"pos_embed"}) | no_decay(self)
 
+    def draw(self, seed: int, step: int) -> None:
+        """Draws what the encoding needs for the next forward pass in training, such as a jitter of coordinates."""
+        encodings = that_draw(self)
+        assign_numbers(encodings, draw_numbers(encodings, seed, step))
+
 
 def attach(model: nn.Module, encoding: EncodingSpec, *, seed: int = 0) -> AttachedViT:
     """Replaces the position table of a VisionTransformer of timm by a position encoding, and returns the same model.
@@ -34,12 +40,13 @@ def attach(model: nn.Module, encoding: EncodingSpec, *, seed: int = 0) -> Attach
 
     All other weights stay as they are, and so do images, outputs, `forward_features` and `forward_head`. The
     encoding's initial values are those that a run of this seed has; its parameters are named `encoding.<kind>...`. An
-    encoding that takes channels from the content (concatenated) makes layers narrower, which start anew.
+    encoding that takes channels from the content (concatenated) makes layers narrower, which start anew. One that draws
+    random numbers in training (`rotary` with `jitter_coords`) needs `model.draw(seed, step)` before each forward pass.
     Raises: SpecError for a model that is no VisionTransformer of timm (a class derived from it may compute something
     else, as DeiT's with a distillation token does), or does what its blocks here do not do, and for an encoding that
     does not fit it.
     """
-    if type(model) is not timm_vit.VisionTransformer:
+    if not isinstance(model, timm_vit.VisionTransformer) or type(model) is not timm_vit.VisionTransformer:
         raise SpecError(f"model must be a VisionTransformer of timm without an encoding, got {type(model).__name__}")
     attached: Any = model
     for must, got in _unlike(model):

@@ -11,6 +11,7 @@ from torch.nn.functional import cross_entropy
 from trainables.backbones import ViT
 from trainables.backbones.backbone_torch import Host
 from trainables.data.dataset import Metric
+from trainables.encodings.declared_torch import assign_numbers, draw_numbers, that_draw
 from trainables.encodings.encoding_torch import full_precision
 from trainables.recipe import DRLoc, Run
 
@@ -31,6 +32,7 @@ class Objective(nn.Module):
         super().__init__()
         self.model, self.teacher_labels, self.drloc = model, teacher_labels, None
         self.metric, self.seed = run.recipe.data.metric, run.seed
+        self.that_draw = that_draw(model)
         self.drops_paths = isinstance(run.recipe.model, ViT) and run.recipe.model.drop_path > 0
         if isinstance(run.recipe.auxiliary, DRLoc):
             from trainables.training.optional.drloc import Localization
@@ -48,6 +50,9 @@ class Objective(nn.Module):
             from trainables.backbones.drop_path_torch import draw_factors
 
             inputs["kept"] = _on_device(draw_factors(self.model, len(chosen), self.seed, step), chosen.device)
+        if self.that_draw:
+            numbers = _on_device(draw_numbers(self.that_draw, self.seed, step), chosen.device)
+            inputs["drawn"] = numbers.expand(len(chosen), -1)  # the same for all images, workers and parts of a batch
         return inputs
 
     def forward(
@@ -57,6 +62,7 @@ class Objective(nn.Module):
         taught: Tensor | None = None,
         places: Tensor | None = None,
         kept: Tensor | None = None,
+        drawn: Tensor | None = None,
     ) -> Tensor:
         """The loss, summed over the images. Under autocast the heads and the loss are computed in float32.
 
@@ -68,6 +74,8 @@ class Objective(nn.Module):
             from trainables.backbones.drop_path_torch import assign_factors
 
             assign_factors(self.model, kept)
+        if drawn is not None:
+            assign_numbers(self.that_draw, drawn[0])
         t = self.model.head_tokens(images) if self.drloc is None else self.model.features(images)
         if taught is None:
             loss = summed_loss(self.metric, self.model.output(t), targets)

@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from tests.rooms.trainables.training.small_runs import LOCALISED, numbers, small
+from trainables.encodings import Rotary
 from trainables.training.checkpoint import WEIGHTS, read
 from trainables.training.distributed import SINGLE, DataParallel
 from trainables.training.loop import train
@@ -24,7 +25,9 @@ VALUES = {
     "drop path, an average, localization": {
         "model__depth": 3, "model__drop_path": 0.6, "optimizer__ema_decay": 0.9, **LOCALISED
     },
-    "float64": {"optimizer__precision": "float64"},
+    "float64": {
+        "optimizer__precision": "float64", "encoding": Rotary(normalize_coords="max", jitter_coords=2.0)
+    },
 }  # fmt: skip
 
 

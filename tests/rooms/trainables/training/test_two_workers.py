@@ -14,7 +14,7 @@ import torch
 from tests.rooms.trainables.data.own_data import SHAPES
 from tests.rooms.trainables.training.small_runs import ENCODINGS, LOCALISED, SMALL, folder, numbers, small
 from trainables.data.splits_torch import Reading, load
-from trainables.encodings import IRPE, PEG, Composed, Sinusoidal
+from trainables.encodings import IRPE, PEG, Composed, Rotary, Sinusoidal
 from trainables.recipe import Run, TaughtByFile, TaughtByTrial
 from trainables.recipe.outcome import Measurement
 from trainables.spec import SpecError
@@ -113,7 +113,7 @@ def test_two_workers_score_the_model_that_is_saved(tmp_path):
 @pytest.mark.parametrize(
     ("precision", "epochs", "near", "values"),
     [
-        ("float64", 10, 1e-10, {"encoding": ENCODINGS[1]}),
+        ("float64", 10, 1e-10, {"encoding": Composed(parts=(*ENCODINGS[1].parts, Rotary(jitter_coords=2.0)))}),
         ("float32", 4, 1e-5, {"encoding": ENCODINGS[1]}),
         ("float64", 4, 1e-10, {**LOCALISED, "model__pool": "distilled", "teacher": TEACHER}),
         ("float64", 4, 1e-10, {"encoding": ENCODINGS[1], "trainable": "position+head"}),
