@@ -17,6 +17,7 @@ from trainables.encodings import (  # fmt: skip
     Fourier,
     LearnableSinusoidal,
     LogCPB,
+    LookHere,
     NoEncoding,
     Relative,
     RelativeBias,
@@ -102,6 +103,7 @@ SYMMETRIES: dict[str, tuple[EncodingSpec, Callable[..., bool]]] = {
     "peg": (PEG(), convolved_interior),
     "alibi": (ALiBi(), logit_terms),
     "log_cpb": (LogCPB(hidden=5), logit_terms),
+    "look_here": (LookHere(field_of_view=90), logit_terms),
 }
 
 

@@ -31,6 +31,7 @@ from trainables.encodings.injection import Add, CodeSpec, Concat, Extend, Parts
 from trainables.encodings.irpe import IRPE as IRPE
 from trainables.encodings.learnable import Learnable as Learnable
 from trainables.encodings.log_cpb import LogCPB as LogCPB
+from trainables.encodings.look_here import LookHere as LookHere
 from trainables.encodings.peg import PEG as PEG
 from trainables.encodings.relative import Relative as Relative
 from trainables.encodings.relative import RelativeBias as RelativeBias
@@ -53,6 +54,7 @@ LISTED: tuple[type[EncodingSpec], ...] = (
     IRPE,
     ALiBi,
     LogCPB,
+    LookHere,
     PEG,
     Composed,
 )

@@ -29,18 +29,19 @@ class Positions:
     """The positions of the tokens, as tensors in float32 (float64 where the model is): what a declared method sees.
 
     `xy`: (column, row) of each patch, from 0. `dim`: channels that a code must have. `drawn`: random numbers from 0 to
-    1 of this step, as many as the spec's `draws`; None in evaluation. Shapes: xy (P, 2), drawn (draws).
+    1 of this step, as many as the spec's `draws`; None in evaluation. `depth`: how many blocks the model has, for
+    encodings inside attention. Shapes: xy (P, 2), drawn (draws).
     """
 
     drawn: Tensor | None = None
 
-    def __init__(self, grid: Grid, widths: Widths, xy: CoordinatesP2, last: Tensor) -> None:
-        self.grid, self.widths, self.dim, self.xy, self._last = grid, widths, widths.dim, xy, last
+    def __init__(self, grid: Grid, widths: Widths, xy: CoordinatesP2, last: Tensor, depth: int = 1) -> None:
+        self.grid, self.widths, self.dim, self.xy, self._last, self.depth = grid, widths, widths.dim, xy, last, depth
 
     @classmethod
-    def of(cls, grid: Grid, widths: Widths) -> Positions:
+    def of(cls, grid: Grid, widths: Widths, depth: int = 1) -> Positions:
         """The positions of a grid, on the CPU in float64."""
-        return cls(grid, widths, coordinates(grid).double(), last_coordinates(grid).double())
+        return cls(grid, widths, coordinates(grid).double(), last_coordinates(grid).double(), depth)
 
     @property
     def x(self) -> Tensor:
@@ -128,6 +129,8 @@ class Declared(PositionEncoding):
     Raises: SpecError for a parameter whose name torch or this module uses.
     """
 
+    depth = 1
+
     def __init__(self, spec: CodeSpec | HeadsSpec, params: Params, widths: Widths, grid: Grid) -> None:
         super().__init__()
         self.spec, self.params, self.widths, self.grid = spec, params, widths, grid
@@ -152,7 +155,7 @@ class Declared(PositionEncoding):
     def tensors(self) -> tuple[Parameters, Positions]:
         """The parameters and positions, as the declared methods receive them. Raises: LocusError as `_numbers`."""
         xy, last = (self.get_buffer(name).to(self.dtype) for name in ("xy", "last"))
-        at = Positions(self.grid, self.widths, xy, last)
+        at = Positions(self.grid, self.widths, xy, last, self.depth)
         at.drawn = self._numbers() if self.training and self.spec.draws else None
         return Parameters(self, self.dtype), at
 
@@ -235,10 +238,12 @@ class DeclaredHeads(Declared):
 
     def __init__(self, spec: HeadsSpec, widths: Widths, grid: Grid, depth: int) -> None:
         super().__init__(spec, spec.params(widths, grid, depth), widths, grid)
+        self.depth = depth
         self.modifies_qk, self.reads_qk = spec.modifies_qk, spec.reads_qk
         self.in_heads = "first" if spec.accepts_fewer_queries else "all"
         if not self.params:
-            self.register_fixed(*spec.terms(Parameters(self, torch.float64), Positions.of(grid, widths)))
+            at = Positions.of(grid, widths, depth)
+            self.register_fixed(*spec.terms(Parameters(self, torch.float64), at))
 
     def heads(self, h: Heads, block: int) -> Heads:
         if id(self) not in h.cache:
