@@ -40,6 +40,7 @@ from service.api import (
     verify,
 )
 from trainables.encodings import (
+    FIRE,
     IRPE,
     PEG,
     ALiBi,
@@ -61,6 +62,7 @@ from trainables.recipe import Recipe
 from trainables.spec import LocusError, SpecError
 
 __all__ = [
+    "FIRE",
     "IRPE",
     "PEG",
     "ALiBi",

@@ -72,6 +72,7 @@ EXAMPLES: dict[str, tuple[EncodingSpec, ...]] = DEFAULTS | {
         encodings.ALiBi(distance="manhattan"),
         encodings.Composed(parts=(encodings.ALiBi(), encodings.Rotary())),
     ),
+    "fire": (encodings.FIRE(hidden=6),),
     "log_cpb": (encodings.LogCPB(hidden=6, pretrained_window_size=(3, 4)),),
     "relative": (
         encodings.Relative(),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from trainables.backbones import ViT
 from trainables.backbones.vit_torch import PositionedViT
 from trainables.encodings import (  # fmt: skip
+    FIRE,
     IRPE,
     PEG,
     ALiBi,
@@ -104,6 +105,7 @@ SYMMETRIES: dict[str, tuple[EncodingSpec, Callable[..., bool]]] = {
     "alibi": (ALiBi(), logit_terms),
     "log_cpb": (LogCPB(hidden=5), logit_terms),
     "look_here": (LookHere(field_of_view=90), logit_terms),
+    "fire": (FIRE(hidden=5), logit_terms),
 }
 
 

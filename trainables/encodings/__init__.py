@@ -25,6 +25,7 @@ from trainables.encodings.encoding import (
     Widths,
 )
 from trainables.encodings.factorized import Factorized as Factorized
+from trainables.encodings.fire import FIRE as FIRE
 from trainables.encodings.fourier import Fourier as Fourier
 from trainables.encodings.gabor import Gabor as Gabor
 from trainables.encodings.injection import Add, CodeSpec, Concat, Extend, Parts
@@ -55,6 +56,7 @@ LISTED: tuple[type[EncodingSpec], ...] = (
     ALiBi,
     LogCPB,
     LookHere,
+    FIRE,
     PEG,
     Composed,
 )
