@@ -27,7 +27,8 @@ def acts(encoding, block):
     q, k, v = torch.randn(3, 3, 2, 16, 8, generator=stream)
     h = encoding.heads(Heads(q, k, v, None, GRID), block)
     o = encoding.outputs(v, torch.rand(3, 2, 16, 16, generator=stream), GRID, block)
-    return [t.x, h.q, h.k, h.v, o, *([] if h.bias is None else [h.bias])]
+    terms = (h.bias, encoding.value_terms(h, block))
+    return [t.x, h.q, h.k, h.v, o, *(term for term in terms if term is not None)]
 
 
 def same(one, other):

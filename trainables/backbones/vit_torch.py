@@ -66,6 +66,8 @@ class Attention(timm_vit.Attention):  # type: ignore[misc]
             extended = h.q.shape[3] != self.head_dim
             scale = self.scale if extended else None  # torch's own default, as timm has it: they differ in the last bit
             o = scaled_dot_product_attention(h.q, h.k, h.v, attn_mask=h.bias, scale=scale)
+        terms = encoding.value_terms(h, block)
+        o = o if terms is None else o + terms
         return self.proj(o[:, :, :queries].transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
 
     def _of_first(self, t: Tokens, bias: Tensor | None, queries: int) -> TokensBND:

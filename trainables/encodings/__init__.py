@@ -31,6 +31,7 @@ from trainables.encodings.gabor import Gabor as Gabor
 from trainables.encodings.injection import Add, CodeSpec, Concat, Extend, Parts
 from trainables.encodings.irpe import IRPE as IRPE
 from trainables.encodings.learnable import Learnable as Learnable
+from trainables.encodings.lepe import LePE as LePE
 from trainables.encodings.log_cpb import LogCPB as LogCPB
 from trainables.encodings.look_here import LookHere as LookHere
 from trainables.encodings.peg import PEG as PEG
@@ -58,6 +59,7 @@ LISTED: tuple[type[EncodingSpec], ...] = (
     LookHere,
     FIRE,
     PEG,
+    LePE,
     Composed,
 )
 """Every kind of encoding, in the order of messages and tables."""

@@ -3,7 +3,8 @@
 `tokens` acts before a block, `heads` between projection and softmax, `outputs` after the softmax. Each returns the kind
 of thing that it receives and by default changes nothing. So encodings compose by running one after another, and the
 empty composition changes nothing. The grid travels with the tokens, so an encoding may return a smaller one. `bias` is
-for a term of the logits that depends on no query or key; `heads` adds it.
+for a term of the logits that depends on no query or key; `heads` adds it. `value_terms` is for a term of the outputs
+that depends on no attention weight, so that attention stays fused.
 
 In the last block of a model that is read at its prefix tokens, only these are computed: then `heads` sees the queries
 of the first Q of the N tokens, and the keys and values of all.
@@ -133,6 +134,14 @@ class PositionEncoding(nn.Module):
         """The heads' outputs after the softmax. Called only where `reads_weights`."""
         return o
 
+    def value_terms(self, h: Heads, block: int) -> OutputsBHQE | None:
+        """A term of the heads' outputs that depends on their values alone, where there is one.
+
+        `h`: as they are before the softmax, after all parts. An encoding with such a term needs the heads: its
+        `in_heads` is first or all.
+        """
+        return None
+
     def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
         """Fills one parameter's initial value from its own random stream; by default that of a torch layer.
 
@@ -256,6 +265,11 @@ class Composition(PositionEncoding):
         for name in self.parts:
             o = self.part(name).outputs(o, weights, grid, block)
         return o
+
+    def value_terms(self, h: Heads, block: int) -> OutputsBHQE | None:
+        terms = [self.part(name).value_terms(h, block) for name in self.parts]
+        some = [term for term in terms if term is not None]
+        return sum(some[1:], some[0]) if some else None
 
     def part(self, name: str) -> PositionEncoding:
         """The part of a name: its kind, or `kind_2` for a second part of that kind."""

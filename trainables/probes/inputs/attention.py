@@ -65,6 +65,10 @@ class Recorder(PositionEncoding):
         self.blocks[block].weights.append(weights)
         return self.encoding.outputs(o, weights, grid, block) if self.encoding.reads_weights else o
 
+    def value_terms(self, h: Heads, block: int) -> OutputsBHQE | None:
+        terms: OutputsBHQE | None = self.encoding.value_terms(h, block)
+        return terms
+
 
 @contextmanager
 def evaluated(model: nn.Module) -> Iterator[None]:
