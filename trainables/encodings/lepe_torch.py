@@ -25,6 +25,7 @@ class LePE(PositionEncoding):
         self.conv = nn.ModuleList(layers)
 
     def value_terms(self, h: Heads, block: int) -> OutputsBHQE:
-        image = h.v[:, :, h.grid.prefix :].mT.flatten(1, 2).unflatten(2, (h.grid.rows, h.grid.columns))
-        made = self.conv[block](image).unflatten(1, h.v.shape[1:2] + h.v.shape[3:]).flatten(3).mT
+        images, heads, _, width = h.v.shape
+        image = h.v[:, :, h.grid.prefix :].mT.reshape(images, heads * width, h.grid.rows, h.grid.columns)
+        made = self.conv[block](image).reshape(images, heads, width, h.grid.patches).mT
         return pad(made, (0, 0, h.grid.prefix, 0))[:, :, : h.queries]
