@@ -93,9 +93,6 @@ class Study(Spec):
     def _builds(self) -> Study:
         metric = f"val/{self.base.data.reported}"
         require(self.score.metric == metric, "score.metric", f"{metric!r} for {self.base.data.kind}", self.score.metric)
-        chooses = isinstance(self.plan, Search) or self.plan.tune is not None
-        must = "null where points are searched, or arms tuned, on the only images that test them"
-        require(not (chooses and self.base.data.cross_validated), "data.folds", must, self.base.data.kind)
         sizes = [*self.budgets] or ["base"]
         require({*self.not_run} <= {*sizes}, "not_run", f"some of {', '.join(sizes)}", [*self.not_run])
         ran = [size for size in sizes if size not in self.not_run]
@@ -114,6 +111,7 @@ class Study(Spec):
                 raise SpecError(
                     f"arm {name!r}: {error}" if name else f"{error}; {self._said_of_space(str(error))}"
                 ) from None
+            self._require_untouched(self.recipe(point))
         if isinstance(self.plan, Ablation):
             require_different({name: self.recipe(point).identity() for name, point in self.plan.arms.items()})
         if isinstance(self.plan, Ablation) and self.plan.tune:
@@ -144,6 +142,15 @@ class Study(Spec):
             raise SpecError(
                 f"data must have the metric and the chance of the base ({base.scale}), as scores are compared, got "
                 f"{data.scale}; with data.skill true all tasks have the same"
+            )
+
+    def _require_untouched(self, recipe: Recipe) -> None:
+        """Refuses a recipe whose values are chosen by the images that then test it."""
+        chooses = isinstance(self.plan, Search) or self.plan.tune is not None
+        if chooses and recipe.data.cross_validated:
+            raise SpecError(
+                "data.folds must be null where points are searched, or arms tuned, and the set has no test images: "
+                "each fold tests, too"
             )
 
     def _points(self) -> list[tuple[str, dict[str, Any]]]:

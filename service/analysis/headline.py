@@ -10,7 +10,7 @@ from search_spaces.study import Ablation
 from search_spaces.words import listed, plural, quoted
 from service.analysis.claims.evidence import spread_words
 from service.analysis.differences import Difference
-from service.analysis.estimates.power import smallest_difference
+from service.analysis.estimates.power import never_apart, smallest_difference
 from service.analysis.format import between, fixed, metric_words, number, p_text, percent
 from service.analysis.statistics import ALPHA, FEWEST, Scores
 from service.planning.tuning import unplanned
@@ -86,11 +86,25 @@ def _at_chance(result: StudyResult, *, finished: bool) -> str:
     epochs = plural(result.edition.study.base.optimizer.epochs, "epoch")
     if not result.ranking.learnt:
         end = f"nothing was learnt in {epochs}" if finished else "nothing was learnt so far"
-        return f"No {noun} is above chance ({chance}): {end}."
+        return f"No {noun} is above chance ({chance}): {end}.{_but_tests(result)}"
     compared = result.confirmed if result.ranking.confirmed else result.of("trial")
     rows = [row for row in compared if row.validation.any_above_chance]
     parts = listed([f"{trial_words(result, row)} has {_metric(result)} {_score(row.validation)}" for row in rows[:3]])
-    return f"No {noun} is above chance ({chance}) over its seeds: {parts}."
+    return f"No {noun} is above chance ({chance}) over its seeds: {parts}.{_but_tests(result)}"
+
+
+def _but_tests(result: StudyResult) -> str:
+    """The highest test score, where it says more than validation: of more images, or far from it."""
+    rows = [row for row in result.of("trial") if row.test.mean is not None] if _tested(result) else []
+    if not rows:
+        return ""
+    best = max(rows, key=lambda row: row.test.mean or 0.0)
+    counts, own = best.recipe.data.image_counts, best.validation
+    far = abs((best.test.mean or 0.0) - (own.mean or 0.0)) > own.scale.luck
+    if not (far or counts.test > counts.validation) or not best.test.any_above_chance:
+        return ""
+    images, score = plural(counts.test, "image"), _score(best.test, len(rows))
+    return f" On the {images} of the test set, which choose nothing, {trial_words(result, best)} has {score}."
 
 
 def _metric(result: StudyResult) -> str:
@@ -187,9 +201,12 @@ def _not_told_apart(result: StudyResult, best: TrialResult, rows: list[TrialResu
 def _gap_words(result: StudyResult, row: TrialResult, gap: Difference) -> str:
     """`“peg”, 0.0021 below it (5 seeds can detect 0.0060 or more)`."""
     level = gap.adjusted.level if gap.adjusted else ALPHA
-    least = smallest_difference(gap.estimate.n, (gap.estimate.error or 0.0) * gap.estimate.n**0.5, alpha=level)
-    side = "below" if gap.mean >= 0 else "above"
-    told = f" ({plural(gap.estimate.n, 'seed')} can detect {fixed(least)} or more)" if least is not None else ""
+    n, std = gap.estimate.n, gap.estimate.spread or 0.0
+    least = smallest_difference(n, std, alpha=level, overlap=gap.estimate.overlap)
+    side, told = "below" if gap.mean >= 0 else "above", ""
+    if least is not None:
+        detect = f"{plural(n, 'seed')} can detect {fixed(least)} or more"
+        told = f" ({never_apart('them', n, least, std, row.test.scale, level) or detect})"
     return f"{trial_words(result, row)}, {fixed(abs(gap.mean))} {side} it{told}"
 
 

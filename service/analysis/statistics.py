@@ -53,7 +53,8 @@ def level_of(look: int) -> float:
 class Scale:
     """What a score can be: its chance, its ends, and the smallest step that its images can show (one more is right).
 
-    `task`: False for values that nothing learns, such as correlations.
+    `task`: False for values that nothing learns, such as correlations. `overlap`: where seeds are folds of the same
+    images, how many images validate beside those that train.
     """
 
     chance: float = 0.0
@@ -61,6 +62,7 @@ class Scale:
     high: float = math.inf
     step: float = 0.0
     task: bool = True
+    overlap: float = 0.0
 
     @property
     def logits(self) -> Logits | None:
@@ -99,6 +101,7 @@ class Estimate:
     and the interval holds both intervals: so neither skewed errors near a perfect score nor the transformation of
     scores that are not skewed makes a finding. `logits`: the scale of `mean` and `error`, of a twin that is on it.
     `draws`: over how many draws of test images the error was measured, beside seeds; 1 where the images are fixed.
+    `overlap`: that of the scale.
     """
 
     n: int
@@ -111,6 +114,12 @@ class Estimate:
     twin: Estimate | None = None
     logits: Logits | None = None
     draws: int = 1
+    overlap: float = 0.0
+
+    @property
+    def spread(self) -> float | None:
+        """The standard deviation of one value that the error belongs to; None for one value."""
+        return None if self.error is None else self.error / of_mean(self.n, self.overlap)
 
     @property
     def freedom(self) -> int:
@@ -161,6 +170,17 @@ class Estimate:
         return math.copysign(math.inf, away) if away else 0.0
 
 
+def of_mean(n: int, overlap: float = 0.0) -> float:
+    """What the standard error of a mean of n values is of the deviation of one.
+
+    Folds of the same images are no independent sample: each two of them share images to train, so more folds do not
+    make the error as small as they would elsewhere. `overlap`: the images that validate beside those that train.
+    Source: Nadeau and Bengio 2003, Inference for the generalization error, section 3 (the corrected resampled t-test).
+    Differs: parts are not drawn at random, they are the folds of one deal after another (Bouckaert and Frank 2004).
+    """
+    return math.sqrt(1 / n + overlap)
+
+
 def estimate(
     values: Sequence[float],
     floor: float = 0.0,
@@ -168,6 +188,7 @@ def estimate(
     *,
     logits: Logits | None = None,
     twin: Estimate | None = None,
+    overlap: float = 0.0,
 ) -> Estimate:
     """The mean of some values and how sure it is.
 
@@ -178,10 +199,10 @@ def estimate(
     only where the spread is below a step or so.
     """
     if len(values) < 2:
-        return Estimate(len(values), fmean(values), None, None, *ends, None, twin, logits)
+        return Estimate(len(values), fmean(values), None, None, *ends, None, twin, logits, overlap=overlap)
     std = stdev(values)
-    error = max(std / math.sqrt(len(values)), floor)
-    return Estimate(len(values), fmean(values), std, error, *ends, None, twin, logits)
+    error = max(std * of_mean(len(values), overlap), floor)
+    return Estimate(len(values), fmean(values), std, error, *ends, None, twin, logits, overlap=overlap)
 
 
 def drawn(trials: Sequence[Scores], weights: Sequence[float], seeds: Sequence[int]) -> list[list[float]]:
@@ -304,12 +325,13 @@ class Scores:
         if not self.values:
             return None
         scale, values = self.scale, list(self.values.values())
-        floor, ends = scale.rounding, (scale.low, scale.high)
+        floor, ends, overlap = scale.rounding, (scale.low, scale.high), scale.overlap
         twin = None
         if scale.logits:
             on = [scale.logits.of(value) for value in values]
-            twin = estimate(on, floor / scale.logits.slope(fmean(on)), logits=scale.logits)
-        return over_draws(estimate(values, floor, ends, twin=twin), drawn([self], [1.0], [*self.values]))
+            twin = estimate(on, floor / scale.logits.slope(fmean(on)), logits=scale.logits, overlap=overlap)
+        found = estimate(values, floor, ends, twin=twin, overlap=overlap)
+        return over_draws(found, drawn([self], [1.0], [*self.values]))
 
     @property
     def mean(self) -> float | None:
@@ -375,7 +397,8 @@ def kept(after: Scores, before: Scores) -> Scores:
     had = {seed: own - chance for seed, own in before.values.items() if own > least and seed in after.values}
     values = {seed: (after.values[seed] - chance) / own for seed, own in had.items()}
     steps = math.hypot(after.scale.step, before.scale.step)
-    return Scores(values, before.asked, Scale(step=steps / min(had.values(), default=1.0)))
+    scale = Scale(step=steps / min(had.values(), default=1.0), overlap=before.scale.overlap)
+    return Scores(values, before.asked, scale)
 
 
 def difference(who: Scores, than: Scores, among: Iterable[int] | None = None) -> Estimate | None:
@@ -401,17 +424,19 @@ def contrast(trials: Sequence[Scores], weights: Sequence[float], among: Iterable
         return None
     parts = [(one, weight) for one, weight in zip(sounds, weights, strict=True) if weight]
     floor = math.hypot(*(weight * one.scale.rounding for one, weight in parts))
+    overlap = max((one.scale.overlap for one, _ in parts), default=0.0)
     ends = [sorted((weight * one.scale.low, weight * one.scale.high)) for one, weight in parts]
     sums = [sum(weight * one.values[seed] for one, weight in parts) for seed in seeds]
     twin = None
     if all(one.scale.logits for one, _ in parts):
-        columns = [[weight * value for value in _on_logits(one, seeds)] for one, weight in parts]
-        twin = estimate([math.fsum(column) for column in zip(*columns, strict=True)], floor)
-    found = estimate(sums, floor, (sum(low for low, _ in ends), sum(high for _, high in ends)), twin=twin)
+        columns = [[weight * value for value in on_logits(one, seeds)] for one, weight in parts]
+        twin = estimate([math.fsum(column) for column in zip(*columns, strict=True)], floor, overlap=overlap)
+    limits = sum(low for low, _ in ends), sum(high for _, high in ends)
+    found = estimate(sums, floor, limits, twin=twin, overlap=overlap)
     return over_draws(found, drawn([one for one, _ in parts], [weight for _, weight in parts], seeds))
 
 
-def _on_logits(scores: Scores, seeds: Sequence[int]) -> list[float]:
+def on_logits(scores: Scores, seeds: Sequence[int]) -> list[float]:
     """For each seed a score, such that their mean is the score of the mean logit, and their spread that of logits."""
     logits = scores.scale.logits
     assert logits is not None
@@ -425,38 +450,6 @@ def slope_weights(trials: int) -> list[float]:
     center = (trials - 1) / 2
     square = sum((place - center) ** 2 for place in range(trials))
     return [(place - center) / square for place in range(trials)]
-
-
-def unpaired(who: Scores, than: Scores) -> Estimate | None:
-    """The mean of `who` minus that of `than`, whose seeds have nothing in common; None where either has no seed.
-
-    Source: Welch 1947, The generalization of `Student's' problem when several different population variances are
-    involved. Differs: the degrees of freedom are rounded down to a whole number, which widens the interval; the floor
-    of `estimate` holds for each of the two; `over_draws`.
-    """
-    sides = who.sound, than.sound
-    if not all(side.values for side in sides):
-        return None
-    ends = (who.scale.low - than.scale.high, who.scale.high - than.scale.low)
-    twin = None
-    if all(side.scale.logits for side in sides):
-        twin = _welch([estimate(_on_logits(side, [*side.values]), side.scale.rounding) for side in sides])
-    found = _welch([estimate([*side.values.values()], side.scale.rounding) for side in sides], ends, twin)
-    return over_draws(
-        found, *(drawn([side], [sign], [*side.values]) for side, sign in zip(sides, (1.0, -1.0), strict=True))
-    )
-
-
-def _welch(means: Sequence[Estimate], ends: Interval = (-math.inf, math.inf), twin: Estimate | None = None) -> Estimate:
-    """The difference of two means, with its error and degrees of freedom; without them where a mean has no error."""
-    one, other = means
-    n, mean = min(one.n, other.n), one.mean - other.mean
-    if one.error is None or other.error is None:
-        return Estimate(n, mean, low=ends[0], high=ends[1])
-    both = math.hypot(one.error, other.error)
-    parts = one.error**4 / (one.n - 1) + other.error**4 / (other.n - 1)
-    df = max(1, math.floor(both**4 / parts * (1 + 1e-12))) if parts else one.n + other.n - 2
-    return Estimate(n, mean, None, both, *ends, df, twin)
 
 
 @dataclass(frozen=True)

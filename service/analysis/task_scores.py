@@ -55,6 +55,7 @@ def over_tasks(tasks: Mapping[str, Scores], families: Mapping[str, str]) -> Scor
         math.fsum(share * one.low for share, one in scales),
         math.fsum(share * one.high for share, one in scales),
         math.hypot(*(share * one.step for share, one in scales)),
+        overlap=max(one.overlap for _, one in scales),
     )
     fallen = frozenset().union(*(one.diverged for one in tasks.values()))
     asked = max(one.asked for one in tasks.values())

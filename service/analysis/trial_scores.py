@@ -13,9 +13,9 @@ from trainables.data.dataset import SplitName
 def score_scale(data: Data, split: SplitName) -> Scale:
     """What a score on a split can be: accuracy comes in steps of one image, R² has no lower end."""
     if data.metric == "r2":
-        return Scale(data.chance(split), high=1.0)
+        return Scale(data.chance(split), high=1.0, overlap=data.overlap)
     low = data.score(0.0, split)
-    return Scale(data.chance(split), low, 1.0, (1 - low) * data.step(split))
+    return Scale(data.chance(split), low, 1.0, (1 - low) * data.step(split), overlap=data.overlap)
 
 
 def diverged_seeds(history: History, trial: Trial) -> frozenset[int]:

@@ -64,7 +64,7 @@ def _few(data: ImagesSpec) -> Iterator[str]:
     splits: list[tuple[SplitName, str]] = [("val", "validation"), ("test", "test")]
     few = [
         f"{data.score(data.step(split), split) - data.score(0.0, split):.2g} of a score on {count} {word} images"
-        for split, word in splits
+        for split, word in splits[: 1 if data.cross_validated else 2]
         if (count := getattr(data.image_counts, word)) < FEW
     ]
     if not few:
@@ -73,12 +73,15 @@ def _few(data: ImagesSpec) -> Iterator[str]:
 
 
 def _more(data: ImagesSpec) -> str:
-    """What makes a small validation set larger; nothing for a large one."""
-    if data.image_counts.validation >= FEW or data.folds:
-        return ""
-    if data.available.validation:
-        return "; --set data.val_size=null takes all there are" if data.val_size else ""
-    return "; --set data.val_size= holds out more to validate, --set data.folds=5 validates on all in turn"
+    """What lets more images validate or test, where few are held out to do so."""
+    counts, there = data.image_counts, data.available
+    validate, test = counts.validation < FEW and not there.validation, counts.test < FEW and not there.test
+    ways = [
+        "--set data.val_size= holds out more to validate" * validate,
+        "--set data.test_size= holds out more to test" * test,
+        "--set data.folds=5 validates on all in turn" * validate,
+    ]
+    return "".join(f"; {way}" for way in ways if way and not data.folds)
 
 
 def _range(numbers: Iterable[int]) -> str:

@@ -182,5 +182,6 @@ def _verdicts_note(result: StudyResult) -> str:
     look = result.history.looks
     level = f"one-sided tests at {result.alpha:.3g}"
     looks = f", in place of {level_of(1):.3g}, as this is the {ordinal(look)} look at the study" if look > 1 else ""
-    images = images_words(verdict.draws for verdict in result.claims if verdict.measured is not None)
+    draws = [verdict.draws for verdict in result.claims if verdict.measured is not None]
+    images = images_words(draws, result.edition.study.base.data)
     return f"Verdicts are {level} over seeds{looks}. {images} {written_words(result.history)}".rstrip()

@@ -9,7 +9,7 @@ from search_spaces.study import Ablation, Plan
 from search_spaces.words import plural
 from service.analysis.claims.verdicts import NOT_COVERED, images_words
 from service.analysis.differences import opposed_words
-from service.analysis.estimates.power import paired_spread, power_sentence
+from service.analysis.estimates.power import counted_images, paired_spread, power_sentence
 from service.analysis.estimates.tuning import tuning_sentence
 from service.analysis.format import between, fixed, metric_words, p_text, signed, spread, whole_percent
 from service.analysis.headline import point_name
@@ -164,7 +164,8 @@ def _note(result: StudyResult, rows: Sequence[TrialResult], columns: Sequence[Co
     parts = [f"Mean ± standard deviation (SD) over seeds{interval}.", *filter(None, [tuning_sentence(result)])]
     if any(row.test.diverged for row in rows):
         parts += ["A diverged seed counts at chance."]
-    images = images_words(row.test.estimate.draws for row in rows if row.test.interval and row.test.estimate)
+    draws = [row.test.estimate.draws for row in rows if row.test.interval and row.test.estimate]
+    images = images_words(draws, result.edition.study.base.data)
     kind = "Intervals are over seeds" if some else "Scores are"
     parts += [images if images != NOT_COVERED else f"{kind} for one fixed draw of images. {images}"]
     if any(1 < row.test.n < FEWEST for row in rows):
@@ -210,7 +211,9 @@ def _why(result: StudyResult) -> str:
 def _power(rows: Sequence[TrialResult], plan: Plan) -> list[str]:
     """Which differences the study's seeds can detect."""
     count = max(row.test.asked for row in rows)
-    return [power_sentence(count, paired_spread({row.name: row.test for row in rows}, plan))] if len(rows) > 1 else []
+    std, first = paired_spread({row.name: row.test for row in rows}, plan), rows[0]
+    sentence = power_sentence(count, std, first.test.scale, counted_images(first.recipe.data))
+    return [sentence] if len(rows) > 1 else []
 
 
 def _test_words(result: StudyResult) -> list[str]:

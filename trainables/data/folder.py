@@ -71,7 +71,9 @@ def mistakes(found: Layout) -> Iterator[tuple[str, str]]:
             yield "a folder with one folder a split", shown(" and ".join(folders))
     train = found.images["train"]
     if not train:
-        yield FOLDER, shown(found.root)
+        some, more = ", ".join(found.others[:MOST]), ", ..." * (len(found.others) > MOST)
+        how = f" (classes lie in it: move {some}{more} into a folder train)" if some else ""
+        yield FOLDER, shown(f"{found.root}{how}")
         return
     classes = sorted({file.label for file in train})
     if len(classes) < 2:
@@ -236,7 +238,10 @@ class Folder(ImagesSpec):
     def _replaced(self, own: Mapping[Split, str]) -> Iterator[str]:
         """What can take the place of a split that is missing, where that was not said."""
         if {*own} == {"train", "val"} and self.val_from is None:
-            yield f"there is no test/: data.val_from=train makes {own['val']} the test set, as in ImageNet"
+            yield (
+                f"there is no test/: data.val_from=train makes {own['val']} the test set, as in ImageNet; then "
+                "data.folds=5 validates on train/ in turn"
+            )
         if {*own} == {"train", "test"} and self.val_from is None and not self.folds:
             yield f"there is no val/: data.val_from=test lets half of {own['test']} validate"
 

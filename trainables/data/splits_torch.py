@@ -129,7 +129,7 @@ class Reading:
     """How images are read. `folder`: where known sets lie, and where decoded images are kept.
 
     `one`: changes each training image before it is part of a batch, where an augmentation does. `workers`: processes
-    that decode images which are streamed. `seed`: of the run, which says what fold validates where seeds are folds.
+    that decode images which are streamed. `seed`: of the run, which says which fold validates where seeds are folds.
     """
 
     folder: Path | None = None

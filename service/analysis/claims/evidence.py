@@ -119,6 +119,7 @@ class Evidence:
         if interval is None:
             return f"{about} ({self.seeds}); {LUCK[word]}"
         images = f", {self.found.draws} draws of images" if self.found.draws > 1 else ""
+        images += ", folds of the same images" if self.found.overlap else ""
         at = f"{percent(confidence)} interval {between(interval)}"
         return f"{about} ({at}, {self.seeds}{images}); {self.region.place(word)}"
 

@@ -8,7 +8,6 @@ missing seed, or fewer than three that learn, decide nothing.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -21,6 +20,7 @@ from service.analysis.estimates.power import MANY, POWER, seeds_needed, std_inte
 from service.analysis.format import ordinal, p_text
 from service.analysis.learning import counts
 from service.analysis.statistics import Adjusted, Interval, Scores, holm, level_of
+from trainables.data import Data
 
 ScoresOf = Callable[[Claim], Mapping[str, Scores]]
 """The scores that a claim is judged on, by the names that claims use: of the test set, or of a probe."""
@@ -65,14 +65,17 @@ class Verdict:
 
 COVERED = "Intervals hold for other seeds and for other images of this generator."
 NOT_COVERED = "Another draw of images would move scores and differences; that is not in these intervals."
+FOLDS = "Seeds are folds of the same images; intervals and tests are wider for that (Nadeau and Bengio 2003)."
 PARTLY = (
     "Where draws of images are counted, intervals hold for other images of the generator, too; elsewhere another draw "
     "of images would move scores and differences, and that is not in the intervals."
 )
 
 
-def images_words(draws: Iterable[int]) -> str:
+def images_words(draws: Iterable[int], data: Data) -> str:
     """What stands beside intervals and verdicts on the images that were scored. `draws`: of each interval."""
+    if data.overlap:
+        return FOLDS if data.cross_validated else f"{FOLDS} {NOT_COVERED}"
     counted = {count > 1 for count in draws}
     return NOT_COVERED if True not in counted else PARTLY if False in counted else COVERED
 
@@ -155,10 +158,11 @@ def _seeds_needed(evidence: Evidence, level: float) -> tuple[int | None, int | N
     """
     found = evidence.found
     failed = any(learnt < tried for learnt, tried in (counts(scores) for _, scores, _ in evidence.parts))
-    if found.error is None or found.n < FEWEST_TO_COUNT or failed:
+    if found.spread is None or found.n < FEWEST_TO_COUNT or failed:
         return None
-    spreads = std_interval(found.error * math.sqrt(found.n), found.n - 1)
-    low, high = (seeds_needed(*evidence.region.distances(found), std=std, alpha=2 * level) for std in spreads)
+    spreads = std_interval(found.spread, found.n - 1)
+    away, overlap = evidence.region.distances(found), found.overlap
+    low, high = (seeds_needed(*away, std=std, alpha=2 * level, overlap=overlap) for std in spreads)
     return low, high
 
 

@@ -14,8 +14,9 @@ from typing import Any, Literal
 from search_spaces.words import listed, plural, quoted
 from service.analysis.comparison.definition import Change, changes, other_images, other_scale
 from service.analysis.comparison.sides import Contender, Side
+from service.analysis.comparison.unpaired import unpaired
 from service.analysis.differences import Difference, together
-from service.analysis.statistics import FEWEST, Estimate, Scores, difference, level_of, unpaired
+from service.analysis.statistics import FEWEST, Estimate, Scores, difference, level_of
 
 How = Literal["paired", "unpaired", "same runs", "no scores", "other scale"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from service.analysis.statistics import CONFIDENCE, Estimate, Interval
+from service.analysis.statistics import CONFIDENCE, Estimate, Interval, of_mean
 
 LARGE = 500.0
 """From this t on the normal part of the noncentral t distribution is nothing beside the spread's own uncertainty."""
@@ -29,7 +29,7 @@ def effect_size(gap: Estimate) -> EffectSize | None:
     if not gap.testable or not gap.error:
         return None
     t, df = gap.mean / gap.error, gap.n - 1
-    size = correction(df) / math.sqrt(gap.n)
+    size = correction(df) * of_mean(gap.n, gap.overlap)
     low, high = (noncentrality(t, df, p) for p in ((1 + CONFIDENCE) / 2, (1 - CONFIDENCE) / 2))
     return EffectSize(t * size, (low * size, high * size))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from search_spaces.claim import ClaimOfMaps
@@ -27,7 +28,12 @@ def probe_scores(probes: Mapping[int, RunProbes], asked: int, probe: str, value:
     found = {seed: one.kept(probe) for seed, one in probes.items()}
     values = {seed: one.at(when).values for seed, one in found.items() if one is not None}
     known = {seed: some[value] for seed, some in sorted(values.items()) if math.isfinite(some.get(value, math.nan))}
-    return Scores(known, asked, SCALES.get(probe, Scale()))
+    return Scores(known, asked, replace(SCALES.get(probe, Scale()), overlap=_overlap(probes)))
+
+
+def _overlap(probes: Mapping[int, RunProbes]) -> float:
+    """That of the scale of the runs, where their seeds are folds."""
+    return max((one.answered.run.recipe.data.overlap for one in probes.values()), default=0.0)
 
 
 def alike(one: Mapping[int, RunProbes], other: Mapping[int, RunProbes], claim: ClaimOfMaps, asked: int) -> Scores:
@@ -43,7 +49,7 @@ def alike(one: Mapping[int, RunProbes], other: Mapping[int, RunProbes], claim: C
         for seed, following in zip(seeds, [*seeds[1:], *seeds[:1]], strict=True)
         if seed != following and mine[seed].shape == theirs[following].shape
     }
-    scale = Scale(0.0, -1.0, 1.0, task=False)
+    scale = Scale(0.0, -1.0, 1.0, task=False, overlap=_overlap(one))
     return Scores({seed: value for seed, value in found.items() if math.isfinite(value)}, asked, scale)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from search_spaces.study import Ablation
@@ -56,7 +55,7 @@ def effects(result: StudyResult) -> Table | None:
 
 def _means(group: str, scores: list[Scores]) -> list[Column]:
     """Each mean with both intervals, where a bootstrap interval of any is known."""
-    booted = [bootstrap_interval(list(one.values.values())) for one in scores]
+    booted = [None if one.scale.overlap else bootstrap_interval(list(one.values.values())) for one in scores]
     if not any(booted):
         return []
     return [
@@ -67,7 +66,8 @@ def _means(group: str, scores: list[Scores]) -> list[Column]:
 
 
 def _gaps(group: str, gaps: list[Estimate | None], pairs: list[list[float]]) -> list[Column]:
-    booted = [bootstrap_interval(values) for values in pairs]
+    folds = any(gap.overlap for gap in gaps if gap)  # no independent draws, as a bootstrap takes them to be
+    booted = [None if folds else bootstrap_interval(values) for values in pairs]
     columns = [Column("mean", [signed(gap.mean) if gap else "" for gap in gaps], group)]
     if any(booted):
         columns += [
@@ -93,7 +93,7 @@ def _pairs(result: StudyResult, plan: Ablation, row: TrialResult) -> list[float]
 
 def _needed_seeds(gap: Estimate | None) -> str:
     """How many seeds would detect the difference that was observed."""
-    if gap is None or not gap.testable or gap.error is None:
+    if gap is None or not gap.testable or gap.spread is None:
         return ""
-    found = seeds_needed(gap.mean, std=gap.error * math.sqrt(gap.n)) if gap.mean else None
+    found = seeds_needed(gap.mean, std=gap.spread, overlap=gap.overlap) if gap.mean else None
     return f"over {MANY:,}" if found is None else f"{found}"

@@ -129,6 +129,25 @@ def test_with_all_arms_at_chance_nothing_is_best(tmp_path: Path) -> None:
         assert result.claims[0].word == "REFUTED", "claims are judged all the same"
 
 
+def test_where_validation_finds_nothing_the_headline_names_what_more_test_images_say(tmp_path: Path) -> None:
+    few = base().put({"data.val_size": 24, "data.test_size": 60})
+    values = {name: {"encoding.gamma": 1.0 + place} for place, name in enumerate("ab")}
+    said = []
+    for name, test in (("far", 0.85), ("near", 0.5)):
+        edition = Study(name=name, question="?", base=few, plan=Ablation(values, "a"), seeds=3).at()
+        hand = ByHand(tmp_path / name, edition)
+        with hand.journal:
+            for trial, seed in hand.runs(values, 3):
+                hand.complete(trial, seed, 0.5 + seed / 24, test + (seed - 1) / 60 if trial.name == "b" else 0.5)
+        said.append(Result.open(Home(tmp_path / name), edition.id).headline)
+    nothing = "No arm is above chance (0.50): nothing was learnt in 8 epochs."
+    more = (
+        " On the 60 images of the test set, which choose nothing, “b” has 0.8500 (95 % interval for the best of 2: 0."
+    )
+    assert said[0].startswith(nothing + more), said[0]
+    assert said[1] == nothing
+
+
 def test_points_at_chance_are_named_while_their_confirmation_has_no_score(tmp_path: Path) -> None:
     edition = search(trials=2)
     hand = ByHand(tmp_path, edition)

@@ -6,8 +6,15 @@ from scipy import stats
 
 from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Search
-from service.analysis.estimates.power import GUESS, paired_spread, power_sentence, seeds_needed, smallest_difference
-from service.analysis.statistics import Scores, difference
+from service.analysis.estimates.power import (
+    GUESS,
+    guessed_spread,
+    paired_spread,
+    power_sentence,
+    seeds_needed,
+    smallest_difference,
+)
+from service.analysis.statistics import Scale, Scores, difference
 
 
 def test_the_smallest_difference_is_found_four_times_in_five():
@@ -63,10 +70,60 @@ def test_arms_of_different_tasks_are_not_paired():
 
 
 def test_the_sentence_names_its_numbers_and_where_they_are_from():
-    assert power_sentence(2) == "2 seeds can detect no difference: a test needs 3 or more."
-    assert power_sentence(3).endswith(f"standard deviation of differences {GUESS:.4f}, a guess).")
-    assert "5 seeds can detect a difference of 0.0168 or more between two trials" in power_sentence(5, 0.01)
-    assert power_sentence(5, 0.01).endswith("0.0100, as measured).")
+    free = Scale()
+    assert power_sentence(2, None, free) == "2 seeds can detect no difference: a test needs 3 or more."
+    assert power_sentence(3, None, free).endswith(f"standard deviation of differences {GUESS:.4f}, a guess).")
+    assert "5 seeds can detect a difference of 0.0168 or more between two trials" in power_sentence(5, 0.01, free)
+    assert power_sentence(5, 0.01, free).endswith("0.0100, as measured).")
+
+
+def accuracy(images, chance=0.25, **more):
+    return Scale(chance, 0.0, 1.0, 1 / images, **more)
+
+
+def test_no_difference_is_named_that_the_scale_cannot_have():
+    """The newcomer's study: four classes, 60 test images, and differences that deviate by 0.35."""
+    found = power_sentence(3, 0.35, accuracy(60), 60)
+    assert smallest_difference(3, 0.35) > 1.1 > 0.75
+    needed = seeds_needed(0.1, std=0.35)
+    assert found.startswith(
+        f"3 seeds cannot tell two trials apart, whatever the difference; {needed} would detect 0.1 (power 80%"
+    )
+    assert power_sentence(3, 0.1, accuracy(60), 60).startswith(
+        "3 seeds can detect a difference of 0.3264 or more, about 20 of 60 test images, between two trials"
+    )
+    assert "cannot" in power_sentence(3, 0.1, accuracy(60, chance=0.68), 60), "from 0.68 to 1 there is no room"
+    assert "would" not in power_sentence(3, 50.0, accuracy(60)), "no number of seeds that anybody trains"
+    skill = Scale(0.0, -1 / 3, 1.0, 4 / 3 / 60)
+    assert "about 15 of 60" in power_sentence(3, 0.1, skill, 60), "0.33 of skill is 0.245 of an accuracy"
+
+
+def test_the_guess_of_the_spread_knows_how_few_images_there_are():
+    """As if two trials were right by luck on each image, at the middle between chance and a perfect score."""
+    random = np.random.default_rng(0)
+    drawn = random.binomial(60, 0.625, (2, 20_000)) / 60
+    assert guessed_spread(accuracy(60)) == pytest.approx((drawn[0] - drawn[1]).std(), rel=0.02)
+    assert guessed_spread(Scale(0.0, -1 / 3, 1.0, 4 / 3 / 60)) == pytest.approx(guessed_spread(accuracy(60)) * 4 / 3)
+    assert guessed_spread(accuracy(10_000)) == guessed_spread(Scale(high=1.0)) == GUESS
+
+
+def test_folds_of_the_same_images_need_more_seeds_and_may_never_be_enough():
+    """By a simulation of values that correlate as Nadeau and Bengio take folds to do."""
+    least = smallest_difference(10, 0.02, overlap=0.25)
+    assert least == pytest.approx(smallest_difference(10, 0.02) * (10 * (1 / 10 + 0.25)) ** 0.5)
+    scale = Scale(overlap=0.25)
+    share = 0.25 / 1.25  # n_test / (n_test + n_train), the correlation of two folds
+    random = np.random.default_rng(0)
+    both = share**0.5 * random.standard_normal((2000, 1)) + (1 - share) ** 0.5 * random.standard_normal((2000, 10))
+    found = 0
+    for gaps in least + 0.02 / (1 - share) ** 0.5 * both:  # so that the spread within a study is 0.02
+        one = Scores(dict(enumerate(0.5 + gaps)), 10, scale)
+        found += difference(one, Scores(dict.fromkeys(range(10), 0.5), 10, scale)).p() < 0.05
+    assert found / 2000 == pytest.approx(0.8, abs=0.03)
+    needed = seeds_needed(0.05, std=0.02, overlap=0.25)
+    assert needed > seeds_needed(0.05, std=0.02)
+    assert smallest_difference(needed, 0.02, overlap=0.25) <= 0.05 < smallest_difference(needed - 1, 0.02, overlap=0.25)
+    assert seeds_needed(0.02, std=0.02, overlap=0.25) is None, "what folds share is never averaged away"
 
 
 def test_the_seeds_needed_are_those_of_gpowers_tables():

@@ -7,7 +7,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from service.analysis.comparison.unpaired import unpaired
 from service.analysis.differences import Difference, compare_best, compare_pairs
+from service.analysis.estimates.effect import correction, effect_size
 from service.analysis.learning import fails_more, most_that_fail
 from service.analysis.statistics import (
     ALPHA,
@@ -15,14 +17,16 @@ from service.analysis.statistics import (
     Adjusted,
     Scale,
     Scores,
+    contrast,
     difference,
     estimate,
     holm,
     kept,
     level_of,
-    unpaired,
+    slope_weights,
 )
-from tests.rooms.service.analysis.logits import FLOOR, mean_interval, paired_p
+from service.analysis.task_scores import over_tasks
+from tests.rooms.service.analysis.logits import FLOOR, mean_interval, on_logits, paired_p
 
 FLOATS = st.floats(0.05, 0.95).map(lambda value: round(value, 4))
 SAMPLES = st.lists(FLOATS, min_size=3, max_size=7)
@@ -250,6 +254,34 @@ def test_unpaired_accuracies_have_a_twin_on_logits():
     gap = unpaired(scores(0.99, 0.995, 0.999), scores(0.9, 0.93, 0.95, 0.91))
     assert gap.twin is not None
     assert gap.p_above(0) == max(gap.twin.p_above(0), stats.t.sf(gap.mean / gap.error, gap.df))
+
+
+def test_folds_have_the_corrected_error_of_nadeau_and_bengio_everywhere():
+    """Means, pairs, slopes and pairs of studies; on logits, too. Ten folds of five: a fold is a quarter of the rest."""
+    folds = replace(ACCURACY, overlap=0.25)
+    random = np.random.default_rng(0)
+    a, b, c = (np.round(random.normal(center, 0.02, 10), 3) for center in (0.8, 0.83, 0.9))
+    one, other, last = (Scores(dict(enumerate(map(float, values))), 10, folds) for values in (a, b, c))
+    wider = (1 / 10 + 0.25) ** 0.5
+
+    def p_of(gaps):
+        return stats.t.sf(gaps.mean() / (gaps.std(ddof=1) * wider), 9)
+
+    gap = difference(one, other)
+    assert gap.error == pytest.approx((a - b).std(ddof=1) * wider)
+    assert gap.spread == pytest.approx((a - b).std(ddof=1))
+    assert gap.p_below(0) == pytest.approx(max(p_of(b - a), p_of(on_logits(b) - on_logits(a))))
+    half = stats.t.ppf(0.975, 9) * a.std(ddof=1) * wider
+    low, high = one.interval
+    assert low <= a.mean() - half <= low + 0.01, "the interval of the logits is about as wide"
+    assert high - 0.01 <= a.mean() + half <= high
+    slope = contrast([one, other, last], slope_weights(3))
+    assert slope.error == pytest.approx(((c - a) / 2).std(ddof=1) * wider)
+    apart = unpaired(one, other)
+    assert apart.error == pytest.approx(np.hypot(a.std(ddof=1), b.std(ddof=1)) * wider)
+    assert apart.twin.error == pytest.approx(np.hypot(on_logits(a).std(ddof=1), on_logits(b).std(ddof=1)) * wider)
+    assert effect_size(gap).value == pytest.approx(correction(9) * (a - b).mean() / (a - b).std(ddof=1))
+    assert kept(one, other).scale.overlap == over_tasks({"x": one, "y": other}, {}).scale.overlap == 0.25
 
 
 def test_a_seed_learns_above_chance_and_not_in_the_lower_of_two_groups():

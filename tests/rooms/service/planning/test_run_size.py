@@ -30,8 +30,10 @@ def test_images_say_where_they_come_from(tmp_path) -> None:
     assert image_sources(recipes) == [
         f"images of {root}, 3 classes in each split: training: 27 images of train/; validation: 6 images of valid/; "
         "test: 3 images held out of train/",
-        "few images: one image is 0.17 of a score on 6 validation images and 0.33 of a score on 3 test images",
-        "there is no test/: data.val_from=train makes valid/ the test set, as in ImageNet",
+        "few images: one image is 0.17 of a score on 6 validation images and 0.33 of a score on 3 test images; "
+        "--set data.test_size= holds out more to test",
+        "there is no test/: data.val_from=train makes valid/ the test set, as in ImageNet; then data.folds=5 validates "
+        "on train/ in turn",
         f"1 file is not read: 1 of .avif, such as {root}/train/class_0/x.avif",
         "images of tiny_imagenet, 200 classes in each split: training: 400 to 90,000 images of train; "
         "validation: 10,000 images held out of train; test: 10,000 images of val",
@@ -45,7 +47,7 @@ def test_few_images_say_what_one_is_of_a_score_and_how_more_may_be(tmp_path) -> 
     def said(**own):
         return [line for line in image_sources([Recipe(data=Folder(path=str(root), **own))]) if "few images" in line]
 
-    held = "--set data.val_size= holds out more to validate, --set data.folds=5 validates on all in turn"
+    held = "--set data.val_size= holds out more to validate; --set data.folds=5 validates on all in turn"
     one = "few images: one image is 0.042 of a score on 24 validation images and 0.017 of a score on 60 test images"
     assert said() == [f"{one}; {held}"]
     assert said(skill=True)[0].startswith("few images: one image is 0.056 of a score on 24")

@@ -153,12 +153,15 @@ def test_decoded_images_that_were_read_longest_ago_go_where_all_are_too_large(ro
 
 @pytest.mark.parametrize(("change", "sentence"), [
     (lambda root: shutil.rmtree(root / "train"), "data.path must be a folder with images in train/<class>/, got"),
+    (lambda root: [(root / "train").rename(root / "cats"), shutil.rmtree(root / "test")],
+     r"got .*/set \(classes lie in it: move cats into a folder train\)"),
     (lambda root: (root / "train" / "cats").mkdir(), "a folder with images in train/cats, got"),
     (lambda root: [shutil.rmtree(path) for path in root.glob("*/*") if path.name != "class_0"],
      "two classes or more in train/, got class_0 alone"),
     (lambda root: (root / "test" / "class_1").rename(root / "moved"), "a folder with images in test/class_1, got"),
     (lambda root: picture(1).save(mkdir(root / "test" / "dogs") / "1.png"), "such as test/dogs, got"),
-], ids=["no train", "an empty class", "one class", "a class missing to test", "a class to test alone"])  # fmt: skip
+], ids=["no train", "classes at the top", "an empty class", "one class", "a class missing to test",
+        "a class to test alone"])  # fmt: skip
 def test_a_wrong_layout_is_one_sentence(root, change, sentence):
     change(root)
     with pytest.raises(SpecError, match=sentence):

@@ -74,7 +74,9 @@ def test_without_test_images_the_fold_tests_and_nothing_is_held_out(tmp_path):
         assert numbers(one.test) == numbers(one.validation)
     base = Recipe(data=spec)
     Study(name="a", question="?", base=base, plan=Ablation({"a": {}, "b": {"encoding.kind": "peg"}}, "a"))
-    with pytest.raises(SpecError, match=r"data[.]folds must be null where points are searched, or arms tuned, on the "):
+    with pytest.raises(
+        SpecError, match=r"data[.]folds must be null where points are searched, or arms tuned, and the "
+    ):
         Study(name="a", question="?", base=base, plan=Search(Space({"optimizer.lr": Real(1e-4, 1e-2)})))
 
 
