@@ -98,7 +98,7 @@ def _wrong_classes(
 
 
 def content(found: Layout, held: Mapping[str, Content]) -> dict[str, Any]:
-    """What a folder holds: its digest, its classes, and what is to validate and to test.
+    """What a folder holds: its digest, its classes, and how many images each of its splits has.
 
     The digest is of the paths and contents of all images; where they are too large together, of paths, sizes and times.
     What a split's folder is called is no part of it.
@@ -150,8 +150,8 @@ class Folder(ImagesSpec):
     lets half of the images of `test` validate. `digest`, `classes`, `images` (in `train`, `val` and `test`) and `most`
     and `least` (the shares of the most frequent and of the rarest class in `val` and in `test`, or in `train` where
     there is none; without them classes count as even) are read from the folder where they are not given; where the
-    folder lies is no part of a run's key. Images become RGB of 8 bits (`trainables.data.rgb`): gray of
-    16 bits is divided by 257, transparent pixels become white, and photographs are turned as their EXIF data say.
+    folder lies is no part of a run's key. Images become RGB of 8 bits (`trainables.data.rgb`): gray of 16 bits is
+    divided by 257, transparent pixels become white, and photographs are turned as their EXIF data say.
     Source: torchvision's ImageFolder. Differs: classes are known by the folders of `train`; other splits must have the
     same.
     """
@@ -226,14 +226,25 @@ class Folder(ImagesSpec):
             found, held = scan(self.path)
         except PydanticCustomError:  # it is gone, or has changed: a run says so
             return super().described()
-        if tuple(len(found.images[split]) for split in SPLITS) != self.images:
-            return super().described()
+        if wrong := self.wrong_counts(found):
+            return super().described()._replace(remarks=(f"runs will fail: {wrong}",))
         own = {split: f"{found.folders[split][0]}/" for split in SPLITS if found.folders[split]}
         _, validates, tests = (own[split] for split in self.sources)
         train = own["train"]
         validation = f"held out of {validates}" if validates in (train, tests) else f"of {validates}"
         test = f"held out of {tests}" if tests == train else f"of {tests}"
         return self._with_folds(Described(train, validation, test, (*self._replaced(own), *_remarks(found, held))))
+
+    def wrong_counts(self, found: Layout) -> str:
+        """What is wrong where a folder has other numbers of images than this spec says; empty where it has the same.
+
+        A spec from before `val` without `test` was the validation set says that the images of `val` test.
+        """
+        counts = tuple(len(found.images[split]) for split in SPLITS)
+        if counts == self.images:
+            return ""
+        must = f"{[*counts]}, the numbers in train, val and test of {shown(self.path)}"
+        return f"data.images must be {must}, got {[*self.images]}; name the study with its values again"
 
     def _replaced(self, own: Mapping[Split, str]) -> Iterator[str]:
         """What can take the place of a split that is missing, where that was not said."""

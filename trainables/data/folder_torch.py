@@ -33,13 +33,11 @@ def records(spec: Folder) -> dict[str, Records]:
         layout, held = scan(spec.path)
     except PydanticCustomError as error:  # the folder has lost its layout, or an image is damaged
         raise LocusError(f"data.{error.message()}") from None
-    found = content(layout, held)
-    if found["digest"] != spec.digest:
-        got = f"{found['digest']} in {spec.path}"
-        raise LocusError(f"data.path must name a folder with the digest {spec.digest}, got {got}")
-    if found["images"] != [*spec.images]:  # of a study from before `val` without `test` was the validation set
-        must = f"{found['images']}, the numbers of images in train, val and test"
-        raise LocusError(f"data.images must be {must}, got {[*spec.images]}; --fresh plans the study again")
+    found = content(layout, held)["digest"]
+    if found != spec.digest:
+        raise LocusError(f"data.path must name a folder with the digest {spec.digest}, got {found} in {spec.path}")
+    if wrong := spec.wrong_counts(layout):
+        raise LocusError(wrong)
     labels = {name: number for number, name in enumerate(sorted({file.label for file in layout.images["train"]}))}
     files = {name: layout.images[split] for name, split in zip(SPLITS, spec.sources, strict=True)}
     if spec.sources[1:] == ("test", "test"):
