@@ -10,6 +10,8 @@ GPU-hours. (Those are for digits; 3,000 photographs take twice as long on a GPU.
 Expected: rotary and relative encodings above a learned table, and every encoding above none.
 """
 
+from typing import Any
+
 from search_spaces.plans.tuning import Tuning
 from search_spaces.space import Choice, Space
 from search_spaces.studies._smoke import ARMS_GAP
@@ -18,6 +20,20 @@ from search_spaces.study import Ablation, Budget, Fit, Study
 from trainables.backbones import ViT
 from trainables.data import Digits
 from trainables.recipe import AdamW, Recipe
+
+TODAY: dict[str, dict[str, Any]] = {
+    "factorized": {"encoding.kind": "factorized"},
+    "dinov3 rotary": {
+        "encoding.kind": "rotary",
+        "encoding.normalize_coords": "separate",
+        "encoding.rescale_coords": 2.0,
+    },
+    "log cpb": {"encoding.kind": "log_cpb"},
+    "look here": {"encoding.kind": "look_here"},
+    "fire": {"encoding.kind": "fire"},
+    "lepe": {"encoding.kind": "lepe"},
+}
+"""Encodings that are younger than the five papers."""
 
 study = Study(
     name="encodings",
@@ -34,7 +50,7 @@ study = Study(
         optimizer=AdamW(lr=0.001),
     ).put({"encoding.kind": "learnable"}),
     plan=Ablation(
-        ENCODINGS,
+        ENCODINGS | TODAY,
         "learnable",
         tune=Tuning(Space({"optimizer.lr": Choice((0.0005, 0.0015, 0.004))}), trials=3, sampler="grid"),
         race=True,

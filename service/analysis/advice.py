@@ -103,11 +103,11 @@ def _open(best: TrialResult, rivals: dict[str, Difference]) -> str:
     """How many seeds would tell the nearest rivals apart, if the differences stay as they are."""
     if best.test.sound.n < FEWEST_TO_PLAN:
         return ""
-    words = []
+    words: list[str] = []
     for name, gap in sorted(rivals.items(), key=lambda item: -abs(item[1].mean))[:3]:
         level = gap.adjusted.level if gap.adjusted else ALPHA
-        std = (gap.estimate.error or 0.0) * gap.estimate.n**0.5
-        needed = seeds_needed(gap.mean, std=std, alpha=level) if gap.mean else None
+        spread, overlap = gap.estimate.spread or 0.0, gap.estimate.overlap
+        needed = seeds_needed(gap.mean, std=spread, alpha=level, overlap=overlap) if gap.mean else None
         seeds = "more than 1,000" if needed is None else f"{needed}"
         words.append(f"{seeds}{'' if words else ' seeds would tell it apart'} from {quoted(name)}")
     return f"About {listed(words)}, if the differences stay as they are." if words else ""

@@ -82,14 +82,14 @@ def _of_arms(history: History, trial: Trial) -> float | None:
             rows[one.label] = [found[seed] for seed in seeds]
     data = trial.recipe.data
     step = data.score(data.step("val"), "val") - data.score(0.0, "val")
-    out = behind(rows, len(plan.arms), step)
+    out = behind(rows, len(plan.arms), step, data.overlap)
     return max(map(fmean, rows.values())) if trial.label in out else None
 
 
-def behind(rows: dict[str, list[float]], arms: int, step: float = 0.0) -> list[str]:
+def behind(rows: dict[str, list[float]], arms: int, step: float = 0.0, overlap: float = 0.0) -> list[str]:
     """The arms that cannot be the best any more. `rows`: a score a seed of those in the race; `arms`: of how many.
 
-    `step`: what one image changes of a score.
+    `step`: what one image changes of a score; `overlap`: as data sets have it, where seeds are folds.
 
     At 3, 4, 5 and so on seeds the level is 3 a / (n (n + 1)), shared by all arms but one: it adds up to a, however many
     seeds there may be.
@@ -98,23 +98,23 @@ def behind(rows: dict[str, list[float]], arms: int, step: float = 0.0) -> list[s
         return []
     seeds, best = len(next(iter(rows.values()))), max(rows, key=lambda arm: fmean(rows[arm]))
     level = LOST * FEWEST / (seeds * (seeds + 1)) / max(1, arms - 1)
-    return [arm for arm in rows if arm != best and p_below(rows, arm, best, step) < level]
+    return [arm for arm in rows if arm != best and p_below(rows, arm, best, step, overlap) < level]
 
 
-def p_below(rows: dict[str, list[float]], arm: str, best: str, step: float = 0.0) -> float:
+def p_below(rows: dict[str, list[float]], arm: str, best: str, step: float = 0.0, overlap: float = 0.0) -> float:
     """The one-sided p of the null hypothesis that an arm is no worse than the best so far. `rows`: a score a seed.
 
     All arms say how much seeds differ, so that three of them suffice; where this pair differs more than all do, its own
     seeds alone say it.
     Source: two-way layout without replication (Fisher 1925); races: Maron and Moore 1994, F-Race (Birattari et al.
     2002). Differs: the larger of the two variances, with its degrees of freedom; at least the error of two scores that
-    are rounded to a step.
+    are rounded to a step; folds of the same images are no independent seeds (Nadeau and Bengio 2003).
     """
     gaps = [above - below for above, below in zip(rows[best], rows[arm], strict=True)]
     seeds = len(gaps)
     own, shared = variance(gaps), 2 * _residual(list(rows.values()))
     spread, df = (own, seeds - 1) if own > shared else (shared, (len(rows) - 1) * (seeds - 1))
-    error = max(math.sqrt(spread / seeds), step / math.sqrt(6))
+    error = max(math.sqrt(spread * (1 / seeds + overlap)), step / math.sqrt(6))
     return 1 - cdf(fmean(gaps) / error, df) if error else float(fmean(gaps) <= 0)
 
 

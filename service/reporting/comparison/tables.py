@@ -80,7 +80,9 @@ def note(comparison: Comparison) -> str:
             f"p is two-sided and adjusted for {plural(comparison.tests, 'difference')} (Holm); each interval is at the "
             f"level of its test, so it leaves out 0 where p is below {comparison.alpha:.3g}."
         )
-        parts.append(images_words(gap.estimate.draws for gap in comparison.differences.values() if gap.adjusted))
+        draws = (gap.estimate.draws for gap in comparison.differences.values() if gap.adjusted)
+        sides = (side.edition.study.base.data for side in (comparison.a, comparison.b))
+        parts.append(images_words(draws, max(sides, key=lambda data: data.overlap)))
     if "paired" in hows:
         parts.append("Pairs: the two runs of a seed, subtracted.")
     if "unpaired" in hows:
