@@ -37,6 +37,30 @@ average, the lowest rate and no clipping are those of DeiT's published script. D
 not at every epoch, and rises from nearly 0, not from 1e-6; precision is left to the study.
 """
 
+DEIT3: dict[str, Any] = {
+    "augment.kind": "three_augment",
+    "loss.kind": "bce",
+    "loss.target_threshold": 0.0,
+    "model.drop_path": 0.05,
+    "model.layer_scale": 1e-4,
+    "optimizer.kind": "lamb",
+    "optimizer.lr": 4e-3,
+    "optimizer.min_lr": 1e-5,
+    "optimizer.batch_size": 2048,
+    "optimizer.epochs": 800,
+    "optimizer.schedule": "cosine",
+    "optimizer.warmup": 5 / 800,
+    "optimizer.weight_decay": 0.05,
+    "optimizer.ema_decay": 0.99996,
+}
+"""How DeiT III trains a ViT-S from scratch on ImageNet; RoPE-ViT trains as it does.
+
+`warmup` is 5 epochs of 800, as a share. Other sizes have another rate (ViT-B 3e-3) and another `drop_path` (0.2).
+Source: the command for deit_small_patch16_LS in README_revenge.md of DeiT's repository; layer scale, lowest rate and
+the decay of the average are those of its code. Differs: as of `DEIT`; the bound of the gradient's norm, 1, is that of
+the FusedLAMB which the command names.
+"""
+
 GABOR: dict[str, Any] = {
     **{path: value for path, value in DEIT.items() if path != "optimizer.ema_decay"},
     "trainable": "position",
@@ -54,7 +78,7 @@ Source: Gabor paper 5 (schedule and augmentation of DeiT, no warm-up, 512 images
 Differs: erasing and repeated images are DeiT's; the paper names only CutMix, Mixup and RandAugment.
 """
 
-PRESETS: dict[str, dict[str, Any]] = {"deit": DEIT, "gabor": GABOR}
+PRESETS: dict[str, dict[str, Any]] = {"deit": DEIT, "deit3": DEIT3, "gabor": GABOR}
 """The presets that a command can name."""
 
 

@@ -12,6 +12,7 @@ from trainables.spec import digest
 
 TIMELESS = (
     "lr", "weight_decay", "epochs", "schedule", "warmup", "min_lr", "betas", "eps", "layer_decay", "lr_base_size",
+    "momentum", "nesterov", "adjust_lr_fn", "ema_warmup",
 )  # fmt: skip
 """Values of an optimizer that change no time of an epoch."""
 

@@ -23,6 +23,7 @@ from service.planning.work_rows import RunWork, unlisted_arms, work_rows
 from service.storage.history import History, ancestors
 from service.storage.outcomes import Outcomes
 from trainables.data import ImagesSpec
+from trainables.data.augment import Mixing
 from trainables.recipe import FromTimm, Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.cost import estimate_cost
@@ -117,7 +118,7 @@ def _images(recipe: Recipe, placement: Placement) -> str:
     if not isinstance(recipe.data, ImagesSpec):
         return ""
     gib = recipe.data.decoded_bytes / 2**30
-    if not recipe.data.streamed and recipe.augment.kind != "deit":
+    if not recipe.data.streamed and not isinstance(recipe.augment, Mixing):
         return f"images are decoded once, and all runs share them ({gib:.1f} GiB)"
     which = "images" if recipe.data.streamed else "training images"
     workers = plural(placement.loader_workers, "loader worker") if placement.loader_workers else "the run itself"

@@ -51,7 +51,10 @@ DIGITS = {
     "model.patch_size": 2,
     "optimizer.epochs": 1,
 }
-OPTIONS = ({"optimizer.layer_decay": 0.5}, {"optimizer.ema_decay": 0.9}, {"model.depth": 2, "model.drop_path": 0.5})
+OPTIONS = (
+    {"optimizer.layer_decay": 0.5}, {"optimizer.ema_decay": 0.9}, {"model.depth": 2, "model.drop_path": 0.5},
+    {"optimizer.kind": "lamb", "optimizer.epochs": 1},
+)  # fmt: skip
 """Options of a training that have files of their own."""
 BACKBONES = [cls.model_fields["kind"].default for cls in get_args(get_args(Model)[0]) if cls is not TimmViT]
 ALONE = sorted(set(KINDS) - {"none", "composed"})

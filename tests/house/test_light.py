@@ -115,7 +115,7 @@ COMMANDS = [
     (("run", "fourier-gamma", "--set", "encoding.gama=1"), 2, "locus: no field 'encoding.gama'; known: kind, gamma"),
     (("run", "fourier-gamma", "--budget", "huge"), 2, "locus: fourier-gamma has no budget 'huge'; known: base, smoke"),
     (("run", "fourier-gamma", "--set", "encoding.gamma=0"), 2, "encoding.gamma must be a positive length in patches"),
-    (("run", "fourier-gamma", "--preset", "diet"), 2, "locus: the preset must be one of deit, gabor, got 'diet'"),
+    (("run", "fourier-gamma", "--preset", "diet"), 2, "the preset must be one of deit, deit3, gabor, got 'diet'"),
     (("plan", "fourier-gamma", "--preset", "deit"), 2, "(the preset deit sets it; a value of your own for model.drop"),
     (("run", "fourier-gamma", "--set", "gamma"), 2, "--set must be PATH=VALUE, got 'gamma'"),
     (("status", "tinny"), 2, "locus: no study 'tinny' was run in "),

@@ -10,7 +10,7 @@ from trainables.encodings import IRPE, PEG, Composed, Learnable
 from trainables.recipe import FromTrial, Recipe
 from trainables.training.checkpoint import write
 from trainables.training.loop import build_model_with_weights
-from trainables.training.optimizer import adamw
+from trainables.training.optimizer import build_optimizer
 from trainables.training.parameters import no_decay
 
 
@@ -22,7 +22,7 @@ def recipe(encoding, **values):
 
 def step(model, spec):
     images = torch.randn(4, 3, 16, 16, generator=torch.Generator().manual_seed(0))
-    optimizer = adamw(model, spec.optimizer, no_decay(model))
+    optimizer = build_optimizer(model, spec.optimizer, no_decay(model))
     cross_entropy(model(images), torch.tensor([0, 1, 1, 0])).backward()
     optimizer.step()
 

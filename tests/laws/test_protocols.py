@@ -19,7 +19,7 @@ from trainables.encodings import PEG, Add, Composed, Concat, Extend, Gabor, Lear
 from trainables.recipe import FromFile, FromTrial, Recipe, Run
 from trainables.training.checkpoint import WEIGHTS, read
 from trainables.training.loop import build_model_with_weights, train
-from trainables.training.optimizer import adamw
+from trainables.training.optimizer import build_optimizer
 from trainables.training.parameters import no_decay, train_mode
 
 DIM, DEPTH, PATCHES = 16, 3, 16
@@ -231,7 +231,7 @@ def test_nothing_but_position_moves_in_any_backbone(kind, tmp_path, monkeypatch)
     recipe = Recipe(model=SPECS[kind], encoding=encoding, init=start, trainable="position")
     model = build_model_with_weights(recipe, 0)
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    optimizer = adamw(model, recipe.optimizer, no_decay(model))
+    optimizer = build_optimizer(model, recipe.optimizer, no_decay(model))
     images = torch.randn(3, *size(kind), generator=torch.Generator().manual_seed(0))
     train_mode(model)
     losses = [cross_entropy(model(images), torch.tensor([0, 6, 3])) for _ in range(2)]

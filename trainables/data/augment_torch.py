@@ -1,4 +1,4 @@
-"""Changes training images at random: on whole batches, and for DeiT's augmentation image by image before.
+"""Changes training images at random: on whole batches, and for DeiT's augmentations image by image before.
 
 All numbers come from streams named by the run's seed, the epoch and the image (or the step, where images are mixed).
 timm draws from the global generators; they are seeded for each image and restored.
@@ -13,15 +13,16 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageFilter, ImageOps
 from timm.data import auto_augment, create_transform
 from timm.data.constants import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
 from timm.data.mixup import Mixup, mixup_target
 from timm.data.random_erasing import RandomErasing
 from torch import Tensor
 from torch.nn.functional import pad
+from torchvision import transforms
 
-from trainables.data.augment import Augment, DeiT, Standard
+from trainables.data.augment import Augment, DeiT, Mixing, Standard, ThreeAugment
 from trainables.data.splits_torch import Drawn
 from trainables.rng_torch import seeded, stream_seed, torch_stream
 
@@ -29,6 +30,10 @@ from trainables.rng_torch import seeded, stream_seed, torch_stream
 def _posterized(image: Image.Image, bits: int, **_: Any) -> Image.Image:
     """An image with fewer bits a channel; with none it is black, where Pillow 13 refuses what timm asks for."""
     return auto_augment.posterize(image, bits) if bits else Image.new(image.mode, image.size)
+
+
+def _blurred(image: Image.Image) -> Image.Image:
+    return image.filter(ImageFilter.GaussianBlur(random.uniform(0.1, 2.0)))
 
 
 class Augmentation:
@@ -42,12 +47,12 @@ class Augmentation:
     @property
     def by_image(self) -> bool:
         """Whether images are changed one by one, before they are a batch."""
-        return isinstance(self.spec, DeiT)
+        return isinstance(self.spec, Mixing)
 
     @property
     def repeats(self) -> int:
         """How often an image is drawn in a row of an epoch."""
-        return self.spec.repeats if isinstance(self.spec, DeiT) else 1
+        return self.spec.repeats if isinstance(self.spec, Mixing) else 1
 
     def repeated(self, order: Tensor) -> tuple[Tensor, Tensor]:
         """The images of an epoch, each some times in a row, as many in all; and how often each came before.
@@ -60,10 +65,10 @@ class Augmentation:
 
     def one(self, image: Image.Image, drawn: Drawn, side: int) -> NDArray[np.uint8]:
         """One image, changed. Shapes: (3, side, side)."""
-        assert isinstance(self.spec, DeiT), "other kinds change whole batches"
         with seeded(stream_seed(self.seed, "augment", *drawn)):
             pixels = np.asarray(self._transform(side)(image))
-            return self._erased(pixels) if random.random() < self.spec.erase else pixels
+            erased = isinstance(self.spec, DeiT) and random.random() < self.spec.erase
+            return self._erased(pixels) if erased else pixels
 
     def batch(self, images: Tensor, targets: Tensor, numbers: Tensor, epoch: int, step: int) -> tuple[Tensor, Tensor]:
         """A batch of floats, changed, with its targets: classes, or a probability of each class.
@@ -74,9 +79,9 @@ class Augmentation:
         """
         if isinstance(self.spec, Standard):
             return self._cropped(self.spec, images, numbers, epoch), targets
-        if isinstance(self.spec, DeiT) and self.spec.mixes:
+        if isinstance(self.spec, Mixing) and self.spec.mixes:
             images, targets = self._mixed(self.spec, images, targets, step)
-        elif isinstance(self.spec, DeiT) and self.spec.soft:
+        elif isinstance(self.spec, Mixing) and self.spec.soft:
             targets = mixup_target(targets, self.classes, 1.0, self.spec.smoothing)
         return images, targets.to(images.dtype) if targets.is_floating_point() else targets
 
@@ -100,7 +105,7 @@ class Augmentation:
             self._epoch = epoch, torch.rand(self.count, 3, generator=stream).to(device)
         return self._epoch[1]
 
-    def _mixed(self, spec: DeiT, images: Tensor, targets: Tensor, step: int) -> tuple[Tensor, Tensor]:
+    def _mixed(self, spec: Mixing, images: Tensor, targets: Tensor, step: int) -> tuple[Tensor, Tensor]:
         """Each image mixed with the one that is as far from the batch's other end."""
         mixup = Mixup(
             mixup_alpha=spec.mixup, cutmix_alpha=spec.cutmix, label_smoothing=spec.smoothing, num_classes=self.classes
@@ -117,15 +122,18 @@ class Augmentation:
 
     def _transform(self, side: int) -> Callable[[Image.Image], Tensor]:
         """The transform of timm for images of a side, up to bytes."""
-        assert isinstance(self.spec, DeiT)
+        assert isinstance(self.spec, Mixing), "other kinds change whole batches"
         if side not in self._transforms:
-            made = create_transform(
+            crop, change, end = create_transform(
                 side, is_training=True, use_prefetcher=True, scale=(self.spec.scale, 1.0), hflip=self.spec.flip,
-                auto_augment=self.spec.rand, color_jitter=None, interpolation="bicubic", re_prob=0.0,
+                auto_augment=self.spec.rand if isinstance(self.spec, DeiT) else None, re_prob=0.0, separate=True,
+                color_jitter=self.spec.color_jitter or None, interpolation="bicubic",
             )  # fmt: skip
-            for op in (op for step in made.transforms for op in getattr(step, "ops", ())):
+            for op in (op for step in change.transforms for op in getattr(step, "ops", ())):
                 op.aug_fn = _posterized if op.aug_fn is auto_augment.posterize else op.aug_fn
-            self._transforms[side] = made
+            three = [transforms.Grayscale(3), ImageOps.solarize, _blurred]
+            first = [transforms.RandomChoice(three)] if isinstance(self.spec, ThreeAugment) else []
+            self._transforms[side] = transforms.Compose([crop, *first, change, end])
         return self._transforms[side]
 
     def _erased(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -47,7 +47,7 @@ class ImagesSpec(DatasetSpec):
     Units: `image_size` in pixels.
     """
 
-    augments: ClassVar[tuple[str, ...]] = ("none", "standard", "deit")
+    augments: ClassVar[tuple[str, ...]] = ("none", "standard", "deit", "three_augment")
     AVAILABLE: ClassVar[ImageCounts]
     FOLDER: ClassVar[str]
     """The folder of a known set, in the folder of all data."""

@@ -21,6 +21,7 @@ from trainables.encodings import OwnEncoding, parts_of
 from trainables.own import OwnSpec
 from trainables.recipe.init_from import FromFile, FromTimm
 from trainables.recipe.losses import DRLoc, NoTeacher, TaughtByFile
+from trainables.recipe.optimizer import AdamW
 from trainables.recipe.recipe import Recipe
 from trainables.source import fingerprint, tree_fingerprint, used_imports, without_study
 from trainables.spec import Spec, digest
@@ -205,6 +206,8 @@ def _roots(recipe: Recipe) -> Iterator[str]:
         yield "weights/pretrained.py"
     if isinstance(recipe.model, ViT) and recipe.model.drop_path:
         yield "backbones/drop_path_torch.py"
+    if not isinstance(recipe.optimizer, AdamW):
+        yield "training/optional/timm_optimizers.py"
     if recipe.optimizer.layer_decay is not None:
         yield "training/optional/layer_decay.py"
     if recipe.optimizer.ema_decay is not None:

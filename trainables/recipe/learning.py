@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from trainables.backbones import VOLO, ModelSpec
 from trainables.encodings import PEG, EncodingSpec, parts_of
-from trainables.recipe.optimizer import AdamW
+from trainables.recipe.optimizer import OptimizerSpec
 from trainables.spec import require
 
 
-def check_learning(optimizer: AdamW, model: ModelSpec, encoding: EncodingSpec, trainable: str) -> None:
+def check_learning(optimizer: OptimizerSpec, model: ModelSpec, encoding: EncodingSpec, trainable: str) -> None:
     """Checks with `require` that a model has what the optimizer's options need."""
     decay = optimizer.layer_decay
     if decay is not None:

@@ -1,4 +1,4 @@
-"""What a training may add to its task: a teacher's labels, an auxiliary loss."""
+"""The loss of the task, and what a training may add to it: a teacher's labels, an auxiliary loss."""
 
 from __future__ import annotations
 
@@ -7,9 +7,48 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from trainables.backbones.counts import linear
+from trainables.data.augment import Augment, Mixing
 from trainables.own import Values
 from trainables.recipe.init_from import ENTRY, SHA256, known_by_content
-from trainables.spec import FilePath, Spec
+from trainables.spec import FilePath, Spec, require
+
+
+class TaskLoss(Spec):
+    """The usual loss of the task: cross-entropy for classes, squared error for numbers."""
+
+    kind: Literal["task"] = Field(default="task", init=False)
+
+
+class BinaryCrossEntropy(Spec):
+    """Each class is a question of its own: is it in the image? The mean over the classes of each one's cross-entropy.
+
+    So an image that is mixed of two may hold both. `target_threshold`: a probability above it becomes 1, any other 0;
+    null leaves the probabilities as they are. `smoothing`: of labels that the augmentation does not smooth or mix.
+    Source: Wightman et al. 2021, ResNet strikes back, section 2; DeiT III 3.2 (a threshold of 0). Differs: nothing;
+    timm's BinaryCrossEntropy computes it.
+    """
+
+    kind: Literal["bce"] = Field(default="bce", init=False)
+    target_threshold: float | None = Field(
+        default=None, ge=0, lt=1, description="a probability, 0 <= threshold < 1, or null"
+    )
+    smoothing: float = Field(default=0.0, ge=0, lt=1, description="a share of the label in [0, 1)")
+
+    def check(self, augment: Augment, classes: int) -> None:
+        """Checks with `require` that each image keeps its label, and loses the others, with this augmentation.
+
+        A smoothed label gives all classes a probability; a threshold below it would make every class a right one.
+        """
+        must = f"0 where augment.kind is {augment.kind}, which smooths labels itself (augment.smoothing)"
+        require(self.smoothing == 0 or not augment.soft, "loss.smoothing", must, self.smoothing)
+        share = augment.smoothing if isinstance(augment, Mixing) else self.smoothing
+        if self.target_threshold is not None and share > 0:
+            others, label = share / classes, 1 - share + share / classes
+            must = f"at least {others:g} and less than {label:g}, what smoothing leaves the other classes and the label"
+            require(others <= self.target_threshold < label, "loss.target_threshold", must, self.target_threshold)
+
+
+Loss = Annotated[TaskLoss | BinaryCrossEntropy, Field(discriminator="kind")]
 
 
 class NoTeacher(Spec):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -15,27 +15,31 @@ def _betas(betas: tuple[float, float]) -> tuple[float, float]:
 
 
 BETAS = "two numbers, 0 <= beta < 1"
+Betas = Annotated[tuple[float, float], AfterValidator(_betas)]
+
+_LR, _WEIGHT_DECAY, _EPS = "a positive learning rate", "a weight decay of 0 or more", "a positive number"
+_MOMENTUM, _NESTEROV = "a momentum, 0 <= momentum < 1", "true (the gradient joins the momentum once more) or false"
 
 
-class AdamW(Spec):
-    """AdamW with a warm-up and a schedule over all steps.
+class OptimizerSpec(Spec):
+    """Fields of every optimizer: a warm-up and a schedule over all steps, and how a step is computed.
 
     Units: `lr` at its highest; `warmup` is a share of all steps; `clip_grad` bounds the gradient's norm.
     `schedule`: `one_cycle` rises and falls along cosines; `cosine` rises in a line and falls along a cosine;
     `constant` stays, without warm-up. `min_lr`: where `cosine` ends.
     `precision`: `tf32` is float32 whose products a GPU computes with fewer digits, faster; `float32` computes all in
     full. `bfloat16` computes blocks in bfloat16 (autocast), the sum over blocks, heads and loss in float32.
-    `betas`: how slowly the two moments forget; `eps` is added to the root of the second.
     `layer_decay`: the factor of the rate from a layer to the one below it, from the head down to the patches; an
     encoding has the rate of the patches, as timm's table of positions has.
     `lr_base_size`: the batch size that `lr` is meant for; the highest rate is lr * batch_size / lr_base_size. Null: lr.
     `accumulate`: in how many parts a batch is computed, where memory is short; the step is that of the whole batch.
     `ema_decay`: the decay of a moving average of the weights, whose scores and weights are kept beside the others.
+    `ema_warmup`: the decay grows with the steps up to `ema_decay`, so that the first weights are soon forgotten.
     """
 
-    kind: Literal["adamw"] = Field(default="adamw", init=False)
-    lr: float = Field(default=1e-3, gt=0, description="a positive learning rate")
-    weight_decay: float = Field(default=0.05, ge=0, description="a weight decay of 0 or more")
+    kind: str
+    lr: float = Field(default=1e-3, gt=0, description=_LR)
+    weight_decay: float = Field(default=0.05, ge=0, description=_WEIGHT_DECAY)
     epochs: int = Field(default=10, gt=0, description="a positive number of epochs")
     batch_size: int = Field(default=100, gt=0, description="a positive number of images a step")
     schedule: Literal["one_cycle", "cosine", "constant"] = Field(
@@ -47,18 +51,87 @@ class AdamW(Spec):
     precision: Literal["float32", "float64", "bfloat16", "tf32"] = Field(
         default="float32", description="float32, tf32, bfloat16 or float64"
     )
-    betas: Annotated[tuple[float, float], AfterValidator(_betas)] = Field(
-        default=(0.9, 0.999), strict=False, description=BETAS
-    )
-    eps: float = Field(default=1e-8, gt=0, description="a positive number")
     layer_decay: float | None = Field(default=None, gt=0, le=1, description="a factor, 0 < factor <= 1, or null")
     lr_base_size: int | None = Field(default=None, gt=0, description="a positive number of images a step, or null")
     accumulate: int = Field(default=1, gt=0, description="a positive number of parts of a batch")
     ema_decay: float | None = Field(default=None, gt=0, lt=1, description="a decay, 0 < decay < 1, or null")
+    ema_warmup: bool = Field(default=False, description="true (the decay grows with the steps) or false")
 
     @model_validator(mode="after")
-    def _falls(self) -> AdamW:
+    def _falls(self) -> Self:
         lowest, highest = self.min_lr, self.lr * self.batch_size / (self.lr_base_size or self.batch_size)
         require(lowest == 0 or self.schedule == "cosine", "min_lr", "0 where schedule is not cosine", lowest)
         require(lowest <= highest, "min_lr", f"at most the highest rate ({highest:g})", lowest)
+        averaged = self.ema_decay is not None or not self.ema_warmup
+        require(averaged, "ema_warmup", "false where ema_decay is null", self.ema_warmup)
         return self
+
+
+class AdamW(OptimizerSpec):
+    """AdamW with a warm-up and a schedule over all steps.
+
+    `betas`: how slowly the two moments forget; `eps` is added to the root of the second.
+    Source: Loshchilov and Hutter 2019, Decoupled weight decay regularization, algorithm 2. Differs: nothing.
+    """
+
+    kind: Literal["adamw"] = Field(default="adamw", init=False)
+    betas: Betas = Field(default=(0.9, 0.999), strict=False, description=BETAS)
+    eps: float = Field(default=1e-8, gt=0, description=_EPS)
+
+
+class LAMB(OptimizerSpec):
+    """LAMB: the step of Adam, scaled for each parameter to the norm of its weights. DeiT III trains with it.
+
+    `betas`, `eps`: as of `adamw`. Parameters without weight decay are not scaled, so with a weight decay of 0 none is.
+    Source: You et al. 2020, Large batch optimization for deep learning; timm's Lamb, which follows NVIDIA's FusedLAMB.
+    Differs: the gradient's norm is bounded by `clip_grad`, as for every optimizer here, not by LAMB itself.
+    """
+
+    kind: Literal["lamb"] = Field(default="lamb", init=False)
+    betas: Betas = Field(default=(0.9, 0.999), strict=False, description=BETAS)
+    eps: float = Field(default=1e-6, gt=0, description=_EPS)
+
+
+class SGD(OptimizerSpec):
+    """Stochastic gradient descent with momentum. The weight decay is added to the gradient, as an L2 penalty is.
+
+    Source: Sutskever et al. 2013, On the importance of initialization and momentum; timm's sgd, which is torch's.
+    Differs: rate and weight decay start at those of He et al. 2016 for ResNets.
+    """
+
+    kind: Literal["sgd"] = Field(default="sgd", init=False)
+    lr: float = Field(default=0.1, gt=0, description=_LR)
+    weight_decay: float = Field(default=1e-4, ge=0, description=_WEIGHT_DECAY)
+    momentum: float = Field(default=0.9, ge=0, lt=1, description=_MOMENTUM)
+    nesterov: bool = Field(default=True, description=_NESTEROV)
+
+    @model_validator(mode="after")
+    def _has_momentum(self) -> SGD:
+        require(self.momentum > 0 or not self.nesterov, "nesterov", "false where momentum is 0", self.nesterov)
+        return self
+
+
+class Muon(OptimizerSpec):
+    """Muon: the momentum of each weight matrix is made orthogonal; all other parameters learn by AdamW.
+
+    AdamW has the parameters without weight decay (norms, biases, prefix tokens, tables of positions), and weights of a
+    shape that timm holds unfit. `betas`, `eps`: of AdamW; `eps` also bounds the norm by which a momentum is divided.
+    `adjust_lr_fn`: how the rate of a matrix follows from its sides; with `match_rms_adamw` its steps are as large as
+    AdamW's, so AdamW's rates fit. `ns_steps`: Newton-Schulz iterations. `nesterov`: also of AdamW (NAdamW).
+    Source: Jordan et al. 2024, Muon; Liu et al. 2025, Muon is scalable for LLM training (`match_rms_adamw`); timm's
+    Muon. Differs: as timm, the iterations are computed in bfloat16 whatever the precision; the rate starts at AdamW's.
+    """
+
+    kind: Literal["muon"] = Field(default="muon", init=False)
+    momentum: float = Field(default=0.95, ge=0, lt=1, description=_MOMENTUM)
+    nesterov: bool = Field(default=False, description=_NESTEROV)
+    ns_steps: int = Field(default=5, gt=0, description="a positive number of iterations")
+    adjust_lr_fn: Literal["match_rms_adamw", "original", "rms_to_rms"] = Field(
+        default="match_rms_adamw", description="match_rms_adamw, original or rms_to_rms"
+    )
+    betas: Betas = Field(default=(0.9, 0.95), strict=False, description=BETAS)
+    eps: float = Field(default=1e-7, gt=0, description=_EPS)
+
+
+Optimizer = Annotated[AdamW | LAMB | SGD | Muon, Field(discriminator="kind")]
+"""Any optimizer, chosen by its kind."""

@@ -23,8 +23,18 @@ from trainables.encodings import Encoding, NoEncoding, OwnEncoding, ReservedChan
 from trainables.own import carry
 from trainables.recipe.init_from import Fresh, FromFile, FromTimm, FromTrial, Init, Use
 from trainables.recipe.learning import check_learning
-from trainables.recipe.losses import Auxiliary, NoAuxiliary, NoTeacher, TaughtByFile, TaughtByTrial, Teacher
-from trainables.recipe.optimizer import AdamW
+from trainables.recipe.losses import (
+    Auxiliary,
+    BinaryCrossEntropy,
+    Loss,
+    NoAuxiliary,
+    NoTeacher,
+    TaskLoss,
+    TaughtByFile,
+    TaughtByTrial,
+    Teacher,
+)
+from trainables.recipe.optimizer import AdamW, Optimizer
 from trainables.spec import Spec, SpecError, digest, in_order, require
 
 
@@ -43,7 +53,7 @@ class Recipe(Spec):
     data: Data = RedGreen()
     model: Annotated[Model, AfterValidator(canonical_model)] = ViT()
     encoding: Annotated[Encoding, AfterValidator(canonical)] = NoEncoding()
-    optimizer: AdamW = AdamW()
+    optimizer: Optimizer = AdamW()
     init: Init = Fresh()
     trainable: Literal["all", "position", "position+head"] = Field(
         default="all", description="'all', 'position' (the encoding's parameters only) or 'position+head'"
@@ -54,6 +64,7 @@ class Recipe(Spec):
         default=(), strict=False, description="a list of sides of images in pixels, without doubles"
     )
     augment: Augment = NoAugment()
+    loss: Loss = TaskLoss()
 
     def put(self, values: Mapping[str, Any]) -> Recipe:
         """As every spec's. An object of a class of the user's own brings the text of its file along."""
@@ -109,6 +120,13 @@ class Recipe(Spec):
         legal = self.data.augments
         must = f"{' or '.join(legal)} for {self.data.kind} images" + (", whose labels would change" * (len(legal) == 1))
         require(self.augment.kind in legal, "augment.kind", must, self.augment.kind)
+        return self
+
+    @model_validator(mode="after")
+    def _check_loss(self) -> Recipe:
+        if isinstance(self.loss, BinaryCrossEntropy):
+            require(self.data.metric != "r2", "loss.kind", "task where the data have no classes", self.loss.kind)
+            self.loss.check(self.augment, self.data.outputs)
         return self
 
     @model_validator(mode="after")
@@ -244,8 +262,8 @@ class Recipe(Spec):
         found["data"].pop("normalize", None)
         if self.normalize is not None:
             found["data"]["normalize"] = self.normalize.identity()
-        for name in ("teacher", "auxiliary", "augment"):  # recipes without them keep the keys of before they were there
-            if found[name] == {"kind": "none"}:
+        for name in ("teacher", "auxiliary", "augment", "loss"):  # recipes without them keep the keys of before
+            if found[name] in ({"kind": "none"}, {"kind": "task"}):
                 del found[name]
         if self.parent is not None:
             found["init"]["values"] = self.parent.identity()

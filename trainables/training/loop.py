@@ -34,7 +34,7 @@ from trainables.training.evaluation import Evaluation
 from trainables.training.init import init_weights
 from trainables.training.loss import Objective
 from trainables.training.normalize import normalizer
-from trainables.training.optimizer import adamw, rate, set_rate
+from trainables.training.optimizer import build_optimizer, rate, set_rate
 from trainables.training.parameters import no_decay, set_trainable, train_mode
 from trainables.training.runtime import peak_gib, reset_peak
 from trainables.training.saving import Progress, Saver
@@ -153,7 +153,7 @@ class Training:
         self.objective = Objective(run, self.model, labels).to(self.device, self.dtype)
         self.module = team.wrap(self.objective)
         self.learning = [parameter for parameter in self.objective.parameters() if parameter.requires_grad]
-        self.optimizer = adamw(self.objective, self.spec, no_decay(self.objective))
+        self.optimizer = build_optimizer(self.objective, self.spec, no_decay(self.objective))
         self.ema = self._weight_average()
 
     def _weight_average(self) -> Any:
@@ -162,7 +162,7 @@ class Training:
             return None
         from trainables.training.optional.ema import weight_average  # computes these runs' numbers alone
 
-        return weight_average(self.model, self.spec.ema_decay)
+        return weight_average(self.model, self.spec.ema_decay, self.spec.ema_warmup)
 
     def _taught(self, parents: Mapping[Use, Path]) -> tuple[Teacher | None, Tensor | None]:
         """A teacher that is asked about each batch, where images change, or its label of every training image."""
@@ -272,7 +272,7 @@ class Training:
             nn.utils.clip_grad_norm_(self.learning, self.spec.clip_grad)
         self.optimizer.step()
         if self.ema is not None:
-            self.ema.update(self.model)
+            self.ema.update(self.model, step + 1 if self.spec.ema_warmup else None)
         return torch.stack(losses).sum()
 
     def first_nonfinite(self, values: Mapping[str, float]) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import timm.loss
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
@@ -13,7 +14,8 @@ from trainables.backbones.backbone_torch import Host
 from trainables.data.dataset import Metric
 from trainables.encodings.declared_torch import assign_numbers, draw_numbers, that_draw
 from trainables.encodings.encoding_torch import full_precision
-from trainables.recipe import DRLoc, Run
+from trainables.recipe import BinaryCrossEntropy, DRLoc, Run
+from trainables.recipe.losses import Loss
 
 if TYPE_CHECKING:
     from trainables.training.optional.drloc import Localization
@@ -31,7 +33,7 @@ class Objective(nn.Module):
     def __init__(self, run: Run, model: Host, teacher_labels: Tensor | None = None) -> None:
         super().__init__()
         self.model, self.teacher_labels, self.drloc = model, teacher_labels, None
-        self.metric, self.seed = run.recipe.data.metric, run.seed
+        self.metric, self.loss, self.seed = run.recipe.data.metric, run.recipe.loss, run.seed
         self.that_draw = that_draw(model)
         self.drops_paths = isinstance(run.recipe.model, ViT) and run.recipe.model.drop_path > 0
         if isinstance(run.recipe.auxiliary, DRLoc):
@@ -78,10 +80,11 @@ class Objective(nn.Module):
             assign_numbers(self.that_draw, drawn[0])
         t = self.model.head_tokens(images) if self.drloc is None else self.model.features(images)
         if taught is None:
-            loss = summed_loss(self.metric, self.model.output(t), targets)
+            loss = summed_loss(self.metric, self.model.output(t), targets, self.loss)
         else:
             first, second = self.model.predictions(t)
-            loss = (summed_loss(self.metric, first, targets) + summed_loss(self.metric, second, taught)) / 2
+            own = summed_loss(self.metric, first, targets, self.loss)
+            loss = (own + summed_loss(self.metric, second, taught)) / 2
         if self.drloc is not None:
             assert places is not None, "localization needs places: see loss_inputs"
             with full_precision(images):
@@ -104,11 +107,15 @@ def _on_device(drawn: Tensor, device: torch.device) -> Tensor:
     return pinned.to(device, non_blocking=True)
 
 
-def summed_loss(metric: Metric, outputs: Tensor, targets: Tensor) -> Tensor:
-    """Cross-entropy for classes, squared error (mean over the targets) for numbers; summed over the images.
+def summed_loss(metric: Metric, outputs: Tensor, targets: Tensor, loss: Loss | None = None) -> Tensor:
+    """Cross-entropy for classes, squared error (mean over the targets) for numbers, or `loss`; summed over the images.
 
     Shapes: outputs (N, K); targets of classes (N,), or (N, K) for a probability of each class; of numbers (N, K).
     """
     if metric == "r2":
         return (outputs - targets).square().mean(dim=1).sum()
+    if isinstance(loss, BinaryCrossEntropy):
+        each = timm.loss.BinaryCrossEntropy(loss.smoothing, loss.target_threshold, reduction="none")
+        of_classes: Tensor = each(outputs, targets)
+        return of_classes.mean(dim=1).sum()
     return cross_entropy(outputs, targets, reduction="sum")

@@ -1,4 +1,4 @@
-"""AdamW with groups of parameters, and the learning rate of every step.
+"""The optimizer with its groups of parameters, and the learning rate of every step.
 
 The rate depends on the step alone, so a resumed run needs no state of a scheduler.
 """
@@ -13,14 +13,14 @@ import torch
 from torch import nn
 
 from trainables.recipe import AdamW
+from trainables.recipe.optimizer import OptimizerSpec
 
 
-def adamw(model: nn.Module, spec: AdamW, no_decay: Collection[str]) -> torch.optim.AdamW:
+def build_optimizer(model: nn.Module, spec: OptimizerSpec, no_decay: Collection[str]) -> torch.optim.Optimizer:
     """The optimizer of the parameters that learn; those named in `no_decay` do not decay.
 
-    Source: Loshchilov and Hutter, Decoupled weight decay regularization, algorithm 2 (as torch has it).
-    Differs: norms, biases, the class token and position parameters do not decay, as is usual for ViTs: decay would
-    shrink the frequencies of Fourier features to zero.
+    Source: the optimizer's own (`trainables.recipe.optimizer`). Differs: norms, biases, the class token and position
+    parameters do not decay, as is usual for ViTs: decay would shrink the frequencies of Fourier features to zero.
     """
     learning = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     scales = _scales(model, spec)
@@ -29,11 +29,15 @@ def adamw(model: nn.Module, spec: AdamW, no_decay: Collection[str]) -> torch.opt
         exempt, scale = name in no_decay, scales.get(name, 1.0)
         empty = {"params": [], "weight_decay": 0.0 if exempt else spec.weight_decay, "lr_scale": scale}
         groups.setdefault((exempt, scale), empty)["params"].append(parameter)
-    ordered = [groups[which] for which in sorted(groups)]
-    return torch.optim.AdamW(ordered, lr=highest_rate(spec), betas=spec.betas, eps=spec.eps, fused=True)
+    if isinstance(spec, AdamW):
+        ordered = [groups[which] for which in sorted(groups)]
+        return torch.optim.AdamW(ordered, lr=highest_rate(spec), betas=spec.betas, eps=spec.eps, fused=True)
+    from trainables.training.optional.timm_optimizers import timm_optimizer  # computes these runs' numbers alone
+
+    return timm_optimizer(spec, groups, highest_rate(spec))
 
 
-def _scales(model: nn.Module, spec: AdamW) -> dict[str, float]:
+def _scales(model: nn.Module, spec: OptimizerSpec) -> dict[str, float]:
     """The factors of the learning rates that are not 1, by name."""
     if spec.layer_decay is None:
         return {}
@@ -48,7 +52,7 @@ def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
         group["lr"] = rate * group["lr_scale"]
 
 
-def highest_rate(spec: AdamW) -> float:
+def highest_rate(spec: OptimizerSpec) -> float:
     """The highest learning rate, in proportion to the batch size where `lr` is meant for a given one.
 
     Source: Goyal et al. 2017, section 2.1, the linear scaling rule; DeiT 6 has 512 images. timm has the name.
@@ -57,7 +61,7 @@ def highest_rate(spec: AdamW) -> float:
     return spec.lr if spec.lr_base_size is None else spec.lr * spec.batch_size / spec.lr_base_size
 
 
-def rate(spec: AdamW, step: int, steps: int) -> float:
+def rate(spec: OptimizerSpec, step: int, steps: int) -> float:
     """The learning rate of a step (counted from 0) of all `steps`; `lr` is the highest (`highest_rate`).
 
     `one_cycle`: from lr / 25 to lr in the warm-up, then to lr / 250,000, both along cosines. `cosine`: from nearly 0 to

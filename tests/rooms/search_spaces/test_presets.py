@@ -4,15 +4,15 @@ import pytest
 import torch
 from timm.scheduler import CosineLRScheduler
 
-from search_spaces.presets import DEIT, GABOR, PRESETS
+from search_spaces.presets import DEIT, DEIT3, GABOR, PRESETS
 from search_spaces.study import Ablation, Budget, Study
 from service import api
 from service.cli import app
 from trainables.backbones import CaiT, ViT
 from trainables.data import Cifar10
-from trainables.data.augment import DeiT
+from trainables.data.augment import DeiT, ThreeAugment
 from trainables.encodings import Gabor
-from trainables.recipe import FromTimm, Recipe
+from trainables.recipe import LAMB, BinaryCrossEntropy, FromTimm, Recipe
 from trainables.spec import SpecError
 from trainables.training.optimizer import rate
 
@@ -35,7 +35,24 @@ def test_deits_numbers_are_those_of_the_papers():
     )
 
 
-@pytest.mark.parametrize(("values", "highest", "lowest", "rising"), [(DEIT, 1e-3, 1e-5, 5), (GABOR, 1e-3, 1e-5, 0)])
+def test_deit_3s_numbers_are_those_of_its_command():
+    """README_revenge.md, deit_small_patch16_LS; augment.py and models_v2.py of the same repository."""
+    recipe = BASE.put(DEIT3)
+    assert recipe.optimizer == LAMB(
+        lr=4e-3, min_lr=1e-5, batch_size=2048, epochs=800, schedule="cosine", warmup=5 / 800, weight_decay=0.05,
+        clip_grad=1.0, betas=(0.9, 0.999), eps=1e-6, ema_decay=0.99996,
+    )  # fmt: skip
+    assert recipe.loss == BinaryCrossEntropy(target_threshold=0.0, smoothing=0.0)
+    assert (recipe.model.drop_path, recipe.model.layer_scale) == (0.05, 1e-4)
+    assert recipe.augment == ThreeAugment(
+        scale=0.08, flip=0.5, color_jitter=0.3, mixup=0.8, cutmix=1.0, smoothing=0.0, repeats=3
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "highest", "lowest", "rising"),
+    [(DEIT, 1e-3, 1e-5, 5), (DEIT3, 4e-3, 1e-5, 5), (GABOR, 1e-3, 1e-5, 0)],
+)
 def test_rates_rise_and_fall_as_published(values, highest, lowest, rising):
     """From timm's scheduler, an update a step; after the warm-up ours is a step ahead. Concat 4.1 and Gabor 5 too."""
     start = {"init": FromTimm("deit_tiny_patch16_224.fb_in1k"), "encoding": Gabor()}
@@ -95,7 +112,7 @@ def test_what_does_not_fit_can_be_replaced():
 
 
 def test_an_unknown_preset_is_refused_with_those_that_are_known():
-    with pytest.raises(SpecError, match=r"^the preset must be one of deit, gabor, got 'diet'$"):
+    with pytest.raises(SpecError, match=r"^the preset must be one of deit, deit3, gabor, got 'diet'$"):
         api.resolve(STUDY, preset="diet")
     with pytest.raises(SpecError, match=r"preset must be left out beside presets@cpu"):
         api.resolve(STUDY.at(), preset="deit")
@@ -121,4 +138,7 @@ def test_every_preset_is_put_on_a_recipe_as_it_is():
         recipe = BASE.put({**start, **values})
         assert Recipe.read(recipe.plain()) == recipe
         for path, value in values.items():
-            assert recipe.plain() == recipe.put({path: value}).plain()
+            if path.endswith(".kind"):  # which begins its node anew
+                assert recipe.get(path) == value
+            else:
+                assert recipe.plain() == recipe.put({path: value}).plain()

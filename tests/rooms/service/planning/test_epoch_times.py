@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from service.planning.epoch_times import TIMELESS, EpochTimes, run_time, side_by_side
 from trainables.encodings import Fourier
 from trainables.recipe import Recipe
-from trainables.recipe.optimizer import AdamW
+from trainables.recipe.optimizer import SGD, AdamW, Muon
 
 NEAR = Recipe(encoding=Fourier(gamma=1.0))
 FAR = NEAR.put({"encoding.gamma": 5.0})
@@ -29,7 +29,7 @@ def test_an_epoch_takes_as_long_as_in_runs_of_the_same_work() -> None:
 
 
 def test_values_without_time_are_values_of_an_optimizer() -> None:
-    assert {*TIMELESS} < {*AdamW.model_fields}
+    assert {*TIMELESS} < {name for kind in (AdamW, SGD, Muon) for name in kind.model_fields}
 
 
 def test_nothing_is_known_without_measured_epochs() -> None:

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from scipy.ndimage import gaussian_filter
 from timm.data.auto_augment import rand_augment_transform
 from timm.data.mixup import Mixup
 from torch.nn.functional import one_hot
 
 from trainables.data import Cifar10, Digits, RedGreen
-from trainables.data.augment import DeiT, NoAugment, Standard
+from trainables.data.augment import DeiT, NoAugment, Standard, ThreeAugment
 from trainables.data.augment_torch import Augmentation
 from trainables.recipe import Recipe, Run
 from trainables.rng_torch import seeded, stream_seed
@@ -35,7 +36,7 @@ def targets(count):
 
 def test_what_would_change_labels_is_refused(subtests):
     for data in [RedGreen(), Digits()]:
-        for kind in ["standard", "deit"]:
+        for kind in ["standard", "deit", "three_augment"]:
             with subtests.test(f"{data}, {kind}"):
                 must = f"^augment.kind must be none for {data.kind} images, whose labels would change, got '{kind}'$"
                 with pytest.raises(SpecError, match=must):
@@ -167,24 +168,25 @@ def photograph(side=40):
 
 
 def test_one_image_depends_on_seed_epoch_image_and_copy_alone():
-    made = augmentation(DeiT())
-    first = made.one(photograph(), (1, 7, 0), 16)
-    assert first.shape == (3, 16, 16)
-    assert first.dtype == np.uint8
-    random.seed(5), np.random.seed(6), torch.manual_seed(7)
-    assert np.array_equal(augmentation(DeiT()).one(photograph(), (1, 7, 0), 16), first)
-    others = [made.one(photograph(), drawn, 16) for drawn in ((2, 7, 0), (1, 8, 0), (1, 7, 1))]
-    others.append(augmentation(DeiT(), seed=1).one(photograph(), (1, 7, 0), 16))
-    assert not any(np.array_equal(first, other) for other in others)
+    for spec in (DeiT(), ThreeAugment()):
+        made = augmentation(spec)
+        first = made.one(photograph(), (1, 7, 0), 16)
+        assert first.shape == (3, 16, 16)
+        assert first.dtype == np.uint8
+        random.seed(5), np.random.seed(6), torch.manual_seed(7)
+        assert np.array_equal(augmentation(spec).one(photograph(), (1, 7, 0), 16), first)
+        others = [made.one(photograph(), drawn, 16) for drawn in ((2, 7, 0), (1, 8, 0), (1, 7, 1))]
+        others.append(augmentation(spec, seed=1).one(photograph(), (1, 7, 0), 16))
+        assert not any(np.array_equal(first, other) for other in others)
 
 
 def test_the_global_generators_are_left_as_they_were():
     random.seed(1), np.random.seed(2), torch.manual_seed(3)
     expected = random.random(), np.random.rand(), torch.rand(1)
     random.seed(1), np.random.seed(2), torch.manual_seed(3)
-    made = augmentation(DeiT())
-    made.one(photograph(), (1, 7, 0), 16)
-    made.batch(pictures(4), targets(4), torch.arange(4), 1, 0)
+    for made in (augmentation(DeiT()), augmentation(ThreeAugment())):
+        made.one(photograph(), (1, 7, 0), 16)
+        made.batch(pictures(4), targets(4), torch.arange(4), 1, 0)
     assert (random.random(), np.random.rand(), torch.rand(1)) == expected
 
 
@@ -201,6 +203,47 @@ def test_erasing_makes_noise_of_a_rectangle():
         assert 0.015 <= where.mean() <= 0.36
         changed += 1
     assert changed == 20
+
+
+WHOLE = {"scale": 1.0, "flip": 0.0, "color_jitter": 0.0}
+
+
+def test_one_of_three_changes_comes_to_each_image():
+    """Gray and solarized by their formulas, blurred by scipy; with a scale of 1 the cut is still not the whole image.
+
+    So each image is compared with what the augmentation without changes makes of it, whose numbers are drawn before.
+    """
+    plain, three = augmentation(DeiT(**WHOLE, rand=None, erase=0.0)), augmentation(ThreeAugment(**WHOLE))
+    found = {"gray": 0, "solarized": 0, "blurred": 0}
+    for number in range(60):
+        before, after = (made.one(photograph(32), (1, number, 0), 32).astype(int) for made in (plain, three))
+        gray = (before * np.array([19595, 38470, 7471])[:, None, None]).sum(0) + 2**15 >> 16
+        solarized = np.where(before < 128, before, 255 - before)
+        smooth = (gaussian_filter(before.astype(float), (0, sigma, sigma)) for sigma in np.linspace(0.1, 2.0, 20))
+        blurred = min(np.abs(one - after)[:, 6:-6, 6:-6].max() for one in smooth)
+        if np.array_equal(after, np.broadcast_to(gray, after.shape)):
+            found["gray"] += 1
+        elif np.array_equal(after, solarized) and not np.array_equal(before, solarized):
+            found["solarized"] += 1
+        else:
+            assert blurred <= 2, number
+            found["blurred"] += 1
+    assert all(10 <= count <= 30 for count in found.values()), found
+
+
+def test_color_jitter_changes_the_brightness_by_its_share_at_most():
+    """A uniform dark gray image shows brightness alone: contrast, saturation and the three changes leave it."""
+    uniform = Image.new("RGB", (20, 20), (100, 100, 100))
+    for spec in (ThreeAugment(), DeiT(rand=None, erase=0.0, color_jitter=0.3)):
+        made = augmentation(spec)
+        values = [made.one(uniform, (1, number, 0), 8) for number in range(200)]
+        assert all(image.min() == image.max() for image in values)
+        found = np.array([image.min() for image in values])
+        assert found.min() in range(70, 74)
+        assert found.max() in range(127, 131)
+        assert 97 < found.mean() < 103
+    with pytest.raises(SpecError, match=r"^color_jitter must be 0 where rand is given, .*, got 0\.3$"):
+        DeiT(color_jitter=0.3)
 
 
 def test_repeats_keep_the_number_of_images():

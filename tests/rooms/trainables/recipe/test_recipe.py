@@ -147,7 +147,7 @@ def test_mistakes_are_told_in_one_sentence(subtests) -> None:
         (
             {"init": {"kind": "from_trial", "values": {"bad": 1}}},
             "init.values must give a valid recipe: no field 'bad'; known: data, model, encoding, optimizer, "
-            "init, trainable, teacher, auxiliary, test_sizes, augment",
+            "init, trainable, teacher, auxiliary, test_sizes, augment, loss",
         ),
         (
             {"data.task": "left"},

@@ -40,6 +40,24 @@ def test_after_each_step_it_moves_towards_the_weights(encoding):
     assert sum(moved) > len(moved) / 2
 
 
+def test_a_warmed_up_average_forgets_the_first_weights():
+    """After step s it keeps 1 - s^(-2/3) of itself, at most the decay: nothing after the first, a half after three."""
+    training = Training(
+        small(**EMA, optimizer__ema_warmup=True, optimizer__precision="float64"), "cpu", {}, SINGLE, Reading()
+    )
+    expected = training.model.state_dict()["head.weight"].clone()
+    loop.train_mode(training.module)
+    for step in range(35):
+        chosen = torch.arange(4) + step % 3
+        training._step(chosen, *training.splits.train.batch(chosen, training.dtype), step)
+        decay = min(0.9, 1 - (step + 1) ** (-2 / 3))
+        expected = decay * expected + (1 - decay) * training.model.state_dict()["head.weight"]
+        found = training.ema.module.state_dict()["head.weight"]
+        assert torch.allclose(found, expected, rtol=0, atol=1e-13), step
+        assert step > 0 or torch.equal(found, training.model.state_dict()["head.weight"])
+    assert decay == 0.9
+
+
 @pytest.mark.parametrize("task", ["direction", "distance"])
 def test_its_scores_are_those_of_the_kept_file_and_the_rest_stays(tmp_path, task):
     plain = list(train(small(data__task=task), folder(tmp_path, "plain")))

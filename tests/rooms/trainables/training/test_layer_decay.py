@@ -20,7 +20,7 @@ from trainables.spec import SpecError
 from trainables.training.checkpoint import CHECKPOINT, WEIGHTS, read
 from trainables.training.loop import build_model_with_weights, train
 from trainables.training.loss import Objective
-from trainables.training.optimizer import adamw, set_rate
+from trainables.training.optimizer import build_optimizer, set_rate
 from trainables.training.parameters import no_decay
 
 SIZES = {"embed_dim": 12, "depth": 3, "num_heads": 2, "patch_size": 4}
@@ -35,7 +35,7 @@ def timms_scales(model, decay):
 def scales(model, decay, **values):
     """The factors that the optimizer uses, by name."""
     names = {parameter: name for name, parameter in model.named_parameters()}
-    groups = adamw(model, AdamW(layer_decay=decay, **values), no_decay(model)).param_groups
+    groups = build_optimizer(model, AdamW(layer_decay=decay, **values), no_decay(model)).param_groups
     return {names[parameter]: group["lr_scale"] for group in groups for parameter in group["params"]}
 
 
@@ -75,7 +75,7 @@ def test_what_decays_does_not_change_and_a_loss_of_its_own_has_the_heads_rate():
     run = small(auxiliary=DRLoc(pairs=3, hidden=5), model__depth=2)
     objective = Objective(run, build_model(run.recipe))
     spec = AdamW(layer_decay=0.5, weight_decay=0.3)
-    optimizer = adamw(objective, spec, no_decay(objective))
+    optimizer = build_optimizer(objective, spec, no_decay(objective))
     names = {parameter: name for name, parameter in objective.named_parameters()}
     groups = {names[p]: group for group in optimizer.param_groups for p in group["params"]}
     assert groups.keys() == {*names.values()}

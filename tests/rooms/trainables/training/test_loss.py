@@ -1,14 +1,17 @@
 """What a training descends: the task's loss alone, with a teacher, with DRLoc; by formulas written out."""
 
 import hashlib
+import math
+import re
 
 import pytest
+import timm.loss
 import torch
 from torch.nn.functional import cross_entropy
 
 from tests.rooms.trainables.training.small_runs import folder, numbers, same, small
 from trainables.data.splits_torch import Reading, load
-from trainables.recipe import DRLoc, Recipe, Run, TaughtByFile, TaughtByTrial
+from trainables.recipe import BinaryCrossEntropy, DRLoc, Recipe, Run, TaughtByFile, TaughtByTrial
 from trainables.recipe.model_torch import build_model
 from trainables.spec import LocusError, SpecError
 from trainables.training.checkpoint import CHECKPOINT, WEIGHTS, read, write
@@ -49,6 +52,71 @@ def test_a_plain_recipes_objective_is_its_tasks_loss(task):
     assert objective(images, targets).item() == pytest.approx(6 * loss.item(), rel=1e-12)
     assert objective.loss_inputs(torch.arange(6), 0) == objective.extra_state() == {}
     assert {f"model.{name}" for name in model.state_dict()} == set(objective.state_dict())
+
+
+def test_a_binary_loss_asks_of_each_class_alone():
+    """-(t log s + (1 - t) log(1 - s)) with s = 1 / (1 + e^-x); for labels, smoothed labels and mixed ones."""
+    outputs = torch.linspace(-3, 4, 15, dtype=torch.float64).reshape(5, 3).flip(0)
+    classes = torch.tensor([2, 0, 1, 1, 0])
+    mixed = torch.tensor([[0.7, 0.3, 0.0], [0.0, 1.0, 0.0], [0.5, 0.0, 0.5], [0.0, 0.1, 0.9], [0.4, 0.6, 0.0]]).double()
+    hard = torch.eye(3, dtype=torch.float64)[classes]
+    for loss, given, meant in [
+        (BinaryCrossEntropy(), classes, hard),
+        (BinaryCrossEntropy(smoothing=0.3), classes, 0.7 * hard + 0.1),
+        (BinaryCrossEntropy(), mixed, mixed),
+        (BinaryCrossEntropy(target_threshold=0.0), mixed, (mixed > 0).double()),
+        (BinaryCrossEntropy(target_threshold=0.45), mixed, (mixed > 0.45).double()),
+    ]:
+        expected = 0.0
+        for row, right in zip(outputs.tolist(), meant.tolist(), strict=True):
+            shares = [1 / (1 + math.exp(-x)) for x in row]
+            terms = [t * math.log(s) + (1 - t) * math.log(1 - s) for t, s in zip(right, shares, strict=True)]
+            expected -= sum(terms) / 3
+        assert summed_loss("accuracy", outputs, given, loss).item() == pytest.approx(expected, rel=1e-12)
+        timms = timm.loss.BinaryCrossEntropy(loss.smoothing, loss.target_threshold)(outputs, given)
+        assert summed_loss("accuracy", outputs, given, loss).item() == pytest.approx(5 * timms.item(), rel=1e-12)
+
+
+def test_a_run_with_a_binary_loss_learns_and_is_another_run(tmp_path):
+    plain, run = small(data__task="direction"), small(data__task="direction", loss__kind="bce")
+    assert "loss" not in plain.recipe.identity()
+    assert run.key != plain.key
+    measured = list(train(run, tmp_path))
+    model = build_model_with_weights(run.recipe, 0)
+    images, targets = load(run.recipe.data).train.batch(slice(None), torch.float32)
+    chance = Objective(run, model)(images, targets).item() / len(targets)
+    assert chance == pytest.approx(math.log(2), rel=0.05), "each of two questions is a coin before training"
+    losses = [one.values["train/loss"] for one in measured]
+    assert losses[-1] < losses[0] < 1.2 * chance
+    taught = pupil(loss__kind="bce")
+    objective = Objective(taught, build_model_with_weights(taught.recipe, 0).double())
+    images, targets = batch(taught)
+    first, second = objective.model.predictions(objective.model.head_tokens(images))
+    others = 1 - targets
+    expected = 6 * timm.loss.BinaryCrossEntropy(0.0)(first, targets) + cross_entropy(second, others, reduction="sum")
+    assert objective(images, targets, taught=others).item() == pytest.approx(expected.item() / 2, rel=1e-12)
+
+
+def test_a_binary_loss_keeps_one_right_class(subtests):
+    """A threshold below what smoothing gives to every class would make all of them right, without a word."""
+    bce, deit = {"data.kind": "cifar10", "loss.kind": "bce"}, {"augment.kind": "deit"}
+    for values, said in [
+        ({"loss.kind": "bce", "data.task": "distance"}, "loss.kind must be task where the data have no classes"),
+        ({**bce, "loss.target_threshold": 1.0}, "loss.target_threshold must be a probability, 0 <= threshold < 1"),
+        (
+            {**bce, **deit, "loss.target_threshold": 0.0},
+            "loss.target_threshold must be at least 0.01 and less than 0.91, what smoothing leaves the other classes",
+        ),
+        ({**bce, "loss.smoothing": 0.5, "loss.target_threshold": 0.55}, "at least 0.05 and less than 0.55, what"),
+        (
+            {**bce, **deit, "loss.smoothing": 0.1},
+            "loss.smoothing must be 0 where augment.kind is deit, which smooths labels itself (augment.smoothing)",
+        ),
+    ]:
+        with subtests.test(str(values)), pytest.raises(SpecError, match=re.escape(said)):
+            Recipe().put(values)
+    for legal in ({**deit, "augment.smoothing": 0.0}, {"augment.kind": "three_augment"}, {}):
+        assert Recipe().put({**bce, **legal, "loss.target_threshold": 0.0}).loss.target_threshold == 0.0
 
 
 def test_the_heads_gradients_of_a_pupil_are_the_formulas():

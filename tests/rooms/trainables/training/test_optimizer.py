@@ -12,7 +12,7 @@ from trainables.encodings import Fourier, Learnable
 from trainables.recipe import AdamW, Recipe, Run
 from trainables.recipe.model_torch import build_model
 from trainables.spec import SpecError
-from trainables.training.optimizer import adamw, rate, set_rate
+from trainables.training.optimizer import build_optimizer, rate, set_rate
 from trainables.training.parameters import no_decay
 
 
@@ -92,7 +92,7 @@ def test_constant_is_constant():
 @pytest.mark.parametrize(("encoding", "name"), [(Learnable(), "learnable"), (Fourier(), "fourier")])
 def test_position_tables_frequencies_norms_and_biases_do_not_decay(encoding, name):
     model = build_model(Recipe(encoding=encoding))
-    optimizer = adamw(model, AdamW(weight_decay=0.3), no_decay(model))
+    optimizer = build_optimizer(model, AdamW(weight_decay=0.3), no_decay(model))
     names = {parameter: qualified for qualified, parameter in model.named_parameters()}
     decays = {names[p]: group["weight_decay"] for group in optimizer.param_groups for p in group["params"]}
     assert set(decays) == set(names.values())
@@ -106,7 +106,7 @@ def test_position_tables_frequencies_norms_and_biases_do_not_decay(encoding, nam
 def test_only_the_position_learns_where_the_rest_is_frozen():
     model = build_model(Recipe(encoding=Fourier())).requires_grad_(False)
     model.encoding.requires_grad_(True)
-    optimizer = adamw(model, AdamW(), no_decay(model))
+    optimizer = build_optimizer(model, AdamW(), no_decay(model))
     learning = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
     assert learning == {id(parameter) for parameter in model.encoding.parameters()}
 
@@ -120,7 +120,7 @@ def test_steps_are_adamws(betas, eps):
             self.free = torch.nn.Parameter(torch.tensor([0.5, 4.0], dtype=torch.float64))
 
     model, spec, rates = Two(), AdamW(weight_decay=0.1, betas=betas, eps=eps), (0.1, 0.03, 0.2)
-    optimizer = adamw(model, spec, {"free"})
+    optimizer = build_optimizer(model, spec, {"free"})
     expected = {name: [*value.flatten().tolist()] for name, value in model.named_parameters()}
     first = {name: [0.0] * len(values) for name, values in expected.items()}
     second = {name: [0.0] * len(values) for name, values in expected.items()}
