@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from trainables.backbones import ViT
@@ -30,13 +32,16 @@ def snippet(result: StudyResult) -> str:
         return ""
     if any(isinstance(part, OwnEncoding) for part in parts_of(best.recipe.encoding)):
         return ""
-    numbers = ", ".join(f"{name}={value!r}" for name, value in _of_timm(best.recipe, best.recipe.model).items())
+    images, numbers = _of_timm(best.recipe, best.recipe.model)
     return "\n".join(
         [
             "import timm",
             "import service",
             "",
-            f'model = timm.create_model("{TIMM}", {numbers})',
+            "model = timm.create_model(",
+            f'    "{TIMM}", {_named(images)},',
+            f"    {_named(numbers)},",
+            ")",
             f"service.attach(model, {written(best.recipe.encoding)})",
         ]
     )
@@ -60,23 +65,28 @@ def written(encoding: EncodingSpec) -> str:
     name = f"service.{type(encoding).__name__}"
     if any(isinstance(value, Spec) for value in own.values()):  # such as `mapping`, whose class service does not name
         return f"{name}.read({encoding.identity()!r})"
-    return f"{name}({', '.join(f'{field}={_text(value)}' for field, value in own.items())})"
+    return f"{name}({_named(own)})"
+
+
+def _named(values: Mapping[str, Any]) -> str:
+    """Values by name, as a call in Python has them."""
+    return ", ".join(f"{name}={_text(value)}" for name, value in values.items())
 
 
 def _text(value: Any) -> str:
     """A value as Python writes it."""
     if isinstance(value, tuple):
-        return f"({', '.join(map(_text, value))},)"
+        return f"({', '.join(map(_text, value))}{',' if len(value) == 1 else ''})"
+    if isinstance(value, str):
+        return json.dumps(value)
     return written(value) if isinstance(value, EncodingSpec) else repr(value)
 
 
-def _of_timm(recipe: Recipe, model: ViT) -> dict[str, Any]:
-    """The numbers of a ViT under timm's names."""
+def _of_timm(recipe: Recipe, model: ViT) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The numbers of the images and classes, and those of a ViT, under timm's names."""
     channels, rows, columns = recipe.data.size
-    return {
-        "img_size": (rows, columns),
-        "in_chans": channels,
-        "num_classes": recipe.data.outputs,
+    images = {"img_size": (rows, columns), "in_chans": channels, "num_classes": recipe.data.outputs}
+    return images, {
         "patch_size": model.patch_size,
         "embed_dim": model.embed_dim,
         "depth": model.depth,

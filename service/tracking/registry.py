@@ -5,11 +5,10 @@ The model is a graph of torch (`pt2`), normalization included: MLflow loads it w
 
 from __future__ import annotations
 
-import json
 import logging
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from mlflow import pytorch
@@ -61,14 +60,17 @@ def register(home: Home, tracking: str | None, run: TrackedRun, name: str, model
     It takes bytes of shape (N, channels, height, width) and gives the outputs.
     Raises: LocusError where torch cannot export the model; MlflowError where MLflow refuses something.
     """
+    from trainables.training.trained import texts
+
     uri = tracking or home.tracking
     client = MlflowClient(tracking_uri=uri, registry_uri=uri)
-    said = _said(model)
+    said = texts(without_sources(model.facts.plain()))
     with tempfile.TemporaryDirectory(prefix="locus-model-") as folder:
         path = Path(folder) / NAME
         saved = Model(run_id=run.id, metadata=said)
         _save(saved, path, model)
         try:
+            _make_name(client, name)
             tags = {f"locus.{part}": said[part] for part in ("study", "trial", "seed", "key", "code")}
             logged = client.create_logged_model(run.experiment, NAME, run.id, tags)
             saved.artifact_path, saved.model_id = logged.artifact_location, logged.model_id
@@ -76,18 +78,11 @@ def register(home: Home, tracking: str | None, run: TrackedRun, name: str, model
             saved.save(str(path / MLMODEL_FILE_NAME))
             _send(client, logged.model_id, path)
             client.log_outputs(run.id, [LoggedModelOutput(logged.model_id, 0)])
-            _make_name(client, name)
             where = logged.artifact_location  # models:/ID would be looked up where $MLFLOW_TRACKING_URI says
             version = client.create_model_version(name, where, run.id, tags, model_id=logged.model_id)
         except (MlflowException, SQLAlchemyError) as error:
             raise in_a_sentence(error, tracking or f"sqlite:///{home.database}") from None
     return f"models:/{name}/{version.version}"
-
-
-def _said(model: TrainedModel) -> dict[str, str]:
-    """What the model is, as MLflow's metadata and tags: texts. The text of a user's file is left out."""
-    plain: dict[str, Any] = without_sources(model.facts.plain())
-    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in plain.items()}
 
 
 def _save(saved: Model, path: Path, model: TrainedModel) -> None:
@@ -110,11 +105,9 @@ def _save(saved: Model, path: Path, model: TrainedModel) -> None:
             pip_requirements=[f"torch=={torch.__version__.partition('+')[0]}"], serialization_format="pt2",
         )  # fmt: skip
         graph = torch.export.load(path / "data" / "model.pt2").module()
-        three = torch.cat([images, images[:1]])
+        three = torch.cat([images, images[:1]])  # a graph may hold the number of images that it was made of
         with torch.inference_mode():
-            torch.testing.assert_close(
-                graph(three), model(three)
-            )  # a graph may hold the number of images it was made of
+            torch.testing.assert_close(graph(three), model(three))
     except Exception as error:  # torch raises what it meets while it traces the model: its own errors, a user's
         said = " ".join(str(error).split())[:200]
         must = "one that torch.export can trace for any number of images"

@@ -12,7 +12,6 @@ import tempfile
 from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import safetensors
 import safetensors.torch
@@ -21,7 +20,7 @@ from torch import Tensor
 
 from trainables.spec import LocusError, SpecError
 from trainables.training.checkpoint import packed, read, write_whole
-from trainables.training.trained import Facts, TrainedModel
+from trainables.training.trained import Facts, TrainedModel, texts
 from trainables.trusted import UntrustedError, guarded
 
 ENDINGS = (".pt", ".safetensors", ".onnx")
@@ -100,9 +99,8 @@ def made_images(model: TrainedModel) -> Tensor:
 
 
 def _entries(model: TrainedModel) -> dict[str, str]:
-    """What a file says beside the weights, as text: numbers, lists and the recipe as JSON."""
-    plain: dict[str, Any] = model.facts.plain() | {CHECK: _outputs(model)}
-    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in plain.items()}
+    """What a file says beside the weights."""
+    return texts(model.facts.plain() | {CHECK: _outputs(model)})
 
 
 def _outputs(model: TrainedModel) -> list[list[float]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -51,6 +52,11 @@ class Facts(Spec):
     code: str
     locus: str
     mlflow_run_id: str = ""
+
+
+def texts(plain: Mapping[str, Any]) -> dict[str, str]:
+    """Plain values as texts, as files of safetensors and MLflow hold them: what is no text as JSON."""
+    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in plain.items()}
 
 
 @dataclass(frozen=True, repr=False)

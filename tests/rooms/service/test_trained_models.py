@@ -127,6 +127,8 @@ def test_a_file_says_what_it_is_and_is_read_back(home, result, tested, tmp_path)
         assert facts.normalize == best.recipe.data.normalize
         assert facts.scores == {name: run.final(name) for name in ("val/accuracy", "test/accuracy")}
         assert facts.mlflow_run_id == "", "no MLflow has this study"
+        with pytest.raises(LocusError, match=f"must have the run of #{best.trial.label}, seed {best.best_seed}"):
+            best.run_id
     with safetensors.safe_open(tmp_path / "best.safetensors", "pt") as file:
         said = file.metadata()
         assert {*file.keys()} == {*best.model().state_dict()}

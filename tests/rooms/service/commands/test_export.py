@@ -60,10 +60,10 @@ def test_latex_is_the_table_of_the_report(tmp_path):
     assert file.read_text() == (Home(tmp_path).study(id).report / "table-results.tex").read_text()
 
 
-def test_one_of_the_two_must_be_asked_for(tmp_path, monkeypatch, capsys):
+def test_one_thing_must_be_asked_for(tmp_path, monkeypatch, capsys):
     id = ablated(tmp_path)
     for words in ([], ["--csv", "--latex"]):
         monkeypatch.setattr("sys.argv", ["locus", "export", id, *words, "--home", str(tmp_path)])
         with pytest.raises(SystemExit, match="2"):
             main()
-        assert capsys.readouterr().err == "locus: export must be told one of --csv and --latex\n"
+        assert capsys.readouterr().err == "locus: export must be told one of --csv, --latex, --model and --register\n"
