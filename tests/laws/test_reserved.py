@@ -116,3 +116,19 @@ def test_an_encoding_that_builds_something_else_is_an_error(make):
 def test_intermediates_are_refused(make, images):
     with pytest.raises(LocusError, match="without their position"):
         make(NoEncoding()).forward_intermediates(images)
+
+
+def test_a_flag_that_nothing_reads_is_refused():
+    """In a spec and in a module; names of other values, and those that begin with an underscore, are one's own."""
+    head = "from typing import ClassVar\nfrom trainables.encodings import HeadsSpec\n"
+    head += "from trainables.encodings.encoding_torch import PositionEncoding\n"
+    spec = "class One(HeadsSpec):\n    kind: str = 'w.py:One'\n    {}\n"
+    module = "class Two(PositionEncoding):\n    {}\n"
+    for text, said in (
+        (spec.format("accept_fewer_queries: ClassVar[bool] = True"), "accepts_fewer_queries, got accept_fewer_queries"),
+        (module.format("reads_weight = True"), "reads_weights, got reads_weight"),
+    ):
+        with pytest.raises(LocusError, match=rf"^w\.py, line \d+: a flag of .* is read, such as {said}$"):
+            OwnEncoding(kind="w.py:One", source=head + text)
+    for flag in ("modifies_qk = True", "reads_qk: ClassVar[bool] = True", "most: ClassVar[int] = 3", "_mine = True"):
+        OwnEncoding(kind="w.py:One", source=head + spec.format(flag) + module.format("frozen = True"))

@@ -90,6 +90,8 @@ class HeadsSpec(PairSpec):
     """
 
     accepts_fewer_queries: ClassVar[bool] = False
+    modifies_qk: ClassVar[bool] = False
+    reads_qk: ClassVar[bool] = False
 
     def params(self, widths: Widths, grid: Grid, depth: int) -> Params:
         """The parameters for a ViT of these widths, grid and number of blocks."""

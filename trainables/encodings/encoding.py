@@ -5,11 +5,12 @@ A `Shape` describes a ViT before anything is built, so that parameters are count
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from trainables.spec import Spec
+from trainables.spec import Spec, SpecError
 
 InjectionPoint = Literal["first", "between", "attention"]
 """Where an encoding acts: on the tokens before the first block, on those between blocks, or inside attention."""
@@ -89,6 +90,11 @@ class EncodingSpec(Spec):
 
     kind: str
 
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        super().__pydantic_init_subclass__(**kwargs)
+        check_flags(cls)
+
     @property
     def is_noop(self) -> bool:
         """True where the encoding does nothing, so that a recipe with it equals one without it."""
@@ -158,6 +164,20 @@ class EncodingSpec(Spec):
             if isinstance(field.default, Spec) and getattr(self, name) == field.default
         }
         return {name: value for name, value in super().identity().items() if name not in defaults}
+
+
+def check_flags(cls: type) -> None:
+    """Refuses a flag (true or false) of a user's own class that its bases do not have: nothing would read it.
+
+    Raises: SpecError with the name of the flag that is most like it.
+    """
+    known = {
+        name for base in cls.__mro__[1:] for name, value in vars(base).items() if isinstance(value, bool | property)
+    }
+    for name, value in vars(cls).items() if not cls.__module__.startswith("trainables.") else ():
+        if isinstance(value, bool) and name[0] != "_" and name not in known:
+            (near,) = difflib.get_close_matches(name, known, n=1, cutoff=0)
+            raise SpecError(f"a flag of {cls.__name__} must be one that is read, such as {near}, got {name}")
 
 
 class PairSpec(EncodingSpec):

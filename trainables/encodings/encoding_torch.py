@@ -24,7 +24,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from trainables.encodings.encoding import Grid, OrderedPart, ReservedChannels, Widths, order_error
+from trainables.encodings.encoding import Grid, OrderedPart, ReservedChannels, Widths, check_flags, order_error
 from trainables.encodings.initial_torch import torch_init
 from trainables.encodings.injection import Place
 from trainables.spec import SpecError
@@ -116,6 +116,10 @@ class PositionEncoding(nn.Module):
     in_heads: InHeads = "all"
     decay: tuple[str, ...] = ()
     frozen = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        check_flags(cls)
 
     def tokens(self, t: Tokens, block: int) -> Tokens:
         """The tokens before block number `block`."""

@@ -64,6 +64,7 @@ class Rotary(HeadsSpec):
     """
 
     accepts_fewer_queries: ClassVar[bool] = True
+    modifies_qk: ClassVar[bool] = True
 
     kind: Literal["rotary"] = Field(default="rotary", init=False)
     form: Literal["axial", "mixed"] = Field(default="axial", description="axial or mixed")
@@ -89,10 +90,6 @@ class Rotary(HeadsSpec):
     @property
     def draws(self) -> int:
         return 5 if self.shift_coords or self.jitter_coords or self.rescale_coords else 0
-
-    @property
-    def modifies_qk(self) -> bool:
-        return True
 
     def check(self, shape: Shape) -> None:
         must = "such that a head's channels are divisible by 4 for rotary encodings"
