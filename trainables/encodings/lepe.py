@@ -13,7 +13,7 @@ from trainables.spec import require
 class LePE(EncodingSpec):
     """A depth-wise convolution of the values' map in each block, whose zero padding shows the border.
 
-    Source: Dong et al. 2022, CSWin Transformer, section 3.3, eq. 10; its published code (kernel 3, with biases).
+    Source: Dong et al. 2022, CSWin Transformer, section 3.3; its published code (kernel 3, with biases).
     Differs: the whole grid is one window. No weight decay, as for `peg`.
     """
 

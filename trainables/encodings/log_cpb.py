@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -12,6 +12,9 @@ from trainables.encodings.encoding import Grid, Widths
 if TYPE_CHECKING:
     from trainables.encodings.declared_torch import Parameters, Positions
     from trainables.encodings.encoding_torch import Heads
+
+
+Side = Annotated[int, Field(ge=2)]
 
 
 class LogCPB(HeadsSpec):
@@ -31,7 +34,7 @@ class LogCPB(HeadsSpec):
 
     kind: Literal["log_cpb"] = Field(default="log_cpb", init=False)
     hidden: int = Field(default=512, gt=0, description="a positive number of hidden channels")
-    pretrained_window_size: tuple[int, int] | None = Field(
+    pretrained_window_size: tuple[Side, Side] | None = Field(
         default=None, strict=False, description="rows and columns of patches, each at least 2, or null"
     )
     shared: bool = Field(default=False, description="true (one network for all blocks) or false (one for each block)")
