@@ -146,11 +146,12 @@ class Study(Spec):
 
     def _require_untouched(self, recipe: Recipe) -> None:
         """Refuses a recipe whose values are chosen by the images that then test it."""
-        chooses = isinstance(self.plan, Search) or self.plan.tune is not None
+        plan = self.plan
+        chooses = isinstance(plan, Search) or plan.tune is not None or plan.race
         if chooses and recipe.data.cross_validated:
             raise SpecError(
-                "data.folds must be null where points are searched, or arms tuned, and the set has no test images: "
-                "each fold tests, too"
+                "data.test_size must be given, or a folder test, where data.folds is, and points are searched, or arms "
+                "tuned or raced: else the folds that choose test, too"
             )
 
     def _points(self) -> list[tuple[str, dict[str, Any]]]:

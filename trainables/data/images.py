@@ -5,6 +5,7 @@ The numbers alone; `images_torch.py` selects and loads the images.
 
 from __future__ import annotations
 
+import math
 from importlib.metadata import version
 from pathlib import Path
 from typing import ClassVar, NamedTuple
@@ -41,9 +42,10 @@ class ImagesSpec(DatasetSpec):
     own split, or held out of the training images where it has none. Every draw has the same share of each class, and a
     smaller draw is part of a larger one. `samples_per_class`: instead of `train_size`, so many images of each class.
     `folds`: seed s is validated on fold s mod `folds` of the training images and trained on the others; every `folds`
-    seeds the images are dealt anew. Each fold has the same share of each class. Where the set has no test images, the
-    fold also tests. `data_seed`: which images are drawn, and how they are dealt. `balanced`: scores are the mean over
-    the classes of each one's accuracy, so that a frequent class counts no more than a rare one.
+    seeds the images are dealt anew. Each fold has the same share of each class. Where the set has no test images, and
+    no `test_size` is held out, the fold also tests. `data_seed`: which images are drawn, and how they are dealt.
+    `balanced`: scores are the mean over the classes of each one's accuracy, so that a frequent class counts no more
+    than a rare one.
     Units: `image_size` in pixels.
     """
 
@@ -82,12 +84,13 @@ class ImagesSpec(DatasetSpec):
         """How many of the set's training images become validation and test images; `train`: how many are left."""
         there = self.available
         share = max(1, round(HELD_OUT * there.train))
+        test = 0 if there.test or self.cross_validated else self.test_size or share
+        left = there.train - test
         if self.folds:
-            fold = there.train // self.folds + (seed % self.folds < there.train % self.folds)
-            return ImageCounts(there.train - fold, fold, 0)
-        test = 0 if there.test else self.test_size or share
-        validation = 0 if there.validation else self.val_size or share
-        return ImageCounts(there.train - test - validation, validation, test)
+            validation = left // self.folds + (seed % self.folds < left % self.folds)
+        else:
+            validation = 0 if there.validation else self.val_size or share
+        return ImageCounts(left - validation, validation, test)
 
     def counts_at(self, seed: int) -> ImageCounts:
         there, held = self.available, self.held_out_at(seed)
@@ -108,7 +111,7 @@ class ImagesSpec(DatasetSpec):
 
     @property
     def cross_validated(self) -> bool:
-        return self.folds is not None and not self.available.test
+        return self.folds is not None and not (self.available.test or self.test_size)
 
     def described(self) -> Described:
         """Where the images of each split come from, in words."""
@@ -146,10 +149,10 @@ class ImagesSpec(DatasetSpec):
     def _check_folds(self, folds: int) -> None:
         """Every fold has an image of each class, and nothing else says which images train and validate."""
         require(not self.available.validation, "folds", "null where images of their own validate", folds)
-        unused = ("train_size", "samples_per_class", "val_size", *(["test_size"] if self.cross_validated else []))
-        for name in unused:
+        for name in ("train_size", "samples_per_class", "val_size"):
             require(getattr(self, name) is None, name, "null where folds is given", getattr(self, name))
-        fewest = round(self.available.train * self.rarest.val)
+        held = self.held_out_at(0)
+        fewest = math.ceil((held.train + held.validation) * self.rarest.val - 1e-9)
         require(folds <= fewest, "folds", f"at most {fewest}, the training images of the rarest class", folds)
 
     @property

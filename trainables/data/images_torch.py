@@ -98,7 +98,7 @@ def chosen(spec: ImagesSpec, labels: Mapping[str, NDArray[np.int64]]) -> dict[st
     held, counts = spec.held_out_at(0), spec.counts_at(0)
     test, validation, train = np.split(order, [held.test, held.test + held.validation])
     if spec.folds:
-        train, validation = order, order[:0]
+        train, validation = order[held.test :], order[:0]
     elif spec.samples_per_class is None:
         train = train[: counts.train]
     else:

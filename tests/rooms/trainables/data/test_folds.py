@@ -74,10 +74,16 @@ def test_without_test_images_the_fold_tests_and_nothing_is_held_out(tmp_path):
         assert numbers(one.test) == numbers(one.validation)
     base = Recipe(data=spec)
     Study(name="a", question="?", base=base, plan=Ablation({"a": {}, "b": {"encoding.kind": "peg"}}, "a"))
-    with pytest.raises(
-        SpecError, match=r"data[.]folds must be null where points are searched, or arms tuned, and the "
-    ):
-        Study(name="a", question="?", base=base, plan=Search(Space({"optimizer.lr": Real(1e-4, 1e-2)})))
+    rates = Space({"optimizer.lr": Real(1e-4, 1e-2)})
+    raced = Ablation({"a": {}, "b": {"encoding.kind": "peg"}}, "a", race=True)
+    for plan in (Search(rates), raced):
+        with pytest.raises(SpecError, match=r"data[.]test_size must be given, or a folder test, where data[.]folds is"):
+            Study(name="a", question="?", base=base, plan=plan)
+    held = folder(root, test_size=3)
+    assert (held.cross_validated, held.image_counts) == (False, ImageCounts(6, 3, 3))
+    seeds = [load(held, Reading(seed=seed)) for seed in range(FOLDS)]
+    assert {number for one in seeds for number in numbers(one.validation)} == {*range(12)} - {*numbers(seeds[0].test)}
+    Study(name="a", question="?", base=Recipe(data=held), plan=Search(rates))
 
 
 def test_a_run_trains_on_all_but_its_fold_and_arms_share_it(root):

@@ -169,3 +169,5 @@ def test_the_p_of_a_pair_is_that_of_a_two_way_layout_or_its_own() -> None:
         assert (own > shared) == (spread > 1)
         wanted = t.sf(gaps.mean() / np.sqrt(max(own, shared) / 5), 4 if own > shared else 12)
         assert p_below(rows, "b", "a") == pytest.approx(wanted, rel=1e-9)
+        folds = t.sf(gaps.mean() / np.sqrt(max(own, shared) * (1 / 5 + 0.25)), 4 if own > shared else 12)
+        assert p_below(rows, "b", "a", overlap=0.25) == pytest.approx(folds, rel=1e-9)
