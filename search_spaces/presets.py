@@ -51,14 +51,15 @@ DEIT3: dict[str, Any] = {
     "optimizer.schedule": "cosine",
     "optimizer.warmup": 5 / 800,
     "optimizer.weight_decay": 0.05,
+    "optimizer.eps": 1e-8,
     "optimizer.ema_decay": 0.99996,
 }
 """How DeiT III trains a ViT-S from scratch on ImageNet; RoPE-ViT trains as it does.
 
 `warmup` is 5 epochs of 800, as a share. Other sizes have another rate (ViT-B 3e-3) and another `drop_path` (0.2).
-Source: the command for deit_small_patch16_LS in README_revenge.md of DeiT's repository; layer scale, lowest rate and
-the decay of the average are those of its code. Differs: as of `DEIT`; the bound of the gradient's norm, 1, is that of
-the FusedLAMB which the command names.
+Source: the command for deit_small_patch16_LS in README_revenge.md of DeiT's repository; layer scale, lowest rate, eps
+and the decay of the average are those of its code. Differs: as of `DEIT`; the bound of the gradient's norm, 1, is that
+of the FusedLAMB which the command names.
 """
 
 GABOR: dict[str, Any] = {

@@ -40,7 +40,7 @@ def test_deit_3s_numbers_are_those_of_its_command():
     recipe = BASE.put(DEIT3)
     assert recipe.optimizer == LAMB(
         lr=4e-3, min_lr=1e-5, batch_size=2048, epochs=800, schedule="cosine", warmup=5 / 800, weight_decay=0.05,
-        clip_grad=1.0, betas=(0.9, 0.999), eps=1e-6, ema_decay=0.99996,
+        clip_grad=1.0, betas=(0.9, 0.999), eps=1e-8, ema_decay=0.99996,
     )  # fmt: skip
     assert recipe.loss == BinaryCrossEntropy(target_threshold=0.0, smoothing=0.0)
     assert (recipe.model.drop_path, recipe.model.layer_scale) == (0.05, 1e-4)
