@@ -14,6 +14,7 @@ from trainables.spec import SpecError
 
 DEIT: dict[str, Any] = {
     "augment.kind": "deit",
+    "loss.kind": "task",
     "model.drop_path": 0.1,
     "optimizer.lr": 5e-4,
     "optimizer.lr_base_size": 512,

@@ -57,21 +57,37 @@ class NoTeacher(Spec):
     kind: Literal["none"] = Field(default="none", init=False)
 
 
-class TaughtByTrial(Spec):
-    """Hard distillation from another recipe's run at the same seed: its most likely class is a second label.
+class Taught(Spec):
+    """Fields of every teacher. `alpha`: the share of its labels in the loss; the rest is that of the images' own.
+
+    `tau`: null is hard distillation, the teacher's most likely class is a second label. A number is soft distillation:
+    the label is the teacher's probabilities, its logits and the student's divided by `tau`.
+    Source: DeiT 3, equations 2 (soft) and 3 (hard). Differs: DeiT's code divides the soft loss by the number of
+    classes.
+    """
+
+    alpha: float = Field(default=0.5, gt=0, lt=1, kw_only=True, description="a share, 0 < alpha < 1")
+    tau: float | None = Field(
+        default=None, gt=0, kw_only=True, description="a positive temperature of soft distillation, or null for hard"
+    )
+
+
+class TaughtByTrial(Taught):
+    """Distillation from another recipe's run at the same seed.
 
     `values` names only what the teacher differs in, and is put on the student's own recipe: with its class token as
     pool, all of it learning, without init, teacher, auxiliary loss and test sizes.
-    Source: DeiT 3 (hard distillation); CPVT 4.5. Differs: without augmentation the teacher labels each image once.
+    `alpha`, `tau`: its share of the loss, and soft distillation (`Taught`).
+    Source: DeiT 3; CPVT 4.5 (hard distillation). Differs: without augmentation the teacher labels each image once.
     """
 
     kind: Literal["from_trial"] = Field(default="from_trial", init=False)
     values: Values = Field(description="{path: value} of what the teacher differs in")
 
 
-class TaughtByFile(Spec):
-    """Hard distillation from a file of weights. `values`: what the teacher's recipe differs in from the student's.
-    `entry`: as of `init`.
+class TaughtByFile(Taught):
+    """Distillation from a file of weights. `values`: what the teacher's recipe differs in from the student's.
+    `entry`: as of `init`. `alpha`, `tau`: as of `from_trial`.
 
     Source: as `TaughtByTrial`. Differs: as there.
     """

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import timm.loss
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, kl_div
 
 from trainables.backbones import ViT
 from trainables.backbones.backbone_torch import Host
@@ -15,7 +15,7 @@ from trainables.data.dataset import Metric
 from trainables.encodings.declared_torch import assign_numbers, draw_numbers, that_draw
 from trainables.encodings.encoding_torch import full_precision
 from trainables.recipe import BinaryCrossEntropy, DRLoc, Run
-from trainables.recipe.losses import Loss
+from trainables.recipe.losses import Loss, Taught
 
 if TYPE_CHECKING:
     from trainables.training.optional.drloc import Localization
@@ -35,6 +35,7 @@ class Objective(nn.Module):
         self.model, self.teacher_labels, self.drloc = model, teacher_labels, None
         self.metric, self.loss, self.seed = run.recipe.data.metric, run.recipe.loss, run.seed
         self.that_draw = that_draw(model)
+        self.teacher = run.recipe.teacher
         self.drops_paths = isinstance(run.recipe.model, ViT) and run.recipe.model.drop_path > 0
         if isinstance(run.recipe.auxiliary, DRLoc):
             from trainables.training.optional.drloc import Localization
@@ -69,8 +70,7 @@ class Objective(nn.Module):
         """The loss, summed over the images. Under autocast the heads and the loss are computed in float32.
 
         Without a teacher the mean of all heads learns the label, as timm fine-tunes a distilled model.
-        Source: DeiT 3, hard distillation: the class head learns the label, the other the teacher's, half each.
-        Differs: nothing.
+        Source: DeiT 3: the class head learns the label, the other head the teacher's. Differs: nothing.
         """
         if kept is not None:
             from trainables.backbones.drop_path_torch import assign_factors
@@ -83,8 +83,9 @@ class Objective(nn.Module):
             loss = summed_loss(self.metric, self.model.output(t), targets, self.loss)
         else:
             first, second = self.model.predictions(t)
-            own = summed_loss(self.metric, first, targets, self.loss)
-            loss = (own + summed_loss(self.metric, second, taught)) / 2
+            assert isinstance(self.teacher, Taught), "labels of a teacher need one"
+            own, alpha = summed_loss(self.metric, first, targets, self.loss), self.teacher.alpha
+            loss = (1 - alpha) * own + alpha * _taught_loss(self.teacher.tau, second, taught)
         if self.drloc is not None:
             assert places is not None, "localization needs places: see loss_inputs"
             with full_precision(images):
@@ -105,6 +106,16 @@ def _on_device(drawn: Tensor, device: torch.device) -> Tensor:
     """Numbers that were drawn on the CPU, copied without waiting: a GPU reads pinned memory while Python goes on."""
     pinned = drawn.pin_memory() if device.type == "cuda" else drawn
     return pinned.to(device, non_blocking=True)
+
+
+def _taught_loss(tau: float | None, outputs: Tensor, taught: Tensor) -> Tensor:
+    """The cross-entropy of a teacher's labels, or tau^2 times the divergence from its probabilities; summed.
+
+    Shapes: outputs (N, K); taught (N,), or (N, K) with a tau.
+    """
+    if tau is None:
+        return cross_entropy(outputs, taught, reduction="sum")
+    return tau**2 * kl_div(torch.log_softmax(outputs / tau, dim=1), taught, reduction="sum")
 
 
 def summed_loss(metric: Metric, outputs: Tensor, targets: Tensor, loss: Loss | None = None) -> Tensor:

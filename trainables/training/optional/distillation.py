@@ -1,4 +1,4 @@
-"""Hard distillation: the teacher's label of an image is a second label for the student."""
+"""Distillation: the teacher's label of an image is a second label for the student."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from trainables.data.splits_torch import Images
 from trainables.recipe import Recipe, TaughtByFile, Use
 from trainables.recipe.evaluation import eval_batch
+from trainables.recipe.losses import Taught
 from trainables.recipe.model_torch import build_model
 from trainables.spec import SpecError
 from trainables.training.checkpoint import read
@@ -21,23 +22,25 @@ class Teacher:
     """A trained model that labels images. It sees the student's pixels, normalized as it was trained.
 
     Raises: SpecError where the weights are not those of the teacher's recipe.
-    Source: DeiT 3, y_t = argmax of the teacher. Differs: nothing.
+    Source: DeiT 3, equations 2 and 3. Differs: nothing.
     """
 
     def __init__(self, recipe: Recipe, parents: Mapping[Use, Path], device: torch.device, dtype: torch.dtype) -> None:
+        assert isinstance(recipe.teacher, Taught), "a teacher has a recipe"
         assert recipe.teacher_recipe is not None, "a teacher has a recipe"
+        self.tau = recipe.teacher.tau
         self.recipe, self.dtype = recipe.teacher_recipe, dtype
         self.model = _loaded(recipe, self.recipe, parents).to(device, dtype).eval()
         self.normalize = normalizer(self.recipe, device, dtype)
 
     @torch.no_grad()
     def __call__(self, pixels: Tensor) -> Tensor:
-        """The most likely class of each image. Shapes: (B, C, R, S) to (B,)."""
-        labels: Tensor = self.model(self.normalize(pixels)).argmax(dim=1)
-        return labels
+        """The most likely class of each image, or the probabilities of all. Shapes: (B, C, R, S) to (B,) or (B, K)."""
+        logits: Tensor = self.model(self.normalize(pixels))
+        return logits.argmax(dim=1) if self.tau is None else torch.softmax(logits / self.tau, dim=1)
 
     def labels(self, images: Images) -> Tensor:
-        """The label of every image of a split. Shapes: (N,). Cost: an evaluation of the split."""
+        """The label of every image of a split. Shapes: (N,) or (N, K). Cost: an evaluation of the split."""
         numbers = torch.arange(len(images), device=images.targets.device)
         parts = torch.split(numbers, eval_batch(self.recipe))
         return torch.cat([self(pixels) for pixels, _ in images.batches(parts, self.dtype)])

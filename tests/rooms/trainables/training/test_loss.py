@@ -241,6 +241,29 @@ def test_weights_of_another_recipe_are_refused(tmp_path, changes, sentence):
         next(train(run, tmp_path))
 
 
+def test_a_soft_label_is_the_teachers_probabilities(tmp_path):
+    """(1 - alpha) CE + alpha tau^2 sum p log(p / q), both at the temperature; DeiT 3, equation 2."""
+    file = kept(pupil(), tmp_path / "teacher.pt")
+    run = pupil(teacher=file.model_copy(update={"alpha": 0.3, "tau": 2.0}))
+    assert run.key != pupil(teacher=file).key
+    training = Training(run, "cpu", {}, SINGLE, Reading())
+    objective = training.objective
+    images, targets = training.splits.train.batch(slice(0, 6), torch.float32)
+    inputs = objective.loss_inputs(torch.arange(6), 0)
+    teacher = Teacher(run.recipe, {}, torch.device("cpu"), torch.float32)
+    with torch.no_grad():
+        logits = teacher.model(images).double()
+        first, second = objective.model.predictions(objective.model.head_tokens(images))
+    assert inputs["taught"].shape == (6, 2)
+    expected = 0.7 * cross_entropy(first.double(), targets, reduction="sum").item()
+    for theirs, ours in zip(logits.tolist(), second.double().tolist(), strict=True):
+        p, q = ([math.exp(x / 2) / sum(math.exp(y / 2) for y in row) for x in row] for row in (theirs, ours))
+        expected += 0.3 * 4 * sum(a * math.log(a / b) for a, b in zip(p, q, strict=True))
+    assert objective(images, targets, **inputs).item() == pytest.approx(expected, rel=1e-5)
+    with pytest.raises(SpecError, match=r"teacher\.tau must be a positive temperature of soft distillation, or null"):
+        run.recipe.put({"teacher.tau": 0.0})
+
+
 def test_another_file_is_refused(tmp_path):
     file = kept(pupil(), tmp_path / "teacher.pt")
     (tmp_path / "teacher.pt").write_bytes(b"another")
