@@ -13,6 +13,7 @@ from trainables.backbones import ViT
 from trainables.data import Cifar10
 from trainables.recipe import AdamW, Recipe
 
+PIXELS = {"kind": "mean_std", "mean": [0.4914, 0.4822, 0.4465], "std": [0.2470, 0.2435, 0.2616]}
 SHORT, LONG = "README of 1kaiser's repository, 5 epochs", "README of s-chh's repository, 200 epochs"
 
 study = Study(
@@ -47,6 +48,7 @@ study = Study(
         "cpu": Budget(),
         "long": Budget(
             {
+                "data.normalize": PIXELS,
                 "augment.kind": "standard",
                 "optimizer.epochs": 200,
                 "optimizer.warmup": 10 / 200,

@@ -44,8 +44,8 @@ class BinaryCrossEntropy(Spec):
         share = augment.smoothing if isinstance(augment, Mixing) else self.smoothing
         if self.target_threshold is not None and share > 0:
             others, label = share / classes, 1 - share + share / classes
-            must = f"at least {others:g} and less than {label:g}, what smoothing leaves the other classes and the label"
-            require(others <= self.target_threshold < label, "loss.target_threshold", must, self.target_threshold)
+            must = f"more than {others:g} and less than {label:g}, what smoothing gives other classes and the label"
+            require(others < self.target_threshold < label, "loss.target_threshold", must, self.target_threshold)
 
 
 Loss = Annotated[TaskLoss | BinaryCrossEntropy, Field(discriminator="kind")]

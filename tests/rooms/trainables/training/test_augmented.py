@@ -13,13 +13,13 @@ from trainables.training.checkpoint import WEIGHTS, read
 from trainables.training.distributed import SINGLE
 from trainables.training.loop import Training, train
 
+SMALL_STEPS = {"epochs": 4, "batch_size": 7}
 SMALL = {
     "data.image_size": 8,
     "model.embed_dim": 16,
     "model.num_heads": 2,
     "model.depth": 2,
-    "optimizer.epochs": 4,
-    "optimizer.batch_size": 7,
+    **{f"optimizer.{name}": value for name, value in SMALL_STEPS.items()},
 }
 
 
@@ -29,9 +29,21 @@ def recipe(tmp_path):
     return Recipe().put({"data.kind": "folder", "data.path": str(root), **SMALL})
 
 
-@pytest.mark.parametrize("kind", ["none", "standard", "deit"])
-def test_what_was_interrupted_goes_on_bit_for_bit(recipe, tmp_path, kind):
-    run = Run(recipe.put({"augment.kind": kind}), 3)
+AS_DEIT_3 = {
+    "augment.kind": "three_augment",
+    "loss": {"kind": "bce", "target_threshold": 0.0},
+    "optimizer": {**SMALL_STEPS, "kind": "lamb"},
+    "model.layer_scale": 1e-4,
+}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{}, {"augment.kind": "standard"}, {"augment.kind": "deit"}, AS_DEIT_3],
+    ids=["none", "standard", "deit", "deit 3"],
+)
+def test_what_was_interrupted_goes_on_bit_for_bit(recipe, tmp_path, values):
+    run = Run(recipe.put(values), 3)
     folders = [tmp_path / name for name in ("calm", "torn")]
     for folder in folders:
         folder.mkdir()
@@ -47,11 +59,11 @@ def test_what_was_interrupted_goes_on_bit_for_bit(recipe, tmp_path, kind):
 
 def test_kinds_train_on_other_pixels(recipe, tmp_path):
     losses = set()
-    for kind in ("none", "standard", "deit"):
+    for kind in ("none", "standard", "deit", "three_augment"):
         (tmp_path / kind).mkdir()
         run = Run(recipe.put({"augment.kind": kind, "optimizer.epochs": 1}), 3)
         losses.add(next(iter(train(run, tmp_path / kind))).values["train/loss"])
-    assert len(losses) == 3
+    assert len(losses) == 4
 
 
 def test_a_teacher_sees_the_pixels_of_each_batch(recipe, tmp_path):

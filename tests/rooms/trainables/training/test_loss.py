@@ -104,10 +104,10 @@ def test_a_binary_loss_keeps_one_right_class(subtests):
         ({"loss.kind": "bce", "data.task": "distance"}, "loss.kind must be task where the data have no classes"),
         ({**bce, "loss.target_threshold": 1.0}, "loss.target_threshold must be a probability, 0 <= threshold < 1"),
         (
-            {**bce, **deit, "loss.target_threshold": 0.0},
-            "loss.target_threshold must be at least 0.01 and less than 0.91, what smoothing leaves the other classes",
+            {**bce, **deit, "loss.target_threshold": 0.01},
+            "loss.target_threshold must be more than 0.01 and less than 0.91, what smoothing gives other classes",
         ),
-        ({**bce, "loss.smoothing": 0.5, "loss.target_threshold": 0.55}, "at least 0.05 and less than 0.55, what"),
+        ({**bce, "loss.smoothing": 0.5, "loss.target_threshold": 0.55}, "more than 0.05 and less than 0.55, what"),
         (
             {**bce, **deit, "loss.smoothing": 0.1},
             "loss.smoothing must be 0 where augment.kind is deit, which smooths labels itself (augment.smoothing)",
