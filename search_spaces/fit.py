@@ -23,15 +23,17 @@ LARGEST_BATCH = 200
 
 
 def data_values(name: str) -> dict[str, Any]:
-    """What `--data` stands for, by path: a known set, a class of one's own (`mine.py:Tiles`), or a folder of images."""
+    """What `--data` stands for, by path: a known set, a class of one's own (`mine.py:Tiles`), an `.npz` file of arrays
+    `images` and `labels`, or a folder of images.
+    """
     if name in KINDS or is_own(name):
         return {"data.kind": name}
-    return {"data.kind": "folder", "data.path": name}
+    return {"data.kind": "arrays" if name.lower().endswith(".npz") else "folder", "data.path": name}
 
 
 def data_label(name: str) -> str:
     """The images in the id of an edition: the last part of a path, in letters, digits and `-`."""
-    return re.sub(r"[^A-Za-z0-9]+", "-", Path(name).name)[:30].strip("-") or "images"
+    return re.sub(r"[^A-Za-z0-9]+", "-", re.sub(r"\.npz$", "", Path(name).name))[:30].strip("-") or "images"
 
 
 class Fit(Spec):

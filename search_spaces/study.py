@@ -284,8 +284,8 @@ class Study(Spec):
         return Study(**{**dict(self), "plan": plan, "claims": tuple(claims)})
 
     def _with(self, size: Budget, own: dict[str, Any]) -> Study:
-        base = self.base
-        for values in filter(None, (size.values, own)):
+        base, any_side = self.base, {"model.patch_size": 1} if size.fit else {}  # a patch that fits the user's images
+        for values in filter(None, (size.values, any_side | own)):
             base = base.variant(values)
         if size.fit:
             base = base.variant({path: value for path, value in size.fit.values(base.data).items() if path not in own})

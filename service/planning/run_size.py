@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from search_spaces.fit import fit_words
 from search_spaces.study import Edition
-from trainables.data import Folder, ImagesSpec
+from trainables.data import Arrays, Folder, ImagesSpec
 from trainables.data.dataset import SplitName
 from trainables.recipe import Recipe
 
@@ -49,7 +49,7 @@ def _sources(alike: list[ImagesSpec]) -> Iterator[str]:
         f"{name}: {_range(getattr(count, split) for count in counts)} images {getattr(found, split)}"
         for split, name in (("train", "training"), ("validation", "validation"), ("test", "test"))
     ]
-    name = one.path if isinstance(one, Folder) else one.kind
+    name = one.path if isinstance(one, Arrays | Folder) else one.kind
     yield f"images of {name}, {one.outputs:,} classes in each split: {'; '.join(words)}"
     yield from _few(min(alike, key=lambda data: data.image_counts.validation))
     yield from found.remarks

@@ -72,7 +72,12 @@ Set = Annotated[
     typer.Option("--set", help="PATH=VALUE put on the base recipe; may be repeated", metavar="PATH=VALUE"),
 ]
 Data = Annotated[
-    str, typer.Option(help="the images: a folder with train/<class>/, or a known set such as cifar10", metavar="FOLDER")
+    str,
+    typer.Option(
+        help="the images: a folder with train/<class>/, an .npz file with arrays images and labels, or a known set "
+        "such as cifar10",
+        metavar="FOLDER",
+    ),
 ]
 Arms = Annotated[
     str, typer.Option(help="the arms that run, beside the baseline: NAME,NAME; default: all", metavar="NAMES")

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import get_args
 
+import numpy as np
 import pytest
 import torch
 
@@ -87,6 +88,9 @@ def loads(tmp_path_factory) -> tuple[list[Recipe], list[set[str]]]:
     small = {path: value for path, value in SMALL.items() if not path.startswith("data.")}
     recipes += [Recipe().put(small | {"data": {"kind": "folder", "path": str(images), "image_size": 8}})]
     recipes += [recipes[-1].put({"augment.kind": "standard"})]
+    arrays = tmp_path_factory.mktemp("arrays") / "set.npz"
+    np.savez(arrays, images=np.arange(20 * 64, dtype=np.uint8).reshape(20, 8, 8), labels=np.arange(20) % 2)
+    recipes += [Recipe().put(small | {"data.kind": "arrays", "data.path": str(arrays)})]
     shapes = {"kind": "mine.py:Shapes", "source": SHAPES}
     recipes += [Recipe().put(small | {"data": shapes})]
     weights = tmp_path_factory.mktemp("weights") / "weights.pt"

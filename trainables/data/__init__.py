@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from trainables.data.arrays import Arrays
 from trainables.data.cifar import Cifar10, Cifar100
 from trainables.data.custom import OwnData
 from trainables.data.dataset import DatasetSpec, ImageCounts, MeanStd
@@ -31,6 +32,7 @@ LISTED: tuple[type[DatasetSpec], ...] = (
     OxfordPets,
     TinyImageNet,
     Folder,
+    Arrays,
 )
 """Every data set, in the order of messages."""
 
@@ -45,6 +47,7 @@ else:
 __all__ = [
     "KINDS",
     "LISTED",
+    "Arrays",
     "Cifar10",
     "Cifar100",
     "Data",

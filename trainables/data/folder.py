@@ -52,7 +52,7 @@ def is_read(found: Layout) -> bool:
 def no_folder(root: str) -> str:
     """A path of something else than a folder in a sentence; where it holds arrays, with what to do."""
     arrays = root.lower().endswith((".npy", ".npz"))
-    how = " (arrays are read by a class in a study file: see 'Images that you make', docs/images.md)" if arrays else ""
+    how = " (np.savez(path, images=images, labels=labels) writes what --data FILE.npz reads)" if arrays else ""
     return f"{shown(root)}{how}"
 
 

@@ -74,7 +74,7 @@ def test_the_verb_ends_with_1_where_something_is_damaged(root):
     assert damaged.exit_code == 1
     assert "torn.jpg must be an image that Pillow can read, got: " in damaged.stdout
     (root / "images.npz").touch()
-    for name, said in (("no", ""), ("images.npz", " (arrays are read by a class in a study file: see 'Your own ")):
+    for name, said in (("no", ""), ("images.npz", " (np.savez(path, images=images, labels=labels) ")):
         other = CliRunner().invoke(app, ["doctor", "--data", str(root / name), "--json"])
         assert other.exit_code == 1
         (only,) = json.loads(other.stdout)

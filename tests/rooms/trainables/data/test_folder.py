@@ -99,7 +99,7 @@ def test_another_content_or_place_is_refused_before_training(root):
         load(spec)
     for name, how in (
         ("none", "$"),
-        ("set.npz", r" \(arrays are read by a class in a study file: see 'Images that you make'"),
+        ("set.npz", r" \(np.savez\(path, images=images, labels=labels\) "),
     ):
         with pytest.raises(SpecError, match=f"images in train/<class>/, got {root / name}{how}"):
             Recipe().put({"data.kind": "folder", "data.path": str(root / name)})

@@ -1,0 +1,95 @@
+"""Images that are arrays in a file: which image becomes which row of a split, and what is refused in a sentence."""
+
+import numpy as np
+import pytest
+
+from trainables.data import ImageCounts
+from trainables.data.splits_torch import Reading, load
+from trainables.recipe import Recipe, Run
+from trainables.spec import LocusError, SpecError
+
+SIDES, COUNT = (8, 11), 40
+LABELS = np.arange(COUNT) % 4 // 3  # three quarters of class 0
+RGB = np.random.default_rng(0).integers(0, 256, (COUNT, *SIDES, 3), np.uint8)
+
+
+def saved(path, images=RGB, labels=LABELS, **others):
+    np.savez(path, images=images, labels=labels, **others)
+    return str(path)
+
+
+def spec(path, **values):
+    return Recipe().put({"data.kind": "arrays", "data.path": path, **values}).data
+
+
+def rows(split):
+    return [(bytes(image.numpy()), int(label)) for image, label in zip(split.images, split.targets, strict=True)]
+
+
+def test_each_image_keeps_its_pixels_and_its_label_whatever_the_order_of_axes(tmp_path):
+    first = spec(saved(tmp_path / "a.npz"))
+    assert (first.size, first.image_counts, first.outputs) == ((3, 8, 8), ImageCounts(32, 4, 4), 2)
+    assert (first.chance("val"), first.rarest.test) == (0.75, 0.25)
+    middle = RGB[:, :, 1:9].transpose(0, 3, 1, 2)  # 11 columns, cropped to 8 at the center
+    expected = sorted((bytes(image), int(label)) for image, label in zip(middle.copy(), LABELS, strict=True))
+    loaded = load(first)
+    assert sorted(rows(loaded.train) + rows(loaded.validation) + rows(loaded.test)) == expected
+    assert [sorted(np.bincount(part.targets)) for part in (loaded.validation, loaded.test)] == [[1, 3], [1, 3]]
+    assert rows(load(spec(first.path, **{"data.data_seed": 1})).test) != rows(loaded.test)
+
+    other = spec(saved(tmp_path / "b.npz", RGB.transpose(0, 3, 1, 2), LABELS.astype(np.uint8), more=np.zeros(3)))
+    assert Run(recipe=Recipe(data=other), seed=0).key == Run(recipe=Recipe(data=first), seed=0).key
+    assert rows(load(other).train) == rows(loaded.train)
+    gray = load(spec(saved(tmp_path / "c.npz", RGB[..., 0])))
+    assert (gray.train.images[:, 0] == gray.train.images[:, 2]).all()
+    swapped = spec(saved(tmp_path / "d.npz", RGB, 1 - LABELS))
+    assert swapped.digest != first.digest
+
+
+def test_a_file_that_is_another_one_now_is_refused_and_one_that_was_decoded_is_not_needed(tmp_path):
+    path = tmp_path / "set.npz"
+    first = spec(saved(path))
+    decoded = load(first, Reading(tmp_path / "data"))
+    assert Recipe.read(Recipe(data=first).plain()).data == first
+    saved(path, 255 - RGB)
+    with pytest.raises(LocusError, match=f"the digest {first.digest}, got [0-9a-f]{{16}} in {path}"):
+        load(first)
+    path.unlink()
+    with pytest.raises(LocusError, match=f"got no file in {path}"):
+        load(first)
+    assert first.missing(tmp_path / "elsewhere")
+    assert not first.missing(tmp_path / "data")
+    assert rows(load(first, Reading(tmp_path / "data")).test) == rows(decoded.test)
+
+
+def test_arrays_that_could_mean_two_things_are_refused(tmp_path):
+    for images, labels, said in (
+        (RGB / 255, LABELS, r"uint8, black 0 and white 255, got float64; where white is 1, \(images \* 255\)"),
+        (RGB.astype(int), LABELS, r"got int64; images.astype\('uint8'\)"),
+        (RGB[:, :3], LABELS, r"says where channels are, got \(40, 3, 11, 3\): axis 1 or axis 3"),
+        (RGB[..., :2], LABELS, r"images must be of shape .* got \(40, 8, 11, 2\)"),
+        (RGB[:0], LABELS[:0], r"images must be of shape .* got \(0, 8, 11, 3\)"),
+        (RGB, LABELS[1:], r"labels must be 40 integers, one for each image, got int64 of shape \(39,\)"),
+        (RGB, LABELS / 1, r"labels must be 40 integers.* got float64"),
+        (RGB, LABELS + 1, r"labels must be 0, 1 and so on, each with images, two classes or more, got 1, 2$"),
+        (RGB, LABELS * 2, r"got 0, 2$"),
+        (RGB, LABELS * 0, r"got 0$"),
+    ):
+        with pytest.raises(SpecError, match=said):
+            spec(saved(tmp_path / "wrong.npz", images, labels))
+    np.savez(tmp_path / "others.npz", x=RGB, y=LABELS)
+    (tmp_path / "text.npz").write_text("no arrays")
+    np.savez_compressed(tmp_path / "torn.npz", images=RGB, labels=LABELS)
+    whole = bytearray((tmp_path / "torn.npz").read_bytes())
+    whole[400:500] = bytes(100)
+    (tmp_path / "torn.npz").write_bytes(whole)
+    np.savez(tmp_path / "objects.npz", images=np.array([None]), labels=LABELS)
+    for name, got in (
+        ("others", "with x, y"),
+        ("text", r"\("),
+        ("torn", r"\("),
+        ("objects", r"\("),
+        ("none", r"\(no file\)"),
+    ):
+        with pytest.raises(SpecError, match=rf"^data.path must be an .npz file .*, got .*/{name}.npz {got}"):
+            spec(str(tmp_path / f"{name}.npz"))

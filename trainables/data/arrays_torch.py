@@ -1,0 +1,40 @@
+"""Opens images that are arrays in a file of numpy."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from trainables.data.arrays import Arrays, digest_of, read
+from trainables.data.images_torch import Records, load_images
+from trainables.data.splits_torch import Reading, Splits
+from trainables.spec import LocusError
+
+
+def load(spec: Arrays, reading: Reading) -> Splits:
+    """The splits that the spec asks for. Raises: LocusError where the file is not there, or has other arrays."""
+    return load_images(spec, partial(records, spec), reading)
+
+
+def records(spec: Arrays) -> dict[str, Records]:
+    """The images of the file, after a comparison with the digest of the spec."""
+    path = Path(spec.path)
+    if not path.is_file():
+        raise LocusError(spec.must(path))
+    images, labels = read(spec.path)
+    if (found := digest_of(images, labels)) != spec.digest:
+        raise LocusError(f"data.path must name a file of arrays with the digest {spec.digest}, got {found} in {path}")
+    return {"train": Records(labels, partial(_image, images), partial(_name, spec.path))}
+
+
+def _image(images: NDArray[np.uint8], number: int) -> Image.Image:
+    found = images[number]
+    return Image.fromarray(found[..., 0] if found.shape[-1] == 1 else found)
+
+
+def _name(path: str, number: int) -> str:
+    return f"image {number} of {path}"
