@@ -143,6 +143,16 @@ class Space(Spec):
         default_factory=lambda fields: _sources(fields), description="{kind: text of its file}, of the user's own kinds"
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _written(cls, value: Any) -> Any:
+        """Refuses a list in the place of a domain, with the words to type."""
+        domains = value.get("domains") if isinstance(value, dict) else None
+        for path, domain in domains.items() if isinstance(domains, dict) else ():
+            if isinstance(domain, list | tuple | range):
+                require(False, path, _domain_words([*domain]), domain)
+        return value
+
     @model_validator(mode="after")
     def _known(self) -> Space:
         require(bool(self.domains), "domains", "at least one path", {})
@@ -279,6 +289,14 @@ class Space(Spec):
         for path, domain in self.domains.items():
             yield path, domain
             yield from self.given.get(path, {}).get(str(values.get(path)), {}).items()
+
+
+def _domain_words(values: list[Any]) -> str:
+    """The domains that a list may stand for, as they are typed."""
+    inside, types = ", ".join(map(repr, values)), {*map(type, values)}
+    if len(values) != 2 or not types <= {int, float}:
+        return f"Choice([{inside}])"
+    return f"Real({inside}) or Integer({inside}) or Choice([{inside}])" if types == {int} else f"Real({inside})"
 
 
 _YES_NO = Choice(options=(False, True))

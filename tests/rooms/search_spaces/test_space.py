@@ -132,6 +132,16 @@ def test_spaces_that_are_none_are_refused(subtests) -> None:
         (lambda: Above(other="a", factor=Real(low=1, high=2)), r"factor\.low must be above 1, got 1"),
         (lambda: Choice(options=()), r"options"),
         (lambda: Space(domains={}), r"domains must be at least one path"),
+        (
+            lambda: Space({"optimizer.lr": (5e-4, 1e-2)}),
+            r"^optimizer\.lr must be Real\(0\.0005, 0\.01\), got \(0\.0005, ",
+        ),
+        (
+            lambda: Space({"a": [1, 8]}),
+            r"^a must be Real\(1, 8\) or Integer\(1, 8\) or Choice\(\[1, 8\]\), got \[1, 8\]$",
+        ),
+        (lambda: Space({"a": ("x", "y")}), r"^a must be Choice\(\['x', 'y'\]\), got \('x', 'y'\)$"),
+        (lambda: Space({"a": 0.1}), r"^domains\.a must be one of Real, Integer, Choice, Subset, Above, got 0\.1$"),
         (lambda: Space(domains={"a": REAL}, given={"a": {}}), r"given\.a must be a path with a Choice"),
         (
             lambda: Space(domains={"a": Choice(options=("x",))}, given={"a": {"y": {"b": REAL}}}),
