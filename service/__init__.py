@@ -11,6 +11,7 @@ Every verb raises LocusError with one sentence for what cannot be. Importing thi
 Optuna and MLflow are imported where they are needed.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,8 @@ def __getattr__(name: str) -> Any:
     if name.startswith("__") and name != "__all__":
         raise AttributeError(name)
     public = import_module("service.public")
+    if "ipykernel" in sys.modules:
+        import_module("service.terminal.notebook").without_widgets()
     if name != "__all__" and name not in public.__all__:
         raise AttributeError(f"service has no {name!r}; it offers {', '.join(public.__all__)}")
     return getattr(public, name)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import io
+import logging
 import threading
+import warnings
 from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
 from typing import Any
 
 from rich.console import RenderableType
@@ -16,6 +20,17 @@ WIDTH, HEIGHT = 110, 60
 REDRAW_S = 1.0
 """Seconds between two drawings."""
 FORMAT = '<pre style="white-space:pre;overflow-x:auto;line-height:normal">{code}</pre>'
+
+
+def without_widgets() -> None:
+    """Keeps what is imported later from saying in a cell that ipywidgets are missing, which locus does not use.
+
+    Ray says so when it is imported, and tqdm, which Ray and MLflow import.
+    """
+    logging.getLogger("ray.widgets.util").setLevel(logging.WARNING)
+    with warnings.catch_warnings(), suppress(ModuleNotFoundError):
+        warnings.simplefilter("ignore")
+        import_module("tqdm.auto")
 
 
 class NotebookLive:
