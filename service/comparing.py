@@ -44,9 +44,9 @@ class ComparedStudies(Comparison):
 
     def table(self) -> DataFrame:
         """A row for each trial that both have: scores, the difference with its interval and p, how it was compared."""
-        import pandas as pd
+        from service.analysis.tables import Table
 
-        return pd.DataFrame(self.plain()["trials"])
+        return Table.of(self.plain()["trials"], " ".join([self.headline, *self.notes]))
 
     def report(self) -> Path:
         """Writes the page beside the report of A, and returns its path."""

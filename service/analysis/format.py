@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Iterable
 from typing import TypeVar
 
 from service.analysis.statistics import Interval
@@ -75,10 +76,21 @@ def metric_words(metric: str) -> str:
 
 
 class Lines(list[T]):
-    """A list that prints, and stands in a notebook, with the text of each entry on a line of its own."""
+    """A list that prints, and stands in a notebook, with the text of each entry on a line of its own.
+
+    `none`: a sentence for the case that there are none.
+    """
+
+    def __init__(self, entries: Iterable[T] = (), none: str = "none") -> None:
+        super().__init__(entries)
+        self._none = none
 
     def __repr__(self) -> str:
-        return "\n".join(map(str, self)) or "none"
+        return "\n".join(map(str, self)) or self._none
 
     def _repr_html_(self) -> str:
-        return "none" if not self else f"<ul>{''.join(f'<li>{html.escape(str(entry))}</li>' for entry in self)}</ul>"
+        return (
+            html.escape(self._none)
+            if not self
+            else f"<ul>{''.join(f'<li>{html.escape(str(entry))}</li>' for entry in self)}</ul>"
+        )

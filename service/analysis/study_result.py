@@ -240,7 +240,8 @@ class StudyResult:
     @cached_property
     def claims(self) -> Lines[Verdict]:
         """The verdicts on the study's claims."""
-        return Lines(judge(self.edition.study.claims, self.scores_of, self.departure, look=self.history.looks))
+        found = judge(self.edition.study.claims, self.scores_of, self.departure, look=self.history.looks)
+        return Lines(found, none=f"{self.edition.study.name} claims nothing")
 
     @property
     def alpha(self) -> float:

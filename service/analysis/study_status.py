@@ -159,7 +159,7 @@ def _best(found: list[TrialSummary]) -> str:
 def all_status(home: Home, *, adopt: bool = False) -> Lines[StudyStatus]:
     """The status of every study of a home, the one touched last at the end. `adopt`: as `one_status` has it."""
     with _Shelf(home, adopt=adopt) as shelf:
-        return Lines(_readable(shelf, id) for id in home.ids())
+        return Lines((_readable(shelf, id) for id in home.ids()), none=f"no study was run in {home.root} yet")
 
 
 def _readable(shelf: _Shelf, id: str) -> StudyStatus:

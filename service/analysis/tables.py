@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterable
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -24,12 +25,29 @@ if TYPE_CHECKING:
     from service.analysis.trial_result import RunResult, TrialResult
 
 
+class Table(pd.DataFrame):  # type: ignore[misc]
+    """A table that says why it is empty where it prints nothing else; what is made of it is a plain one."""
+
+    @classmethod
+    def of(cls, rows: Iterable[dict[str, Any]], why: str, columns: list[str] | None = None) -> Table:
+        """The table of some rows. `why`: a sentence for the case that there are none."""
+        found = cls([*rows], columns=columns)
+        found.attrs["why"] = why
+        return found
+
+    def __repr__(self) -> str:
+        return str(self.attrs["why"]) if self.empty and "why" in self.attrs else super().__repr__()
+
+    def _repr_html_(self) -> str | None:
+        return f"<p>{html.escape(repr(self))}</p>" if self.empty and "why" in self.attrs else super()._repr_html_()
+
+
 def runs_table(result: StudyResult) -> pd.DataFrame:
     """A row a run, in the order in which the trials were added; without the seeds that a stopped trial does not run."""
     decided = ("stopped", "diverged")
     asked = ((row, run) for row in result.rows for run in row.runs.values())
     rows = [(row, run) for row, run in asked if run.state.was_run or row.answer.status not in decided]
-    return pd.DataFrame([_run(result, row, run) for row, run in rows])
+    return Table.of((_run(result, row, run) for row, run in rows), _none(result))
 
 
 def trials_table(result: StudyResult) -> pd.DataFrame:
@@ -39,14 +57,19 @@ def trials_table(result: StudyResult) -> pd.DataFrame:
     `difference_low` and `difference_high` are at the level of Holm's test, as `p_holm` is. `effect_size` is the
     difference in standard deviations, with its 95 % interval.
     """
-    table = pd.DataFrame([_trial(result, row) for row in result.rows])
-    first = [name for name in FIRST if name in table]
-    return table[[*first, *table.columns.difference(first, sort=False)]]
+    rows = [_trial(result, row) for row in result.rows]
+    names = [*dict.fromkeys(name for row in rows for name in row)]
+    columns = sorted(names, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
+    return Table.of(rows, _none(result), columns)
+
+
+def _none(result: StudyResult) -> str:
+    return f"no trial of {result.edition.id} has begun yet"
 
 
 def brief_table(result: StudyResult) -> pd.DataFrame:
     """A row a trial in words, as narrow as a cell of a notebook: scores, the test score's interval, the difference."""
-    return pd.DataFrame([_brief(result, row) for row in result.rows])
+    return Table.of((_brief(result, row) for row in result.rows), _none(result))
 
 
 def _brief(result: StudyResult, row: TrialResult) -> dict[str, str | int]:

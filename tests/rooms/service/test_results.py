@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+import service
 from search_spaces.claim import KeepsMore
 from search_spaces.study import Ablation, Study
 from service.analysis.claims.verdicts import judge
@@ -53,6 +54,39 @@ def test_a_row_a_trial(searched_result):
         tests = runs[runs.trial == label]["test/accuracy"].tolist()
         assert table.loc[label, "test_mean"] == pytest.approx(statistics.fmean(tests))
         assert table.loc[label, "test_std"] == pytest.approx(statistics.stdev(tests))
+
+
+def test_a_table_without_rows_says_why(tmp_path):
+    """Also in a notebook; what is made of a table is a plain one."""
+    home = Home(tmp_path)
+    plan = Ablation({"none": {}, "peg": {"encoding.kind": "peg"}}, baseline="none")
+    for name, seeds in (("early", 1), ("late", 1)):
+        edition = Study(
+            name, "?", base(), plan if name == "early" else Ablation({"x": {"optimizer.lr": 0.1}}, "x")
+        ).at()
+        save_edition(edition.model_copy(update={"study": edition.study.counted(seeds=seeds)}), home)
+    early = Result.open(home, "early@base")
+    assert repr(early.claims) == early.claims._repr_html_() == "early claims nothing"
+    assert repr(service.status(home=str(tmp_path / "other"))) == f"no study was run in {tmp_path / 'other'} yet"
+    for table in (early.table(), early.trials(), brief_table(early)):
+        assert (len(table), repr(table)) == (0, "no trial of early@base has begun yet")
+        assert table._repr_html_() == "<p>no trial of early@base has begun yet</p>"
+    none = service.compare("early", "late", home=str(tmp_path)).table()
+    assert len(none) == 0
+    assert repr(none).startswith("A and B have no trial in common.")
+    for name, encoding in (("one", "peg"), ("other", "irpe")):
+        hand = ByHand(tmp_path, Study(name, "?", base(), Ablation({name: {"encoding.kind": encoding}}, name)).at())
+        with hand.journal:
+            for trial, seed in hand.runs({name: {"encoding.kind": encoding}}, 1):
+                hand.complete(trial, seed, 0.9, 0.9)
+    found = service.compare("one", "other", home=str(tmp_path))
+    assert len(found.table()) == 0
+    assert repr(found.table()) == "A and B have no trial in common. In A alone: “one”. In B alone: “other”."
+    there = Result.open(home, "one@base").trials()
+    assert len(there) == 1
+    assert "0.9" in repr(there)
+    assert "<table" in there._repr_html_()
+    assert "Empty DataFrame" in repr(there[there.n > 9])
 
 
 def test_the_best_of_a_search_is_the_confirmed_one(searched_result):
