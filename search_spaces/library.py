@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,9 +68,10 @@ def records() -> list[Path]:
     return sorted((folder("") / RECORDS).glob("*.json"))
 
 
-def find(name: str) -> Study:
+def find(name: str, others: Iterable[str] = ()) -> Study:
     """The study of a name, of a file that defines `study` (`./mine.py`) or another name (`./mine.py:ordered`), of JSON.
 
+    `others`: names that a person may have meant, beside those of named studies.
     Raises: SpecError for an unknown name or a file that holds no study, SourceError for a file that does not run.
     """
     if in_file(name):
@@ -81,7 +83,9 @@ def find(name: str) -> Study:
     if name not in names():
         from trainables.sentence import did_you_mean
 
-        raise SpecError(f"no study {name!r}{did_you_mean(name, names())} (locus studies lists all)")
+        file = Path(f"{name}.py")
+        hint = f"; did you mean ./{file}?" if file.is_file() else did_you_mean(name, [*names(), *others])
+        raise SpecError(f"no study {name!r}{hint} (locus studies lists all)")
     module = importlib.import_module(f"search_spaces.studies.{name.replace('-', '_')}")
     return module.study  # type: ignore[no-any-return]
 

@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from search_spaces.fit import data_label, data_values
+from search_spaces.fit import data_label
 from search_spaces.library import find, in_file
 from search_spaces.presets import explained, put_first
 from search_spaces.study import Edition, Study
@@ -18,6 +18,7 @@ from service.analysis.study_status import StudyStatus, all_status, one_status
 from service.execution.rerun import Rerun
 from service.execution.rerun import rerun as again  # here, for a later import would put the module in the verb's place
 from service.execution.simulation.constants import MAX_CONCURRENT
+from service.own_images import Images, check_sendable, image_values
 from service.planning.run_options import RunOptions
 from service.storage import editions
 from service.storage.history import History
@@ -29,6 +30,7 @@ from trainables.spec import LocusError, SpecError
 if TYPE_CHECKING:
     from torch import nn
 
+    from service.callbacks import Callback
     from service.comparing import ComparedStudies, MatrixWithPage
     from service.execution.simulation.simulate import Simulated
     from service.planning.work_estimate import WorkEstimate
@@ -50,32 +52,47 @@ def run(
     trials: int | None = None,
     preset: str | None = None,
     edition: str = "",
-    data: str = "",
+    data: Images = "",
     arms: Sequence[str] = (),
     fresh: bool = False,
     progress: Progress | None = None,
-    **options: Any,
+    callbacks: Sequence[Callback] = (),
+    home: str | None = None,
+    tracking: str | None = None,
+    experiment: str | None = None,
+    storage: str | None = None,
+    address: str = "local",
+    hours: float | None = None,
+    run_hours: float | None = None,
+    max_concurrent: int | None = None,
+    threads: int = 1,
+    workers: int = 0,
+    loader_workers: int | None = None,
+    device: Literal["auto", "cpu", "cuda"] = "auto",
+    runs_per_gpu: int | Literal["auto"] = 1,
+    compile: bool = False,
+    adopt: bool = False,
+    download: bool = False,
 ) -> Result:
     """Runs what is missing of a study, which is a name, a file or a Study, and returns its result.
 
-    `data` is a folder of images, or the name of a known set, and `arms` are those that run, beside the baseline. `set`
-    puts values on the base recipe, and `preset` those of `search_spaces.presets` before them (this makes another
-    edition, which `edition` may name); `fresh` starts the next edition. Further options: `home`, `tracking`,
-    `experiment` (the MLflow experiment that shows the study, `locus/<study>` by default), `storage`, `hours`,
-    `run_hours`, `max_concurrent`, `threads`, `workers`, `loader_workers`, `device`, `runs_per_gpu` (a number or
-    "auto"), `compile`, `adopt`, `download`, and the `address` of a cluster to run there instead.
-
+    `data`: a folder of images, an `.npz` file with arrays `images` and `labels`, the name of a known set, a pair of
+    arrays (images, labels), or a Dataset of torch. `arms`: those that run, beside the baseline. `set`: values put on
+    the base recipe, and `preset`: those of `search_spaces.presets`, before them; both make another edition, which
+    `edition` may name. `fresh`: starts the next edition. `progress`: what shows it, a `service.terminal.live.Progress`.
+    `callbacks`: functions, called with a `service.EpochEnd` and a `service.TrialEnd` where an epoch and a trial end.
+    `address`: of a Ray cluster that runs it. All from `home` on: as `service.planning.run_options` has them.
     Raises: LocusError with one sentence for what cannot run, before anything is written; KeyboardInterrupt.
     """
-    chosen = RunOptions(**options)
+    chosen = RunOptions.among(locals())
     own: dict[str, Any] = {"budget": budget, "set": set, "preset": preset, "edition": edition}
     own |= {"data": data, "arms": arms}
-    elsewhere = chosen.address not in ("local", "auto")
-    storage = None if elsewhere else chosen.storage
-    resolved = resolve(study, home=chosen.home, seeds=seeds, trials=trials, storage=storage, **own)
-    if elsewhere:
-        return submit(resolved, fresh=fresh, **options).wait()
-    return here(resolved, chosen, fresh=fresh, progress=progress)
+    if not chosen.elsewhere:
+        resolved = resolve(study, home=home, seeds=seeds, trials=trials, storage=chosen.storage, **own)
+        return here(resolved, chosen, fresh=fresh, progress=progress, callbacks=callbacks)
+    if callbacks:
+        raise SpecError("callbacks must be left out where a study is submitted, because it runs in another process")
+    return submit(study, fresh=fresh, seeds=seeds, trials=trials, **own, **dict(chosen)).wait()
 
 
 def resolve(
@@ -88,42 +105,43 @@ def resolve(
     seeds: int | None = None,
     trials: int | None = None,
     edition: str = "",
-    data: str = "",
+    data: Images = "",
     arms: Sequence[str] = (),
     storage: str | None = None,
 ) -> Edition:
-    """A study at a budget, with the user's own values and counts; or the edition of an id, with other counts.
+    """A study at a budget, with the user's own values and counts; or an edition of the home, with other counts.
 
-    `preset`: values that are put on the base recipe before the user's own. `data`: a folder of images, or the name of a
-    known set. `arms`: those that run, beside the baseline. `storage`: where an id is looked for that this home does not
-    have.
+    An edition is named by its id, or by the name of a study that is no named one, such as one of a file: its latest.
+
+    `preset`: values that are put on the base recipe before the user's own. `data`: as `service.own_images` has it.
+    `arms`: those that run, beside the baseline. `storage`: where an id is looked for that this home does not have.
     Raises: SpecError for a budget, values or a name beside an id or an Edition, which have them already.
     """
     if isinstance(study, str) and "@" in study and not in_file(study):
         if storage is not None:
             _fetch(Home.usable(home), study, storage)
         study = editions.of_id(Home.find(home), study)
+    elif isinstance(study, str) and not in_file(study):
+        study = editions.of_name(Home.find(home), study) or study
     if isinstance(study, Edition):
         own = (
-            ("budget", budget), ("set", set), ("preset", preset), ("edition", edition), ("data", data), ("arms", arms),
+            ("budget", budget), ("set", set), ("preset", preset), ("edition", edition), ("arms", arms),
+            ("data", not isinstance(data, str) or data),
         )  # fmt: skip
         given = [name for name, value in own if value]
         if given:
             raise SpecError(f"{', '.join(given)} must be left out beside {study.id}, which names them already")
         return study.model_copy(update={"study": study.study.counted(seeds=seeds, trials=trials)})
-    found = find(study) if isinstance(study, str) else study
+    names = (id.partition("@")[0] for id in Home.find(home).ids())
+    found = find(study, names) if isinstance(study, str) else study
     if not isinstance(found, Study):
         raise SpecError(f"study must be a name, a file or a Study, got {found!r}")
     if not isinstance(set, Mapping | None):
         raise SpecError(f"set must be {{path: value}}, got {set!r}")
-    if not isinstance(data, str):
-        raise SpecError(f"data must be a folder of images, or the name of a known set, got {data!r}")
-    named = data_values(data) if data else {}
-    if both := [path for path in named if path in (set or {})]:
-        raise SpecError(f"set must leave out {', '.join(both)}, as data says it")
+    named = image_values(data, home, set or {}, "set")
     values = put_first(preset, named | dict(set or {}))
     with explained(preset, set or {}):
-        label = data_label(data) if data else ""
+        label = data_label(named.get("data.path", named["data.kind"])) if named else ""
         return found.at(budget, set=values, name=edition, seeds=seeds, trials=trials, arms=arms, label=label)
 
 
@@ -135,15 +153,17 @@ def here(
     progress: Progress | None = None,
     detail: Detail = "usual",
     tell: Callable[..., None] = lambda **facts: None,
+    callbacks: Sequence[Callback] = (),
 ) -> Result:
     """Runs an edition on this machine, or on the cluster this process belongs to.
 
-    `detail`: as `Progress` has it; `tell`: as `run_study` has it.
+    `detail`: as `Progress` has it; `tell`: as `run_study` has it; `callbacks`: as `service.callbacks` has them.
     """
+    from service.callbacks import checked
     from service.run_study import run_study
     from service.terminal.live import Progress
 
-    home = Home.usable(options.home)
+    functions, home = checked(callbacks), Home.usable(options.home)
     if home.root.is_dir() and not os.access(home.root, os.W_OK):
         raise LocusError(f"home must be a folder that can be written, got {home.root}")
     fetched = _fetch(home, edition.id, options.storage) if options.storage else ""
@@ -152,7 +172,7 @@ def here(
     for line in (fetched, _settled(home)):
         if line:
             progress.note(line)
-    return run_study(settled, options, progress, tell)
+    return run_study(settled, options, progress, tell, functions)
 
 
 def shown_in(edition: Edition, options: RunOptions) -> str:
@@ -207,27 +227,44 @@ def submit(
     study: str | Study | Edition,
     *,
     address: str,
-    home: str | None = None,
     budget: str | None = None,
     set: dict[str, Any] | None = None,
     seeds: int | None = None,
     trials: int | None = None,
     preset: str | None = None,
     edition: str = "",
-    data: str = "",
+    data: str | Path = "",
     arms: Sequence[str] = (),
     fresh: bool = False,
-    **options: Any,
+    home: str | None = None,
+    tracking: str | None = None,
+    experiment: str | None = None,
+    storage: str | None = None,
+    hours: float | None = None,
+    run_hours: float | None = None,
+    max_concurrent: int | None = None,
+    threads: int = 1,
+    workers: int = 0,
+    loader_workers: int | None = None,
+    device: Literal["auto", "cpu", "cuda"] = "auto",
+    runs_per_gpu: int | Literal["auto"] = 1,
+    compile: bool = False,
+    adopt: bool = False,
+    download: bool = False,
 ) -> SubmittedStudy:
-    """Submits a study to a Ray cluster, and returns when its plan is printed there."""
+    """Submits a study to a Ray cluster, and returns when its plan is printed there; its arguments are those of `run`.
+
+    Raises: LocusError with one sentence, also for a cluster that does not answer.
+    """
     from service.execution.jobs.client import submit as send
     from service.results import SubmittedStudy
 
+    chosen = RunOptions.among({**locals(), "address": None})
+    check_sendable(data)
     own: dict[str, Any] = {"budget": budget, "set": set, "preset": preset, "edition": edition}
     own |= {"data": data, "arms": arms}
     resolved = resolve(study, home=home, seeds=seeds, trials=trials, **own)
-    sent = send(resolved, RunOptions(home=home, **options), address, fresh=fresh)
-    return SubmittedStudy(**vars(sent))
+    return SubmittedStudy(**vars(send(resolved, chosen, address, fresh=fresh)))
 
 
 def status(name: str | None = None, *, home: str | None = None, adopt: bool = False) -> Lines[StudyStatus]:
@@ -447,16 +484,17 @@ def repair(name: str, *, home: str | None = None) -> list[str]:
     return repaired(found, editions.stored(found, editions.latest(found, name)))
 
 
-def forgettable(id: str, *, home: str | None = None, tracking: str | None = None) -> Forgettable:
-    """What forgetting a study would remove; its `remove` does it. `id`: NAME@BUDGET, for a name may have several."""
+def forgettable(name: str, *, home: str | None = None, tracking: str | None = None) -> Forgettable:
+    """What forgetting a study would remove; its `remove` does it. `name`: an id, or a name that has one edition."""
     from service.removal import forgettable as found
 
-    return found(Home.find(home), id, tracking_uri(tracking))
+    there = Home.find(home)
+    return found(there, editions.only(there, name), tracking_uri(tracking))
 
 
-def forget(id: str, *, home: str | None = None, tracking: str | None = None) -> None:
+def forget(name: str, *, home: str | None = None, tracking: str | None = None) -> None:
     """Removes a study: its folder, its MLflow runs, and the answers that no other study uses.
 
-    Raises: LocusError for an id that is not there, and for a study that runs.
+    `name`: an id, or a name that has one edition. Raises: LocusError for one that is not there, and for one that runs.
     """
-    forgettable(id, home=home, tracking=tracking).remove()
+    forgettable(name, home=home, tracking=tracking).remove()

@@ -39,6 +39,7 @@ from service.api import (
     submit,
     verify,
 )
+from service.callbacks import EpochEnd, TrialEnd
 from trainables.encodings import (
     FIRE,
     IRPE,
@@ -76,6 +77,7 @@ __all__ = [
     "Budget",
     "Choice",
     "Composed",
+    "EpochEnd",
     "Equivalent",
     "Factorized",
     "Faster",
@@ -111,6 +113,7 @@ __all__ = [
     "SpecError",
     "Study",
     "Subset",
+    "TrialEnd",
     "Tuning",
     "ablate",
     "attach",

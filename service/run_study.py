@@ -7,13 +7,14 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from search_spaces.study import Ablation, Edition
 from service import steering
 from service.analysis.probes.computing import compute_probes
+from service.callbacks import Callback, Callbacks
 from service.execution import machine
 from service.execution.driver import Driver, Finished
 from service.execution.jobs import archive
@@ -58,7 +59,11 @@ if TYPE_CHECKING:
 
 
 def run_study(
-    edition: Edition, options: RunOptions, progress: Progress, tell: Callable[..., None] = lambda **facts: None
+    edition: Edition,
+    options: RunOptions,
+    progress: Progress,
+    tell: Callable[..., None] = lambda **facts: None,
+    callbacks: Sequence[Callback] = (),
 ) -> Result:
     """Runs what is missing of a resolved edition; the result holds what was there already, too.
 
@@ -71,11 +76,16 @@ def run_study(
     if options.address == "local":
         socket_folder()  # Ray needs one; asked here, before the plan
     with told_in_a_sentence(home.root):
-        return _run_study(edition, home, options, progress, tell)
+        return _run_study(edition, home, options, progress, tell, callbacks)
 
 
 def _run_study(
-    edition: Edition, home: Home, options: RunOptions, progress: Progress, tell: Callable[..., None]
+    edition: Edition,
+    home: Home,
+    options: RunOptions,
+    progress: Progress,
+    tell: Callable[..., None],
+    callbacks: Sequence[Callback],
 ) -> Result:
     set_up_client()
     from service.tracking.sync import MlflowSync, check
@@ -114,7 +124,7 @@ def _run_study(
             edition, home, journal, placement, options.adopt, stop, neighbours=neighbours, codes=codes, copies=copies
         )
         sync = MlflowSync(edition, home, lambda recipe: driver.codes(recipe).digest, tracking, options.experiment)
-        driver.listeners += [progress.add, sync.add]
+        driver.listeners += [progress.add, sync.add, Callbacks(callbacks, driver, progress.note).add]
         sync.open()
         if journal.torn:
             progress.note("the journal's last line was torn by a crash, and dropped")

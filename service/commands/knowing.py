@@ -154,7 +154,12 @@ def verify(
 
 @app.command()
 def forget(
-    name: Annotated[str, typer.Argument(help="an id, such as NAME@cpu", autocompletion=study_names, metavar="NAME")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="an id, such as NAME@cpu, or a NAME that has one edition", autocompletion=study_names, metavar="NAME"
+        ),
+    ],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="do not ask", metavar=FLAG)] = False,
     home: HomeOption = None,
     tracking: Tracking = None,

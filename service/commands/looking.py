@@ -60,6 +60,8 @@ def show(
         looking.show_kind(name, as_json)
     elif set or preset:
         looking.show(looking.with_own(resolve(name, set, preset, budget=budget or "base")), as_json)
+    elif not budget and name not in library.names() and not library.in_file(name):
+        looking.show(looking.with_own(resolve(name, None, None)), as_json)
     else:
         study = library.find(name)
         sized = looking.with_own(resolve(name, None, None, budget=budget)) if budget else study

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator
 
@@ -22,6 +23,16 @@ class RunOptions(Spec):
     `runs_per_gpu`: "auto" is as many as their predicted memory and the cores allow.
     Units: `hours` of wall-clock, for the command; `run_hours`, for each run.
     """
+
+    @classmethod
+    def among(cls, arguments: Mapping[str, Any]) -> Self:
+        """The options among the arguments of a verb, which has each of them by its name and with its default."""
+        return cls(**{name: arguments[name] for name in cls.model_fields})
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether another process than this one runs the study, on the cluster at `address`."""
+        return self.address not in ("local", "auto")
 
     @field_validator("address", mode="before")
     @classmethod

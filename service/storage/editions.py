@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from search_spaces import library
@@ -33,7 +34,8 @@ def stored(home: Home, id: str) -> Edition:
     """
     known = home.ids()
     if id not in known:  # a name such as ../x would lead out of the home
-        raise EditionError(f"no study {id!r} in {home.root}; known: {', '.join(known) or 'none yet'}")
+        hint = did_you_mean(id, known)
+        raise EditionError(f"no study {id!r} in {home.root}; known: {', '.join(known) or 'none yet'}{hint}")
     path = home.study(id).study
     content = unsealed(path.read_bytes())
     if content is None:
@@ -68,6 +70,27 @@ def latest(home: Home, name: str) -> str:
             f"no study {name!r} was run in {home.root}; known: {known} (locus run NAME starts one){near}"
         )
     return named[-1]
+
+
+def only(home: Home, name: str) -> str:
+    """As `latest`, for what cannot be undone. Raises: EditionError for a name that has several editions, too."""
+    several = [id for id in home.ids() if id.partition("@")[0] == name]
+    if len(several) > 1:
+        raise EditionError(f"{name} must name one edition, got {len(several)}: {', '.join(several)}")
+    return latest(home, name)
+
+
+def of_name(home: Home, name: str) -> Edition | None:
+    """The latest edition of a name that is no named study; None where this home has none.
+
+    Raises: EditionError where the working folder has a file of that name, too, for it may hold another study by now.
+    """
+    if name in library.names() or not any(id.partition("@")[0] == name for id in home.ids()):
+        return None
+    found = latest(home, name)
+    if Path(f"{name}.py").is_file():
+        raise EditionError(f"{name} may be ./{name}.py or {found}, which {home.root} holds: type one of the two")
+    return stored(home, found)
 
 
 def of_id(home: Home, id: str) -> Edition:

@@ -9,7 +9,8 @@
 <home>/matrices/<id>.html                        pages of tables that several studies fill
 <home>/mlflow.db, artifacts/                     the default tracking store
 <home>/fetched                                   where the weights stayed, of a result that was fetched from elsewhere
-<home>/data/                                     known data sets, and decoded images in decoded/ (or $LOCUS_DATA)
+<home>/data/                                     known data sets, decoded images in decoded/, and images that Python
+                                                 handed over, arrays-<digest>.npz (or $LOCUS_DATA)
 """
 
 from __future__ import annotations

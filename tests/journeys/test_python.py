@@ -2,8 +2,10 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
+from sklearn.datasets import load_digits
 
 import service
 from trainables.data.splits_torch import load
@@ -93,6 +95,36 @@ def test_an_ablation_compares_with_its_baseline(home):
     assert len(result.trials()) == 3
     assert len(result.table()) == 9
     assert result.mlflow_url
+
+
+def test_own_arrays_are_swept_and_its_best_recipe_is_an_arm(home):
+    """Real runs: what the callbacks were told is what the tables say."""
+    images, labels = load_digits(return_X_y=True)
+    data = (images[:300] * 15).astype(np.uint8).reshape(-1, 8, 8), labels[:300]
+    small = {path: value for path, value in SMALL.items() if not path.startswith("data.")} | {"model.patch_size": 2}
+    told = []
+    result = service.sweep(
+        {**small, "encoding.kind": "fourier"},
+        GAMMA,
+        trials=2,
+        seeds=1,
+        question="Which gamma reads digits?",
+        data=data,
+        callbacks=[told.append],
+        home=str(home),
+    )
+    assert repr(result).startswith(f"{result.edition.id}: Which gamma reads digits?")
+    assert "Which gamma reads digits?" in result.report().read_text()
+    runs = result.table().set_index(["trial", "seed"])["val/accuracy"]
+    last = [end for end in told if isinstance(end, service.EpochEnd) and end.epoch == SMALL["optimizer.epochs"]]
+    assert {(end.trial, end.seed): end.values["val/accuracy"] for end in last} == dict(runs)
+    trials = {end.trial: (end.status, end.mean) for end in told if isinstance(end, service.TrialEnd)}
+    table = result.trials().set_index("trial")
+    assert trials == {label: (table.loc[label, "status"], table.loc[label, "mean"]) for label in table.index}
+    arms = {"none": {"encoding.kind": "none"}, "best": {}}
+    again = service.ablate(arms, baseline="none", base=result.rows[0].recipe, seeds=1, name="of_best", home=str(home))
+    assert again.named["best"].recipe == result.rows[0].recipe
+    assert again.table().set_index("name").reused.to_dict() == {"none": False, "best": True}
 
 
 def _test_score(result, arm, seed):

@@ -48,7 +48,7 @@ def test_each_arm_is_tuned_by_as_many_trials_and_then_compared(tmp_path, capsys)
     ]
     assert again.headline == result.headline
     assert service.status("fair", home=str(tmp_path))[0].state == "done"
-    service.forget("fair@base", home=str(tmp_path))
+    service.forget("fair", home=str(tmp_path))
     assert not service.status(home=str(tmp_path))
 
 

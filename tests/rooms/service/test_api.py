@@ -1,9 +1,12 @@
 """The verbs of Python: what they take, what they refuse, and that nothing is written where they refuse."""
 
+import inspect
+import os
 import re
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 
@@ -11,6 +14,7 @@ import service
 from search_spaces.study import Ablation, Study
 from service import api
 from service.analysis.study_status import one_status
+from service.commands import cluster, running
 from service.planning.run_options import RunOptions
 from service.storage import commit, editions
 from service.storage.home import Home
@@ -26,6 +30,81 @@ STUDY = Study(name="arms", question="?", base=Recipe(), plan=Ablation({"near": {
 
 def test_an_address_of_none_is_this_machine() -> None:
     assert RunOptions(address=None).address == "local"
+
+
+def test_every_door_has_the_same_options_with_the_same_defaults(monkeypatch) -> None:
+    """Python's verbs, the command's, and `RunOptions`: a name, a default and a type each; and all of them arrive."""
+    fields = RunOptions.model_fields
+    for verb in (service.run, service.sweep, service.ablate, service.submit):
+        given = inspect.signature(verb).parameters
+        assert not [one for one in given.values() if one.kind is one.VAR_KEYWORD], verb
+        own = {"address"} if verb is service.submit else set()
+        for name, field in fields.items():
+            annotation = eval(given[name].annotation, vars(inspect.getmodule(verb)))
+            assert annotation == field.annotation, (verb, name)
+            assert name in own or given[name].default == field.default, (verb, name)
+    for command, renamed in ((running.run, {"address"}), (cluster.submit, {"address"}), (running.plan, {*fields})):
+        given = inspect.signature(command).parameters
+        assert {*fields} - {*given} <= renamed, command
+        for name in {*fields} & {*given} - {"address"}:
+            assert given[name].default == fields[name].default, (command, name)
+            kind = get_args(given[name].annotation)[0]
+            assert kind in (fields[name].annotation, Any), (command, name)
+    verbs = {*inspect.signature(service.run).parameters}
+    assert {*inspect.signature(running.run).parameters} - {"name", "join", "dry_run", "quiet", "verbose"} <= verbs
+    for ad_hoc in (service.sweep, service.ablate):
+        assert verbs - {*inspect.signature(ad_hoc).parameters} == {"study", "budget", "set", "trials", "arms"} - (
+            {"trials"} if ad_hoc is service.sweep else {"arms"}
+        )
+    values = {"home": "/h", "tracking": "t", "experiment": "e", "storage": "s3://b", "address": "auto", "hours": 1.0}
+    values |= {"run_hours": 2.0, "max_concurrent": 3, "threads": 4, "workers": 5, "loader_workers": 6, "device": "cpu"}
+    values |= {"runs_per_gpu": "auto", "compile": True, "adopt": True, "download": True}
+    assert {*values} == {*fields}
+    arrived: list[Any] = []
+    monkeypatch.setattr(api, "resolve", lambda study, **asked: study)
+    monkeypatch.setattr(api, "here", lambda study, options, **more: arrived.append((study, options, more)))
+    service.run(STUDY, **values)
+    more = {"question": "Which rate?", "fresh": True, "callbacks": [print]}
+    best = Recipe().put({"optimizer.epochs": 3})
+    service.sweep(best, {"optimizer.lr": service.Real(1e-4, 1e-2)}, **values, **more)
+    service.ablate({"a": {}, "b": {"optimizer.lr": 0.1}}, baseline="a", base=best, **values, **more)
+    assert [options for _, options, _ in arrived] == [RunOptions(**values)] * 3
+    for study, _, passed in arrived[1:]:
+        assert (study.question, study.base) == ("Which rate?", best)
+        assert (passed["fresh"], passed["callbacks"]) == (True, [print])
+    with pytest.raises(SpecError, match=r"^base must be \{path: value\} or a Recipe, got 3$"):
+        service.ablate({"a": {}}, baseline="a", base=3)
+
+
+def test_a_study_of_the_home_is_named_as_report_names_it(tmp_path: Path, monkeypatch) -> None:
+    home = str(tmp_path / "home")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SpecError, match=r"^no study 'arms' \(locus studies lists all\)$"):
+        api.resolve("arms", home=home)
+    first, second = STUDY.at(), STUDY.at(set={"optimizer.epochs": 2})
+    conduct(Home(tmp_path / "home"), first)
+    assert api.resolve("arms", home=home, seeds=2).id == first.id
+    with pytest.raises(LocusError, match=r"no study 'arn@base' in .*; known: arms@base; did you mean arms@base"):
+        editions.stored(Home(tmp_path / "home"), "arn@base")
+    with pytest.raises(LocusError, match=r"; did you mean arms\? \(locus studies lists all\)$"):
+        api.resolve("arns", home=home)
+    with pytest.raises(LocusError, match=r"; did you mean arms\?"):
+        service.forget("arns", home=home)
+    there = Home(tmp_path / "home")
+    assert editions.only(there, "arms") == editions.only(there, "arms@base") == first.id
+    conduct(Home(tmp_path / "home"), second)
+    os.utime(Home(tmp_path / "home").study(first.id).study, (1, 1))
+    assert api.resolve("arms", home=home).id == second.id == service.result("arms", home=home).edition.id
+    with pytest.raises(LocusError, match=f"^arms must name one edition, got 2: {first.id}, {second.id}$"):
+        service.forget("arms", home=home)
+    with pytest.raises(SpecError, match=f"^budget must be left out beside {second.id}, which names"):
+        api.resolve("arms", home=home, budget="smoke")
+    Path("arms.py").write_text("from service import *")
+    with pytest.raises(LocusError, match=f"^arms may be ./arms.py or {second.id}, which .*home holds"):
+        api.resolve("arms", home=home)
+    Path("rowcol.py").touch()
+    with pytest.raises(SpecError, match=r"^no study 'rowcol'; did you mean ./rowcol.py\? \(locus studies lists all\)$"):
+        api.resolve("rowcol", home=home)
 
 
 def test_counts_beside_an_edition_are_refused_and_not_dropped() -> None:

@@ -1,0 +1,118 @@
+"""What `data=` may be in Python: a folder, a file, a known set, or images that this process has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from search_spaces.fit import data_values
+from service.storage.home import Home
+from service.storage.whole_files import rename_durably
+from trainables.data.arrays import checked, digest_of, read
+from trainables.spec import SpecError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+MUST = "a folder of images, an .npz file, a known set, (images, labels), or a Dataset of (image, label)"
+
+
+class ImageDataset(Protocol):
+    """Pairs of an image and its label, by number, such as a Dataset of torch."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, number: int, /) -> Any: ...
+
+
+Images = str | Path | tuple[Any, Any] | ImageDataset
+"""A folder of images, an `.npz` file with arrays `images` and `labels`, the name of a known set; or images themselves:
+two arrays, images of bytes (N, H, W), (N, H, W, C) or (N, C, H, W) and labels (N,), or a Dataset of such pairs."""
+
+
+def image_values(data: Images, home: str | None, beside: Mapping[str, Any], called: str) -> dict[str, Any]:
+    """The values of a recipe for images, by path; none for an empty name.
+
+    Arrays are written to a file in the data folder of the home, which is named by their digest. `beside`: other values,
+    and what they are `called`. Raises: SpecError for what holds no such images, and for values that name images, too.
+    """
+    if isinstance(data, str) and not data:
+        return {}
+    name = str(data if isinstance(data, str | Path) else _written(*_arrays(data), Home.usable(home).data))
+    named = data_values(name)
+    if both := [path for path in named if path in beside]:
+        raise SpecError(f"{called} must leave out {', '.join(both)}, as data says it")
+    return named
+
+
+def check_sendable(data: Images) -> None:
+    """Refuses images that a cluster does not see. Raises: SpecError."""
+    if not isinstance(data, str | Path):
+        must = "a folder, an .npz file or a known set that the cluster sees, where a study is submitted"
+        how = "np.savez(path, images=images, labels=labels) writes a file"
+        raise SpecError(f"data must be {must}, got {type(data).__name__}; {how}")
+
+
+def _arrays(data: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """The images and labels of two arrays, or of a Dataset."""
+    import numpy as np
+
+    if isinstance(data, tuple) and len(data) == 2:
+        return checked(*data)
+    if isinstance(data, tuple | Mapping | np.ndarray) or not (
+        hasattr(data, "__getitem__") and hasattr(data, "__len__")
+    ):
+        raise SpecError(f"data must be {MUST}, got {type(data).__name__}")
+    pairs = [data[number] for number in range(len(data))]
+    if not pairs or not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
+        raise SpecError(f"data must be {MUST}, got {type(data).__name__} of other entries")
+    images = [_pixels(image) for image, _ in pairs]
+    shapes = {image.shape for image in images}
+    if len(shapes) > 1:
+        got = " and ".join(map(str, sorted(shapes)[:2]))
+        raise SpecError(f"images of a Dataset must have one size, got {got}: let its transform resize them")
+    try:
+        labels = np.array([np.asarray(label) for _, label in pairs])
+    except ValueError:  # of several shapes
+        raise SpecError(f"labels must be integers, one for each image, got {pairs[0][1]!r} first") from None
+    return checked(np.stack(images), labels)
+
+
+def _pixels(image: Any) -> NDArray[Any]:
+    """An image of Pillow in RGB, whatever its mode; another one as it is. Raises: SpecError where it has no RGB."""
+    import numpy as np
+    from PIL import Image
+
+    from trainables.data.rgb import rgb
+
+    if not isinstance(image, Image.Image):
+        return np.asarray(image)
+    try:
+        return np.asarray(rgb(image))
+    except ValueError as error:
+        raise SpecError(f"images of a Dataset must be images of 8 bits, got {error}") from None
+
+
+def _written(images: NDArray[np.uint8], labels: NDArray[np.int64], folder: Path) -> Path:
+    """The file of these arrays, which is written where it is not there yet, or is damaged."""
+    import os
+
+    import numpy as np
+
+    digest = digest_of(images, labels)
+    path = folder / f"arrays-{digest}.npz"
+    if not _holds(path, digest):
+        folder.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f".{path.stem}.{os.getpid()}.npz")
+        np.savez(draft, images=images, labels=labels)
+        rename_durably(draft, path)
+    return path
+
+
+def _holds(path: Path, digest: str) -> bool:
+    try:
+        return digest_of(*read(str(path))) == digest
+    except SpecError:
+        return False
