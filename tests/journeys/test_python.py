@@ -122,7 +122,7 @@ def test_own_arrays_are_swept_and_its_best_recipe_is_an_arm(home):
     table = result.trials().set_index("trial")
     assert trials == {label: (table.loc[label, "status"], table.loc[label, "mean"]) for label in table.index}
     arms = {"none": {"encoding.kind": "none"}, "best": {}}
-    again = service.ablate(arms, baseline="none", base=result.rows[0].recipe, seeds=1, name="of_best", home=str(home))
+    again = service.ablate(arms, baseline="none", base=result.rows[0].recipe, seeds=1, name="of-best", home=str(home))
     assert again.named["best"].recipe == result.rows[0].recipe
     assert again.table().set_index("name").reused.to_dict() == {"none": False, "best": True}
 
