@@ -16,7 +16,7 @@ from trainables.spec import LocusError, absolute
 AHEAD = 1024
 """Images that wait for a thread, at most."""
 MEND = "replace it, or remove it"
-HOW = "see 'Images that you make' in docs/images.md"
+HOW = "see 'Arrays, and images that you make' in docs/images.md"
 
 
 def examine_images(path: str, progress: Callable[[int, int], None]) -> Iterator[Finding]:

@@ -69,7 +69,7 @@ def read(path: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 
     must = f"an .npz file with arrays images and labels, as {_SAVE} writes it"
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
             names = list(getattr(file, "files", []))
             found = [file[name] for name in NAMES] if {*NAMES} <= {*names} else None
     except (OSError, ValueError, EOFError, TypeError, zipfile.BadZipFile, zlib.error) as error:
