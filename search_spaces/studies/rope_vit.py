@@ -1,10 +1,11 @@
 """Do rotary positions keep a ViT's accuracy on images of other sizes, where a table loses it?
 
 Source: Heo et al. 2024, Rotary position embedding for vision transformer (the README of its repository has the
-numbers). Cost: smoke 2 min (an estimate), cpu 40 min (an estimate) on 2 cores; paper 27 GPU-hours, paper-base 74
+numbers). Cost: smoke 2 min (an estimate), cpu 45 min (an estimate) on 2 cores; paper 27 GPU-hours, paper-base 74
 GPU-hours.
-Expected: on images of the training's size rotary positions are above the table by little; on larger ones by much,
-mixed frequencies most of all.
+Expected: on images of the training's size rotary positions are above the table by little. On larger ones the paper has
+them above it by much, mixed frequencies most of all; cpu need not: one seed of mixed scored 0.40 on 32 pixels and 0.29
+on 56.
 """
 
 from typing import Any
@@ -24,6 +25,8 @@ README = "README of the paper's repository"
 TABLE: dict[str, Any] = {"kind": "learnable"}
 AXIAL: dict[str, Any] = {"kind": "rotary", "form": "axial"}
 MIXED: dict[str, Any] = {"kind": "rotary", "form": "mixed"}
+CROPPED: dict[str, Any] = {"kind": "three_augment", "scale": 0.25, "mixup": 0.0, "cutmix": 0.0, "repeats": 1}
+"""3-Augment without mixing: a model that has never seen objects of other sizes cannot keep its score at other sizes."""
 SMALLER, LARGER, LARGEST = 20, 56, 72
 """Grids of 5, 14 and 18 patches a side for 8, as 144, 384 and 512 pixels are for 224. Units: pixels."""
 
@@ -47,15 +50,16 @@ study = Study(
     question="Do rotary positions keep a ViT's accuracy on images of other sizes, where a table loses it?",
     family="rope",
     paper="Heo et al. 2024, Rotary position embedding for vision transformer (arXiv:2403.13298)",
-    minutes={"smoke": 2, "cpu": 40},
+    minutes={"smoke": 2, "cpu": 45},
     not_run=("smoke", "cpu"),
     gpu_hours={"paper": 27, "paper-base": 74},
-    expected="rotary positions are above the table by little at the training's size, and by much on larger images",
+    expected="rotary positions are above the table by little at the training's size; the paper's order on larger "
+    "images may not come out at cpu, where one seed of mixed scored 0.40 on 32 pixels and 0.29 on 56",
     base=Recipe(
         model=ViT(depth=4, layer_scale=1e-4),
         optimizer=LAMB(lr=0.01, weight_decay=0.03, epochs=20, batch_size=100, schedule="cosine", warmup=0.1),
         loss=BinaryCrossEntropy(target_threshold=0.0),
-    ).put({**PART, "augment.kind": "standard", "test_sizes": [SMALLER, LARGER, LARGEST]}),
+    ).put({**PART, "augment": CROPPED, "test_sizes": [SMALLER, LARGER, LARGEST]}),
     plan=Ablation(
         arms={
             "APE": {"encoding": TABLE},
@@ -95,8 +99,8 @@ study = Study(
     gaps=(
         "ViT-S and ViT-B on ImageNet there; 4 blocks of 64 channels on 5,000 images of CIFAR-10 at cpu: only the order "
         "can be compared",
-        "cpu has the paper's optimizer, loss and layer scale, with a crop and a flip; 3-Augment, mixup and repeated "
-        "images need more than 20 epochs of so few images",
+        "cpu has the paper's optimizer, loss, layer scale and 3-Augment, whose crops hold a quarter of the image or "
+        "more, 8 % there; mixing and repeated images need more than 20 epochs of so few images",
         "paper and paper-base are trained as the repository's commands have it, in batches of 2,048; Tiny-ImageNet has "
         "44 steps an epoch, ImageNet 626",
         "paper-base ends after the training at 192 pixels; the paper then fine-tunes ViT-B at 224 for 20 epochs, and a "
