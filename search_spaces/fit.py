@@ -17,6 +17,8 @@ LARGER = 1.5
 """The side of the larger test images, over that of the training images."""
 FEWEST_EPOCHS, MOST_EPOCHS = 5, 60
 """With fewer epochs little is learned of each image; with more a small model learns the images by heart."""
+AUGMENTED = 20
+"""From so many epochs on photographs are flipped and shifted: in fewer a small model does not know them by heart."""
 BATCHES = ((1_000, 25), (5_000, 50), (20_000, 100))
 """Up to how many training images a batch has how many, so that a short training still has hundreds of steps."""
 LARGEST_BATCH = 200
@@ -61,7 +63,6 @@ class Fit(Spec):
             side = max(1, min(data.natural_side, self.side) // self.grid) * self.grid
             there, held = data.available, data.held_out_at(0)
             found["data.image_size"] = side
-            found["augment.kind"] = "standard"
             train = held.train
             if not data.folds:  # folds are of all images
                 train = min(train, self.images // FEWEST_EPOCHS)
@@ -75,6 +76,8 @@ class Fit(Spec):
         grids = [side // patch for patch in range(1, side + 1) if side % patch == 0]
         patch = side // min(grids, key=lambda count: abs(count - self.grid))
         epochs = min(max(self.images // train, FEWEST_EPOCHS), MOST_EPOCHS)
+        if isinstance(data, ImagesSpec) and epochs >= AUGMENTED:
+            found["augment.kind"] = "standard"
         batch = next((batch for most, batch in BATCHES if train <= most), LARGEST_BATCH)
         return found | {"model.patch_size": patch, "optimizer.epochs": epochs, "optimizer.batch_size": batch}
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
     from service.analysis.trial_result import RunResult, TrialResult
 
+MOST = 6
+"""How many rivals a sentence names."""
 FEWEST_TO_PLAN = 5
 """How many seeds must have shown how much they differ before a number of further seeds is named."""
 
@@ -33,7 +35,13 @@ def advice(result: StudyResult) -> list[str]:
         return []
     rivals = _rivals(result, best)
     partner = next((row for row in result.of("trial") if row.name == plan.compared_with(best.name)), None)
-    known = [_take(best, rivals), _cost(best, partner), *_sizes(best, partner), _out(result), _open(best, rivals)]
+    known = [
+        _take(best, rivals, len(plan.arms)),
+        _cost(best, partner),
+        *_sizes(best, partner),
+        _out(result),
+        _open(best, rivals),
+    ]
     return [sentence for sentence in known if sentence]
 
 
@@ -44,12 +52,19 @@ def _rivals(result: StudyResult, best: TrialResult) -> dict[str, Difference]:
     return {rows[label].name: gap for label, gap in gaps.items() if not gap.significant}
 
 
-def _take(best: TrialResult, rivals: dict[str, Difference]) -> str:
+def _take(best: TrialResult, rivals: dict[str, Difference], arms: int) -> str:
+    """What to take. `arms`: of how many."""
     learn, seeds = counts(best.test)
     share = f"; {learn} of {plural(seeds, 'seed')} learn" if learn < seeds else ""
     if not rivals:
         return f"Take {quoted(best.name)}{share}."
-    others = listed([quoted(name) for name in rivals])
+    names = [quoted(name) for name in rivals]
+    others = listed([*names[:MOST], *([f"{len(names) - MOST} more"] if len(names) > MOST else [])])
+    if len(rivals) == arms - 1 > 1:
+        return (
+            f"Nothing is decided: {plural(seeds, 'seed')} tell no arm apart from {quoted(best.name)}, which has the "
+            f"highest validation score{share}. A larger budget, or more images, may."
+        )
     return f"Take {quoted(best.name)}{share}. {plural(seeds, 'seed')} do not tell it apart from {others}."
 
 

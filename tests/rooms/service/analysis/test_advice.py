@@ -19,7 +19,7 @@ MEANS = {"table": 0.8, "waves": 0.9, "sines": 0.899, "none": 0.6}
 SEEDS, GOT = 6, {"none": 3}
 
 
-def raced(root, means: dict[str, float] = MEANS, race: bool = True) -> Result:
+def raced(root, means: dict[str, float] = MEANS, race: bool = True, got: dict[str, int] = GOT) -> Result:
     recipe = base().put({"test_sizes": [36]})
     edition = Study(name="mine", question="?", base=recipe, plan=Ablation(ARMS, "table", race=race), seeds=SEEDS).at()
     hand, noise = ByHand(root, edition), random.Random(0)
@@ -27,9 +27,9 @@ def raced(root, means: dict[str, float] = MEANS, race: bool = True) -> Result:
         for trial, seed in hand.runs(ARMS, SEEDS):
             value = round(means[trial.name] + noise.gauss(0, 0.004), 3)
             tests = {at_image_size("test/accuracy", 36): value - 0.2, "memory/peak_gib": 1.25}
-            if seed < GOT.get(trial.name, SEEDS):
+            if seed < got.get(trial.name, SEEDS):
                 hand.complete(trial, seed, value, value, tests=tests)
-            elif seed == GOT[trial.name]:
+            elif seed == got[trial.name]:
                 run = trial.run(seed)
                 out = StoppedAt(run=run.key, code=hand.codes(run.recipe).digest, epoch=0, cutoff=0.9)
                 hand.journal.write(out)
@@ -66,4 +66,6 @@ def test_a_clear_winner_and_no_winner(tmp_path) -> None:
     assert advice(clear)[0] == "Take “waves”."
     assert not any(line.startswith("About") for line in advice(clear))
     assert advice(raced(tmp_path / "none", dict.fromkeys(MEANS, 0.5))) == []
+    alike = advice(raced(tmp_path / "alike", dict.fromkeys(MEANS, 0.9), got={}))[0]
+    assert alike.startswith("Nothing is decided: 6 seeds tell no arm apart from “")
     assert advice(raced(tmp_path / "even", race=False)) == []
