@@ -128,8 +128,11 @@ class Ablation(Spec):
             if name not in named:
                 raise SpecError(f"arms must be some of {', '.join(named)}, got {name!r}{did_you_mean(name, [*named])}")
         kept = {name: own for name, own in named.items() if name in {*names, self.baseline}}
-        changed = {"axes": {**self.axes, self.baseline_axis: kept}, "arms": {}} if self.axes else {"arms": kept}
-        return Ablation(**{**dict(self), **changed})
+        if not self.axes:
+            return Ablation(**{**dict(self), "arms": kept})
+        axis = self.baseline_axis
+        without = tuple(entry for entry in self.without if entry.get(axis, self.baseline) in kept)
+        return Ablation(**{**dict(self), "axes": {**self.axes, axis: kept}, "arms": {}, "without": without})
 
     @property
     def baseline_axis(self) -> str:

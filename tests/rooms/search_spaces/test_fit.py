@@ -70,6 +70,11 @@ def test_arms_are_left_out_with_what_is_said_of_them() -> None:
     assert [claim.names for claim in some.claims] == [("rotary", "learnable")]
     assert some.minutes == {}
     assert atlas.only([]) is atlas
+    axes = {"encoding": {"none": {"encoding.kind": "none"}, "peg": {"encoding.kind": "peg"}, "sines": {}},
+            "pool": {"token": {}, "mean": {"model.pool": "avg"}}}  # fmt: skip
+    without = ({"encoding": "sines", "pool": "mean"}, {"encoding": "peg", "pool": "mean"})
+    some = Ablation(axes=axes, baseline="none", without=without).only(["peg"])
+    assert [*some.arms] == ["none, token", "none, mean", "peg, token"]
     with pytest.raises(SpecError, match=r"^arms must be some of none, .*, peg, got 'rotry'; did you mean rotary\?$"):
         atlas.only(["rotry"])
     with pytest.raises(SpecError, match=r"^arms are those of an ablation, and fourier-gamma is a search$"):
