@@ -50,8 +50,16 @@ def mirrored(home: Home, edition, uri: str, seed: int, **toy):
         return done
 
 
-@pytest.mark.parametrize("name", STUDIES)
-@pytest.mark.parametrize("place", ["file", "s3"])
+SLOW = pytest.mark.slow
+PLACES = [
+    *[("file", name) for name in STUDIES],
+    ("s3", "arms"),
+    *[pytest.param("s3", name, marks=SLOW) for name in STUDIES if name != "arms"],
+]
+"""Every kind of study at a folder; at a server of S3 the smallest one, the others in `make slow`."""
+
+
+@pytest.mark.parametrize(("place", "name"), PLACES)
 def test_a_home_that_dies_again_and_again_ends_with_the_same_answers(tmp_path, request, name, place):
     uri = request.getfixturevalue("s3") if place == "s3" else f"file://{tmp_path}/there"
     edition, calm = STUDIES[name](), Home(tmp_path / "calm")
