@@ -25,8 +25,9 @@ LARGEST_BATCH = 200
 
 
 def data_values(name: str) -> dict[str, Any]:
-    """What `--data` stands for, by path: a known set, a class of one's own (`mine.py:Tiles`), an `.npz` file of arrays
-    `images` and `labels`, or a folder of images.
+    """The values that `--data` puts on a recipe, by path.
+
+    `name`: a known set, your own class (`mine.py:Tiles`), an `.npz` file with `images` and `labels`, or a folder.
     """
     if name in KINDS or is_own(name):
         return {"data.kind": name}

@@ -5,8 +5,7 @@ The headline says what was found; this says what to do. It is for ablations whos
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from statistics import median
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from search_spaces.study import Ablation
@@ -20,7 +19,7 @@ from trainables.recipe.cost import estimate_cost
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
-    from service.analysis.trial_result import RunResult, TrialResult
+    from service.analysis.trial_result import TrialResult
 
 MOST = 6
 """How many rivals a sentence names."""
@@ -83,17 +82,11 @@ def _cost(best: TrialResult, partner: TrialResult | None) -> str:
 
 
 def _milliseconds(row: TrialResult) -> float | None:
-    return _over_runs(row, lambda run: 1000 / run.images_per_s if run.images_per_s else None)
+    return row.median_cost(lambda run: 1000 / run.images_per_s if run.images_per_s else None)
 
 
 def _memory(row: TrialResult) -> float | None:
-    return _over_runs(row, lambda run: run.final("memory/peak_gib"))
-
-
-def _over_runs(row: TrialResult, of: Callable[[RunResult], float | None]) -> float | None:
-    """The median over the completed runs that know it."""
-    known = [value for run in row.runs.values() if (value := of(run)) is not None]
-    return median(known) if known else None
+    return row.median_cost(lambda run: run.final("memory/peak_gib"))
 
 
 def _sizes(best: TrialResult, partner: TrialResult | None) -> Iterator[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from statistics import harmonic_mean
+from statistics import harmonic_mean, median
 from typing import TYPE_CHECKING, Any
 
 from search_spaces.study import Trial
@@ -216,6 +216,12 @@ class TrialResult:
         Raises: LocusError where no weights were kept, and for an image that cannot be read or does not fit.
         """
         return self.trained(seed, ema=ema).predict(images)
+
+    def median_cost(self, of: Callable[[RunResult], float | None]) -> float | None:
+        """The median of a cost over the completed runs; None where one of them lacks it."""
+        values = [of(run) for run in self.runs.values() if run.state.status == "completed" and run.seconds > 0]
+        known = [value for value in values if value is not None]
+        return median(known) if known and len(known) == len(values) else None
 
     @property
     def best_seed(self) -> int:

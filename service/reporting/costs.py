@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from trainables.recipe.cost import estimate_cost
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
-    from service.analysis.trial_result import RunResult, TrialResult
+    from service.analysis.trial_result import TrialResult
 
 GROUP = "cost"
 UNITS = (("h", 3600.0), ("min", 60.0), ("s", 1.0))
@@ -66,9 +66,9 @@ def _time(rows: Sequence[TrialResult]) -> list[Column]:
 def _further(rows: Sequence[TrialResult]) -> list[Column]:
     """Images a second, the time of all devices where a run had several, and energy where it was measured."""
     found = {
-        "images/s": [median_cost(row, lambda run: run.images_per_s) for row in rows],
-        "device-seconds": [median_cost(row, lambda run: run.device_s) for row in rows] if _several(rows) else [],
-        ENERGY: [median_cost(row, lambda run: run.energy_j) for row in rows],
+        "images/s": [row.median_cost(lambda run: run.images_per_s) for row in rows],
+        "device-seconds": [row.median_cost(lambda run: run.device_s) for row in rows] if _several(rows) else [],
+        ENERGY: [row.median_cost(lambda run: run.energy_j) for row in rows],
     }
     return [
         Column(name, ["" if value is None else f"{value:,.0f}" for value in values], GROUP, under=True)
@@ -80,13 +80,6 @@ def _further(rows: Sequence[TrialResult]) -> list[Column]:
 def _several(rows: Iterable[TrialResult]) -> bool:
     """Whether a run had more than one device."""
     return any(run.device_s > run.seconds for row in rows for run in row.runs.values())
-
-
-def median_cost(row: TrialResult, of: Callable[[RunResult], float | None]) -> float | None:
-    """The median of a cost over a trial's completed runs; None where one of them lacks it."""
-    values = [of(run) for run in row.runs.values() if run.state.status == "completed" and run.seconds > 0]
-    known = [value for value in values if value is not None]
-    return median(known) if known and len(known) == len(values) else None
 
 
 def sizes(rows: Sequence[TrialResult]) -> list[Column]:
@@ -106,7 +99,7 @@ def cost_note(result: StudyResult, rows: Sequence[TrialResult]) -> list[str]:
         found += ["The time is that of all epochs of a run; costs are medians over the completed runs."]
         found += [WITHOUT_PARENTS] if result.of("parent") else []
         found += [MIXED] if mixed_machines(result) else []
-    if any(median_cost(row, lambda run: run.energy_j) is not None for row in rows):
+    if any(row.median_cost(lambda run: run.energy_j) is not None for row in rows):
         found += [OF_ENERGY]
     counts = {parameters(row) for row in rows}
     if len(counts) == 1:
