@@ -1,7 +1,6 @@
 """A folder of images: its layout, its digest, and all that can be wrong with it, in one sentence each."""
 
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -11,6 +10,7 @@ import pytest
 from filelock import FileLock
 from PIL import Image
 
+from tests.full_disk import files_of_at_most
 from tests.rooms.trainables.data.pictures import image_folder, picture, torn
 from trainables.data import Folder, ImageCounts, decoded_torch, images
 from trainables.data.splits_torch import Reading, load
@@ -207,18 +207,11 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(root, tmp_path):
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(root), str(tmp_path / "data")], capture_output=True, text=True,
-        preexec_fn=limit, cwd=os.getcwd(), check=False,
+        preexec_fn=lambda: files_of_at_most(4096), cwd=os.getcwd(), check=False,
     )  # fmt: skip
     assert "LocusError: the disk of" in done.stderr, done.stderr
     assert "GiB free for decoded images, got: File too large" in done.stderr
     assert not [*(tmp_path / "data" / "decoded").glob("*.[nt]*")]
-
-
-def limit():
-    import signal
-
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 
 
 def test_decoded_images_are_known_by_what_decodes_them(root, monkeypatch):

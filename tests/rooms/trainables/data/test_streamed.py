@@ -5,7 +5,6 @@ import itertools
 import multiprocessing
 import os
 import pickle
-import resource
 from multiprocessing.reduction import ForkingPickler
 
 import numpy as np
@@ -13,6 +12,7 @@ import pytest
 import torch
 from torch.utils.data import get_worker_info
 
+from tests.full_disk import files_of_at_most
 from tests.rooms.trainables.data import pictures
 from tests.rooms.trainables.data.pictures import image_folder, picture
 from trainables.backbones import ViT
@@ -152,7 +152,7 @@ def test_what_waits_in_shared_memory_is_bounded(monkeypatch):
 def without_room(key):
     """A picture of a process that may have no more than 100 bytes of shared memory."""
     if get_worker_info() is not None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+        files_of_at_most(100)
     return np.zeros((3, 8, 8), np.uint8)
 
 
