@@ -56,8 +56,8 @@ def note(name: str) -> str:
 STUDIES = {name: library.find(name) for name in library.names()}
 LARGE = {  # their plans take most of the time: many arms, or models of many small blocks
     "attention-distance", "attention-parts", "concat-places", "concat-transfer", "concat-vs-add", "cpvt-backbones",
-    "cpvt-encodings", "distillation", "edge-in-value", "encodings", "gabor-channels", "gabor-depth", "gabor-fit",
-    "peg-kernel", "realistic", "resolution", "rope-vit",
+    "cpvt-encodings", "distillation", "edge-in-value", "encodings", "gabor-channels", "gabor-depth", "gabor-fit", "gap",
+    "peg-count", "peg-forms", "peg-frozen", "peg-kernel", "peg-padding", "realistic", "resolution", "rope-vit",
 }  # fmt: skip
 
 

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from search_spaces.claim import AtLeast
 from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Edition, Search, Study
@@ -12,6 +14,8 @@ from service.storage.home import Home
 from service.storage.journal import Confirms, Counts
 from service.tracking.rows import STUDY, rows
 from tests.rooms.by_hand import ByHand, base
+
+pytestmark = pytest.mark.usefixtures("words_only")
 
 
 def search(trials: int = 3) -> Edition:

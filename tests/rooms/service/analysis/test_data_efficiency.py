@@ -17,6 +17,8 @@ from service.results import Result
 from service.storage.home import Home
 from tests.rooms.by_hand import ByHand, base
 
+pytestmark = pytest.mark.usefixtures("words_only")
+
 SIZES = (50, 100, 200, 400, 800, 1600)
 
 

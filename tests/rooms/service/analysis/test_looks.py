@@ -113,6 +113,7 @@ def test_a_comparison_that_a_claim_asks_is_tested_once(tmp_path: Path) -> None:
     assert "the interval of Holm&#39;s test over 1 difference" in page, "the other one is not counted"
 
 
+@pytest.mark.usefixtures("words_only")
 def test_a_page_says_whether_claims_were_written_before_the_runs(tmp_path: Path) -> None:
     edition, home = ablation(), Home(tmp_path)
     folder = home.study(edition.id)

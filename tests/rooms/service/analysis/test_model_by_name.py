@@ -1,5 +1,7 @@
 """A search over names of models: its tables, params and colors have the name, though a recipe holds the numbers."""
 
+import pytest
+
 from search_spaces.space import Choice, Space
 from search_spaces.study import Search, Study
 from service.results import Result
@@ -7,6 +9,8 @@ from service.storage.home import Home
 from service.storage.journal import Counts
 from service.tracking.rows import rows
 from tests.rooms.by_hand import ByHand, base
+
+pytestmark = pytest.mark.usefixtures("words_only")
 
 NAMES = ("deit_tiny_patch16_224", "deit_small_patch16_224")
 

@@ -18,6 +18,8 @@ from service.tracking.store import _data_sets
 from tests.rooms.by_hand import ByHand, base
 from trainables.encodings import Fourier
 
+pytestmark = pytest.mark.usefixtures("words_only")
+
 SOURCE = '''from typing import ClassVar
 
 from pydantic import Field

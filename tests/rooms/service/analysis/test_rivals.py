@@ -23,6 +23,8 @@ from tests.rooms.toy import conduct
 from trainables.recipe import Recipe
 from trainables.spec import SpecError
 
+pytestmark = pytest.mark.usefixtures("words_only")
+
 CLAIMS = (NoWorse("best", "random", 0.05), AtLeast("random", 0.6), Faster("best", "random"))
 PUBLISHED = (Published("random", 0.9, None, "table 9", same_data=True),)
 

@@ -5,6 +5,8 @@ from scipy import stats
 
 from service.analysis.estimates.stopping import Rung, judge_rungs, rank_correlation, stopping_sentence
 
+pytestmark = pytest.mark.usefixtures("words_only")
+
 
 def test_it_is_spearmans():
     pairs = [(0.5, 0.7), (0.6, 0.65), (0.6, 0.9), (0.8, 0.95), (0.7, 0.7)]

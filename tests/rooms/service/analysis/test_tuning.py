@@ -29,6 +29,8 @@ from tests.rooms.service.planning.test_tuning import Following, tuned
 from tests.rooms.toy import conduct
 from trainables.recipe.code_digest import CodeDigests
 
+pytestmark = pytest.mark.usefixtures("words_only")
+
 CLAIMS = (Better("token", "far"), AtLeast("mean", 0.6))
 
 

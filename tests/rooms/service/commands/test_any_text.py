@@ -14,6 +14,8 @@ from typer.main import get_command
 from service import cli
 from tests.rooms.by_hand import ablated
 
+pytestmark = pytest.mark.usefixtures("words_only")
+
 OUTSIDE = "../../other/studies/encodings@base"
 """A study of another home, seen from the folder of this home's studies."""
 ODD = [

@@ -12,6 +12,8 @@ from service.storage.home import Home
 from tests.rooms.by_hand import ablated
 from trainables.spec import LocusError
 
+pytestmark = pytest.mark.usefixtures("words_only")
+
 RUN = CliRunner()
 
 

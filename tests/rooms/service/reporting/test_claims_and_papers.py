@@ -95,6 +95,7 @@ def full(tmp_path_factory) -> Result:
     return result
 
 
+@pytest.mark.usefixtures("words_only")
 def test_a_budget_with_a_gap_judges_nothing(tmp_path):
     result = run(tmp_path, study().at("smoke"))
     done = checked(result)
@@ -105,6 +106,7 @@ def test_a_budget_with_a_gap_judges_nothing(tmp_path):
     assert (done.exit_code, "NOT JUDGED at smoke: “pvt, peg” is better than “pvt”" in done.output) == (0, True)
 
 
+@pytest.mark.usefixtures("words_only")
 def test_an_edition_with_own_values_judges_nothing(tmp_path):
     result = run(tmp_path, study().at("full", set={"optimizer.lr": 0.002}))
     assert [verdict.label for verdict in result.claims] == ["NOT JUDGED with own values"]
@@ -114,6 +116,7 @@ def test_an_edition_with_own_values_judges_nothing(tmp_path):
     assert departure(result.edition.fresh(2)).where == "with own values"
 
 
+@pytest.mark.usefixtures("words_only")
 def test_own_values_at_a_budget_with_a_gap_leave_the_gap(tmp_path):
     """At smoke no word of a verdict may be read, whatever else is changed."""
     left = departure(study().at("smoke", set={"optimizer.lr": 0.002}))
@@ -150,6 +153,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.usefixtures("words_only")
 def test_every_kind_of_claim_is_on_the_page_and_decides_the_exit_code(tmp_path):
     """Those that are refuted are asked one by one; all others together, for none of them is an error."""
     runs = run(tmp_path, study().at("full"))
@@ -316,6 +320,7 @@ def test_every_smoke_budget_of_a_study_with_claims_says_what_it_cannot_judge():
     assert same == {"cifar-encodings"}, "only the thesis' own images, and CIFAR-10, share our axis"
 
 
+@pytest.mark.usefixtures("words_only")
 def test_what_was_found_before_stands_beside_the_same_size_alone(tmp_path, monkeypatch):
     told = study(expected="a PEG helps", found={"full": "3 seeds: a PEG adds 0.02"})
     for name, edition, there in (

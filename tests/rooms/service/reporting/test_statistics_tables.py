@@ -19,6 +19,8 @@ from service.storage.journal import Counts
 from tests.rooms.by_hand import ByHand, base
 from tests.rooms.service.analysis.test_axes import crossed
 
+pytestmark = pytest.mark.usefixtures("words_only")
+
 ARMS = {"low": {"encoding.gamma": 1.0}, "high": {"encoding.gamma": 2.0}}
 PUBLISHED = (
     Published("low", 0.803, None, "table 1", same_data=True, margin=0.02),

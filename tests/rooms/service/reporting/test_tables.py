@@ -5,6 +5,7 @@ import io
 import re
 
 import pandas as pd
+import pytest
 from scipy import stats
 
 from search_spaces.study import Ablation, Published, Study
@@ -20,6 +21,8 @@ from service.storage.home import Home
 from service.storage.journal import Counts, Planned
 from tests.rooms import by_hand
 from tests.rooms.by_hand import ByHand, base
+
+pytestmark = pytest.mark.usefixtures("words_only")
 
 
 def column(table: Table, full_head: str) -> list[str]:
