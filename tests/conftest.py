@@ -101,6 +101,11 @@ def pytest_collection():
         gc.enable()
 
 
+def pytest_sessionfinish():
+    """Lets the process end as it would have."""
+    gc.unfreeze()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
     """Runs a test, with its fixtures, on that processor."""

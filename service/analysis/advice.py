@@ -32,7 +32,8 @@ def advice(result: StudyResult) -> list[str]:
     plan, best = result.edition.study.plan, result.best
     if not (isinstance(plan, Ablation) and plan.race and best):
         return []
-    rivals = _rivals(result, best)
+    names = {row.trial.label: row.name for row in result.of("trial")}
+    rivals = {names[label]: gap for label, gap in result.level_with(best, result.of("trial")).items()}
     partner = next((row for row in result.of("trial") if row.name == plan.compared_with(best.name)), None)
     known = [
         _take(best, rivals, len(plan.arms)),
@@ -42,13 +43,6 @@ def advice(result: StudyResult) -> list[str]:
         _open(best, rivals),
     ]
     return [sentence for sentence in known if sentence]
-
-
-def _rivals(result: StudyResult, best: TrialResult) -> dict[str, Difference]:
-    """The arms with all seeds that are not told apart from the best one, by name, and by how much they are below it."""
-    rows = {row.trial.label: row for row in result.of("trial") if row is not best and row.test.complete}
-    gaps = result.against_best(best, list(rows.values()))
-    return {rows[label].name: gap for label, gap in gaps.items() if not gap.significant}
 
 
 def _take(best: TrialResult, rivals: dict[str, Difference], arms: int) -> str:

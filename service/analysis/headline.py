@@ -186,12 +186,11 @@ def _sureness(gap: Difference, result: StudyResult) -> str:
 
 def _not_told_apart(result: StudyResult, best: TrialResult, rows: list[TrialResult]) -> str:
     """The trials that do not differ significantly from the best, with the difference that the seeds could detect."""
-    others = {row.trial.label: row for row in rows if row is not best and _sound(row) and _sound(best)}
-    if others and best.test.sound.n < FEWEST:
+    level = result.level_with(best, rows) if best.test.complete and best.test.learnt else {}
+    if level and best.test.sound.n < FEWEST:
         learn = " that learn" if len(best.test.learnt) < best.test.n else ""
         return f" With {plural(best.test.sound.n, 'seed')}{learn} no difference can be tested."
-    gaps = result.against_best(best, list(others.values()))
-    level = {label: gap for label, gap in gaps.items() if gap.p is not None and not gap.significant}
+    others = {row.trial.label: row for row in rows}
     nearest = sorted(level, key=lambda label: abs(level[label].mean))
     shown, hidden = [label for label in level if label in nearest[:MOST]], nearest[MOST:]
     words = [_gap_words(result, others[label], level[label]) for label in shown]
@@ -208,10 +207,6 @@ def _gap_words(result: StudyResult, row: TrialResult, gap: Difference) -> str:
         detect = f"{plural(n, 'seed')} can detect {fixed(least)} or more"
         told = f" ({never_apart('them', n, least, std, row.test.scale, level) or detect})"
     return f"{trial_words(result, row)}, {fixed(abs(gap.mean))} {side} it{told}"
-
-
-def _sound(row: TrialResult) -> bool:
-    return row.test.complete and bool(row.test.learnt)
 
 
 def _score(scores: Scores, of: int = 1) -> str:

@@ -289,6 +289,11 @@ class StudyResult:
             self._against[asked] = self._compared_with_best(best, others)
         return self._against[asked]
 
+    def level_with(self, best: TrialResult, rows: Sequence[TrialResult]) -> dict[str, Difference]:
+        """Of these trials those not told apart from the best, by label: with all seeds, some of which learn."""
+        sound = [row for row in rows if row is not best and row.test.complete and row.test.learnt]
+        return {label: gap for label, gap in self.against_best(best, sound).items() if not gap.significant}
+
     def _compared_with_best(self, best: TrialResult, others: Sequence[TrialResult]) -> dict[str, Difference]:
         names = {id(row): name for name, row in self.named.items()}
         trials = {row.trial.label: row.test for row in [best, *others]}
