@@ -16,7 +16,7 @@ from service.reporting.figures.dots import shown
 from service.reporting.figures.labels import Label, label_ends
 from service.reporting.figures.palette import Look, Palette
 from service.reporting.figures.plot import Plot, sentences
-from service.reporting.figures.style import FAINT, Sheet
+from service.reporting.figures.style import FAINT, panel_grid
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
@@ -40,7 +40,7 @@ def cost(result: StudyResult) -> Plot | None:
     rows = [row for row in shown(result) if training_s(row) is not None]
     if not _axes(rows):
         return None
-    return Plot("cost", _caption(result, rows), lambda sheet: _draw(result, rows, sheet))
+    return Plot("cost", _caption(result, rows), lambda: _draw(result, rows))
 
 
 def _axes(rows: Sequence[TrialResult]) -> list[Axis]:
@@ -54,18 +54,18 @@ def _axes(rows: Sequence[TrialResult]) -> list[Axis]:
     return [kind for kind, known in costs.items() if known and max(known) > DIFFERS * min(known)]
 
 
-def _draw(result: StudyResult, rows: Sequence[TrialResult], sheet: Sheet) -> Figure:
+def _draw(result: StudyResult, rows: Sequence[TrialResult]) -> Figure:
     kinds = _axes(rows)
-    across = 1 if sheet.narrow else len(kinds)
+    across = len(kinds)
     height = max(2.6, 0.17 * len(rows))
-    fig, panels = sheet.panels(len(kinds), across, height)
+    fig, panels = panel_grid(len(kinds), across, height)
     palette = Palette.of(result)
     for place, (axes, kind) in enumerate(zip(panels, kinds, strict=True)):
         axes.grid(axis="x", color=FAINT, linewidth=0.6)
         axes.margins(x=0.1)
         for row in rows:
             _draw_trial(axes, kind.of(row), row, palette[row])
-        _lay_axis(axes, [kind.of(row) for row in rows], sheet.narrow or across > 1)
+        _lay_axis(axes, [kind.of(row) for row in rows], across > 1)
         axes.set_xlabel(kind.label)
         if place % across == 0:
             axes.set_ylabel(metric_words(result.edition.study.score.test))

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from service.analysis.estimates.league import League, why_untested
 from service.analysis.format import p_text
 from service.reporting.figures.plot import Plot, sentences
-from service.reporting.figures.style import FAINT, INK, MUTED, SERIES, Sheet
+from service.reporting.figures.style import FAINT, INK, MUTED, SERIES, empty_figure
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
@@ -27,21 +27,21 @@ def critical_difference(result: StudyResult) -> Plot | None:
     found = result.league
     if found is None or found.ranking is None:
         return None
-    return Plot("critical_difference", _caption(found), lambda sheet: _draw(found, sheet))
+    return Plot("critical_difference", _caption(found), lambda: _draw(found))
 
 
-def _draw(found: League, sheet: Sheet) -> Figure:
+def _draw(found: League) -> Figure:
     assert found.ranking is not None
     means, groups = found.ranking.means, found.groups
     lines = math.ceil(len(means) / 2)
     depth = BAR * (len(groups) + 1) + STEP * lines
-    fig = sheet.figure(LINE_IN * (depth / STEP + 3.2))
+    fig = empty_figure(LINE_IN * (depth / STEP + 3.2))
     axes = fig.add_subplot()
     axes.patch.set_alpha(0)
     axes.set_axis_off()
     most = len(means)
     axes.set(xlim=(0.8, most + 0.2), ylim=(-depth - 0.4, 2.6))  # the layout makes room for the names at both sides
-    _scale(axes, most, 2 if sheet.narrow and most > 6 else 1)
+    _scale(axes, most)
     if found.ranking.differs:
         apart = found.ranking.critical_difference()
         axes.plot([1, 1 + apart], [1.9, 1.9], color=MUTED, linewidth=1.2, marker="|", markersize=5)
@@ -55,23 +55,20 @@ def _draw(found: League, sheet: Sheet) -> Figure:
         left = place < lines
         row = place if left else most - 1 - place
         y = -BAR * (len(groups) + 1) - STEP * row
-        _method(axes, f"{name} {mean:.2f}", mean, y, (1 if left else most, left), strong=name == found.control,
-                size=6.5 if sheet.narrow else 8.5)  # fmt: skip
+        _method(axes, f"{name} {mean:.2f}", mean, y, (1 if left else most, left), strong=name == found.control)
     return fig
 
 
-def _scale(axes: Axes, most: int, step: int) -> None:
-    """The line of ranks, 1 at the left; every `step`th has its number."""
+def _scale(axes: Axes, most: int) -> None:
+    """The line of ranks, 1 at the left."""
     axes.plot([1, most], [0, 0], color=MUTED, linewidth=1)
     for rank in range(1, most + 1):
         axes.plot([rank, rank], [0, 0.22], color=MUTED, linewidth=1)
-        if (rank - 1) % step:
-            continue
         axes.annotate(f"{rank}", (rank, 0.22), xytext=(0, 2), textcoords="offset points", ha="center", va="bottom",
                       color=MUTED, fontsize=7.5)  # fmt: skip
 
 
-def _method(axes: Axes, text: str, mean: float, y: float, end: tuple[int, bool], *, strong: bool, size: float) -> None:
+def _method(axes: Axes, text: str, mean: float, y: float, end: tuple[int, bool], *, strong: bool) -> None:
     """A line from a mean rank down and out to the name. `end`: where it ends, and whether that is the left side."""
     at, left = end
     ink = SERIES[0] if strong else INK
@@ -79,7 +76,7 @@ def _method(axes: Axes, text: str, mean: float, y: float, end: tuple[int, bool],
     axes.plot([mean, mean, outer], [0, y, y], color=ink if strong else FAINT, linewidth=1, zorder=0.5)
     axes.plot([mean], [0], marker="o", markersize=3.5, color=ink)
     axes.annotate(text, (outer, y), xytext=(-3 if left else 3, 0), textcoords="offset points",
-                  ha="right" if left else "left", va="center", color=ink, fontsize=size)  # fmt: skip
+                  ha="right" if left else "left", va="center", color=ink, fontsize=8.5)  # fmt: skip
 
 
 def _caption(found: League) -> str:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from search_spaces.study import Ablation
@@ -22,7 +21,7 @@ from service.analysis.format import metric_words
 from service.reporting.figures.labels import Label, chance_label, label_ends
 from service.reporting.figures.palette import GRAY, Look, Palette
 from service.reporting.figures.plot import Plot, sentences
-from service.reporting.figures.style import MUTED, Sheet, chance_line
+from service.reporting.figures.style import chance_line, one_panel
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
@@ -32,8 +31,6 @@ Values = dict[int, list[float]]
 """By epoch, or by side of images: the score of each seed."""
 ENDS = {"stopped": "v", "diverged": "x"}
 """What marks the end of a line that was not trained to its last epoch."""
-LETTERS = 16
-"""Names longer than this stand under a narrow figure, not beside it."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +47,7 @@ class Line:
 def learning_curves(result: StudyResult) -> Plot | None:
     """The figure; None before any epoch was measured."""
     lines = curve_lines(result)
-    return Plot("curves", _caption(result, lines), lambda sheet: _draw(result, lines, sheet)) if lines else None
+    return Plot("curves", _caption(result, lines), lambda: _draw(result, lines)) if lines else None
 
 
 def curve_lines(result: StudyResult) -> list[Line]:
@@ -88,35 +85,30 @@ def _values(result: StudyResult, row: TrialResult) -> Values:
     return dict(sorted(found.items()))
 
 
-def _draw(result: StudyResult, lines: Sequence[Line], sheet: Sheet) -> Figure:
+def _draw(result: StudyResult, lines: Sequence[Line]) -> Figure:
     score = metric_words(result.edition.study.score.metric)
-    fig, axes = draw_lines(lines, result.edition.study.base.data.chance("val"), sheet)
+    fig, axes = draw_lines(lines, result.edition.study.base.data.chance("val"))
     axes.set_xlabel("epoch")
     axes.set_ylabel(score)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     return fig
 
 
-def draw_lines(lines: Sequence[Line], chance: float, sheet: Sheet) -> tuple[Figure, Axes]:
-    """Lines with their names: at their ends, or under a narrow figure where they are long."""
+def draw_lines(lines: Sequence[Line], chance: float) -> tuple[Figure, Axes]:
+    """Lines with their names at their ends."""
     named = [line for line in lines if line.name]
-    below = sheet.narrow and any(len(line.name) > LETTERS for line in named)
-    height = max(3.3, 0.19 * (len(named) + 1)) if not below else 2.6 + 0.17 * len(named)
-    fig, axes = sheet.axes(height)
+    height = max(3.3, 0.19 * (len(named) + 1))
+    fig, axes = one_panel(height)
     draw_gray(axes, [line for line in lines if not line.name])
     for line in named:
         draw_line(axes, line)
-    chance_line(axes, chance, named=below)
-    name_lines(fig, axes, named, chance, height, below=below)
+    chance_line(axes, chance, named=False)
+    name_lines(axes, named, chance, height)
     return fig, axes
 
 
-def name_lines(fig: Figure, axes: Axes, named: Sequence[Line], chance: float, height_in: float, *, below: bool) -> None:
-    """The names of lines and of chance beside their ends; or those of lines `below` the figure."""
-    if below:
-        handles = [Line2D([], [], color=line.look.color, linestyle=line.look.dash, label=line.name) for line in named]
-        fig.legend(handles=handles, loc="outside lower left", frameon=False, labelcolor=MUTED, fontsize=8)
-        return
+def name_lines(axes: Axes, named: Sequence[Line], chance: float, height_in: float) -> None:
+    """The names of lines and of chance beside their ends."""
     labels = [Label(line.name, fmean(list(line.values.values())[-1]), line.look.color, line.strong) for line in named]
     label_ends(axes, [*labels, chance_label(chance)], height_in - 0.5)
 

@@ -16,10 +16,10 @@ from search_spaces.study import Ablation
 from service.analysis.estimates.data_efficiency import Curve
 from service.analysis.format import metric_words
 from service.analysis.statistics import FEWEST, Scores
-from service.reporting.figures.curves import LETTERS, Line, name_lines
+from service.reporting.figures.curves import Line, name_lines
 from service.reporting.figures.palette import Look, Palette
 from service.reporting.figures.plot import Plot, sentences
-from service.reporting.figures.style import MUTED, Sheet, chance_line
+from service.reporting.figures.style import MUTED, chance_line, one_panel
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
@@ -35,7 +35,7 @@ def data_sizes(result: StudyResult) -> Plot | None:
     found = result.efficiency
     if not found or not isinstance(result.edition.study.plan, Ablation):
         return None
-    return Plot("data_sizes", _caption(result, found), lambda sheet: _draw(result, found, sheet))
+    return Plot("data_sizes", _caption(result, found), lambda: _draw(result, found))
 
 
 def law_line(curve: Curve) -> dict[float, float]:
@@ -52,12 +52,11 @@ def beside(found: Sequence[Curve], place: int) -> float:
     return math.exp(APART * narrowest * (place - (len(found) - 1) / 2) / max(len(found) - 1, 1))
 
 
-def _draw(result: StudyResult, found: Sequence[Curve], sheet: Sheet) -> Figure:
+def _draw(result: StudyResult, found: Sequence[Curve]) -> Figure:
     palette, chance = Palette.of(result), result.edition.study.base.data.chance("test")
     lines = [_line(curve, Look(palette.looks[curve.numbers[0]].color)) for curve in found]
-    below = sheet.narrow and any(len(curve.name) > LETTERS for curve in found)
-    height = max(3.3, 0.19 * (len(found) + 1)) if not below else 2.9 + 0.17 * len(found)
-    fig, axes = sheet.axes(height)
+    height = max(3.3, 0.19 * (len(found) + 1))
+    fig, axes = one_panel(height)
     axes.set_xscale("log")
     for place, (curve, line) in enumerate(zip(found, lines, strict=True)):
         law = law_line(curve)
@@ -68,8 +67,8 @@ def _draw(result: StudyResult, found: Sequence[Curve], sheet: Sheet) -> Figure:
     axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set(xlabel="training images", ylabel=metric_words(result.edition.study.score.test))
-    chance_line(axes, chance, named=below)
-    name_lines(fig, axes, lines, chance, height, below=below)
+    chance_line(axes, chance, named=False)
+    name_lines(axes, lines, chance, height)
     return fig
 
 

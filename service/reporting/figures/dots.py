@@ -16,7 +16,7 @@ from service.analysis.statistics import FEWEST
 from service.reporting.figures.palette import Palette
 from service.reporting.figures.plot import Plot, sentences
 from service.reporting.figures.rows import Row, draw_rows, draw_seeds, row_place
-from service.reporting.figures.style import INK, PAPER, Sheet, chance_line
+from service.reporting.figures.style import INK, PAPER, chance_line
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def dots(result: StudyResult) -> Plot | None:
     """The figure; None before any test score. A search shows its confirmation alone."""
     rows = shown(result)
-    return Plot("trials", _caption(result, rows), lambda sheet: _draw(result, rows, sheet)) if rows else None
+    return Plot("trials", _caption(result, rows), lambda: _draw(result, rows)) if rows else None
 
 
 def shown(result: StudyResult) -> list[TrialResult]:
@@ -40,14 +40,14 @@ def name(result: StudyResult, row: TrialResult) -> str:
     return row.name if row.trial.role not in CONFIRMATIONS else point_name(result, row)
 
 
-def _draw(result: StudyResult, rows: Sequence[TrialResult], sheet: Sheet) -> Figure:
+def _draw(result: StudyResult, rows: Sequence[TrialResult]) -> Figure:
     palette = Palette.of(result)
     lines = [
         Row(name(result, row), row.test.mean or 0.0, row.test.interval if row.test.uniform else None,
             palette[row], fixed(row.test.mean or 0.0), strong=row in result.winners, hollow=not row.test.complete)
         for row in rows
     ]  # fmt: skip
-    fig, axes = draw_rows(lines, metric_words(result.edition.study.score.test), sheet)
+    fig, axes = draw_rows(lines, metric_words(result.edition.study.score.test))
     for place, row in enumerate(rows):
         draw_seeds(axes, place, row.test.values, row.test.diverged, palette[row].color)
         for published in filter(result.comparable, result.published(row)):

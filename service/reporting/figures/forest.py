@@ -18,7 +18,7 @@ from service.analysis.statistics import FEWEST, Interval, Scores
 from service.reporting.figures.palette import Look, Palette
 from service.reporting.figures.plot import Plot, sentences
 from service.reporting.figures.rows import Row, draw_rows, draw_seeds, row_place
-from service.reporting.figures.style import FAINT, INK, MUTED, Sheet
+from service.reporting.figures.style import FAINT, INK, MUTED
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
@@ -43,7 +43,7 @@ def forest(result: StudyResult) -> Plot | None:
     arms, claims = to_baseline(result), claimed(result)
     if not arms and not claims:
         return None
-    return Plot("differences", _caption(result, arms, claims), lambda sheet: _draw(result, [*arms, *claims], sheet))
+    return Plot("differences", _caption(result, arms, claims), lambda: _draw(result, [*arms, *claims]))
 
 
 def to_baseline(result: StudyResult) -> list[Pair]:
@@ -86,9 +86,9 @@ def _seeds(who: Scores, than: Scores) -> tuple[dict[int, float], frozenset[int]]
     return {seed: who.values[seed] - than.values[seed] for seed in shared}, who.diverged | than.diverged
 
 
-def _draw(result: StudyResult, pairs: Sequence[Pair], sheet: Sheet) -> Figure:
+def _draw(result: StudyResult, pairs: Sequence[Pair]) -> Figure:
     rows = [Row(pair.name, pair.mean, pair.interval, pair.look, signed(pair.mean)) for pair in pairs]
-    fig, axes = draw_rows(rows, f"difference of {metric_words(result.edition.study.score.test)}, paired by seed", sheet)
+    fig, axes = draw_rows(rows, f"difference of {metric_words(result.edition.study.score.test)}, paired by seed")
     axes.axvline(0, color=MUTED, linewidth=0.9, zorder=1)
     for place, pair in enumerate(pairs):
         draw_seeds(axes, place, pair.seeds, pair.diverged, pair.look.color)

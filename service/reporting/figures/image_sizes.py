@@ -12,7 +12,7 @@ from service.reporting.figures.curves import Line, Values, band, draw_lines
 from service.reporting.figures.dots import name, shown
 from service.reporting.figures.palette import Palette
 from service.reporting.figures.plot import Plot, sentences
-from service.reporting.figures.style import MUTED, Sheet
+from service.reporting.figures.style import MUTED
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
@@ -27,11 +27,11 @@ def size_curves(result: StudyResult) -> Plot | None:
     palette = Palette.of(result)
     lines = [Line(_values(row), palette[row], name(result, row), row in result.winners) for row in rows]
     own = sorted({_own(row) for row in rows})
-    return Plot("sides", _caption(lines, own), lambda sheet: _draw(result, lines, own, sheet))
+    return Plot("sides", _caption(lines, own), lambda: _draw(result, lines, own))
 
 
-def _draw(result: StudyResult, lines: Sequence[Line], own: Sequence[int], sheet: Sheet) -> Figure:
-    fig, axes = draw_lines(lines, result.edition.study.base.data.chance("test"), sheet)
+def _draw(result: StudyResult, lines: Sequence[Line], own: Sequence[int]) -> Figure:
+    fig, axes = draw_lines(lines, result.edition.study.base.data.chance("test"))
     axes.set_xlabel("side of the test images in pixels")
     axes.set_ylabel(metric_words(result.edition.study.score.test))
     axes.set_xticks(sorted({side for line in lines for side in line.values}))

@@ -11,7 +11,7 @@ from service.analysis.estimates.league import League
 from service.analysis.estimates.over_tasks import Profile
 from service.analysis.format import metric_words
 from service.reporting.figures.plot import Plot, sentences
-from service.reporting.figures.style import INK, MUTED, SERIES, Sheet
+from service.reporting.figures.style import INK, MUTED, SERIES, panel_grid
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
@@ -26,13 +26,13 @@ def performance_profiles(result: StudyResult) -> Plot | None:
     if found is None or found.runs is None:
         return None
     profiles, metric = found.runs.profiles(), metric_words(result.edition.study.score.test)
-    return Plot("profiles", _caption(found, profiles, metric), lambda sheet: _draw(found, profiles, metric, sheet))
+    return Plot("profiles", _caption(found, profiles, metric), lambda: _draw(found, profiles, metric))
 
 
-def _draw(found: League, profiles: dict[str, Profile], metric: str, sheet: Sheet) -> Figure:
+def _draw(found: League, profiles: dict[str, Profile], metric: str) -> Figure:
     others = [name for name in found.order if name != found.control]
-    columns = 2 if sheet.narrow else 4
-    fig, panels = sheet.panels(len(others), columns, PANEL_IN)
+    columns = 4
+    fig, panels = panel_grid(len(others), columns, PANEL_IN)
     for place, (axes, name) in enumerate(zip(panels, others, strict=True)):
         _line(axes, profiles[found.control], SERIES[0], 1.0)
         _line(axes, profiles[name], INK, 1.6)

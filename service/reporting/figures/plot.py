@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import Normal
 from matplotlib.text import Text
 
-from service.reporting.figures.style import FAINT, INK, MUTED, NARROW, PAPER, POINT, SERIES, STYLE, WIDE, Sheet
+from service.reporting.figures.style import FAINT, INK, MUTED, PAPER, POINT, SERIES, STYLE
 
 VARIABLES = {INK: "ink", MUTED: "muted", FAINT: "faint", PAPER: "paper", POINT: "point"} | {
     color: f"series-{number}" for number, color in enumerate(SERIES)
@@ -36,25 +36,23 @@ class Plot:
 
     name: str
     caption: str
-    draw: Callable[[Sheet], Figure]
+    draw: Callable[[], Figure]
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure as text and bytes. `narrow`: the same for a phone."""
+    """A figure as text and bytes."""
 
     name: str
     caption: str
     svg: str
-    narrow: str
     pdf: bytes
 
 
 def drawn(plot: Plot) -> Drawn:
-    """The figure on both sheets. Cost: about 0.3 s."""
-    wide = plot.draw(WIDE)
-    svg, pdf = to_svg(wide, plot.name), to_pdf(wide)
-    return Drawn(plot.name, plot.caption, svg, to_svg(plot.draw(NARROW), f"{plot.name}-narrow"), pdf)
+    """The figure as SVG and PDF. Cost: about 0.2 s."""
+    fig = plot.draw()
+    return Drawn(plot.name, plot.caption, to_svg(fig, plot.name), to_pdf(fig))
 
 
 def sentences(parts: Iterable[str]) -> str:

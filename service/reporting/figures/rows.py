@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from service.analysis.statistics import Interval
 from service.reporting.figures.labels import LETTER_IN, ink
 from service.reporting.figures.palette import Look
-from service.reporting.figures.style import FAINT, INK, MUTED, PAPER, Sheet
+from service.reporting.figures.style import FAINT, INK, MUTED, PAPER, WIDTH_IN, one_panel
 
 ROW_IN = 0.36
 NAME_IN = 0.15
@@ -40,13 +40,13 @@ def row_place(place: int) -> float:
     return -float(place)
 
 
-def draw_rows(rows: Sequence[Row], label: str, sheet: Sheet) -> tuple[Figure, Axes]:
-    """The rows from top to bottom; where names are long or the sheet is narrow, they stand above their rows."""
-    above = sheet.narrow or max(len(row.name) for row in rows) * LETTER_IN > sheet.width_in / 2.5
-    names = [textwrap.fill(row.name, int(sheet.width_in * 0.75 / LETTER_IN)) if above else row.name for row in rows]
+def draw_rows(rows: Sequence[Row], label: str) -> tuple[Figure, Axes]:
+    """The rows from top to bottom; where names are long, they stand above their rows."""
+    above = max(len(row.name) for row in rows) * LETTER_IN > WIDTH_IN / 2.5
+    names = [textwrap.fill(row.name, int(WIDTH_IN * 0.75 / LETTER_IN)) if above else row.name for row in rows]
     lines = 1 + max(name.count("\n") for name in names)
     row_in = ROW_IN + (NAME_IN * lines if above else 0)
-    fig, axes = sheet.axes(0.75 + row_in * len(rows))
+    fig, axes = one_panel(0.75 + row_in * len(rows))
     axes.grid(axis="y", visible=False)
     axes.grid(axis="x", color=FAINT, linewidth=0.6)
     axes.spines["left"].set_visible(False)
@@ -63,7 +63,7 @@ def draw_rows(rows: Sequence[Row], label: str, sheet: Sheet) -> tuple[Figure, Ax
         tick.set_fontweight("bold" if row.strong else "normal")
     axes.set_ylim(row_place(len(rows) - 1) - 0.55, 0.85 if above else 0.55)
     axes.set_xlabel(label)
-    axes.locator_params(axis="x", nbins=4 if sheet.narrow else 8)
+    axes.locator_params(axis="x", nbins=8)
     return fig, axes
 
 

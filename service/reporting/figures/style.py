@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -20,40 +19,35 @@ STYLE = {
 }
 
 
-@dataclass(frozen=True)
-class Sheet:
-    """What a figure is drawn on. `narrow`: a phone's page, on which the same numbers are laid out otherwise."""
+WIDTH_IN = 6.9
+"""The width of every figure: a printed page's text."""
 
-    width_in: float
-    narrow: bool = False
 
-    def figure(self, height_in: float) -> Figure:
-        """An empty figure."""
-        fig = Figure(figsize=(self.width_in, height_in), layout="constrained")
-        fig.patch.set_alpha(0)
-        return fig
+def empty_figure(height_in: float) -> Figure:
+    """A figure without a panel."""
+    fig = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
+    fig.patch.set_alpha(0)
+    return fig
 
-    def axes(self, height_in: float) -> tuple[Figure, Axes]:
-        """A figure with one quiet panel."""
-        fig = self.figure(height_in)
-        axes = fig.add_subplot()
+
+def one_panel(height_in: float) -> tuple[Figure, Axes]:
+    """A figure with one quiet panel."""
+    fig = empty_figure(height_in)
+    axes = fig.add_subplot()
+    quiet(axes)
+    return fig, axes
+
+
+def panel_grid(count: int, columns: int, panel_in: float) -> tuple[Figure, list[Axes]]:
+    """A figure with quiet panels in rows, which share their y axis. Units: `panel_in` is the height of a row."""
+    rows = -(-count // columns)
+    fig = empty_figure(panel_in * rows + 0.35)
+    grid = fig.subplots(rows, columns, sharey=True, squeeze=False).ravel()
+    for axes in grid[count:]:
+        axes.remove()
+    for axes in grid[:count]:
         quiet(axes)
-        return fig, axes
-
-    def panels(self, count: int, columns: int, panel_in: float) -> tuple[Figure, list[Axes]]:
-        """A figure with quiet panels in rows, which share their y axis. Units: `panel_in` is the height of a row."""
-        rows = -(-count // columns)
-        fig = self.figure(panel_in * rows + 0.35)
-        grid = fig.subplots(rows, columns, sharey=True, squeeze=False).ravel()
-        for axes in grid[count:]:
-            axes.remove()
-        for axes in grid[:count]:
-            quiet(axes)
-        return fig, list(grid[:count])
-
-
-WIDE, NARROW = Sheet(6.9), Sheet(3.6, narrow=True)
-"""A printed page's text; a phone of 390 pixels."""
+    return fig, list(grid[:count])
 
 
 def quiet(axes: Axes) -> None:

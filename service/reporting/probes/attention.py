@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from service.reporting.figures.dots import name
 from service.reporting.figures.palette import Look, Palette
 from service.reporting.figures.plot import Plot, sentences
-from service.reporting.figures.style import INK, MUTED, PAPER, Sheet
+from service.reporting.figures.style import INK, MUTED, PAPER, panel_grid
 from service.reporting.probes.found import arrays, found, of_first_seeds
 from service.reporting.probes.pictures import Row, pictured, spaced
 from trainables.recipe.findings import When
@@ -39,12 +39,12 @@ def attention_distances(result: StudyResult) -> Plot | None:
         "The hollow dot is the mean before training." if any("before" in means for _, _, means, _ in rows) else "",
         "The dotted line is attention to all patches alike.",
     ))  # fmt: skip
-    return Plot("attention_distance", caption, lambda sheet: _draw_distances(rows, sheet))
+    return Plot("attention_distance", caption, lambda: _draw_distances(rows))
 
 
-def _draw_distances(rows: list[tuple[str, Look, dict[When, Any], Any]], sheet: Sheet) -> Figure:
-    columns = min(len(rows), 2 if sheet.narrow else 4)
-    fig, panels = sheet.panels(len(rows), columns, 1.9)
+def _draw_distances(rows: list[tuple[str, Look, dict[When, Any], Any]]) -> Figure:
+    columns = min(len(rows), 4)
+    fig, panels = panel_grid(len(rows), columns, 1.9)
     for place, ((label, look, means, uniform), axes) in enumerate(zip(rows, panels, strict=True)):
         blocks = np.arange(len(uniform))
         spread = np.concatenate([[blocks[0] - 0.4], blocks, [blocks[-1] + 0.4]])

@@ -11,7 +11,7 @@ from service.reporting.figures.dots import name
 from service.reporting.figures.labels import Label, label_ends
 from service.reporting.figures.palette import Look, Palette
 from service.reporting.figures.plot import Plot, sentences
-from service.reporting.figures.style import INK, Sheet
+from service.reporting.figures.style import INK, panel_grid
 from service.reporting.probes.found import arrays, found, of_first_seeds
 from service.reporting.probes.pictures import Row, pictured
 
@@ -55,12 +55,12 @@ def terms_by_block(result: StudyResult) -> Plot | None:
         "over heads, images and seeds, after training.",
         "Codes of the tokens are taken as passing through all blocks unchanged.",
     ))  # fmt: skip
-    return Plot("logit_terms", caption, lambda sheet: _draw(lines, sheet))
+    return Plot("logit_terms", caption, lambda: _draw(lines))
 
 
-def _draw(lines: list[tuple[str, Look, Any]], sheet: Sheet) -> Figure:
-    columns = 2 if sheet.narrow else 4
-    fig, panels = sheet.panels(len(TERMS), columns, PANEL_IN)
+def _draw(lines: list[tuple[str, Look, Any]]) -> Figure:
+    columns = 4
+    fig, panels = panel_grid(len(TERMS), columns, PANEL_IN)
     for place, (term, axes) in enumerate(zip(TERMS, panels, strict=True)):
         for _, look, terms in lines:
             blocks = np.arange(len(terms))

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from service.reporting.figures.plot import Plot, sentences
-from service.reporting.figures.style import INK, Sheet
+from service.reporting.figures.style import INK, WIDTH_IN, empty_figure
 
 
 @dataclass(frozen=True)
@@ -34,17 +34,17 @@ def spaced(count: int) -> list[int]:
 
 def pictured(name: str, rows: Sequence[Row], *words: str) -> Plot | None:
     """A figure of these rows, its caption made of these sentences; None without a row."""
-    return Plot(name, sentences(words), lambda sheet: draw_pictures(rows, sheet)) if rows else None
+    return Plot(name, sentences(words), lambda: draw_pictures(rows)) if rows else None
 
 
-def draw_pictures(rows: Sequence[Row], sheet: Sheet) -> Figure:
+def draw_pictures(rows: Sequence[Row]) -> Figure:
     """The pictures, row by row; bright is high. Heads stand over a row where they differ from those of the row above.
 
     The name of a row stands over its first picture.
     """
     columns = max(len(row.pictures) for row in rows)
-    size = min(0.75 if sheet.narrow else 1.15, sheet.width_in / columns)
-    fig = sheet.figure((size + 0.42) * len(rows) + 0.3)
+    size = min(1.15, WIDTH_IN / columns)
+    fig = empty_figure((size + 0.42) * len(rows) + 0.3)
     panels = fig.subplots(len(rows), columns, squeeze=False)
     for axes in panels.ravel():
         axes.set_axis_off()
@@ -54,7 +54,7 @@ def draw_pictures(rows: Sequence[Row], sheet: Sheet) -> Figure:
             if picture is not None:
                 _show(axes, picture)
             words = [row.name] * (axes is line[0]) + [head] * (list(row.heads) != list(above))
-            axes.set_title("\n".join(words), fontsize=7.5 if sheet.narrow else 8.5, color=INK, loc="left")
+            axes.set_title("\n".join(words), fontsize=8.5, color=INK, loc="left")
         above = row.heads
     return fig
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from service.analysis.format import fixed
 from service.reporting.figures.dots import name
 from service.reporting.figures.plot import Plot, sentences
-from service.reporting.figures.style import INK, MUTED, PAPER, Sheet
+from service.reporting.figures.style import INK, MUTED, PAPER, empty_figure
 from service.reporting.probes.found import arrays, found
 from trainables.recipe.findings import When
 
@@ -43,12 +43,12 @@ def similarity_maps(result: StudyResult) -> Plot | None:
         "Bright is similar; each map has its own scale, whose ends stand under it (the position itself, which has 1, "
         "is left out of them).",
     ))  # fmt: skip
-    return Plot("similarity_maps", caption, lambda sheet: _draw_maps(rows, sheet))
+    return Plot("similarity_maps", caption, lambda: _draw_maps(rows))
 
 
-def _draw_maps(rows: list[tuple[str, list[Any]]], sheet: Sheet) -> Figure:
-    size = 0.75 if sheet.narrow else 1.15
-    fig = sheet.figure((size + 0.42) * len(rows) + 0.3)
+def _draw_maps(rows: list[tuple[str, list[Any]]]) -> Figure:
+    size = 1.15
+    fig = empty_figure((size + 0.42) * len(rows) + 0.3)
     panels = fig.subplots(len(rows), len(PLACES), squeeze=False)
     for number, ((label, maps), line) in enumerate(zip(rows, panels, strict=True)):
         for (when, place), one, axes in zip(PLACES, maps, line, strict=True):
@@ -57,7 +57,7 @@ def _draw_maps(rows: list[tuple[str, list[Any]]], sheet: Sheet) -> Figure:
                 _draw_map(axes, one, place)
             if number == 0 or axes is line[0]:
                 words = [label] * (axes is line[0]) + [f"{when}: {place}"] * (number == 0)
-                axes.set_title("\n".join(words), fontsize=7.5 if sheet.narrow else 8.5, color=INK, loc="left")
+                axes.set_title("\n".join(words), fontsize=8.5, color=INK, loc="left")
     return fig
 
 

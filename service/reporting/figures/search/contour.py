@@ -37,7 +37,7 @@ from service.reporting.figures.search.marks import (
 )
 from service.reporting.figures.search.searched import Panel, ends, is_log, lay_axis, panels
 from service.reporting.figures.search.shares import shares
-from service.reporting.figures.style import FAINT, INK, PAPER, Sheet
+from service.reporting.figures.style import FAINT, INK, PAPER, one_panel
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
@@ -73,7 +73,7 @@ def contour(result: StudyResult) -> Plot | None:
     pair = chosen_pair(result)
     if pair is None or len(_rows(result, pair)) < FEWEST or not _whole(_rows(result, pair)):
         return None
-    return Plot("contour", _caption(result, pair), lambda sheet: _draw(result, pair, sheet))
+    return Plot("contour", _caption(result, pair), lambda: _draw(result, pair))
 
 
 def chosen_pair(result: StudyResult) -> Pair | None:
@@ -143,12 +143,12 @@ def _shades(count: int) -> list[tuple[float, float, float, float]]:
     return [to_rgba(INK, float(alpha)) for alpha in np.linspace(FAINTEST, STRONGEST, count)]
 
 
-def _draw(result: StudyResult, pair: Pair, sheet: Sheet) -> Figure:
+def _draw(result: StudyResult, pair: Pair) -> Figure:
     plan, base = result.edition.study.plan, result.edition.study.base
     assert isinstance(plan, Search)
-    fig, axes = sheet.axes(3.9 if sheet.narrow else 4.2)
+    fig, axes = one_panel(4.2)
     x, y = pair
-    lay_axis(axes, x, plan.space, base, 5 if sheet.narrow else 10)
+    lay_axis(axes, x, plan.space, base, 10)
     lay_axis(axes, y, plan.space, base, 8, upright=True)
     axes.set(xlabel=x.label(result.rows), ylabel=y.label(result.rows))
     steps = levels(result, pair)
@@ -163,7 +163,7 @@ def _draw(result: StudyResult, pair: Pair, sheet: Sheet) -> Figure:
     keys = [Patch(facecolor=shade, label=f"{number(low)} to {number(high)}")
             for shade, low, high in zip(shades, steps, steps[1:], strict=False)]  # fmt: skip
     odd = [row for row in _rows(result, pair) if row.answer.status != "completed"]
-    key(fig, [*keys, *status_handles(odd)], 3 if sheet.narrow else 6)
+    key(fig, [*keys, *status_handles(odd)], 6)
     return fig
 
 

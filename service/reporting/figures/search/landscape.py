@@ -24,15 +24,15 @@ from service.reporting.figures.search.marks import (
     status_sentences,
 )
 from service.reporting.figures.search.searched import Panel, lay_axis, panels
-from service.reporting.figures.style import Sheet, chance_line
+from service.reporting.figures.style import chance_line, panel_grid
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
 
-ACROSS, ACROSS_NARROW = 3, 2
+ACROSS = 3
 """How many panels stand side by side."""
 TICKS = 12
-"""How many labels the width of a wide sheet holds."""
+"""How many labels the width of a figure holds."""
 
 
 def landscape(result: StudyResult) -> Plot | None:
@@ -40,14 +40,14 @@ def landscape(result: StudyResult) -> Plot | None:
     plan = result.edition.study.plan
     if not isinstance(plan, Search) or not scored(result):
         return None
-    return Plot("landscape", _caption(result, panels(plan.space)), lambda sheet: _draw(result, plan, sheet))
+    return Plot("landscape", _caption(result, panels(plan.space)), lambda: _draw(result, plan))
 
 
-def _draw(result: StudyResult, plan: Search, sheet: Sheet) -> Figure:
+def _draw(result: StudyResult, plan: Search) -> Figure:
     searched = panels(plan.space)
-    across = min(len(searched), ACROSS_NARROW if sheet.narrow else ACROSS)
-    fig, axes = sheet.panels(len(searched), across, 2.7 if len(searched) <= across else 2.2)
-    ticks = round(TICKS * sheet.width_in / 6.9 / across)
+    across = min(len(searched), ACROSS)
+    fig, axes = panel_grid(len(searched), across, 2.7 if len(searched) <= across else 2.2)
+    ticks = TICKS // across
     for place, (panel, ax) in enumerate(zip(searched, axes, strict=True)):
         lay_axis(ax, panel, plan.space, result.edition.study.base, max(ticks, 2))
         ax.set_xlabel(panel.label(result.rows), fontsize=8)
@@ -57,7 +57,7 @@ def _draw(result: StudyResult, plan: Search, sheet: Sheet) -> Figure:
             ax.set_ylabel(metric_words(result.edition.study.score.metric))
     axes[0].margins(y=0.12)
     _name_best(axes, searched, result)
-    key(fig, [*status_handles(scored(result)), *_rings(result)], 2 if sheet.narrow else 5)
+    key(fig, [*status_handles(scored(result)), *_rings(result)], 5)
     return fig
 
 

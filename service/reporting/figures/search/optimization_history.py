@@ -30,7 +30,7 @@ from service.reporting.figures.search.marks import (
     status_handles,
     status_sentences,
 )
-from service.reporting.figures.style import INK, MUTED, Sheet, chance_line
+from service.reporting.figures.style import INK, MUTED, chance_line, one_panel
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
@@ -47,7 +47,7 @@ def optimization_history(result: StudyResult) -> Plot | None:
     """The figure of a search; None before two points have a score."""
     if not isinstance(result.edition.study.plan, Search) or len(scored(result)) < FEWEST_TRIED:
         return None
-    return Plot("history", _caption(result), lambda sheet: _draw(result, sheet))
+    return Plot("history", _caption(result), lambda: _draw(result))
 
 
 def best_so_far(result: StudyResult, role: Role = "trial") -> dict[int, float]:
@@ -71,10 +71,10 @@ def without_score(result: StudyResult) -> list[TrialResult]:
     return [row for row in result.of("trial") if row.answer.status == "incomplete" and row.validation.mean is None]
 
 
-def _draw(result: StudyResult, sheet: Sheet) -> Figure:
+def _draw(result: StudyResult) -> Figure:
     height = 2.8
     chance = result.edition.study.base.data.chance("val")
-    fig, axes = sheet.axes(height)
+    fig, axes = one_panel(height)
     chance_line(axes, chance, named=False)
     _points(axes, result)
     labels = []
@@ -88,10 +88,10 @@ def _draw(result: StudyResult, sheet: Sheet) -> Figure:
     axes.margins(y=0.12)
     axes.set_xlabel("number of the point, in the order of proposal")
     axes.set_ylabel(metric_words(result.edition.study.score.metric))
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=5 if sheet.narrow else 9))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=9))
     label_ends(axes, [*(labels if best_so_far(result, "rival") else []), chance_label(chance)], height - 0.7)
     key(fig, [*status_handles(scored(result)), *_failed_handle(result), *_line_handle(result)],
-        2 if sheet.narrow else 5)  # fmt: skip
+        5)  # fmt: skip
     return fig
 
 

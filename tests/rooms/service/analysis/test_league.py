@@ -13,7 +13,7 @@ from service.api import check_report
 from service.reporting.estimates.league import league_tables
 from service.reporting.figures.critical_difference import critical_difference
 from service.reporting.figures.performance_profiles import performance_profiles
-from service.reporting.figures.style import NARROW, STYLE, WIDE
+from service.reporting.figures.style import STYLE
 from service.results import Result
 from service.storage.home import Home
 from service.storage.journal import Counts
@@ -87,10 +87,9 @@ def test_the_answer_names_the_first_and_those_not_told_apart(result) -> None:
 
 def test_the_diagram_has_a_dot_at_each_mean_rank_and_a_bar_over_each_group(result) -> None:
     plot = critical_difference(result)
-    for sheet in (WIDE, NARROW):
-        with mpl.rc_context(STYLE):
-            (axes,) = plot.draw(sheet).axes
-        has_dots_and_bars(axes, result.league.ranking)
+    with mpl.rc_context(STYLE):
+        (axes,) = plot.draw().axes
+    has_dots_and_bars(axes, result.league.ranking)
 
 
 def has_dots_and_bars(axes, ranking) -> None:
@@ -182,8 +181,8 @@ def test_tasks_of_two_families_are_ranked_without_a_test(tmp_path) -> None:
     assert shown["better than the control, probability"] == ["", "0.8000", "0.8000", "0.8000"], "on four of five tasks"
     assert "p " not in critical_difference(result).caption.replace("p-value", "")
     with mpl.rc_context(STYLE):
-        (axes,) = critical_difference(result).draw(WIDE).axes
-        panels = performance_profiles(result).draw(NARROW).axes
+        (axes,) = critical_difference(result).draw().axes
+        panels = performance_profiles(result).draw().axes
     assert not [line for line in axes.lines if line.get_linewidth() == 2.4 or line.get_marker() == "|"], "no bar"
     assert [panel.get_title(loc="left") for panel in panels] == ["C4.5+m", "C4.5+cf", "C4.5+m+cf"]
     for panel, name in zip(panels, NAMES[1:], strict=True):

@@ -10,7 +10,7 @@ import pytest
 from search_spaces.study import Ablation, Study
 from service.reporting.figures.data_sizes import beside, data_sizes, law_line
 from service.reporting.figures.palette import Palette
-from service.reporting.figures.style import NARROW, SERIES, STYLE, WIDE
+from service.reporting.figures.style import SERIES, STYLE
 from service.results import Result
 from service.storage.home import Home
 from service.storage.journal import Counts
@@ -42,8 +42,7 @@ def test_the_line_is_the_mean_of_the_laws_that_made_the_scores(result):
 
 
 def test_every_seed_mean_and_interval_is_drawn_near_its_size(result):
-    for sheet in (WIDE, NARROW):
-        near_its_size(result, data_sizes(result).draw(sheet).axes[0])
+    near_its_size(result, data_sizes(result).draw().axes[0])
 
 
 def near_its_size(result, axes) -> None:
@@ -74,7 +73,7 @@ def test_the_arms_of_a_curve_share_its_color_on_the_whole_page(result):
     assert {look.color for name, look in looks.items() if name.startswith("fourier")} == {SERIES[0]}
     assert {look.color for name, look in looks.items() if name.startswith("learnable")} == {SERIES[1]}
     assert len(set(looks.values())) == 8, "they differ in line and marker"
-    names = {text.get_text(): text.get_color() for text in data_sizes(result).draw(WIDE).axes[0].texts}
+    names = {text.get_text(): text.get_color() for text in data_sizes(result).draw().axes[0].texts}
     assert names.items() >= {"fourier": SERIES[0], "learnable": SERIES[1]}.items()
 
 
@@ -111,7 +110,7 @@ def test_images_of_each_class_count_and_captions_name_what_occurs(result, tmp_pa
     assert "Marks of one size" in plain
     assert "Marks of one size" not in there
     assert "power laws" in plain
-    axes = data_sizes(odd).draw(WIDE).axes[0]
+    axes = data_sizes(odd).draw().axes[0]
     assert [tuple(line.get_xydata()[0]) for line in axes.lines if line.get_marker() == "x"] == [(300, 0.1)]
 
 

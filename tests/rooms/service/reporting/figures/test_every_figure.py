@@ -21,7 +21,7 @@ from service.reporting.figures.plot import drawn, inline, to_svg
 from service.reporting.figures.rows import draw_seeds
 from service.reporting.figures.search.landscape import landscape
 from service.reporting.figures.search.searched import panels
-from service.reporting.figures.style import NARROW, SERIES, STYLE, WIDE
+from service.reporting.figures.style import SERIES, STYLE, WIDTH_IN, one_panel
 from service.results import Result
 from service.storage.home import Home
 from service.storage.journal import Confirms, Counts
@@ -71,7 +71,7 @@ def marks(axes, marker: str) -> list[tuple[float, float]]:
     return [(float(x), float(y)) for line in lines for x, y in zip(*line.get_data(), strict=True)]
 
 
-def test_each_is_an_svg_for_both_sheets_and_a_pdf(reported_search, reported_ablation, reported_sides):
+def test_each_is_an_svg_and_a_pdf(reported_search, reported_ablation, reported_sides):
     """Each is drawn again, for its page was drawn when the page was written."""
     seen = set()
     for one in (reported_search, reported_ablation, reported_sides):
@@ -84,11 +84,10 @@ def test_each_is_an_svg_for_both_sheets_and_a_pdf(reported_search, reported_abla
             found = drawn(plot)
             assert found.svg == one.page.with_name(f"{plot.name}.svg").read_text(), "equal figures are equal files"
             assert found.pdf == one.page.with_name(f"{plot.name}.pdf").read_bytes(), "equal figures are equal files"
-            assert inline(found.narrow, "").partition("<defs>")[2] in page, "equal figures are equal files"
+            assert inline(found.svg, "").partition("<defs>")[2] in page, "equal figures are equal files"
             assert found.pdf.startswith(b"%PDF-")
             assert found.pdf.rstrip().endswith(b"%%EOF")
-            widths = [float(re.search(r'width="([\d.]+)pt"', svg)[1]) for svg in (found.svg, found.narrow)]
-            assert widths == pytest.approx([72 * WIDE.width_in, 72 * NARROW.width_in])
+            assert float(re.search(r'width="([\d.]+)pt"', found.svg)[1]) == pytest.approx(72 * WIDTH_IN)
             assert "\n" not in found.caption
             assert found.caption.endswith(".")
     over_tasks = {"critical_difference", "performance_profiles"}
@@ -96,7 +95,7 @@ def test_each_is_an_svg_for_both_sheets_and_a_pdf(reported_search, reported_abla
 
 
 def test_a_page_recolors_a_figure_and_escapes_its_name(ablation):
-    svg = to_svg(dots(ablation).draw(WIDE), "trials")
+    svg = to_svg(dots(ablation).draw(), "trials")
     page = inline(svg, 'of "none" & <b>')
     assert 'aria-label="of &quot;none&quot; &amp; &lt;b&gt;"' in page
     assert SERIES[0] in svg
@@ -105,7 +104,7 @@ def test_a_page_recolors_a_figure_and_escapes_its_name(ablation):
 
 
 def test_dots_are_the_means_and_the_seeds(ablation):
-    fig = dots(ablation).draw(WIDE)
+    fig = dots(ablation).draw()
     rows = sorted(ablation.of("trial"), key=lambda row: -row.test.mean)
     (axes,) = fig.axes
     big = [(x, y) for line in axes.lines if line.get_markersize() == 6.5 for x, y in zip(*line.get_data(), strict=True)]
@@ -119,11 +118,11 @@ def test_dots_are_the_means_and_the_seeds(ablation):
 
 
 def test_equal_seeds_are_stacked():
-    _, axes = WIDE.axes(2)
+    _, axes = one_panel(2)
     draw_seeds(axes, 0, {0: 0.5, 1: 0.5, 2: 0.5, 3: 0.9}, {1}, SERIES[0])
     assert len({y for _, y in marks(axes, "o") + marks(axes, "x") if y}) == 3, "the fourth stands alone"
     assert [x for x, _ in marks(axes, "x")] == [0.5]
-    _, axes = WIDE.axes(2)
+    _, axes = one_panel(2)
     draw_seeds(axes, 0, dict.fromkeys(range(10), 0.5), set(), SERIES[0])
     heights = {round(y, 6) for _, y in marks(axes, "o")}
     assert len(heights) == 10
@@ -139,7 +138,7 @@ def test_differences_agree_with_an_independent_formula(ablation):
     assert pairs["peg"].seeds == pytest.approx(dict(enumerate(gaps)))
     assert len(pairs["relative bias"].seeds) == 4, "a seed that failed has no pair"
     assert pairs["learnable"].diverged == {2}
-    axes = forest(ablation).draw(WIDE).axes[0]
+    axes = forest(ablation).draw().axes[0]
     order = sorted(pairs.values(), key=lambda pair: -pair.mean)
     big = [x for line in axes.lines if line.get_markersize() == 6.5 for x in line.get_xdata()]
     assert big[:5] == [pair.mean for pair in order]
@@ -151,7 +150,7 @@ def test_a_claims_pair_has_the_interval_of_its_verdict_and_its_margin(ablation):
     assert [pair.interval for pair in (better, equal)] == [verdict.interval for verdict in verdicts]
     gap = difference(ablation.scores["fourier"], ablation.scores["peg"])
     assert (equal.mean, equal.margin, equal.both) == (gap.mean, 0.01, True)
-    axes = forest(ablation).draw(WIDE).axes[0]
+    axes = forest(ablation).draw().axes[0]
     assert {(-0.01, -0.01), (0.01, 0.01)} <= {tuple(line.get_xdata()) for line in axes.lines}
 
 
@@ -160,7 +159,7 @@ def test_a_search_without_claims_compares_nothing(calm):
 
 
 def test_the_whole_domain_is_on_the_axis_and_the_best_is_named_once(calm):
-    fig = landscape(calm).draw(WIDE)
+    fig = landscape(calm).draw()
     (axes,) = fig.axes
     low, high = axes.get_xlim()
     assert low < 1 < 9 < high
@@ -208,31 +207,30 @@ def test_a_panel_a_path_with_its_own_points(tmp_path):
     result = six(tmp_path)
     by_path = {panel.path: panel for panel in panels(result.edition.study.plan.space)}
     assert len(by_path) == 7
-    for sheet in (WIDE, NARROW):
-        fig = landscape(result).draw(sheet)
-        to_svg(fig, "six")
-        assert len(fig.axes) == 7
-        found = dict(zip(by_path, fig.axes, strict=True))
-        lows = {path: axes.get_xlim() for path, axes in found.items()}
-        for path, (low, high) in {
-            "encoding.gamma": (0.1, 40), "optimizer.lr": (1e-4, 0.1), "model.depth": (2, 5), "encoding.shared": (0, 1),
-            "optimizer.weight_decay": (2e-4, 0.3), "encoding.places": (0, 2), "encoding.kind": (0, 3),
-        }.items():  # fmt: skip
-            assert lows[path][0] <= low < high <= lows[path][1], path
-        assert [tick.get_text() for tick in found["encoding.kind"].get_xticklabels()] == [
-            "fourier",
-            "irpe",
-            "peg",
-            "relative",
-        ]
-        assert [x for x, _ in marks(found["encoding.gamma"], "o")] == [1.5], "only where gamma was searched"
-        assert [x for x, _ in marks(found["encoding.shared"], "o")] == [1.0], "relative has it, too, unsearched"
-        assert [x for x, _ in marks(found["encoding.places"], "o")] == [2.0], "how many"
-        assert sorted(x for x, _ in marks(found["model.depth"], "o")) == [2, 3, 4, 5]
-        assert sum(text == "#3" for text in texts(fig)) == 1
-        labels = [axes.get_xlabel() for axes in fig.axes]
-        assert "encoding.gamma (patches)\nwhere encoding.kind is fourier" in labels
-        assert all(len(line) <= 40 for label in labels for line in label.split("\n"))
+    fig = landscape(result).draw()
+    to_svg(fig, "six")
+    assert len(fig.axes) == 7
+    found = dict(zip(by_path, fig.axes, strict=True))
+    lows = {path: axes.get_xlim() for path, axes in found.items()}
+    for path, (low, high) in {
+        "encoding.gamma": (0.1, 40), "optimizer.lr": (1e-4, 0.1), "model.depth": (2, 5), "encoding.shared": (0, 1),
+        "optimizer.weight_decay": (2e-4, 0.3), "encoding.places": (0, 2), "encoding.kind": (0, 3),
+    }.items():  # fmt: skip
+        assert lows[path][0] <= low < high <= lows[path][1], path
+    assert [tick.get_text() for tick in found["encoding.kind"].get_xticklabels()] == [
+        "fourier",
+        "irpe",
+        "peg",
+        "relative",
+    ]
+    assert [x for x, _ in marks(found["encoding.gamma"], "o")] == [1.5], "only where gamma was searched"
+    assert [x for x, _ in marks(found["encoding.shared"], "o")] == [1.0], "relative has it, too, unsearched"
+    assert [x for x, _ in marks(found["encoding.places"], "o")] == [2.0], "how many"
+    assert sorted(x for x, _ in marks(found["model.depth"], "o")) == [2, 3, 4, 5]
+    assert sum(text == "#3" for text in texts(fig)) == 1
+    labels = [axes.get_xlabel() for axes in fig.axes]
+    assert "encoding.gamma (patches)\nwhere encoding.kind is fourier" in labels
+    assert all(len(line) <= 40 for label in labels for line in label.split("\n"))
 
 
 def test_captions_explain_what_occurs_and_nothing_else(search, ablation, calm, tmp_path):
@@ -258,7 +256,7 @@ def test_an_arm_has_one_color_in_every_figure(ablation):
     assert list(wanted.values()) == list(SERIES[:6]), "the best has no color of its own"
     assert {line.name: line.look.color for line in curve_lines(ablation)} == wanted
     assert {pair.name: pair.look.color for pair in to_baseline(ablation)}.items() <= wanted.items()
-    fig = learning_curves(ablation).draw(WIDE)
+    fig = learning_curves(ablation).draw()
     labels = {text.get_text(): to_hex(text.get_color()) for text in fig.axes[-1].texts}
     assert labels.items() >= wanted.items()
 
@@ -276,7 +274,7 @@ def test_curves_show_the_confirmation_and_gray_points(search):
     gray = [line for line in lines if not line.name]
     assert len(gray) == 10
     assert all(line.look == GRAY for line in gray)
-    axes = learning_curves(search).draw(WIDE).axes[0]
+    axes = learning_curves(search).draw().axes[0]
     (collection,) = [one for one in axes.collections if type(one) is LineCollection]
     assert len(collection.get_segments()) == 10
     ends = {line.name: line.values[8] for line in lines if line.name}
@@ -288,7 +286,7 @@ def test_cost_is_drawn_where_trials_differ_in_it(search, ablation, tmp_path):
     assert cost(search) is None, "all points take as long and have as many parameters"
     assert cost(ablation) is None, "the parameters of encodings differ by 8 %"
     result = plain(tmp_path, small={"model.embed_dim": 32}, large={"model.embed_dim": 128})
-    fig = cost(result).draw(WIDE)
+    fig = cost(result).draw()
     assert [axes.get_xlabel() for axes in fig.axes] == ["parameters"], "all runs took 12 s"
     wanted = {(float(estimate_cost(row.recipe).parameters), row.test.mean) for row in result.of("trial")}
     assert set(marks(fig.axes[0], "o")) == wanted
@@ -312,7 +310,7 @@ def test_a_time_is_the_median_of_the_runs_in_the_figure_and_in_its_caption(tmp_p
         for trial, seed in hand.runs(arms, 3):
             hand.complete(trial, seed, 0.9, 0.9)
     plot = cost(Result.open(Home(tmp_path), edition.id))
-    (axes,) = plot.draw(WIDE).axes
+    (axes,) = plot.draw().axes
     assert axes.get_xlabel() == "training time of a run (s)"
     assert {line.get_xdata()[0] for line in axes.lines if line.get_markersize() == 6} == {8.0, 16.0}, (
         "eight epochs of the run in the middle"

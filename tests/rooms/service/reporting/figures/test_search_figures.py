@@ -16,7 +16,7 @@ from service.reporting.figures.search.contour import chosen_pair, contour, level
 from service.reporting.figures.search.landscape import landscape
 from service.reporting.figures.search.optimization_history import best_so_far, optimization_history, without_score
 from service.reporting.figures.search.shares import shares
-from service.reporting.figures.style import INK, MUTED, NARROW, STYLE, WIDE
+from service.reporting.figures.style import INK, MUTED, STYLE
 from service.results import Result
 from tests.rooms.service.reporting.figures.searches import ABOVE, CHOICE, GAMMA, ODD, RATE, THREE, search
 
@@ -65,7 +65,7 @@ def test_the_best_so_far_is_the_running_maximum_of_whole_points(two):
 
 
 def test_the_history_draws_each_point_at_its_number_and_both_lines(two):
-    axes = optimization_history(two).draw(WIDE).axes[0]
+    axes = optimization_history(two).draw().axes[0]
     wanted = best_so_far(two)
     assert line(axes, INK)[:-1] == list(wanted.items())
     assert line(axes, INK)[-1] == (13.5, wanted[13])
@@ -89,11 +89,11 @@ def test_captions_and_keys_name_what_occurs(two, calm):
     for word in words:
         assert word in optimization_history(two).caption, word
         assert word not in optimization_history(calm).caption, word
-    labels = [[text.get_text() for text in optimization_history(one).draw(WIDE).legends[0].get_texts()]
+    labels = [[text.get_text() for text in optimization_history(one).draw().legends[0].get_texts()]
               for one in (two, calm)]  # fmt: skip
     assert labels[1] == ["all seeds", "best so far"]
     assert labels[0] == ["all seeds", "stopped early", "diverged", "a seed failed", "failed", "best so far"]
-    ends = [text.get_text() for text in optimization_history(calm).draw(WIDE).axes[0].texts]
+    ends = [text.get_text() for text in optimization_history(calm).draw().axes[0].texts]
     assert "random points" not in ends
     (best,) = calm.winners
     assert f"#{best.trial.number} is the best." in optimization_history(calm).caption
@@ -130,33 +130,31 @@ def test_a_path_that_is_a_factor_of_another_lies_on_its_own_log_axis(tmp_path):
     theirs = LinearNDInterpolator(unit, [row.validation.mean for row in result.of("trial")])
     middle = unit.mean(axis=0)
     assert float(surface(result, (first, second)).at(*middle)) == pytest.approx(theirs(*middle))
-    axes = contour(result).draw(WIDE).axes[0]
+    axes = contour(result).draw().axes[0]
     low, high = axes.get_ylim()
     assert axes.get_yscale() == "log"
     assert low < 2e-4 < 0.8 < high
 
 
 def test_both_axes_have_the_scale_and_the_domain_of_their_path(two):
-    for sheet in (WIDE, NARROW):
-        axes = contour(two).draw(sheet).axes[0]
-        assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
-        for (low, high), (first, last) in ((axes.get_xlim(), (0.1, 40)), (axes.get_ylim(), (1e-4, 0.1))):
-            assert low < first < last < high
-            assert high / low < 2 * last / first
-        assert axes.get_xlabel() == "encoding.gamma (patches)"
-        assert axes.get_ylabel() == RATE
+    axes = contour(two).draw().axes[0]
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    for (low, high), (first, last) in ((axes.get_xlim(), (0.1, 40)), (axes.get_ylim(), (1e-4, 0.1))):
+        assert low < first < last < high
+        assert high / low < 2 * last / first
+    assert axes.get_xlabel() == "encoding.gamma (patches)"
+    assert axes.get_ylabel() == RATE
 
 
 def test_labels_of_an_axis_do_not_run_into_each_other(two):
-    for sheet in (WIDE, NARROW):
-        for plot in (landscape(two), contour(two)):
-            fig = plot.draw(sheet)
-            canvas = FigureCanvasAgg(fig)
-            canvas.draw()
-            for axes in fig.axes:
-                boxes = [text.get_window_extent(canvas.get_renderer()) for text in axes.get_xticklabels()]
-                assert len(boxes) >= 2
-                assert all(left.x1 + 3 < right.x0 for left, right in pairwise(boxes)), plot.name
+    for plot in (landscape(two), contour(two)):
+        fig = plot.draw()
+        canvas = FigureCanvasAgg(fig)
+        canvas.draw()
+        for axes in fig.axes:
+            boxes = [text.get_window_extent(canvas.get_renderer()) for text in axes.get_xticklabels()]
+            assert len(boxes) >= 2
+            assert all(left.x1 + 3 < right.x0 for left, right in pairwise(boxes)), plot.name
 
 
 def test_a_shade_is_the_step_of_the_score(two, three):
@@ -167,7 +165,7 @@ def test_a_shade_is_the_step_of_the_score(two, three):
     shades = [shade((low + high) / 2, steps) for low, high in pairwise(steps)]
     assert len(set(shades)) == len(steps) - 1
     assert [alpha for *_, alpha in shades] == sorted(alpha for *_, alpha in shades)
-    axes = contour(three).draw(WIDE).axes[0]
+    axes = contour(three).draw().axes[0]
     filled = {place: one.get_markerfacecolor() for one in axes.lines if one.get_markersize() == 7.5
               for place in zip(one.get_xdata(), one.get_ydata(), strict=True)}  # fmt: skip
     first, second = chosen_pair(three)
@@ -210,7 +208,7 @@ def test_the_best_has_the_heavy_ring_in_its_own_color(tmp_path):
     result = search(tmp_path, count=12, odd={}, confirm=(7, 2, 0))
     (best,) = result.winners
     first, second = chosen_pair(result)
-    axes = contour(result).draw(WIDE).axes[0]
+    axes = contour(result).draw().axes[0]
     (ring,) = [one for one in axes.lines if one.get_markersize() == 13]
     assert (ring.get_xdata()[0], ring.get_ydata()[0]) == (first.value(best), second.value(best))
     assert [text.get_text() for text in axes.texts] == [f"#{best.trial.number}"]
@@ -230,7 +228,7 @@ def test_a_page_has_them_where_they_belong_and_nowhere_else(two, reported_search
     for figure in (drawn(contour(two)), drawn(optimization_history(two))):
         assert (folder / f"{figure.name}.svg").read_text() == figure.svg
         assert (folder / f"{figure.name}.pdf").read_bytes() == figure.pdf
-        assert inline(figure.narrow, "").partition("<defs>")[2] in text
+        assert inline(figure.svg, "").partition("<defs>")[2] in text
         assert f'id="figure-{figure.name}"' in text
         assert f"({figure.name}.svg)" in (folder / "report.md").read_text()
         wide = inline(figure.svg, figure.caption)

@@ -10,7 +10,7 @@ import pytest
 
 from service.analysis.probes.computing import compute_probes
 from service.reporting.figures.plot import drawn, inline, to_svg
-from service.reporting.figures.style import NARROW, STYLE, WIDE
+from service.reporting.figures.style import STYLE
 from service.reporting.probes.attention import attention_distances, attention_weights, heat_maps
 from service.reporting.probes.channels import PROJECTED, SHAPES, by_block, projected, shapes
 from service.reporting.probes.figures import KINDS, probe_figures
@@ -73,12 +73,12 @@ def test_the_page_has_the_section_and_its_files(result) -> None:
     for kind in (attention_distances, term_maps):  # one of lines, one of pictures
         plot = kind(result)
         with mpl.rc_context(STYLE):
-            again = to_svg(plot.draw(WIDE), plot.name)
+            again = to_svg(plot.draw(), plot.name)
         assert again == (path.parent / f"{plot.name}.svg").read_text(), "equal figures are equal files"
     with mpl.rc_context(STYLE):
         again = drawn(heat_maps(result))
     assert again.pdf == (path.parent / "attention_maps.pdf").read_bytes(), "with maps and photographs in it"
-    assert inline(again.narrow, "").partition("<defs>")[2] in html, "equal figures are equal pages"
+    assert inline(again.svg, "").partition("<defs>")[2] in html, "equal figures are equal pages"
     assert (path.parent / "table-probe_direction.tex").is_file()
     ids = re.findall(r'\sid="([^"]+)"', html)
     assert len(ids) == len({*ids}), "no two things of the page share a name"
@@ -99,93 +99,86 @@ def test_what_is_missing_is_said(tmp_path) -> None:
 
 
 def test_maps_are_those_of_the_first_seed_and_distances_those_of_the_heads(result) -> None:
-    for sheet in (WIDE, NARROW):
-        with mpl.rc_context(STYLE):
-            fig = similarity_maps(result).draw(sheet)
-            names = [row.name for row in result.of("trial") if row.name != "irpe"]
-            assert len(fig.axes) == 4 * len(names)
-            heads = [axes.get_title(loc="left").splitlines()[-1] for axes in fig.axes[:4]]
-            assert heads == ["before: middle", "after: corner", "after: edge", "after: middle"]
-            last = fig.axes[3].images[0].get_array()
-            kept = next(row for row in result.of("trial") if row.name == "learnable").probe("similarity", 0)
-            np.testing.assert_allclose(last, kept.after.arrays["maps"][2 * 4 + 2], rtol=1e-6)
-            fig = attention_distances(result).draw(sheet)
-            panels = {axes.get_title(loc="left"): axes for axes in fig.axes}
-            assert [*panels] == [row.name for row in result.of("trial")]
-            small = [line for line in panels["irpe"].lines if line.get_markersize() == 3]
-            trial = next(row for row in result.of("trial") if row.name == "irpe")
-            heads = np.mean(
-                [trial.probe("attention_distance", seed).after.arrays["by_head"] for seed in (0, 1)], axis=0
-            )
-            np.testing.assert_allclose([line.get_ydata() for line in small], heads)
+    with mpl.rc_context(STYLE):
+        fig = similarity_maps(result).draw()
+        names = [row.name for row in result.of("trial") if row.name != "irpe"]
+        assert len(fig.axes) == 4 * len(names)
+        heads = [axes.get_title(loc="left").splitlines()[-1] for axes in fig.axes[:4]]
+        assert heads == ["before: middle", "after: corner", "after: edge", "after: middle"]
+        last = fig.axes[3].images[0].get_array()
+        kept = next(row for row in result.of("trial") if row.name == "learnable").probe("similarity", 0)
+        np.testing.assert_allclose(last, kept.after.arrays["maps"][2 * 4 + 2], rtol=1e-6)
+        fig = attention_distances(result).draw()
+        panels = {axes.get_title(loc="left"): axes for axes in fig.axes}
+        assert [*panels] == [row.name for row in result.of("trial")]
+        small = [line for line in panels["irpe"].lines if line.get_markersize() == 3]
+        trial = next(row for row in result.of("trial") if row.name == "irpe")
+        heads = np.mean([trial.probe("attention_distance", seed).after.arrays["by_head"] for seed in (0, 1)], axis=0)
+        np.testing.assert_allclose([line.get_ydata() for line in small], heads)
 
 
 def test_pictures_are_channels_of_the_first_seed(result) -> None:
-    for sheet in (WIDE, NARROW):
-        trial = next(row for row in result.of("trial") if row.name == "learnable")
-        with mpl.rc_context(STYLE):
-            made, fig = trial.probe("channel_shapes", 0).after.arrays, shapes(result).draw(sheet)
-            for kind, axes in zip(SHAPES, fig.axes, strict=False):
-                some = np.flatnonzero(made["kinds"] == kind)
-                assert len(axes.images) == (len(some) > 0)
-                if len(some):
-                    best = max(some, key=lambda channel: made["maps"][:, :, channel].var(dtype=float))
-                    np.testing.assert_allclose(axes.images[0].get_array(), made["maps"][:, :, best])
-            assert [axes.get_title(loc="left").splitlines()[-1] for axes in fig.axes[:4]] == [*SHAPES]
-            made, fig = trial.probe("projections", 0).after.arrays, projected(result).draw(sheet)
-            channel = max(range(16), key=lambda one: made["shares"][3][one])
-            for number, axes in enumerate(fig.axes[: len(PROJECTED)]):
-                np.testing.assert_allclose(axes.images[0].get_array(), made["maps"][number, :, :, channel])
+    trial = next(row for row in result.of("trial") if row.name == "learnable")
+    with mpl.rc_context(STYLE):
+        made, fig = trial.probe("channel_shapes", 0).after.arrays, shapes(result).draw()
+        for kind, axes in zip(SHAPES, fig.axes, strict=False):
+            some = np.flatnonzero(made["kinds"] == kind)
+            assert len(axes.images) == (len(some) > 0)
+            if len(some):
+                best = max(some, key=lambda channel: made["maps"][:, :, channel].var(dtype=float))
+                np.testing.assert_allclose(axes.images[0].get_array(), made["maps"][:, :, best])
+        assert [axes.get_title(loc="left").splitlines()[-1] for axes in fig.axes[:4]] == [*SHAPES]
+        made, fig = trial.probe("projections", 0).after.arrays, projected(result).draw()
+        channel = max(range(16), key=lambda one: made["shares"][3][one])
+        for number, axes in enumerate(fig.axes[: len(PROJECTED)]):
+            np.testing.assert_allclose(axes.images[0].get_array(), made["maps"][number, :, :, channel])
 
 
 def test_heat_maps_stand_below_their_images(result) -> None:
-    for sheet in (WIDE, NARROW):
-        with mpl.rc_context(STYLE):
-            fig = heat_maps(result).draw(sheet)
-        trials = result.of("trial")
-        kept = [row.probe("attention_maps", 0).after.arrays for row in trials]
-        assert len(fig.axes) == 4 * (1 + len(trials))
-        assert fig.axes[0].images[0].get_array().shape == (16, 16, 3)
-        for place, (row, arrays) in enumerate(zip(trials, kept, strict=True)):
-            axes = fig.axes[4 * (1 + place) + 1]
-            np.testing.assert_allclose(axes.images[0].get_array(), arrays["heat"][1], rtol=1e-6)
-            assert fig.axes[4 * (1 + place)].get_title(loc="left").startswith(row.name)
-            np.testing.assert_array_equal(arrays["images"], kept[0]["images"], "all trials see the same images")
+    with mpl.rc_context(STYLE):
+        fig = heat_maps(result).draw()
+    trials = result.of("trial")
+    kept = [row.probe("attention_maps", 0).after.arrays for row in trials]
+    assert len(fig.axes) == 4 * (1 + len(trials))
+    assert fig.axes[0].images[0].get_array().shape == (16, 16, 3)
+    for place, (row, arrays) in enumerate(zip(trials, kept, strict=True)):
+        axes = fig.axes[4 * (1 + place) + 1]
+        np.testing.assert_allclose(axes.images[0].get_array(), arrays["heat"][1], rtol=1e-6)
+        assert fig.axes[4 * (1 + place)].get_title(loc="left").startswith(row.name)
+        np.testing.assert_array_equal(arrays["images"], kept[0]["images"], "all trials see the same images")
 
 
 def test_weights_between_patches_and_terms_are_squares_of_the_first_seed(result) -> None:
-    for sheet in (WIDE, NARROW):
-        with mpl.rc_context(STYLE):
-            weights, terms = attention_weights(result).draw(sheet), term_maps(result).draw(sheet)
-        for number, row in enumerate(result.of("trial")):
-            maps = row.probe("attention_maps", 0).after.arrays["maps"]
-            (picture,) = weights.axes[number].images  # one block, so one picture a trial
-            np.testing.assert_allclose(picture.get_array(), maps[0].reshape(16, 16), rtol=1e-6)
-            np.testing.assert_allclose(picture.get_array().sum(axis=1), 1, rtol=1e-5)
-        shown = [row for row in result.of("trial") if row.name != "irpe"]
-        assert len(terms.axes) == len(TERMS) * len(shown)
-        for number, row in enumerate(shown):
-            mean = row.probe("logit_terms", 0).after.arrays["mean"].astype(float)
-            assert mean.shape == (len(TERMS), 17, 17), "with the class token"
-            for place, term in enumerate(mean[:, 1:, 1:]):
-                centered = [line - line.mean() for line in term]
-                np.testing.assert_allclose(terms.axes[len(TERMS) * number + place].images[0].get_array(), centered)
+    with mpl.rc_context(STYLE):
+        weights, terms = attention_weights(result).draw(), term_maps(result).draw()
+    for number, row in enumerate(result.of("trial")):
+        maps = row.probe("attention_maps", 0).after.arrays["maps"]
+        (picture,) = weights.axes[number].images  # one block, so one picture a trial
+        np.testing.assert_allclose(picture.get_array(), maps[0].reshape(16, 16), rtol=1e-6)
+        np.testing.assert_allclose(picture.get_array().sum(axis=1), 1, rtol=1e-5)
+    shown = [row for row in result.of("trial") if row.name != "irpe"]
+    assert len(terms.axes) == len(TERMS) * len(shown)
+    for number, row in enumerate(shown):
+        mean = row.probe("logit_terms", 0).after.arrays["mean"].astype(float)
+        assert mean.shape == (len(TERMS), 17, 17), "with the class token"
+        for place, term in enumerate(mean[:, 1:, 1:]):
+            centered = [line - line.mean() for line in term]
+            np.testing.assert_allclose(terms.axes[len(TERMS) * number + place].images[0].get_array(), centered)
 
 
 def test_channels_from_block_to_block_are_those_of_the_first_image(result) -> None:
-    for sheet in (WIDE, NARROW):
-        with mpl.rc_context(STYLE):
-            fig = by_block(result).draw(sheet)
-        trials = [row for row in result.of("trial") if row.name != "irpe"]  # it has no code
-        assert len(fig.axes) == 2 * 2 * len(trials), "one block: the input and what follows, of two channels"
-        assert fig.axes[0].get_title(loc="left").splitlines() == [f"{trials[0].name}: position", "input"]
-        assert fig.axes[1].get_title(loc="left") == "after 0"
-        for number, row in enumerate(trials):
-            maps = row.probe("block_channels", 0).after.arrays["maps"]
-            for channel in range(2):
-                for state in range(2):
-                    picture = fig.axes[4 * number + 2 * channel + state].images[0].get_array()
-                    np.testing.assert_allclose(picture, maps[state, :, :, channel], rtol=1e-6)
+    with mpl.rc_context(STYLE):
+        fig = by_block(result).draw()
+    trials = [row for row in result.of("trial") if row.name != "irpe"]  # it has no code
+    assert len(fig.axes) == 2 * 2 * len(trials), "one block: the input and what follows, of two channels"
+    assert fig.axes[0].get_title(loc="left").splitlines() == [f"{trials[0].name}: position", "input"]
+    assert fig.axes[1].get_title(loc="left") == "after 0"
+    for number, row in enumerate(trials):
+        maps = row.probe("block_channels", 0).after.arrays["maps"]
+        for channel in range(2):
+            for state in range(2):
+                picture = fig.axes[4 * number + 2 * channel + state].images[0].get_array()
+                np.testing.assert_allclose(picture, maps[state, :, :, channel], rtol=1e-6)
 
 
 def test_terms_by_block_are_means_over_heads_and_seeds(tmp_path) -> None:
@@ -193,15 +186,14 @@ def test_terms_by_block_are_means_over_heads_and_seeds(tmp_path) -> None:
     found = Result.open(probed(tmp_path, "logit_terms", depth=2, arms=arms), "known@base")
     compute_probes(found, print, lambda: False)
     trials = [row for row in found.of("trial") if row.name != "irpe"]
-    for sheet in (WIDE, NARROW):
-        with mpl.rc_context(STYLE):
-            fig = terms_by_block(found).draw(sheet)
-        assert [axes.get_title(loc="left") for axes in fig.axes] == [*TERMS]
-        for place, axes in enumerate(fig.axes):
-            for row, line in zip(trials, axes.lines, strict=True):
-                seeds = [row.probe("logit_terms", seed).after.arrays["by_depth"] for seed in (0, 1)]
-                np.testing.assert_allclose(line.get_ydata(), np.mean(seeds, axis=(0, 3))[:, place])
-        assert {text.get_text() for text in fig.axes[-1].texts} == {row.name for row in trials}
+    with mpl.rc_context(STYLE):
+        fig = terms_by_block(found).draw()
+    assert [axes.get_title(loc="left") for axes in fig.axes] == [*TERMS]
+    for place, axes in enumerate(fig.axes):
+        for row, line in zip(trials, axes.lines, strict=True):
+            seeds = [row.probe("logit_terms", seed).after.arrays["by_depth"] for seed in (0, 1)]
+            np.testing.assert_allclose(line.get_ydata(), np.mean(seeds, axis=(0, 3))[:, place])
+    assert {text.get_text() for text in fig.axes[-1].texts} == {row.name for row in trials}
 
 
 @pytest.fixture(scope="module")
@@ -221,7 +213,7 @@ def deep(tmp_path_factory) -> Result:
 
 def test_each_row_has_the_heads_of_its_own_blocks(deep) -> None:
     with mpl.rc_context(STYLE):
-        weights, channels = attention_weights(deep).draw(WIDE), by_block(deep).draw(WIDE)
+        weights, channels = attention_weights(deep).draw(), by_block(deep).draw()
     heads = [[axes.get_title(loc="left").splitlines()[-1:] for axes in fig.axes] for fig in (weights, channels)]
     rows = [heads[0][6 * row : 6 * row + 6] for row in range(3)]
     assert rows[0] == [[f"block {block}"] for block in (0, 1, 3, 4, 6, 7)]
@@ -238,7 +230,7 @@ def test_each_row_has_the_heads_of_its_own_blocks(deep) -> None:
 
 def test_heat_maps_stand_below_the_images_that_they_are_of(deep) -> None:
     with mpl.rc_context(STYLE):
-        fig = heat_maps(deep).draw(WIDE)
+        fig = heat_maps(deep).draw()
     names = [axes.get_title(loc="left").splitlines()[0] for axes in fig.axes[::4]]
     assert names == ["images", "eight", "images", "twelve", "again"]
     for row, trial in ((0, 0), (2, 1)):
