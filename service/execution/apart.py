@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from service.execution.signals import undisturbed
+from service.execution.signals import hear_again, undisturbed
 
 LOOK_S = 0.1
 """How often the thread that waits looks around."""
@@ -30,6 +30,7 @@ class Apart:
         threading.Thread(target=self._do, args=(work,), name="apart", daemon=True).start()
         try:
             while not self._ended.wait(LOOK_S):
+                hear_again()
                 watch()
         finally:
             with undisturbed():

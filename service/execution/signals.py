@@ -107,6 +107,18 @@ class StopSignals:
             time.sleep(INSIST_S)
 
 
+def hear_again() -> None:
+    """Puts Python's handlers back where other code of this process took the signals that end a study, as Ray does.
+
+    Ray's own handler of SIGTERM ends the process three seconds later. Call it in the main thread; elsewhere it does
+    nothing.
+    """
+    if threading.current_thread() is threading.main_thread():
+        for one in (signal.SIGINT, *ENDS):
+            if (known := signal.getsignal(one)) is not None:
+                signal.signal(one, known)
+
+
 @contextmanager
 def undisturbed() -> Iterator[None]:
     """Delays the signals that end a study until the end of the block, and undoes what other code does to them.

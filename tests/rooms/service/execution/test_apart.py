@@ -1,11 +1,15 @@
 """Room: work in a thread of its own, which can be left."""
 
+import ctypes
+import os
+import signal
 import threading
 
 import pytest
 
 from service.execution import apart as room
 from service.execution.apart import Apart
+from tests.waiting import LIMIT_S
 
 
 def nothing() -> None:
@@ -20,6 +24,26 @@ def test_what_the_work_raises_comes_to_who_waits():
 
         with pytest.raises(type(error)):
             Apart().do(work, nothing)
+
+
+def test_a_signal_that_the_work_takes_over_is_heard_again():
+    """As Ray takes SIGTERM, behind Python's back: its own handler ends the process, and no run is ended in order."""
+    taken, heard = threading.Event(), threading.Event()
+
+    def work():
+        ctypes.CDLL(None).signal(signal.SIGTERM, 1)  # SIG_IGN
+        taken.set()
+        assert heard.wait(LIMIT_S)
+
+    def watch():
+        if taken.is_set():
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, lambda *_: heard.set())
+    try:
+        Apart().do(work, watch)
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_work_that_stands_still_is_left_when_the_watch_says_so():
