@@ -14,7 +14,6 @@ from pathlib import PosixPath
 from typing import TYPE_CHECKING, Any
 
 from search_spaces.study import Edition
-from service.analysis.collector import collecting_rarely
 from service.analysis.estimates.stopping import stopping_sentence
 from service.analysis.headline import headline
 from service.analysis.study_result import StudyResult
@@ -71,10 +70,9 @@ class Result(StudyResult):
         Raises: LocusError in a home that can only be read.
         """
         require_writable(self.home.study(self.edition.id).report, "; copy the home, and report with --home COPY")
-        with collecting_rarely():
-            from service.reporting.files import write
+        from service.reporting.files import write
 
-            return ReportPath(write(self, _named(links or self._served_links())))
+        return ReportPath(write(self, _named(links or self._served_links())))
 
     @staticmethod
     def find_run_id(home: Home, edition: Edition, tracking: str | None, label: str, seed: int) -> str:

@@ -24,7 +24,6 @@ from service.analysis.best_so_far import point_scores
 from service.analysis.claims.agreement import Agreement, agreements
 from service.analysis.claims.question import Departure, departure
 from service.analysis.claims.verdicts import Verdict, judge
-from service.analysis.collector import collecting_rarely
 from service.analysis.differences import Difference, compare_best, compare_pairs
 from service.analysis.estimates.data_efficiency import Curve, by_size, curves
 from service.analysis.estimates.stopping import Rung, judge_rungs
@@ -69,8 +68,7 @@ class StudyResult:
         Raises: LocusError for an id that this home does not hold.
         """
         edition = stored(home, id)
-        with collecting_rarely():
-            return cls(home, edition, History.open(home, edition, codes, adopt=adopt), Outcomes(home), tracking)
+        return cls(home, edition, History.open(home, edition, codes, adopt=adopt), Outcomes(home), tracking)
 
     @staticmethod
     def find_run_id(home: Home, edition: Edition, tracking: str | None, label: str, seed: int) -> str:

@@ -116,7 +116,6 @@ def _run(result: StudyResult, row: TrialResult, run: RunResult) -> dict[str, Any
         "time_s": round(run.seconds, 3),
         "device_s": round(run.device_s, 3),
         "images_per_s": run.images_per_s,
-        "energy_j": run.energy_j,
         "key": run.run.key,
         "code": run.code,
         "reused": run.state.reused,
@@ -151,18 +150,16 @@ def _trial(result: StudyResult, row: TrialResult) -> dict[str, Any]:
 
 
 def costs(runs: Iterable[RunResult]) -> dict[str, float | None]:
-    """What some runs took together; their energy is known only where each one's is.
+    """What some runs took together.
 
     A run whose answer another study trained counts, too. `images_per_s`: the mean over runs.
     """
     begun = [run for run in runs if run.epochs]
     rates = [rate for run in begun if (rate := run.images_per_s) is not None]
-    joules = [energy for run in begun if (energy := run.energy_j) is not None]
     return {
         "time_s": round(sum(run.seconds for run in begun), 3),
         "device_s": round(sum(run.device_s for run in begun), 3),
         "images_per_s": fmean(rates) if rates else None,
-        "energy_j": sum(joules) if joules and len(joules) == len(begun) else None,
     }
 
 

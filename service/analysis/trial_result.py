@@ -85,13 +85,6 @@ class RunResult:
         rates = [values.get("train/images_per_s", 0.0) for values in self.curve.values()]
         return harmonic_mean(rates) if rates and all(rates) else None
 
-    @property
-    def energy_j(self) -> float | None:
-        """What the machine's counters saw while its epochs ran; None where an epoch lacks it. Units: joules."""
-        joules = [values.get("energy/epoch_j") for values in self.curve.values()]
-        known = [one for one in joules if one is not None]
-        return sum(known) if known and len(known) == len(joules) else None
-
     def _environment(self, name: str) -> int:
         """A number of the environment of its answer; 0 where there is none."""
         return int(self.answered.environment.get(name) or 0) if self.answered is not None else 0

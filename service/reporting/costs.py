@@ -19,11 +19,6 @@ UNITS = (("h", 3600.0), ("min", 60.0), ("s", 1.0))
 AFFECT_TIME = ("device", "host_cpu", "machine", "threads", "workers", "matmul_fp32_precision", "conv_fp32_precision")
 """What of an environment makes the same training faster or slower."""
 WITHOUT_PARENTS = "The time that a trial's parents trained is not in it."
-ENERGY = "energy (J)"
-OF_ENERGY = (
-    "The energy is that of a run, by the counters of the processors or of the GPU; what other "
-    "runs and programs used there at the same time is in it."
-)
 MIXED = "The runs trained on different machines or with different settings, so their times cannot be compared exactly."
 
 
@@ -64,11 +59,10 @@ def _time(rows: Sequence[TrialResult]) -> list[Column]:
 
 
 def _further(rows: Sequence[TrialResult]) -> list[Column]:
-    """Images a second, the time of all devices where a run had several, and energy where it was measured."""
+    """Images a second, and the time of all devices where a run had several."""
     found = {
         "images/s": [row.median_cost(lambda run: run.images_per_s) for row in rows],
         "device-seconds": [row.median_cost(lambda run: run.device_s) for row in rows] if _several(rows) else [],
-        ENERGY: [row.median_cost(lambda run: run.energy_j) for row in rows],
     }
     return [
         Column(name, ["" if value is None else f"{value:,.0f}" for value in values], GROUP, under=True)
@@ -99,8 +93,6 @@ def cost_note(result: StudyResult, rows: Sequence[TrialResult]) -> list[str]:
         found += ["The time is that of all epochs of a run; costs are medians over the completed runs."]
         found += [WITHOUT_PARENTS] if result.of("parent") else []
         found += [MIXED] if mixed_machines(result) else []
-    if any(row.median_cost(lambda run: run.energy_j) is not None for row in rows):
-        found += [OF_ENERGY]
     counts = {parameters(row) for row in rows}
     if len(counts) == 1:
         found += [f"Every model has {counts.pop():,} parameters."]

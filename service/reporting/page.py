@@ -156,8 +156,6 @@ def _effort(result: StudyResult) -> str:
     here = costs(run for run in runs if not run.state.reused)
     if (here["device_s"] or 0.0) > (here["time_s"] or 0.0):
         text += f", {duration(here['device_s'] or 0.0)} of devices"
-    if here["energy_j"] is not None:
-        text += f", {here['energy_j']:,.0f} J counted while they ran"
     text += f"; {plural(reused, 'answer')} reused" if reused else ""
     return f"{text}; {duration(wall_s(result))} from the first start to the last result."
 

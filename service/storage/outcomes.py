@@ -253,7 +253,7 @@ def digest_of(name: str) -> str:
 SHOWN = 5
 """How many keys an error names."""
 
-CLOCKED = ("time/", "train/images_per_s", "memory/", "energy/")
+CLOCKED = ("time/", "train/images_per_s", "memory/")
 """Metrics that no two runs share."""
 
 

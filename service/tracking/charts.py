@@ -11,7 +11,7 @@ from typing import Any
 
 from search_spaces.space import Integer, Real
 from search_spaces.study import Search, Study
-from service.tracking.mean_curve import TRAIN_J, TRAIN_S
+from service.tracking.mean_curve import TRAIN_S
 from trainables.recipe.outcome import at_image_size, of_ema
 
 SECTION = "locus"
@@ -21,8 +21,12 @@ MOST_RUNS = 500
 """How many runs a chart draws at most."""
 
 SEED_METRICS = (
-    "train/loss", "train/images_per_s", "time/epoch_s", TRAIN_S, "memory/peak_gib", "energy/epoch_j", TRAIN_J,
-)  # fmt: skip
+    "train/loss",
+    "train/images_per_s",
+    "time/epoch_s",
+    TRAIN_S,
+    "memory/peak_gib",
+)
 
 Chart = dict[str, Any]
 
@@ -50,8 +54,8 @@ def run_charts(study: Study, shown: Iterable[str]) -> dict[str, Any]:
 
 
 def mean_metrics(study: Study) -> list[str]:
-    """The metrics of a trial: every score's mean, standard deviation and number of seeds, the time and the energy."""
-    return [f"{name}_{end}" for name in _scores(study) for end in ("mean", "std", "n")] + [TRAIN_S, TRAIN_J]
+    """The metrics of a trial: every score's mean, standard deviation and number of seeds, and the time."""
+    return [f"{name}_{end}" for name in _scores(study) for end in ("mean", "std", "n")] + [TRAIN_S]
 
 
 def _scores(study: Study) -> list[str]:

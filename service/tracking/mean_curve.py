@@ -13,10 +13,6 @@ from trainables.recipe.outcome import at_image_size, of_ema
 
 TRAIN_S = "time/train_s"
 """The training time up to an epoch: of a run its own, of a trial the sum over its seeds."""
-TRAIN_J = "energy/train_j"
-"""The energy up to an epoch, where the machine counts it: of a run its own, of a trial the sum over its seeds."""
-SUMMED = {TRAIN_S: "time/epoch_s", TRAIN_J: "energy/epoch_j"}
-"""What is summed over epochs, and the metric of an epoch."""
 DIGITS = 6
 """How many digits of a mean and of a standard deviation are shown."""
 
@@ -35,18 +31,18 @@ class Point:
 
 
 def seed_curve(state: RunState) -> list[Point]:
-    """A run's curve as it was measured, with the training time and the energy up to each epoch."""
-    sums = {name: found for name in SUMMED if (found := summed(state, name))}
+    """A run's curve as it was measured, with the training time up to each epoch."""
+    seconds = train_s(state)
     return [
-        Point(epoch, fact.time, {**fact.values, **{name: rounded(found[epoch]) for name, found in sums.items()}})
+        Point(epoch, fact.time, {**fact.values, **({TRAIN_S: rounded(seconds[epoch])} if seconds else {})})
         for epoch, fact in sorted(state.curve.items())
     ]
 
 
-def summed(state: RunState, name: str) -> dict[int, float]:
-    """The training time, or the energy, of a run up to each epoch measured; empty where an epoch lacks it."""
+def train_s(state: RunState) -> dict[int, float]:
+    """The training time of a run up to each epoch measured; empty where an epoch lacks it. Units: seconds."""
     epochs = sorted(state.curve)
-    values = [state.curve[epoch].values.get(SUMMED[name]) for epoch in epochs]
+    values = [state.curve[epoch].values.get("time/epoch_s") for epoch in epochs]
     known = [value for value in values if value is not None]
     return dict(zip(epochs, accumulate(known), strict=True)) if len(known) == len(epochs) else {}
 
@@ -63,7 +59,7 @@ def mean_curve(history: History, trial: Trial) -> list[Point]:
     if any(state.status == "diverged" for state in states):
         epochs.add(last)
     clocks = [_elapsed(state) for state in states]
-    spent = {name: [summed(state, name) for state in states] for name in SUMMED}
+    spent = [train_s(state) for state in states]
     points: list[Point] = []
     time = min((state.begun or state.last or 0.0 for state in states), default=0.0)
     begun = time
@@ -71,10 +67,8 @@ def mean_curve(history: History, trial: Trial) -> list[Point]:
         seeds = [_values(state, epoch, trial) for state in states]
         values = _folded([one for one in seeds if one])
         time = max(time, begun + fmean([_until(clock, epoch) for clock in clocks]))
-        if any(spent[TRAIN_S]):
-            values[TRAIN_S] = rounded(sum(_until(seconds, epoch) for seconds in spent[TRAIN_S]))
-        if spent[TRAIN_J] and all(spent[TRAIN_J]):
-            values[TRAIN_J] = rounded(sum(_until(joules, epoch) for joules in spent[TRAIN_J]))
+        if any(spent):
+            values[TRAIN_S] = rounded(sum(_until(seconds, epoch) for seconds in spent))
         points.append(Point(epoch, time, values))
     return points
 
@@ -104,7 +98,7 @@ def _values(state: RunState, epoch: int, trial: Trial) -> dict[str, float]:
 def _elapsed(state: RunState) -> dict[int, float]:
     """The time from a run's begin to each epoch: its training time where that is known, else by the clock."""
     first = state.begun or min((fact.time for fact in state.curve.values()), default=0.0)
-    return summed(state, TRAIN_S) or {epoch: fact.time - first for epoch, fact in state.curve.items()}
+    return train_s(state) or {epoch: fact.time - first for epoch, fact in state.curve.items()}
 
 
 def _until(seconds: dict[int, float], epoch: int) -> float:

@@ -11,7 +11,7 @@ from service.analysis.format import metric_words
 from service.analysis.trial_scores import validation_scores
 from service.storage.history import History
 from service.storage.states import RunState
-from service.tracking.mean_curve import TRAIN_S, summed
+from service.tracking.mean_curve import train_s
 from service.tracking.params import role, title, varied
 from service.tracking.scores import score_words, test_scores
 from trainables.recipe import Run
@@ -110,7 +110,7 @@ def _table(history: History, best: Best) -> list[str]:
 
 
 def _time(states: list[RunState]) -> str:
-    seconds = sum(max(summed(state, TRAIN_S).values(), default=0.0) for state in states)
+    seconds = sum(max(train_s(state).values(), default=0.0) for state in states)
     return duration(seconds) if seconds else ""
 
 

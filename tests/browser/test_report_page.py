@@ -91,8 +91,8 @@ def over_two_paths(root) -> str:
 
 
 def with_costs(root) -> str:
-    """Energy, and several workers."""
-    return costly(root, (2.5, 3.5), workers=3).edition.id
+    """Several workers."""
+    return costly(root, workers=3).edition.id
 
 
 def with_bootstrap(root) -> str:

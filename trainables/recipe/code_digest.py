@@ -46,7 +46,7 @@ NEVER = (
     "recipe/losses.py", "recipe/optimizer.py", "recipe/outcome.py",
     "recipe/recipe.py", "remote_files.py", "sentence.py", "source.py", "spec.py", "training/__init__.py",
     "training/attach.py",
-    "training/energy.py", "training/model_file.py", "training/optional/__init__.py", "training/optional/compiled.py",
+    "training/model_file.py", "training/optional/__init__.py", "training/optional/compiled.py",
     "training/optional/out_of_memory.py", "training/pictures.py", "training/trained.py",
     "trusted.py", "watched.py", "weights/__init__.py",
 )  # fmt: skip

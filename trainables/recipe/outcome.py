@@ -13,9 +13,9 @@ from trainables.spec import Spec, require
 class Measurement(Spec):
     """The measurements of one epoch: named finite floats. Epochs count from 1.
 
-    Names: `train/loss`, `val/accuracy` or `val/r2`, `time/epoch_s`, `memory/peak_gib`; `energy/epoch_j` where the
-    machine counts it, for a whole processor or GPU; with the last epoch `test/...`, and `test/accuracy_at_48` at
-    another side of images (`at_image_size`); `val/accuracy_ema` of averaged weights (`of_ema`).
+    Names: `train/loss`, `val/accuracy` or `val/r2`, `time/epoch_s`, `memory/peak_gib`; with the last epoch
+    `test/...`, and `test/accuracy_at_48` at another side of images (`at_image_size`); `val/accuracy_ema` of averaged
+    weights (`of_ema`).
     """
 
     epoch: int = Field(ge=0, description="an epoch")

@@ -29,7 +29,6 @@ from trainables.rng_torch import seeded, stream_seed, torch_stream
 from trainables.spec import SpecError
 from trainables.training.checkpoint import CHECKPOINT, EMA_WEIGHTS, WEIGHTS, DamagedError, read, record_sources, write
 from trainables.training.distributed import SINGLE, DataParallel, check_accumulate
-from trainables.training.energy import EPOCH_J, EnergyMeter
 from trainables.training.evaluation import Evaluation
 from trainables.training.init import init_weights
 from trainables.training.loss import Objective
@@ -133,7 +132,7 @@ class Training:
         recipe = run.recipe
         reset_peak(torch.device(device))
         self.run, self.spec, self.team, self.device = run, recipe.optimizer, team, torch.device(device)
-        self.reported, self.energy = recipe.data.reported, EnergyMeter(self.device, team.world_size)
+        self.reported = recipe.data.reported
         self.dtype = torch.float64 if self.spec.precision == "float64" else torch.float32
         half = self.spec.precision == "bfloat16"
         self.autocast = torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=half)
@@ -180,13 +179,12 @@ class Training:
         """
         before = before or Progress()
         begun = time.perf_counter() - before.seconds
-        self.energy.begin(None if before.steps else 0.0)  # what a part of an epoch took would mislead
         loss = self._learn(number, before, begun, saver)
         for model in (self.model, *self._averages()):
             self.team.broadcast_buffers(model)
         seconds = time.perf_counter() - begun
         times = {"train/images_per_s": len(self.splits.train) / seconds, "time/epoch_s": seconds}
-        return {"train/loss": loss, **times, **self.energy.end()}
+        return {"train/loss": loss, **times}
 
     def drawing(self, *names: str | int) -> AbstractContextManager[None]:
         """While a user's own modules compute: what they draw from the global generators comes from a stream of the run.
@@ -199,10 +197,9 @@ class Training:
 
     def evaluate(self, number: int, learned: Mapping[str, float]) -> dict[str, float]:
         """What `learn` returned for an epoch, with the validation metric; for the last epoch the test metrics too."""
-        begun, before = time.perf_counter(), dict(learned)
-        self.energy.begin(before.pop(EPOCH_J, None))
+        begun = time.perf_counter()
         validation, test = f"val/{self.reported}", f"test/{self.reported}"
-        values = {**before, validation: self.evaluation(self.model, "val", self.splits.validation)}
+        values = {**learned, validation: self.evaluation(self.model, "val", self.splits.validation)}
         for model in self._averages():
             values[of_ema(validation)] = self.evaluation(model, "val", self.splits.validation)
             if number == self.spec.epochs:
@@ -212,7 +209,7 @@ class Training:
             for side in self.run.recipe.test_sizes:
                 values[at_image_size(test, side)] = self.evaluation(self.model, "test", self.splits.test, side)
         values["time/epoch_s"] += time.perf_counter() - begun
-        return {**values, "memory/peak_gib": peak_gib(self.device), **self.energy.end()}
+        return {**values, "memory/peak_gib": peak_gib(self.device)}
 
     def _averages(self) -> list[Host]:
         """The model with averaged weights, where the recipe has one."""
@@ -240,7 +237,6 @@ class Training:
             with self.drawing("step", step):
                 total += self._step(chosen, images, targets, step)
             done = step + 1 - first
-            self.energy.sample()
             if saver and done < self.steps and self.team.rank_0(lambda: saver.due, done, self.device):
                 loss = float(self.team.all_reduce(total.clone()))
                 self.save(saver, Progress(before.curve, steps=done, loss=loss, seconds=time.perf_counter() - begun))

@@ -3,7 +3,7 @@
 import pytest
 
 from search_spaces.study import Ablation, Study
-from service.reporting.costs import ENERGY, MIXED
+from service.reporting.costs import MIXED
 from service.reporting.page import page
 from service.reporting.results_table import measured
 from service.results import Result
@@ -15,23 +15,19 @@ ARMS = {"one": {"encoding.gamma": 1.0}, "two": {"encoding.gamma": 2.0}}
 
 
 class Measured(ByHand):
-    """Epochs with images a second, and with joules where `joules` says so."""
-
-    joules: float | None = None
+    """Epochs with images a second."""
 
     def curve(self, trial, seed, final, epochs=EPOCHS):
         extra = {"train/images_per_s": 100.0 if seed % 2 else 300.0}
-        extra |= {} if self.joules is None else {"energy/epoch_j": self.joules}
         found = super().curve(trial, seed, final, epochs)
         return [Measurement(epoch=one.epoch, values=one.values | extra) for one in found]
 
 
-def run(root, joules: tuple[float | None, float | None] = (None, None), workers: int = 0) -> Result:
+def run(root, workers: int = 0) -> Result:
     edition = Study(name="costs", question="Which?", base=base(), plan=Ablation(ARMS, "one"), seeds=2).at()
     hand = Measured(root, edition)
     with hand.journal:
         for trial, seed in hand.runs(ARMS, 2):
-            hand.joules = joules[seed]
             hand.complete(trial, seed, 0.9, 0.9, workers=workers)
     return Result.open(Home(root), edition.id)
 
@@ -44,25 +40,12 @@ def test_speed_stands_under_the_time(tmp_path):
     result = run(tmp_path)
     found = cells(result)
     assert found["cost, images/s"] == ["200", "200"]
-    assert not {f"cost, {ENERGY}", "cost, device-seconds"} & found.keys()
+    assert "cost, device-seconds" not in found
     column = next(one for one in measured(result).columns if one.head == "images/s")
     assert column.under, "the page is no wider"
+    assert MIXED not in measured(result).note
     row = result.of("trial")[0].runs[0]
-    assert (row.images_per_s, row.energy_j, row.device_s) == (pytest.approx(300.0), None, 12.0)
-    assert "J counted" not in page(result, {}).effort
-
-
-def test_energy_is_shown_where_every_epoch_has_it(tmp_path):
-    whole = run(tmp_path / "whole", (2.5, 3.5))
-    assert cells(whole)[f"cost, {ENERGY}"] == ["24", "24"], "the median of 20 J and 28 J"
-    assert "what other runs and programs used there" in measured(whole).note
-    assert ", 96 J counted while they ran;" in page(whole, {}).effort
-    assert whole.table().energy_j.tolist() == [20.0, 28.0] * 2
-    assert whole.trials().energy_j.tolist() == [48.0, 48.0]
-    part = run(tmp_path / "part", (2.5, None))
-    assert f"cost, {ENERGY}" not in cells(part)
-    assert "J counted" not in page(part, {}).effort
-    assert MIXED not in measured(part).note
+    assert (row.images_per_s, row.device_s) == (pytest.approx(300.0), 12.0)
 
 
 def test_every_worker_is_a_device(tmp_path):

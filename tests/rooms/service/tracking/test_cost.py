@@ -6,8 +6,8 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from service.storage.history import History
-from service.storage.journal import Counts, Ended, Measured, StoppedAt
-from service.tracking.mean_curve import TRAIN_J, mean_curve, seed_curve
+from service.storage.journal import Counts, Ended, StoppedAt
+from service.tracking.mean_curve import mean_curve
 from tests.rooms.service.tracking.facts import Facts, points, runs, search, show
 
 
@@ -80,19 +80,3 @@ def test_means_have_six_digits(home):
     assert found.data.metrics["val/accuracy_mean"] == 0.976667
     assert found.data.metrics["val/accuracy_std"] == 0.0057735
     assert found.data.tags["locus.score"] == "0.9767 ± 0.0058 (n 3)"
-
-
-def test_energy_is_summed_where_every_seed_has_it(timed):
-    measured = [isinstance(fact, Measured) for fact in timed.facts]
-    facts = [
-        fact.model_copy(update={"values": {**fact.values, "energy/epoch_j": 7.0}}) if counted else fact
-        for fact, counted in zip(timed.facts, measured, strict=True)
-    ]
-    history = History(timed.edition, lambda recipe: timed.code, facts)
-    trial = history.of("trial")[0]
-    assert [point.values[TRAIN_J] for point in mean_curve(history, trial)] == [14.0, 28.0, 42.0]
-    run = next(iter(history.runs(trial).values()))
-    assert [point.values[TRAIN_J] for point in seed_curve(history.state(run))] == [7.0, 14.0, 21.0]
-    facts[measured.index(True)] = timed.facts[measured.index(True)]
-    history = History(timed.edition, lambda recipe: timed.code, facts)
-    assert all(TRAIN_J not in point.values for point in mean_curve(history, history.of("trial")[0]))

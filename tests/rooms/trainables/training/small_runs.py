@@ -25,7 +25,7 @@ def numbers(measurements):
     return [(m.epoch, {name: m.values[name] for name in kept if name in m.values}) for m in measurements]
 
 
-CLOCKED = {"time/epoch_s", "train/images_per_s", "memory/peak_gib", "energy/epoch_j"}
+CLOCKED = {"time/epoch_s", "train/images_per_s", "memory/peak_gib"}
 """What no two runs share."""
 
 
