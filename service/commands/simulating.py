@@ -6,7 +6,7 @@ import typer
 
 from service.commands.app import app
 from service.execution.simulation.constants import MAX_CONCURRENT
-from service.terminal.options import Budget, HomeOption, Json, Name, Seeds, Set, Trials, own_values, whole
+from service.terminal.options import SPEED, Budget, HomeOption, Json, Name, Seeds, Set, Trials, own_values, whole
 from service.terminal.output import console, print_json
 
 
@@ -20,12 +20,19 @@ def simulate(
     max_concurrent: Annotated[
         int,
         typer.Option(
-            help="concurrent runs, such as the GPUs of a cluster", metavar="INTEGER", parser=whole("max-concurrent")
+            help="concurrent runs, such as the GPUs of a cluster",
+            metavar="INTEGER",
+            parser=whole("max-concurrent"),
+            rich_help_panel=SPEED,
         ),
     ] = MAX_CONCURRENT,
     epoch_s: Annotated[
         float | None,
-        typer.Option(help="seconds that an epoch takes (default: as measured here, or stated)", metavar="SECONDS"),
+        typer.Option(
+            help="seconds that an epoch takes (default: as measured here, or stated)",
+            metavar="SECONDS",
+            rich_help_panel=SPEED,
+        ),
     ] = None,
     home: HomeOption = None,
     as_json: Json = False,

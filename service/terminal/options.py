@@ -47,6 +47,12 @@ def hours(given: Any) -> float:
 FLAG = ""
 """What help shows behind an option that takes no value: typer would show `<bool>`."""
 
+WHAT = "What"
+WHERE = "Where"
+SPEED = "How fast, how long"
+OUTPUT = "Output"
+"""The groups in which `--help` shows the options that verbs share. What one verb alone has stands before them."""
+
 Name = Annotated[
     str,
     typer.Argument(
@@ -64,12 +70,16 @@ Known = Annotated[
 Budget = Annotated[
     str | None,
     typer.Option(
-        help="the size: smoke, cpu, images, paper, ... (`locus show NAME`); default: cpu, else base", metavar="NAME"
+        help="the size: smoke, cpu, images, paper, ... (`locus show NAME`); default: cpu, else base",
+        metavar="NAME",
+        rich_help_panel=WHAT,
     ),
 ]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", help="PATH=VALUE put on the base recipe; may be repeated", metavar="PATH=VALUE"),
+    typer.Option(
+        "--set", help="PATH=VALUE put on the base recipe; may be repeated", metavar="PATH=VALUE", rich_help_panel=WHAT
+    ),
 ]
 Data = Annotated[
     str,
@@ -77,33 +87,55 @@ Data = Annotated[
         help="the images: a folder with train/<class>/, an .npz file with arrays images and labels, or a known set "
         "such as cifar10",
         metavar="FOLDER",
+        rich_help_panel=WHAT,
     ),
 ]
 Arms = Annotated[
-    str, typer.Option(help="the arms that run, beside the baseline: NAME,NAME; default: all", metavar="NAMES")
+    str,
+    typer.Option(
+        help="the arms that run, beside the baseline: NAME,NAME; default: all", metavar="NAMES", rich_help_panel=WHAT
+    ),
 ]
 Preset = Annotated[
     str | None,
-    typer.Option(help="deit or gabor: a paper's way of training, as so many --set before yours", metavar="NAME"),
+    typer.Option(
+        help="deit, deit3 or gabor: a paper's way of training, as so many --set before yours",
+        metavar="NAME",
+        rich_help_panel=WHAT,
+    ),
 ]
 Seeds = Annotated[
     int | None,
     typer.Option(
-        help="seeds of each trial; default: the budget's; may grow later", metavar="INTEGER", parser=whole("seeds")
+        help="seeds of each trial; default: the budget's; may grow later",
+        metavar="INTEGER",
+        parser=whole("seeds"),
+        rich_help_panel=WHAT,
     ),
 ]
 Trials = Annotated[
     int | None,
     typer.Option(
-        help="points of a search (may grow later), or of each arm's tuning", metavar="INTEGER", parser=whole("trials")
+        help="points of a search (may grow later), or of each arm's tuning",
+        metavar="INTEGER",
+        parser=whole("trials"),
+        rich_help_panel=WHAT,
     ),
 ]
-As = Annotated[str, typer.Option("--as", help="names this edition: NAME@BUDGET~WORD", metavar="WORD")]
+As = Annotated[
+    str, typer.Option("--as", help="names this edition: NAME@BUDGET~WORD", metavar="WORD", rich_help_panel=WHAT)
+]
 HomeOption = Annotated[
-    str | None, typer.Option("--home", help="where studies lie; $LOCUS_HOME, else ~/.locus", metavar="FOLDER")
+    str | None,
+    typer.Option(
+        "--home", help="where studies lie; $LOCUS_HOME, else ~/.locus", metavar="FOLDER", rich_help_panel=WHERE
+    ),
 ]
 Tracking = Annotated[
-    str | None, typer.Option(help="MLflow's URI; $MLFLOW_TRACKING_URI, else a store in the home", metavar="URI")
+    str | None,
+    typer.Option(
+        help="MLflow's URI; $MLFLOW_TRACKING_URI, else a store in the home", metavar="URI", rich_help_panel=WHERE
+    ),
 ]
 Experiment = Annotated[
     str | None,
@@ -111,6 +143,7 @@ Experiment = Annotated[
         help="the MLflow experiment that shows the study; $MLFLOW_EXPERIMENT_NAME, else where it is shown already, "
         "else locus/<study>",
         metavar="NAME",
+        rich_help_panel=WHERE,
     ),
 ]
 Storage = Annotated[
@@ -119,6 +152,7 @@ Storage = Annotated[
         help="a place such as s3://bucket/locus that keeps copies of journal, answers and checkpoints; a study goes on "
         "from there where this machine's disk is lost, and the nodes of a cluster need no shared disk",
         metavar="URI",
+        rich_help_panel=WHERE,
     ),
 ]
 MaxConcurrent = Annotated[
@@ -127,15 +161,19 @@ MaxConcurrent = Annotated[
         help="how many runs train at the same time; default: as many as cores, memory and GPUs allow",
         metavar="INTEGER",
         parser=whole("max-concurrent"),
+        rich_help_panel=SPEED,
     ),
 ]
-Threads = Annotated[int, typer.Option(help="threads of each run", metavar="INTEGER", parser=whole("threads"))]
+Threads = Annotated[
+    int, typer.Option(help="threads of each run", metavar="INTEGER", parser=whole("threads"), rich_help_panel=SPEED)
+]
 Workers = Annotated[
     int,
     typer.Option(
         help="workers of each run; 0 trains in one process, n in a Ray Train group",
         metavar="INTEGER",
         parser=whole("workers"),
+        rich_help_panel=SPEED,
     ),
 ]
 LoaderWorkers = Annotated[
@@ -144,10 +182,12 @@ LoaderWorkers = Annotated[
         help="processes of a run that decode streamed images; default: on GPUs the free cores, else none",
         metavar="INTEGER",
         parser=whole("loader-workers"),
+        rich_help_panel=SPEED,
     ),
 ]
 Device = Annotated[
-    Literal["auto", "cpu", "cuda"], typer.Option(help="auto, cpu or cuda; auto takes GPUs where there are any")
+    Literal["auto", "cpu", "cuda"],
+    typer.Option(help="auto, cpu or cuda; auto takes GPUs where there are any", rich_help_panel=SPEED),
 ]
 RunsPerGpu = Annotated[
     Any,
@@ -155,10 +195,17 @@ RunsPerGpu = Annotated[
         help="runs that share a GPU: a number, or auto, by memory and cores",
         metavar="N|auto",
         parser=lambda given: int(given) if str(given).isdigit() else given,
+        rich_help_panel=SPEED,
     ),
 ]
 Compile = Annotated[
-    bool, typer.Option("--compile", help="compile training steps: faster on GPUs after some minutes", metavar=FLAG)
+    bool,
+    typer.Option(
+        "--compile",
+        help="compile training steps: faster on GPUs after some minutes",
+        metavar=FLAG,
+        rich_help_panel=SPEED,
+    ),
 ]
 Hours = Annotated[
     float | None,
@@ -166,29 +213,56 @@ Hours = Annotated[
         help="stop the study after so many hours (exit code 3); the same command continues",
         metavar="FLOAT",
         parser=hours,
+        rich_help_panel=SPEED,
     ),
 ]
 RunHours = Annotated[
     float | None,
     typer.Option(
-        help="stop each run after so many hours; the same command continues it", metavar="FLOAT", parser=hours
+        help="stop each run after so many hours; the same command continues it",
+        metavar="FLOAT",
+        parser=hours,
+        rich_help_panel=SPEED,
     ),
 ]
-AdoptOption = Annotated[bool, typer.Option("--adopt", help="count answers of older code", metavar=FLAG)]
-Fresh = Annotated[bool, typer.Option("--fresh", help="start the next edition, NAME@BUDGET.2", metavar=FLAG)]
-Download = Annotated[bool, typer.Option("--download", help="fetch a known data set that is not there", metavar=FLAG)]
-Json = Annotated[bool, typer.Option("--json", help="print JSON", metavar=FLAG)]
+AdoptOption = Annotated[
+    bool, typer.Option("--adopt", help="count answers of older code", metavar=FLAG, rich_help_panel=WHAT)
+]
+Fresh = Annotated[
+    bool, typer.Option("--fresh", help="start the next edition, NAME@BUDGET.2", metavar=FLAG, rich_help_panel=WHAT)
+]
+Download = Annotated[
+    bool,
+    typer.Option("--download", help="fetch a known data set that is not there", metavar=FLAG, rich_help_panel=WHAT),
+]
+Json = Annotated[bool, typer.Option("--json", help="print JSON", metavar=FLAG, rich_help_panel=OUTPUT)]
 Join = Annotated[
-    bool, typer.Option("--join", help="use the Ray cluster that runs on this machine, as in a Slurm job", metavar=FLAG)
+    bool,
+    typer.Option(
+        "--join",
+        help="use the Ray cluster that runs on this machine, as in a Slurm job",
+        metavar=FLAG,
+        rich_help_panel=WHERE,
+    ),
 ]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="print the plan and train nothing, as locus plan does", metavar=FLAG)
+    bool,
+    typer.Option(
+        "--dry-run", help="print the plan and train nothing, as locus plan does", metavar=FLAG, rich_help_panel=OUTPUT
+    ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="print the plan and the end alone", metavar=FLAG)]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="print the plan and the end alone", metavar=FLAG, rich_help_panel=OUTPUT)
+]
 Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="print a line for every event, and no live table", metavar=FLAG)
+    bool,
+    typer.Option(
+        "--verbose", "-v", help="print a line for every event, and no live table", metavar=FLAG, rich_help_panel=OUTPUT
+    ),
 ]
-Address = Annotated[str | None, typer.Option(help="a Ray cluster's job address, http://head:8265", metavar="URL")]
+Address = Annotated[
+    str | None, typer.Option(help="a Ray cluster's job address, http://head:8265", metavar="URL", rich_help_panel=WHERE)
+]
 
 
 def own_values(pairs: list[str] | None) -> dict[str, Any]:
