@@ -20,7 +20,7 @@ from trainables.trusted import guarded
 from trainables.watched import watched
 
 VERBS = (looking, running, knowing, cluster, steering, simulating, doctor, trusting)
-"""The files of the verbs, in the order in which `--help` lists them."""
+"""The files of the verbs. `commands.app.PANELS` has the order in which `--help` lists them."""
 
 CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 """Why a file or a folder of somebody else cannot be read or written."""

@@ -24,12 +24,33 @@ HABITS = {
 """What other tools call a verb, and what it is called here."""
 
 
+PANELS = {
+    "From a question to an answer": (
+        "studies", "show", "plan", "check", "run", "status", "report", "compare", "matrix", "export", "ui",
+    ),
+    "While a study runs": ("logs", "stop"),
+    "On a cluster, and on other machines": ("doctor", "submit", "simulate"),
+    "Care of what was found": ("verify", "rerun", "record", "trust", "forget"),
+}  # fmt: skip
+"""The verbs, in groups and in the order in which one needs them: `--help` lists them so."""
+
+
 class PressedError(Exception):
     """Ctrl-C, where a verb does not handle it itself: typer would end without a word."""
 
 
 class Verbs(TyperGroup):
-    """The verbs; one that is typed by habit is answered with its name here."""
+    """The verbs, in the order of `PANELS`; one that is typed by habit is answered with its name here."""
+
+    def __init__(self, *given: Any, **more: Any) -> None:
+        super().__init__(*given, **more)
+        verbs: dict[str, Any] = {**self.commands}
+        self.commands = {}
+        for panel, names in PANELS.items():
+            for name in names:
+                verbs[name].rich_help_panel = panel
+                self.commands[name] = verbs.pop(name)
+        self.commands |= verbs  # those that help does not list
 
     def make_context(self, *words: Any, **more: Any) -> Any:
         try:

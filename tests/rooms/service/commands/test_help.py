@@ -1,0 +1,30 @@
+"""What `--help` lists, in which groups and in which order."""
+
+import typer
+
+from service.cli import app
+from service.commands.app import PANELS
+from service.planning.run_options import RunOptions
+from service.terminal.options import OUTPUT, SPEED, WHAT, WHERE
+
+COMMAND = typer.main.get_command(app)
+ITS_OWN = {"submit": {"address", "home"}}
+"""Options that are declared by one verb, and stand before the groups."""
+
+
+def test_every_shared_option_has_a_group():
+    for verb in ("plan", "check", "run", "submit", "simulate"):
+        options = {one.name: one.rich_help_panel for one in COMMAND.commands[verb].params if one.name != "name"}
+        own = ITS_OWN.get(verb, set())
+        assert {name for name, panel in options.items() if panel is None} == own, verb
+        assert set(options.values()) - {None} <= {WHAT, WHERE, SPEED, OUTPUT}
+    run = {one.name: one.rich_help_panel for one in COMMAND.commands["run"].params}
+    assert [run[name] for name in ("budget", "home", "threads", "quiet")] == [WHAT, WHERE, SPEED, OUTPUT]
+    assert set(RunOptions.model_fields) - {"address"} <= set(run)
+
+
+def test_every_verb_has_a_group_and_help_lists_them_in_the_order_of_need():
+    listed = [name for name, verb in COMMAND.commands.items() if not verb.hidden]
+    assert listed == [name for names in PANELS.values() for name in names]
+    assert listed[:3] == ["studies", "show", "plan"]
+    assert all(COMMAND.commands[name].rich_help_panel == panel for panel, names in PANELS.items() for name in names)
