@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import html
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import PosixPath
 from typing import TYPE_CHECKING, Any
@@ -62,6 +62,16 @@ class Result(StudyResult):
         from service.analysis.tables import trials_table
 
         return trials_table(self)
+
+    def latex(self, columns: Sequence[str] = ()) -> str:
+        """The table of results as LaTeX (booktabs, array): five columns, as in a paper.
+
+        `columns`: the names of others, such as score and p, in their order; or `all` alone.
+        Raises: LocusError where no trial has an answer; SpecError for a column that the study does not have.
+        """
+        from service.reporting.exports import as_latex
+
+        return as_latex(self, columns)
 
     def report(self, links: Links | None = None) -> ReportPath:
         """Writes the report (HTML, Markdown, figures, tables) and returns the path of its page. Cost: 1-3 s.

@@ -65,8 +65,17 @@ def export(
     name: Known,
     csv: Annotated[bool, typer.Option("--csv", help="a row a run, comma-separated", metavar=FLAG)] = False,
     latex: Annotated[
-        bool, typer.Option("--latex", help="a row a trial, as a LaTeX table (booktabs)", metavar=FLAG)
+        bool, typer.Option("--latex", help="a row a trial, as a LaTeX table (booktabs, array)", metavar=FLAG)
     ] = False,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            help="the columns of --latex, a comma between them: name, score (mean ± SD), interval, "
+            "published, agreement, difference, difference-interval, p, published-difference, validation, seeds, "
+            "learn, time, images/s, device-seconds, energy, parameters, learnt; or all. Default: five, as in a paper",
+            metavar="NAMES",
+        ),
+    ] = None,
     model: Annotated[
         Path | None,
         typer.Option(help="write the best trained model to a file: .pt, .safetensors or .onnx", metavar="FILE"),
@@ -95,14 +104,18 @@ def export(
 ) -> None:
     """Write a study's numbers as CSV or LaTeX, or a trained model as a file or to MLflow's model registry."""
     from service import api
+    from service.reporting.exports import as_csv
     from service.terminal.ending import exported
 
     if sum((csv, latex, model is not None, register is not None)) != 1:
         raise SpecError("export must be told one of --csv, --latex, --model and --register")
+    if columns is not None and not latex:
+        raise SpecError(f"--columns must stand beside --latex, got {columns!r} without it")
     if csv or latex:
         if arm or seed is not None or force:
             raise SpecError("--arm, --seed and --force must stand beside --model or --register, got none of them")
-        _export_numbers(api.result(name, home=home, adopt=adopt), csv, to)
+        result = api.result(name, home=home, adopt=adopt)
+        _export_numbers(result, as_csv(result) if csv else result.latex(_names(columns)), to)
         return
     if to is not None:
         raise SpecError(f"--to must stand beside --csv or --latex, got neither; --model {to} writes a model")
@@ -113,11 +126,12 @@ def export(
         say(api.register_model(name, register, arm=arm, seed=seed, look=exported, **where))
 
 
-def _export_numbers(result: Any, csv: bool, to: Path | None) -> None:
-    """Prints the numbers of a study as CSV or LaTeX, or writes them to a file."""
-    from service.reporting.exports import as_csv, as_latex
+def _names(columns: str | None) -> list[str]:
+    return [] if columns is None else [name.strip() for name in columns.split(",")]
 
-    text = as_csv(result) if csv else as_latex(result)
+
+def _export_numbers(result: Any, text: str, to: Path | None) -> None:
+    """Prints the numbers of a study as CSV or LaTeX, or writes them to a file."""
     typer.echo(f"study {result.edition.id}", err=True)
     if to is None:
         say(text.rstrip("\n"))

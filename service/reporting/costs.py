@@ -55,7 +55,7 @@ def _time(rows: Sequence[TrialResult]) -> list[Column]:
     longest = max(time or 0.0 for time in times) / size
     digits = 0 if longest >= 100 else 1 if longest >= 10 else 2
     cells = ["" if time is None else f"{time / size:.{digits}f}" for time in times]
-    return [Column(f"time ({unit})", cells, GROUP)]
+    return [Column(f"time ({unit})", cells, GROUP, name="time")]
 
 
 def _further(rows: Sequence[TrialResult]) -> list[Column]:
@@ -65,8 +65,14 @@ def _further(rows: Sequence[TrialResult]) -> list[Column]:
         "device-seconds": [row.median_cost(lambda run: run.device_s) for row in rows] if _several(rows) else [],
     }
     return [
-        Column(name, ["" if value is None else f"{value:,.0f}" for value in values], GROUP, under=True)
-        for name, values in found.items()
+        Column(
+            head,
+            ["" if value is None else f"{value:,.0f}" for value in values],
+            GROUP,
+            under=True,
+            name=head.partition(" ")[0],
+        )
+        for head, values in found.items()
         if any(value is not None for value in values)
     ]
 
@@ -83,7 +89,8 @@ def sizes(rows: Sequence[TrialResult]) -> list[Column]:
     learnt = [weight.learnt for weight in weights]
     if learnt != counts["parameters"]:
         counts["learnt"] = learnt
-    return [Column(name, [f"{count:,}" for count in some], GROUP) for name, some in counts.items() if len({*some}) > 1]
+    shown = {head: [f"{count:,}" for count in some] for head, some in counts.items() if len({*some}) > 1}
+    return [Column(head, cells, GROUP, name=head) for head, cells in shown.items()]
 
 
 def cost_note(result: StudyResult, rows: Sequence[TrialResult]) -> list[str]:

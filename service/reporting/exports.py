@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from service.analysis.tables import runs_table
 from service.reporting.latex import latex
+from service.reporting.paper_table import paper_table
 from service.reporting.results_table import measured
 from service.reporting.table import frame_csv
 from trainables.spec import LocusError
@@ -19,9 +21,12 @@ def as_csv(result: StudyResult) -> str:
     return frame_csv(runs_table(result))
 
 
-def as_latex(result: StudyResult) -> str:
-    """The table of results, with the rules of booktabs. Raises: LocusError where no trial has an answer."""
+def as_latex(result: StudyResult, columns: Sequence[str] = ()) -> str:
+    """The table of results, with the rules of booktabs. `columns`: names such as score and p, or `all`.
+
+    Raises: LocusError where no trial has an answer; SpecError for a column that the study does not have.
+    """
     table = measured(result)
     if table is None:
         raise LocusError(f"{result.edition.id} must have a trial with an answer to be exported, got none")
-    return latex(table, result.edition.id)
+    return latex(paper_table(result, table, columns), result.edition.id)

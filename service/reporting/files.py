@@ -21,6 +21,8 @@ from service.reporting.latex import latex
 from service.reporting.links import linked, linked_markdown
 from service.reporting.page import Page
 from service.reporting.page import page as page_of
+from service.reporting.paper_table import paper_table
+from service.reporting.results_table import RESULTS
 from service.reporting.table import frame_csv
 from service.storage.plain_json import plain_json
 from service.storage.whole_files import write_whole
@@ -48,7 +50,8 @@ def write(result: StudyResult, links: Mapping[str, str] | None = None) -> Path:
         "trials.csv": frame_csv(trials_table(result)),
     }
     for table in page.tables:
-        files |= {f"table-{table.name}.csv": table.csv(), f"table-{table.name}.tex": latex(table, page.id)}
+        shown = paper_table(result, table) if table.name == RESULTS else table
+        files |= {f"table-{table.name}.csv": table.csv(), f"table-{table.name}.tex": latex(shown, page.id)}
     for drawn in page.all_figures:
         files |= {f"{drawn.name}.svg": drawn.svg, f"{drawn.name}.pdf": drawn.pdf}
     files |= {"report.md": _render("report.md.j2", page), "report.html": _render("report.html.j2", page)}

@@ -22,11 +22,14 @@ if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
     from service.analysis.trial_result import TrialResult
 
+RESULTS = "results"
+DIVERGED = "A diverged seed counts at chance."
+
 
 def measured(result: StudyResult) -> Table | None:
     """The table, or None before any test score."""
     ablation = isinstance(result.edition.study.plan, Ablation)
-    rows = _arms(result) if ablation else result.tested
+    rows = shown(result)
     if not any(row.test.values for row in rows):
         return None
     score = result.edition.study.score
@@ -35,22 +38,23 @@ def measured(result: StudyResult) -> Table | None:
         *score_columns(metric_words(score.test), [row.test for row in rows]),
         *_published(result, rows),
         *_differences(result, rows),
-        Column("mean", [fixed(row.validation.mean) for row in rows], metric_words(score.metric)),
-        Column("seeds", [seeds(row) for row in rows], "seeds"),
-        Column("learn", [f"{len(row.test.learnt)} learn" if row.test.n else "" for row in rows], "seeds", under=True),
+        Column("mean", [fixed(row.validation.mean) for row in rows], metric_words(score.metric), name="validation"),
+        Column("seeds", [seeds(row) for row in rows], "seeds", name="seeds"),
+        Column("learn", [_learn(row) for row in rows], "seeds", under=True, name="learn"),
         *cost_columns(rows),
     ]
     strong = frozenset(place for place, row in enumerate(rows) if row in result.winners)
     fresh = "" if ablation else ", on fresh seeds"
     of = plural(len(rows), "arm") if ablation else _points_words(result)
     title = f"The {metric_words(score.test)} of {of}{fresh}"
-    return Table("results", title, columns, strong, _note(result, rows, columns))
+    return Table(RESULTS, title, columns, strong, _note(result, rows, columns))
 
 
-def _arms(result: StudyResult) -> list[TrialResult]:
-    """The arms in the order of the study; those of axes that are compared with one arm stand together."""
+def shown(result: StudyResult) -> Sequence[TrialResult]:
+    """The rows: points that were tested, or arms as the study has them, those that are compared with one together."""
     plan = result.edition.study.plan
-    assert isinstance(plan, Ablation)
+    if not isinstance(plan, Ablation):
+        return result.tested
     places = {name: place for place, name in enumerate(plan.grouped())}
     return sorted(result.of("trial"), key=lambda row: places[row.name])
 
@@ -60,22 +64,28 @@ def _names(result: StudyResult, rows: Sequence[TrialResult]) -> list[Column]:
     plan = result.edition.study.plan
     if not isinstance(plan, Ablation) or not plan.axes:
         head = "arm" if isinstance(plan, Ablation) else "point"
-        return [Column(head, [row_name(result, row) for row in rows], words=True)]
+        return [Column(head, [row_name(result, row) for row in rows], words=True, name="name")]
     combinations = [plan.combination(row.name) for row in rows]
     marks = [" (baseline)" if plan.is_baseline(row.name) else "" for row in rows]
     values = [names[plan.baseline_axis] + mark for names, mark in zip(combinations, marks, strict=True)]
-    others = [Column(axis, [names[axis] for names in combinations], words=True) for axis in plan.other_axes]
-    return [*others, Column(plan.baseline_axis, values, words=True)]
+    axes = {axis: [names[axis] for names in combinations] for axis in plan.other_axes}
+    return [
+        Column(axis, cells, words=True, name="name") for axis, cells in (axes | {plan.baseline_axis: values}).items()
+    ]
 
 
 def score_columns(group: str, scores: Sequence[Scores]) -> list[Column]:
     """The mean with its standard deviation, and under it the interval or the seeds themselves."""
     intervals = [interval_words(one) for one in scores]
-    found = [Column("mean ± SD", [spread(one.mean, one.std) for one in scores], group)]
+    found = [Column("mean ± SD", [spread(one.mean, one.std) for one in scores], group, name="score")]
     if any(intervals):
         some = any(one.interval and one.uniform for one in scores)
-        found.append(Column("95 % interval" if some else "seeds", intervals, group, under=True))
+        found.append(Column("95 % interval" if some else "seeds", intervals, group, under=True, name="interval"))
     return found
+
+
+def _learn(row: TrialResult) -> str:
+    return f"{len(row.test.learnt)} learn" if row.test.n else ""
 
 
 def seeds(row: TrialResult) -> str:
@@ -118,8 +128,8 @@ def _published(result: StudyResult, rows: Sequence[TrialResult]) -> list[Column]
     ]
     group = metric_words(result.edition.study.score.test)
     judged = [agreement_words(result, row) for row in rows]
-    found = [Column("published", cells, group)] if any(cells) else []
-    return [*found, Column("ours", judged, group, words=True, under=True)] if any(judged) else found
+    found = [Column("published", cells, group, name="published")] if any(cells) else []
+    return [*found, Column("ours", judged, group, True, under=True, name="agreement")] if any(judged) else found
 
 
 def agreement_words(result: StudyResult, row: TrialResult) -> str:
@@ -135,13 +145,14 @@ def _differences(result: StudyResult, rows: Sequence[TrialResult]) -> list[Colum
         return []
     found = [result.differences.get(row.name) for row in rows]
     group = f"minus {plan.baseline_words}, paired"
-    columns = [Column("mean", [signed(gap.mean) if gap else "" for gap in found], group)]
+    columns = [Column("mean", [signed(gap.mean) if gap else "" for gap in found], group, name="difference")]
     if _tested(result):
         intervals = [between(gap.interval) if gap else "" for gap in found]
-        columns.append(Column("interval (Holm)", intervals, group, under=True))
-        columns.append(Column("p (Holm)", [p_text(gap.p).removeprefix("= ") if gap else "" for gap in found], group))
+        columns.append(Column("interval (Holm)", intervals, group, under=True, name="difference-interval"))
+        p = [p_text(gap.p).removeprefix("= ") if gap else "" for gap in found]
+        columns.append(Column("p (Holm)", p, group, name="p"))
     published = [published_difference(result, row) for row in rows]
-    return columns + ([Column("published", published, group)] if any(published) else [])
+    return columns + ([Column("published", published, group, name="published-difference")] if any(published) else [])
 
 
 def _tested(result: StudyResult) -> bool:
@@ -163,7 +174,7 @@ def _note(result: StudyResult, rows: Sequence[TrialResult], columns: Sequence[Co
     interval = ", with Student's t-interval of the mean" if some else ""
     parts = [f"Mean ± standard deviation (SD) over seeds{interval}.", *filter(None, [tuning_sentence(result)])]
     if any(row.test.diverged for row in rows):
-        parts += ["A diverged seed counts at chance."]
+        parts += [DIVERGED]
     draws = [row.test.estimate.draws for row in rows if row.test.interval and row.test.estimate]
     images = images_words(draws, result.edition.study.base.data)
     kind = "Intervals are over seeds" if some else "Scores are"
@@ -191,9 +202,15 @@ def _note(result: StudyResult, rows: Sequence[TrialResult], columns: Sequence[Co
         ]
     parts += _power(rows, result.edition.study.plan)
     parts += cost_note(result, rows)
-    if any(cell.endswith("*") for column in columns if column.head == "published" for cell in column.cells):
-        parts += [f"*Published on other data or for another question{_why(result)}: do not compare with our scores."]
+    parts += star_words(result, columns)
     return " ".join(parts)
+
+
+def star_words(result: StudyResult, columns: Sequence[Column]) -> list[str]:
+    """What the star of a published number means, where there is one."""
+    if not any(cell.endswith("*") for column in columns if column.name == "published" for cell in column.cells):
+        return []
+    return [f"*Published on other data or for another question{_why(result)}: do not compare with our scores."]
 
 
 def _pooled(rows: Sequence[TrialResult]) -> str:
@@ -218,15 +235,18 @@ def _power(rows: Sequence[TrialResult], plan: Plan) -> list[str]:
 
 def _test_words(result: StudyResult) -> list[str]:
     """How differences are tested: together, or by a claim alone."""
-    together = result.adjusted_over
-    claimed, words = len(result.differences) - together, []
-    if together:
-        words.append(
-            f"Differences are paired by seed; p is two-sided and adjusted for {plural(together, 'difference')} (Holm); "
-            f"each interval is at the level of its test, so it leaves out 0 where p is below {result.alpha:.3g}."
-        )
-    if claimed:
-        words.append(
-            f"{plural(claimed, 'difference')} {'is' if claimed == 1 else 'are'} tested by a claim alone, one-sided."
-        )
-    return words
+    if not result.adjusted_over:
+        return claimed_words(result)
+    return [
+        "Differences are paired by seed; p is two-sided and adjusted for "
+        f"{plural(result.adjusted_over, 'difference')} (Holm); each interval is at the level of its test, so it leaves "
+        f"out 0 where p is below {result.alpha:.3g}.",
+        *claimed_words(result),
+    ]
+
+
+def claimed_words(result: StudyResult) -> list[str]:
+    """How many differences a claim tests alone, if any."""
+    claimed = len(result.differences) - result.adjusted_over
+    are = "is" if claimed == 1 else "are"
+    return [f"{plural(claimed, 'difference')} {are} tested by a claim alone, one-sided."] if claimed else []

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 class Column:
     """One column. `group`: the head that it shares with its neighbors; `words`: it holds words, not numbers.
 
-    `under`: a page shows it as a second line of the column before it, and so needs less width.
+    `under`: a page shows it as a second line of the column before it, and so needs less width. `name`: by which a user
+    chooses it.
     """
 
     head: str
@@ -26,6 +27,7 @@ class Column:
     group: str = ""
     words: bool = False
     under: bool = False
+    name: str = ""
 
     @property
     def full_head(self) -> str:

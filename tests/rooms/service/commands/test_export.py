@@ -2,11 +2,14 @@
 
 import csv
 import io
+import re
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from service.cli import app, main
+from service.reporting.results_table import measured
 from service.results import Result
 from service.storage.home import Home
 from tests.rooms.by_hand import ablated
@@ -58,8 +61,25 @@ def test_latex_is_the_table_of_the_report(tmp_path):
     id = ablated(tmp_path)
     file = tmp_path / "table.tex"
     assert typed("export", id, "--latex", "--to", str(file), "--home", str(tmp_path)).strip() == str(file)
-    Result.open(Home(tmp_path), id).report()
+    result = Result.open(Home(tmp_path), id)
+    result.report()
+    assert file.read_text() == result.latex()
     assert file.read_text() == (Home(tmp_path).study(id).report / "table-results.tex").read_text()
+
+
+def test_columns_of_latex_are_chosen_by_the_names_of_the_help(tmp_path):
+    id = ablated(tmp_path)
+    chosen = typed("export", id, "--latex", "--columns", "name, score", "--home", str(tmp_path))
+    assert r"arm & mean $\pm$ SD \\" in chosen
+    result = Result.open(Home(tmp_path), id)
+    (known,) = (option for option in typer.main.get_command(app).commands["export"].params if option.name == "columns")
+    for column in measured(result).columns:
+        assert re.search(rf"\b{column.name}\b", known.help), column.name
+    for words, said in (
+        (["--latex", "--columns", ""], "columns must be of name, score,"),
+        (["--csv", "--columns", "p"], "--columns must stand beside --latex, got 'p' without it"),
+    ):
+        assert said in str(RUN.invoke(app, ["export", id, *words, "--home", str(tmp_path)]).exception)
 
 
 def test_one_thing_must_be_asked_for(tmp_path, monkeypatch, capsys):

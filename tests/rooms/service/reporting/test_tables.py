@@ -3,6 +3,8 @@
 import csv
 import io
 import re
+import subprocess
+from shutil import which
 
 import pandas as pd
 import pytest
@@ -12,6 +14,7 @@ from search_spaces.study import Ablation, Published, Study
 from service.analysis.format import between, fixed, signed, spread
 from service.reporting.costs import training_s
 from service.reporting.latex import escaped, latex
+from service.reporting.paper_table import paper_table
 from service.reporting.recipe_tables import varied
 from service.reporting.results_table import measured
 from service.reporting.sections import parents, points, unfinished
@@ -21,6 +24,7 @@ from service.storage.home import Home
 from service.storage.journal import Counts, Planned
 from tests.rooms import by_hand
 from tests.rooms.by_hand import ByHand, base
+from trainables.spec import SpecError
 
 pytestmark = pytest.mark.usefixtures("words_only")
 
@@ -163,8 +167,8 @@ def test_latex_escapes_and_balances(search, ablation):
         assert text.isascii()
         for line in text.splitlines()[1:]:
             assert not re.search(r"(?<!\\)[#%_]", re.sub(r"\\label\{[^}]*\}", "", line)), line
-        columns = re.search(r"\\begin\{tabular\}\{(.*)\}$", text, flags=re.MULTILINE)[1]
-        assert len(re.sub(r"p\{.*?\}", "l", columns).replace(r"\linewidth}", "")) == len(table.columns)
+        columns = re.search(r"\\begin\{tabular\}\{@\{\}(.*)@\{\}\}$", text, flags=re.MULTILINE)[1]
+        assert len(re.sub(r">\{.*?\}\}p\{.*?\}", "l", columns)) == len(table.columns)
         body = text[text.index(r"\midrule") : text.index(r"\bottomrule")].splitlines()[1:]
         assert [len(re.findall(r"(?<!\\)&", line)) for line in body] == [len(table.columns) - 1] * len(table.rows)
         assert all(line.endswith(r"\\") for line in body)
@@ -179,6 +183,84 @@ def test_latex_leaves_no_letter_out():
     for letter in "\\&%$#_{}~^":
         assert escaped(letter) != letter
     assert escaped("plain text, 0.5") == "plain text, 0.5"
+    assert escaped("γ é Å ß 中 ±") == r"$\gamma$ \'{e} \r{A} \ss{} U+4E2D $\pm$"
+
+
+def test_a_paper_gets_five_columns(ablation, search):
+    """The numbers are those of the whole table, each interval in brackets behind its number."""
+    whole = measured(ablation)
+    shown = paper_table(ablation, whole)
+    assert [one.full_head for one in shown.columns] == [
+        "arm", "seeds (learn)", "test accuracy, mean ± SD", "minus the baseline, paired, mean (interval)",
+        "minus the baseline, paired, p",
+    ]  # fmt: skip
+    assert shown.columns[2].cells == column(whole, "test accuracy, mean ± SD")
+    gaps = column(whole, "minus “none”, paired, mean"), column(whole, "minus “none”, paired, interval (Holm)")
+    assert shown.columns[3].cells == [
+        f"{mean} ({interval})" if mean else "" for mean, interval in zip(*gaps, strict=True)
+    ]
+    assert shown.columns[4].cells == column(whole, "minus “none”, paired, p (Holm)")
+    assert shown.columns[1].cells[1] == "5, 1 diverged (4 learn)"
+    assert (shown.strong, shown.note) == (whole.strong, "")
+    for words in (
+        "over 4 to 5 seeds",
+        "A diverged seed",
+        "adjusted for 5 differences (Holm)",
+        "means are those of all",
+    ):
+        assert words in shown.title, words
+    some = paper_table(ablation, whole, ["p", "name", "published"])
+    assert [one.head for one in some.columns] == ["p", "arm", "published"]
+    assert "*Published on other data" in some.title
+    assert "±" not in some.title, "no mean is shown"
+    everything = paper_table(ablation, whole, ["all"])
+    assert " ".join(" ".join(row) for row in everything.rows).count(" learn)") == 6
+    found = [one.head for one in paper_table(search, measured(search)).columns]
+    assert found == ["point", "seeds", "mean ± SD (95 % interval)"]
+    with pytest.raises(SpecError, match=r"columns must be of name, score, interval, .*, or all alone, got 'x'"):
+        paper_table(ablation, whole, ["score", "x"])
+
+
+def test_parameters_are_shown_where_all_seeds_learn(tmp_path):
+    arms = {"a": {"encoding.kind": "learnable"}, "b": {"encoding.kind": "none"}}
+    edition = Study(name="sizes", question="?", base=base(), plan=Ablation(arms, "a"), seeds=3).at()
+    hand = ByHand(tmp_path, edition)
+    with hand.journal:
+        for trial, seed in hand.runs(arms, 3):
+            hand.complete(trial, seed, 0.9, 0.9 + 0.01 * trial.number)
+    result = Result.open(Home(tmp_path), edition.id)
+    shown = paper_table(result, measured(result))
+    assert [one.head for one in shown.columns] == ["arm", "parameters", "mean ± SD", "mean (interval)", "p"]
+    assert "over 3 seeds" in shown.title
+
+
+ODD = (
+    r"a_b & c%d #e ~f ^g \h {i} $j$ [k] *l", "naïve Ångström café ß Łódź ÀÎõç “q” \"q\" γ-Δ 中文 <|> ±1 …",
+    "_" * 30, "W" * 60,
+    "learnable_sinusoidal+composed=fourier/gabor,with-a-very-long-name-of-many-words and more",
+)  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(which("pdflatex") is None, reason="needs pdflatex: apt install texlive-latex-recommended")
+def test_pdflatex_prints_any_names_within_the_text(tmp_path, ablation, search):
+    arms = {name: {"encoding.gamma": 1.0 + place} for place, name in enumerate(ODD)}
+    texts = [ablation.latex(), search.latex(), latex(WILD, "wild"), ablation.latex(["name", "score", "validation"])]
+    for baseline in ODD[:: len(ODD) - 1]:
+        edition = Study(name="odd", question="?", base=base(), plan=Ablation(arms, baseline), seeds=3).at()
+        hand = ByHand(tmp_path / baseline[:1], edition)
+        with hand.journal:
+            for trial, seed in hand.runs(arms, 3):
+                hand.complete(trial, seed, 0.9, 0.9 + 0.01 * trial.number + 0.001 * seed)
+        texts.append(Result.open(hand.home, edition.id).latex())
+    head = r"\documentclass{article}\usepackage{booktabs,array}\setlength{\textwidth}{5.5in}\begin{document}"
+    (tmp_path / "a.tex").write_text("\n".join([head, *texts, r"\end{document}"]))
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "a.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace", timeout=120)
+    log = (tmp_path / "a.log").read_text(errors="replace")
+    assert done.returncode == 0, log
+    assert r"Overfull \hbox" not in log, log
+    assert "Missing character" not in log, log
 
 
 def test_published_columns_say_whose(tmp_path):
