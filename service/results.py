@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import base64
 import html
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from pathlib import PosixPath
+from pathlib import Path, PosixPath
 from typing import TYPE_CHECKING, Any
 
 from search_spaces.study import Edition
@@ -23,9 +24,9 @@ from service.execution.jobs.asking import AnswerError, ask, ask_for_lines
 from service.execution.jobs.questions import EventsOf, ResultOf, StatusOf, StopNow
 from service.execution.jobs.submission import ENDED, Submission
 from service.storage.editions import stored
-from service.storage.home import Home
+from service.storage.home import Home, StudyFolder
 from service.storage.whole_files import require_writable
-from service.terminal.event_log import events
+from service.terminal.event_log import events, news
 from service.tracking.client_settings import set_up_client
 
 if TYPE_CHECKING:
@@ -73,16 +74,17 @@ class Result(StudyResult):
 
         return as_latex(self, columns)
 
-    def report(self, links: Links | None = None) -> ReportPath:
+    def report(self, links: Links | None = None, *, refresh_s: int | None = None) -> ReportPath:
         """Writes the report (HTML, Markdown, figures, tables) and returns the path of its page. Cost: 1-3 s.
 
-        `links`: the addresses of the study in MLflow; without them a server at `mlflow_url` is asked.
+        `links`: the addresses of the study in MLflow; without them a server at `mlflow_url` is asked. `refresh_s`: a
+        browser loads the page again after so many seconds, because it will be written again.
         Raises: LocusError in a home that can only be read.
         """
         require_writable(self.home.study(self.edition.id).report, "; copy the home, and report with --home COPY")
         from service.reporting.files import write
 
-        return ReportPath(write(self, _named(links or self._served_links())))
+        return ReportPath(write(self, _named(links or self._served_links()), refresh_s))
 
     @staticmethod
     def find_run_id(home: Home, edition: Edition, tracking: str | None, label: str, seed: int) -> str:
@@ -134,6 +136,28 @@ def _named(links: Links | None) -> dict[str, str]:
     if links is None:
         return {}
     return {"trials": links.trials, "runs": links.runs, "the study": links.parent}
+
+
+def watch_report(
+    folder: StudyFolder,
+    opened: Callable[[], Result],
+    every_s: int,
+    show: Callable[[Result, Path], object],
+    pause: Callable[[float], object] = time.sleep,
+) -> Result:
+    """Writes a study's report, again every so many seconds while a driver runs it, and at its end; the last result.
+
+    `opened` reads the result as it is now; `show` gets each page. Where nothing has happened, no page is written.
+    Raises: KeyboardInterrupt, after a page that a browser does not load again.
+    """
+    try:
+        for alive in news(folder, every_s, pause):
+            result = opened()
+            show(result, result.report(refresh_s=every_s if alive else None))
+    except KeyboardInterrupt:
+        opened().report()
+        raise
+    return result
 
 
 class SubmittedStudy(Submission):

@@ -1,5 +1,6 @@
 """The verbs that work on what was found: report, record, export, verify, forget, ui."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,11 +10,23 @@ from service.commands.app import INTERRUPTED, app, remark, say
 from service.terminal.options import FLAG, Address, AdoptOption, HomeOption, Known, Tracking, study_names, whole
 from trainables.errors import LocusError, SpecError
 
+EVERY_S = 30
+"""Seconds between two pages of a study that is watched."""
+
 
 @app.command()
 def report(
     name: Known,
     check: Annotated[bool, typer.Option("--check", help="exit 1 where a claim is refuted", metavar=FLAG)] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="write it again while the study runs, and at its end", metavar=FLAG)
+    ] = False,
+    every: Annotated[
+        int | None,
+        typer.Option(
+            help="seconds between two pages of --watch; default: 30", metavar="SECONDS", parser=whole("every")
+        ),
+    ] = None,
     open: Annotated[bool, typer.Option("--open", help="open the page in a browser", metavar=FLAG)] = False,
     adopt: AdoptOption = False,
     home: HomeOption = None,
@@ -24,16 +37,55 @@ def report(
     from service.commands.cluster import attached
     from service.terminal import ending
 
-    result = attached(name, address).result(adopt=adopt) if address else api.result(name, home=home, adopt=adopt)
-    api.check_report(result)
-    page = result.report()
-    ending.report_written(result, page)
+    if every is not None and (every < 1 or not watch):
+        raise SpecError(f"--every must be of at least 1 s and stand beside --watch, got {every}")
+
+    def show(result: Any, page: Path) -> None:
+        ending.report_written(result, page)
+        if open:
+            typer.launch(page.as_uri())
+
+    if watch:
+        if address:
+            raise SpecError(f"--watch must stand without --address, got {address}")
+        result = _watched(name, EVERY_S if every is None else every, show, home=home, adopt=adopt)
+    else:
+        result = attached(name, address).result(adopt=adopt) if address else api.result(name, home=home, adopt=adopt)
+        api.check_report(result)
+        show(result, result.report())
     for verdict in result.claims:
         ending.verdict(verdict)
-    if open:
-        typer.launch(page.as_uri())
     if check and any(verdict.word == "REFUTED" for verdict in result.claims):
         raise typer.Exit(1)
+
+
+def _watched(name: str, every: int, show: Callable[[Any, Path], None], *, home: str | None, adopt: bool) -> Any:
+    """Writes the report of a study as long as it runs; its last result. `show` gets the first page."""
+    from service import api
+    from service.results import Result, watch_report
+    from service.storage import editions
+    from service.storage.home import Home
+
+    where = Home.find(home)
+    id = editions.latest(where, name)
+    pages = 0
+
+    def opened() -> Result:
+        result = api.result(id, home=home, adopt=adopt)
+        api.check_report(result)
+        return result
+
+    def shown(result: Result, page: Path) -> None:
+        nonlocal pages
+        pages += 1
+        if pages == 1:
+            show(result, page)
+
+    try:
+        return watch_report(where.study(id), opened, every, shown)
+    except KeyboardInterrupt:
+        remark(f"{id} is no longer watched")
+        raise typer.Exit(INTERRUPTED) from None
 
 
 @app.command()

@@ -9,6 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,10 +39,12 @@ WRITTEN = "files.json"
 """Beside the page: the names of the files that were written with it, each with the SHA-256 of its content."""
 
 
-def write(result: StudyResult, links: Mapping[str, str] | None = None) -> Path:
+def write(result: StudyResult, links: Mapping[str, str] | None = None, refresh_s: int | None = None) -> Path:
     """Writes the report of a result and returns the path of its page. Cost: 1-3 s, most of it figures.
 
     The page is written last, so that whatever it links to is there. `links`: by name, the study's addresses in MLflow.
+    `refresh_s`: a browser loads the page again after so many seconds. A study's driver and those who watch it may write
+    at the same time.
     """
     page = page_of(result, links or {})
     folder = result.home.study(result.edition.id).report
@@ -54,15 +57,17 @@ def write(result: StudyResult, links: Mapping[str, str] | None = None) -> Path:
         files |= {f"table-{table.name}.csv": table.csv(), f"table-{table.name}.tex": latex(shown, page.id)}
     for drawn in page.all_figures:
         files |= {f"{drawn.name}.svg": drawn.svg, f"{drawn.name}.pdf": drawn.pdf}
-    files |= {"report.md": _render("report.md.j2", page), "report.html": _render("report.html.j2", page)}
+    files |= {"report.md": _render("report.md.j2", page, None)}
+    files |= {"report.html": _render("report.html.j2", page, refresh_s)}
     earlier, now = _written(folder), {name: _digest(content) for name, content in files.items()}
     write_whole(folder / WRITTEN, json.dumps(earlier | now, indent=0))  # both, because the next lines may be cut
     for name, content in files.items():
         write_whole(folder / name, content)
     for path in folder.iterdir():
-        gone = path.name in earlier.keys() - now.keys() and path.is_file()
-        if gone and earlier[path.name] == _digest(path.read_bytes()):
-            path.unlink()
+        if path.name in earlier.keys() - now.keys() and path.is_file():
+            with suppress(FileNotFoundError):  # somebody else removed it
+                if earlier[path.name] == _digest(path.read_bytes()):
+                    path.unlink()
     write_whole(folder / WRITTEN, json.dumps(now, indent=0))
     return folder / "report.html"
 
@@ -80,8 +85,8 @@ def _written(folder: Path) -> dict[str, str]:
     return known if isinstance(known, dict) else {}
 
 
-def _render(name: str, page: Page) -> str:
-    return _templates().get_template(name).render(page=page, symbols=SYMBOLS, few=FEW)
+def _render(name: str, page: Page, refresh_s: int | None) -> str:
+    return _templates().get_template(name).render(page=page, symbols=SYMBOLS, few=FEW, refresh_s=refresh_s)
 
 
 @cache

@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from search_spaces.study import Ablation
+from search_spaces.words import plural
 from service.analysis.format import metric_words
 from service.reporting.figures.labels import Label, chance_label, label_ends
 from service.reporting.figures.palette import GRAY, Look, Palette
@@ -150,10 +151,13 @@ def band(lines: Sequence[Line]) -> str:
 def _caption(result: StudyResult, lines: Sequence[Line]) -> str:
     ends, gray = {line.end for line in lines}, any(not line.name for line in lines)
     fresh = " on fresh seeds" if result.confirmed and any(line.name for line in lines) else ""
+    open = sum(run.state.status == "running" and bool(run.curve) for row in result.rows for run in row.runs.values())
+    reached = "not ended; a line is the mean of the seeds that reached an epoch"
     return sentences((
         f"Learning curves: {band(lines)}.",
         f"In color the confirmed points{fresh}; in gray the points of the search." if gray and fresh else "",
         "A triangle was stopped there." if "stopped" in ends else "",
         "A cross diverged there." if "diverged" in ends else "",
+        f"{plural(open, 'run')} {'has' if open == 1 else 'have'} {reached}." if open else "",
         "The heavy line is the best trial." if any(line.strong for line in lines) else "",
     ))  # fmt: skip

@@ -1,0 +1,122 @@
+"""`locus report --watch`: pages of a study that trains meanwhile, each as the journal is, and a last one."""
+
+import random
+from contextlib import ExitStack
+
+import pytest
+from typer.testing import CliRunner
+
+from service.cli import app
+from service.reporting.figures.curves import curve_lines, learning_curves
+from service.results import Result, watch_report
+from service.storage.home import Home
+from service.terminal.event_log import POLL_S
+from tests.journeys.terminal import Terminal
+from tests.rooms.by_hand import ablated
+from tests.rooms.service.execution.studies import arms, facts
+from tests.rooms.toy import Toy, conduct, driving
+from tests.waiting import until
+
+pytestmark = pytest.mark.usefixtures("words_only")
+
+EVERY_S = 1
+LOOKS = round(EVERY_S / POLL_S)
+REFRESH = f'<meta http-equiv="refresh" content="{EVERY_S}">'
+ID = arms().id
+
+
+class Watched:
+    """A study that trains while the watch waits, a few epochs a pause after `idle` pauses; then its driver ends."""
+
+    def __init__(self, home: Home, stack: ExitStack, idle: int = 0) -> None:
+        self.stack, self.idle, self.pauses = stack, idle, 0
+        self.toy = Toy(stack.enter_context(driving(home, arms())), random.Random(0))
+        self.home = home
+
+    def pause(self, seconds: float) -> None:
+        self.pauses += 1
+        if self.pauses <= self.idle:
+            return
+        for _ in range(8):
+            self.toy._fill()
+            if not self.toy.workers:
+                self.stack.close()
+                return
+            self.toy._advance(min(self.toy.workers))
+
+    def opened(self) -> Result:
+        return Result.open(self.home, ID)
+
+
+def epochs(result: Result) -> int:
+    return sum(run.epochs for row in result.rows for run in row.runs.values())
+
+
+def test_pages_follow_a_study_to_its_end(tmp_path):
+    home, pages = Home(tmp_path / "watched"), []
+
+    def show(result, page):
+        plot = learning_curves(result)
+        pages.append((page.read_text(), epochs(result), curve_lines(result), plot.caption if plot else ""))
+
+    with ExitStack() as stack:
+        study = Watched(home, stack, idle=2 * LOOKS)
+        last = watch_report(home.study(ID), study.opened, EVERY_S, show, study.pause)
+    texts, counts, lines, captions = zip(*pages, strict=True)
+    assert counts == (0, 14, 28, 36), "no page while nothing happened"
+    assert all(REFRESH in text and "The study is running." in text for text in texts[:-1])
+    assert not any(word in texts[-1] for word in ("http-equiv", "The study is running."))
+    assert [len(line.values) for line in lines[1]] == [6, 6, 2], "two runs have ended, and one has two of its epochs"
+    assert "1 run has not ended; a line is the mean of the seeds that reached an epoch." in captions[1]
+    assert "not ended" not in captions[-1]
+    assert all(row.validation.complete for row in last.rows)
+    conduct(alone := Home(tmp_path / "alone"), arms())
+    kinds = [[fact.fact for fact in facts(one, arms())] for one in (home, alone)]
+    assert sorted(kinds[0]) == sorted(kinds[1]), "who watches writes nothing to the journal"
+
+
+def test_a_watch_that_is_interrupted_leaves_a_page_that_stays(tmp_path):
+    home, texts = Home(tmp_path), []
+
+    def interrupted(seconds):
+        raise KeyboardInterrupt
+
+    with ExitStack() as stack:
+        study = Watched(home, stack)
+        page = home.study(ID).report / "report.html"
+        with pytest.raises(KeyboardInterrupt):
+            watch_report(
+                home.study(ID), study.opened, EVERY_S, lambda _, page: texts.append(page.read_text()), interrupted
+            )
+    assert REFRESH in texts[0]
+    assert "http-equiv" not in page.read_text()
+
+
+def test_without_a_driver_it_is_a_report(tmp_path):
+    id = ablated(tmp_path)
+    said = [
+        CliRunner().invoke(app, ["report", id, "--check", *watch, "--home", str(tmp_path)])
+        for watch in ([], ["--watch"])
+    ]
+    assert (said[0].exit_code, said[0].output) == (said[1].exit_code, said[1].output)
+    for words, must in (
+        (["--every", "5"], "--every must be of at least 1 s and stand beside --watch, got 5"),
+        (["--watch", "--every", "0"], "--every must be of at least 1 s and stand beside --watch, got 0"),
+        (["--watch", "--address", "http://x"], "--watch must stand without --address, got http://x"),
+    ):
+        assert str(CliRunner().invoke(app, ["report", id, *words, "--home", str(tmp_path)]).exception) == must
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_the_watch_alone(tmp_path):
+    terminal = Terminal(tmp_path)
+    with driving(home := Home(terminal.home), arms()) as driver:
+        watching = terminal.begin("report", "arms", "--watch", "--every", "1")
+        page = home.study(ID).report / "report.html"
+        until(lambda: page.exists() and "http-equiv" in page.read_text())
+        watching.interrupt()
+        ended = watching.end(60)
+        assert not driver.stop
+    assert (ended.code, ended.err) == (130, "")
+    assert ended.out.splitlines()[-1] == f"{ID} is no longer watched"
+    assert "http-equiv" not in page.read_text()
