@@ -86,7 +86,7 @@ def drive(
 
         def note(line: str) -> None:
             notes.append(line)
-            if end is not nothing and end_at is None:
+            if end is not nothing and end_at is None and len(notes) == 1:
                 missed()
 
         for fact in driver.journal.facts:
