@@ -6,7 +6,8 @@ shown as a value: `mine.py:Spiral turns=3` is shown in its place.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from trainables.own import is_own
@@ -83,6 +84,38 @@ def without_sources(values: Mapping[str, Any]) -> dict[str, Any]:
 def setting_words(values: Mapping[str, Any]) -> list[str]:
     """`{path: value}` as `path = value`, one string a path."""
     return [f"{path} = {value_words(value)}" for path, value in without_sources(values).items()]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One value of a recipe, and its default where it differs."""
+
+    path: str
+    value: str
+    default: str | None
+
+
+def configuration(recipe: Spec, path: str = "", default: Any = None) -> Iterator[Setting]:
+    """Every value of a recipe by its path. The text of a user's own file is left to study.json.
+
+    A field of a user's own class, and the kind of a node that has no default, differ from theirs: they have none.
+    """
+    for name in recipe.fields():
+        if name == "source":
+            continue
+        value, field = getattr(recipe, name), type(recipe).model_fields.get(name)
+        usual = field.get_default(call_default_factory=True) if field and not field.is_required() else None
+        if name == "kind":
+            usual = getattr(default, "kind", None)
+        here = f"{path}.{name}" if path else name
+        if isinstance(value, Spec):
+            yield from configuration(value, here, usual)
+        elif isinstance(value, tuple) and value and isinstance(value[0], Spec):
+            for number, part in enumerate(value):
+                yield from configuration(part, f"{here}.{number}")
+        else:
+            given = field is None or field.is_required() or value != usual
+            yield Setting(here, value_words(value), value_words(usual) if given else None)
 
 
 MOST_LETTERS = 200

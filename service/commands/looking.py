@@ -8,6 +8,8 @@ import typer
 
 from service.commands.app import app, resolve
 from service.terminal.options import (
+    FLAG,
+    OUTPUT,
     Address,
     AdoptOption,
     Budget,
@@ -49,6 +51,10 @@ def show(
     budget: Budget = None,
     set: Set = None,
     preset: Preset = None,
+    defaults: Annotated[
+        bool,
+        typer.Option("--all", help="show the values that are defaults, too", metavar=FLAG, rich_help_panel=OUTPUT),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Show a study (question, recipe, space or arms, published, claims, budgets, gaps), or what a kind may be."""
@@ -59,13 +65,13 @@ def show(
     if looking.is_kind(name):
         looking.show_kind(name, as_json)
     elif set or preset:
-        looking.show(looking.with_own(resolve(name, set, preset, budget=budget or "base")), as_json)
+        looking.show(resolve(name, set, preset, budget=budget or "base"), as_json, defaults=defaults)
     elif not budget and name not in library.names() and not library.in_file(name):
-        looking.show(looking.with_own(resolve(name, None, None)), as_json)
+        looking.show(resolve(name, None, None), as_json, defaults=defaults)
     else:
         study = library.find(name)
-        sized = looking.with_own(resolve(name, None, None, budget=budget)) if budget else study
-        looking.show(sized, as_json, at_budgets(study, name))
+        sized = resolve(name, None, None, budget=budget) if budget else study
+        looking.show(sized, as_json, at_budgets(study, name), defaults=defaults)
 
 
 @app.command()

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from search_spaces.study import Ablation
-from search_spaces.words import listed, plural, quoted, value_words
-from trainables.spec import Spec
+from search_spaces.words import listed, plural, quoted
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
@@ -45,35 +42,6 @@ MEANING = {("workers", "0"): "0 (each run in one process)", ("host_memory_gib", 
 """Values that do not explain themselves."""
 SHORT = 7
 """How many digits of a digest a page shows, as git does."""
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One value of a recipe, and its default where it differs."""
-
-    path: str
-    value: str
-    default: str | None
-
-
-def configuration(recipe: Spec, path: str = "", default: Any = None) -> Iterator[Setting]:
-    """Every value of a recipe by its path. The text of a user's own file is left to study.json."""
-    for name in recipe.fields():
-        if name == "source":
-            continue
-        value, field = getattr(recipe, name), type(recipe).model_fields.get(name)
-        usual = field.get_default(call_default_factory=True) if field and not field.is_required() else None
-        if name == "kind":
-            usual = getattr(default, "kind", value)
-        here = f"{path}.{name}" if path else name
-        if isinstance(value, Spec):
-            yield from configuration(value, here, usual)
-        elif isinstance(value, tuple) and value and isinstance(value[0], Spec):
-            for number, part in enumerate(value):
-                yield from configuration(part, f"{here}.{number}")
-        else:
-            given = field is not None and (field.is_required() or value != usual)
-            yield Setting(here, value_words(value), value_words(usual) if given else None)
 
 
 def circumstances(result: StudyResult) -> dict[str, dict[str, int]]:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from search_spaces.space import Above, Choice, Domain, Real, Subset
 from search_spaces.study import Ablation, Search
-from search_spaces.words import plural, setting_words, value_words
+from search_spaces.words import Setting, configuration, plural, setting_words, value_words
 from service.reporting.figures.search.searched import Panel, panels
 from service.reporting.figures.search.shares import shares, spreads
 from service.reporting.figures.units import axis_label
-from service.reporting.provenance import Setting, configuration
 from service.reporting.table import Column, Table
 from service.reporting.tuning_tables import tuned_to
 from trainables.own import is_own

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from rich.console import Console
 
 from search_spaces import library
 from search_spaces.study import Ablation, Edition, Study, Tuning
-from search_spaces.words import clock, listed, plural, setting_words, value_words, without_sources
+from search_spaces.words import clock, configuration, listed, plural, setting_words, value_words
 from service.analysis.study_status import StudyStatus
 from service.storage import editions
 from service.storage.home import Home
@@ -33,8 +33,14 @@ from service.terminal.trials_table import table
 from trainables.recipe import kinds
 
 
-def show(study: Study, as_json: bool, found: Mapping[str, list[str]] | None = None) -> None:
-    """One study, whole. `found`: by budget, what came out, a paragraph an entry."""
+def show(
+    one: Study | Edition, as_json: bool, found: Mapping[str, list[str]] | None = None, *, defaults: bool = False
+) -> None:
+    """A study, or an edition of it. `found`: by budget, what came out, a paragraph an entry.
+
+    `defaults`: shows the values of the recipe that are defaults, too. JSON has all of them.
+    """
+    study, own = (_with_own(one), one.own_paths) if isinstance(one, Edition) else (one, ())
     if as_json:
         print_json(study.plain())
         return
@@ -50,7 +56,7 @@ def show(study: Study, as_json: bool, found: Mapping[str, list[str]] | None = No
         section(out, "space", [(path, _said(domain.plain())) for path, domain in plan.space.every()])
         first = "; ".join(_said(point) for point in plan.first) or "none"
         sentence(out, f"  first: {first}; {plan.trials} trials")
-    section(out, "base recipe", list(_leaves(study.base.plain())))
+    _show_base(out, study, {*study.paths(), *own}, defaults)
     sizes = listing.sizes(study)
     budgets = [
         (name, f"{_said(one.values) or 'as it is'}; {sizes[name]}{listing.time(study, name)}")
@@ -61,6 +67,22 @@ def show(study: Study, as_json: bool, found: Mapping[str, list[str]] | None = No
     claims = [(claim.kind, f"{claim}" + (f" ({claim.source})" if claim.source else "")) for claim in study.claims]
     section(out, "claims", claims)
     section(out, "gaps to the paper", [("-", gap) for gap in study.gaps])
+
+
+def _show_base(out: Console, study: Study, named: Collection[str], defaults: bool) -> None:
+    """The values of the base recipe that are no defaults, or that the study or the user names."""
+    every = [*configuration(study.base)]
+    chosen = {one.path for one in every if defaults or one.default is not None or _is_named(one.path, named)}
+    nodes = {path.rpartition(".")[0] for path in chosen}
+    shown = [one for one in every if one.path in chosen or one.path in {f"{node}.kind" for node in nodes}]
+    folded = len(every) - len(shown)
+    rest = [(f"and {plural(folded, 'default')}", "--all shows them")] if folded else []
+    section(out, "base recipe", [*((one.path, one.value) for one in shown), *rest])
+
+
+def _is_named(path: str, named: Collection[str]) -> bool:
+    """Whether a path, or the node that begins there, is among some paths."""
+    return path in named or path.removesuffix(".kind") in named
 
 
 def _show_arms(out: Console, plan: Ablation) -> None:
@@ -88,7 +110,7 @@ def _show_tuning(out: Console, tune: Tuning) -> None:
     sentence(out, f"  {how}; first: {first}")
 
 
-def with_own(edition: Edition) -> Study:
+def _with_own(edition: Edition) -> Study:
     """The study of an edition, its budgets without the values that the user's own replace."""
     budgets = {}
     for name, budget in edition.study.budgets.items():
@@ -125,14 +147,6 @@ def show_kind(path: str, as_json: bool) -> None:
         row(view, field.name, default, field.may_be)
     out.print()
     out.print(view)
-
-
-def _leaves(node: Any, path: str = "") -> Any:
-    if isinstance(node, dict) and node:
-        for name, value in without_sources(node).items():
-            yield from _leaves(value, f"{path}.{name}" if path else name)
-    else:
-        yield path, value_words(node)
 
 
 def _said(values: dict[str, Any]) -> str:

@@ -121,11 +121,36 @@ def test_a_kind_that_is_none_is_one_sentence():
 
 
 def test_show_takes_a_budget_and_values():
-    assert "optimizer.epochs  " in typed("show", "fourier-gamma")
+    assert "optimizer.epochs  " in typed("show", "fourier-gamma", "--all")
     text = typed("show", "fourier-gamma", "--budget", "smoke", "--set", "optimizer.lr=0.007")
     assert "0.007" in text
     smoke = library.find("fourier-gamma").at("smoke").study.base
     assert f"data.train_size {smoke.data.train_size}" in " ".join(text.split())
+
+
+def test_show_folds_what_is_a_default():
+    """What is shown and the count of the rest are the whole recipe; what the study or the user names is shown."""
+    for name in ("fourier-gamma", "atlas"):
+        study = library.find(name)
+        shown, whole = base_recipe("show", name), base_recipe("show", name, "--all")
+        (rest,) = [line for line in shown if line.endswith("--all shows them")]
+        shown.remove(rest)
+        assert f"and {len(whole) - len(shown)} defaults" in rest
+        assert {*shown} < {*whole}
+        differs = Recipe().identity()["data"] != study.base.identity()["data"]
+        assert any(line.startswith("data.") for line in shown) == differs
+    assert base_recipe("show", "fourier-gamma")[:2] == ["encoding.kind fourier", "encoding.gamma 2.5"]
+    mine = ("--set", "model.drop_path=0", "--set", "optimizer.lr=0.001")
+    assert {"model.drop_path 0", "optimizer.lr 0.001"} < {*base_recipe("show", "cifar-baselines", *mine)}
+    assert "model.drop_path 0" not in base_recipe("show", "cifar-baselines")
+    own = json.loads(typed("show", "fourier-gamma", "--json"))
+    assert own == library.find("fourier-gamma").plain()
+
+
+def base_recipe(*words):
+    """The lines below "base recipe", one blank between words."""
+    text = typed(*words).partition("\nbase recipe\n")[2].partition("\n\n")[0]
+    return [" ".join(line.split()) for line in text.splitlines()]
 
 
 def test_the_version_and_names_for_the_shell(tmp_path, monkeypatch):

@@ -9,9 +9,10 @@ import pytest
 
 from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Search, Study
+from search_spaces.words import configuration
 from service.analysis.format import number, p_text, signed
 from service.reporting.costs import sizes
-from service.reporting.provenance import circumstances, configuration
+from service.reporting.provenance import circumstances
 from service.reporting.results_table import measured
 from service.results import Result
 from service.storage.home import Home
@@ -131,6 +132,7 @@ def test_the_configuration_names_what_differs():
     assert settings_of["encoding.features"].value == "none"
     parts = base().put({"encoding": Composed((Learnable(), Fourier(gamma=3.0)))})
     assert {said.path: said.value for said in configuration(parts)}["encoding.parts.1.gamma"] == "3"
+    assert {said.path for said in configuration(parts) if said.default} > {"encoding.parts.0.kind"}
     few = {said.path: said for said in configuration(Recipe(data=Cifar10(train_size=1000)))}
     assert (few["data.train_size"].value, few["data.train_size"].default) == ("1000", "none")
     assert few["data.val_size"].default is None
