@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from search_spaces import library
+from service.terminal import completion
 from trainables.errors import SpecError
 
 
@@ -72,13 +73,18 @@ Budget = Annotated[
     typer.Option(
         help="the size: smoke, cpu, images, paper, ... (`locus show NAME`); default: cpu, else base",
         metavar="NAME",
+        autocompletion=completion.budgets,
         rich_help_panel=WHAT,
     ),
 ]
 Set = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", help="PATH=VALUE put on the base recipe; may be repeated", metavar="PATH=VALUE", rich_help_panel=WHAT
+        "--set",
+        help="PATH=VALUE put on the base recipe; may be repeated",
+        metavar="PATH=VALUE",
+        autocompletion=completion.settings,
+        rich_help_panel=WHAT,
     ),
 ]
 Data = Annotated[
@@ -93,7 +99,10 @@ Data = Annotated[
 Arms = Annotated[
     str,
     typer.Option(
-        help="the arms that run, beside the baseline: NAME,NAME; default: all", metavar="NAMES", rich_help_panel=WHAT
+        help="the arms that run, beside the baseline: NAME,NAME; default: all",
+        metavar="NAMES",
+        autocompletion=completion.arms,
+        rich_help_panel=WHAT,
     ),
 ]
 Preset = Annotated[
@@ -101,6 +110,7 @@ Preset = Annotated[
     typer.Option(
         help="deit, deit3 or gabor: a paper's way of training, as so many --set before yours",
         metavar="NAME",
+        autocompletion=completion.presets,
         rich_help_panel=WHAT,
     ),
 ]
