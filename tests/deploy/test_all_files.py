@@ -3,15 +3,19 @@
 import os
 import re
 import subprocess
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
 from search_spaces import library
 from tests.deploy.deployed import (
     DEPLOY,
+    KUBERNETES,
     OWN,
     PINS,
     PROJECT,
+    ROOT,
     bash_scripts,
     documents,
     files,
@@ -20,6 +24,7 @@ from tests.deploy.deployed import (
     tool,
     values_of,
 )
+from tests.deploy.kustomize import build
 
 TEXTS = files()
 YAMLS = [file for file in TEXTS if file.suffix in (".yaml", ".yml")]
@@ -87,6 +92,38 @@ def test_the_readme_names_files_and_studies_that_are_there():
     assert len(paths) > 8
     for path in paths:
         assert (DEPLOY / path).exists() or (DEPLOY / "kubernetes" / path).exists() or "mine" in path, path
+
+
+OF_OTHERS = (
+    "Submitted batch job", "Forwarding from 127.0.0.1", "8265", "Healthy", "1/1 Running", "get pods",
+    "naming to docker.io/library/locus", "0.2.0", "kubectl apply -k", "curl",
+)  # fmt: skip
+"""Words of Slurm, Docker and Kubernetes, which are not installed here."""
+
+
+def test_what_the_readme_says_you_see_is_printed():
+    """Each quoted piece between dots stands in the sources of locus, of deploy/, or of the pinned Ray and MLflow."""
+    text = (DEPLOY / "README.md").read_text()
+    seen = re.findall(r"^You see: .*?(?=\n\n)", text, re.MULTILINE | re.DOTALL)
+    assert len(seen) > 15
+    packages = [Path(find_spec(name).origin).parent for name in ("ray", "mlflow")]
+    places = (ROOT / "service", DEPLOY, ROOT / "tests" / "deploy")
+    printing = [packages[0] / "scripts", packages[0] / "autoscaler", packages[1] / "server" / "__init__.py"]
+    files = [file for place in (*places, *printing) for file in (place.rglob("*") if place.is_dir() else [place])]
+    own = Path(__file__), DEPLOY / "README.md"
+    sources = "\n".join(file.read_text() for file in files if file not in own and file.suffix in (".py", ".sbatch"))
+    objects = {
+        f"{thing['kind'].lower()}/{thing['metadata']['name']}"
+        for overlay in ("gpu", "gpu/study")
+        for thing in build(KUBERNETES / "overlays" / overlay)
+    }
+    objects |= {f"{kind}/{name}" for kind, name in re.findall(r"create (secret|namespace)(?: generic)? ([\w-]+)", text)}
+    for quote in re.findall(r"`(.*?)`", " ".join(seen)):
+        if made := re.fullmatch(r"(\w+)[\w.]*/([\w-]+) created", quote):
+            assert f"{made[1]}/{made[2]}" in objects, quote
+            continue
+        for piece in filter(None, map(str.strip, re.split(r"\.\.\.|: |:(?=\d)|https?://\S*", quote))):
+            assert piece in sources or piece in OF_OTHERS, (quote, piece)
 
 
 def test_folders_are_not_too_full():
