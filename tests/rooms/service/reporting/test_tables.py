@@ -186,7 +186,7 @@ def test_latex_leaves_no_letter_out():
     assert escaped("γ é Å ß 中 ±") == r"$\gamma$ \'{e} \r{A} \ss{} U+4E2D $\pm$"
 
 
-def test_a_paper_gets_five_columns(ablation, search):
+def test_a_paper_gets_five_columns(ablation, search, tmp_path):
     """The numbers are those of the whole table, each interval in brackets behind its number."""
     whole = measured(ablation)
     shown = paper_table(ablation, whole)
@@ -220,8 +220,7 @@ def test_a_paper_gets_five_columns(ablation, search):
     with pytest.raises(SpecError, match=r"columns must be of name, score, interval, .*, or all alone, got 'x'"):
         paper_table(ablation, whole, ["score", "x"])
 
-
-def test_parameters_are_shown_where_all_seeds_learn(tmp_path):
+    # where all seeds learn, the parameters are shown
     arms = {"a": {"encoding.kind": "learnable"}, "b": {"encoding.kind": "none"}}
     edition = Study(name="sizes", question="?", base=base(), plan=Ablation(arms, "a"), seeds=3).at()
     hand = ByHand(tmp_path, edition)
