@@ -96,11 +96,17 @@ def shadowed(name: str) -> str:
     return study.name if study and study.name in names() and study != find(study.name) else ""
 
 
+def _no_file(path: Path) -> SpecError:
+    from trainables.sentence import near_path
+
+    return SpecError(f"no file {path}{near_path(path)}")
+
+
 def _of_json(path: Path) -> Study:
     from search_spaces.study import Study
 
     if not path.is_file():
-        raise SpecError(f"no file {path}")
+        raise _no_file(path)
     try:
         return Study.read(json.loads(path.read_text()))
     except ValueError as error:
@@ -113,7 +119,7 @@ def _of_file(name: str, variable: str) -> Study:
 
     path = Path(name if name.endswith(".py") else f"{name}.py")
     if not path.is_file():
-        raise SpecError(f"no file {path}")
+        raise _no_file(path)
     known = vars(load(path.name, path.read_text()))
     study = known.get(variable)
     if not isinstance(study, Study):

@@ -10,6 +10,7 @@ import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -107,6 +108,16 @@ def did_you_mean(word: object, names: Iterable[str]) -> str:
         return ""
     near = [PAPERS[word]] if PAPERS.get(word) in known else difflib.get_close_matches(word, known, n=1)
     return f"; did you mean {near[0]}?" if near else ""
+
+
+def near_path(path: Path) -> str:
+    """As `did_you_mean`, for a file or folder that is not there: what lies beside it, of the same ending."""
+    try:
+        beside = [each.name for each in path.parent.iterdir() if each.suffix == path.suffix and each != path]
+    except OSError:
+        return ""
+    near = difflib.get_close_matches(path.name, beside, n=1)
+    return f"; did you mean {path.with_name(near[0])}?" if near else ""
 
 
 def known(cls: type[BaseModel]) -> list[str]:

@@ -17,6 +17,7 @@ from trainables.data.dataset import Chances, ImageCounts
 from trainables.data.folder_contents import Content, contents
 from trainables.data.folder_files import SPLITS, ImageFile, Layout, Split, layout, shown
 from trainables.data.images import Described, ImagesSpec
+from trainables.sentence import near_path
 from trainables.spec import WHERE, FilePath, absolute, require
 
 READ_BYTES = 4 * 2**30
@@ -53,7 +54,7 @@ def no_folder(root: str) -> str:
     """A path of something else than a folder in a sentence; where it holds arrays, with what to do."""
     arrays = root.lower().endswith((".npy", ".npz"))
     how = " (np.savez(path, images=images, labels=labels) writes what --data FILE.npz reads)" if arrays else ""
-    return f"{shown(root)}{how}"
+    return f"{shown(root)}{how or ('' if os.path.exists(root) else near_path(Path(root)))}"
 
 
 def _refused(must: str, got: str) -> PydanticCustomError:

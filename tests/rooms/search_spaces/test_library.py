@@ -8,7 +8,7 @@ import pytest
 
 from search_spaces import library
 from search_spaces.study import Study
-from trainables.recipe import Run
+from trainables.recipe import Recipe, Run
 from trainables.source import SourceError
 from trainables.spec import SpecError
 
@@ -91,6 +91,12 @@ def test_an_edited_file_is_read_anew(tmp_path: Path, monkeypatch) -> None:
 def test_files_that_are_no_study_say_so(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"no file .*nowhere.py"):
         library.find(str(tmp_path / "nowhere.py"))
+    (tmp_path / "pets").mkdir()
+    (tmp_path / "study.py").touch()
+    with pytest.raises(SpecError, match=rf"no file {tmp_path}/stduy.py; did you mean {tmp_path}/study.py\?$"):
+        library.find(str(tmp_path / "stduy.py"))
+    with pytest.raises(SpecError, match=rf"got {tmp_path}/pest; did you mean {tmp_path}/pets\?$"):
+        Recipe().put({"data": {"kind": "folder", "path": str(tmp_path / "pest")}})
     (tmp_path / "empty.py").write_text("x = 1\n")
     with pytest.raises(SpecError, match=r"empty.py must define study = Study\(\.\.\.\), got None"):
         library.find(str(tmp_path / "empty.py"))
