@@ -53,8 +53,8 @@ def checked(callbacks: Iterable[Callback]) -> tuple[Callback, ...]:
 class Callbacks:
     """Calls functions with what a driver adds to its journal: what an earlier command measured is not said again.
 
-    If another study trained a run, its epochs come all at once. The first error of a function is printed; the study
-    goes on. `say`: prints a line.
+    If another study trained a run, a function gets all its epochs at once. When a function raises an error, the first
+    one is printed, and the study goes on. `say`: prints a line.
     """
 
     def __init__(self, functions: Iterable[Callback], driver: Driver, say: Callable[[str], None]) -> None:

@@ -288,7 +288,7 @@ class StudyResult:
         return self._against[asked]
 
     def level_with(self, best: TrialResult, rows: Sequence[TrialResult]) -> dict[str, Difference]:
-        """Of these trials those not told apart from the best, by label: with all seeds, some of which learn."""
+        """The trials with all seeds, some of which learn, that are not told apart from the best one; by label."""
         sound = [row for row in rows if row is not best and row.test.complete and row.test.learnt]
         return {label: gap for label, gap in self.against_best(best, sound).items() if not gap.significant}
 

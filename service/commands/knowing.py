@@ -124,7 +124,7 @@ def export(
         typer.Option(
             help="the columns of --latex, a comma between them: name, score (mean ± SD), interval, "
             "published, agreement, difference, difference-interval, p, published-difference, validation, seeds, "
-            "learn, time, images/s, device-seconds, energy, parameters, learnt; or all. Default: five, as in a paper",
+            "learn, time, images/s, device-seconds, parameters, learnt; or all. Default: five, as in a paper",
             metavar="NAMES",
         ),
     ] = None,

@@ -70,7 +70,7 @@ def _further(rows: Sequence[TrialResult]) -> list[Column]:
             ["" if value is None else f"{value:,.0f}" for value in values],
             GROUP,
             under=True,
-            name=head.partition(" ")[0],
+            name=head,
         )
         for head, values in found.items()
         if any(value is not None for value in values)

@@ -1,6 +1,6 @@
 """What a shell completes behind an option, for the study that the command names. It writes nothing.
 
-A file of one's own is run by no completion, unless a command has run this very text before.
+Completion runs your own file only if a command has run the same text before.
 """
 
 from __future__ import annotations

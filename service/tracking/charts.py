@@ -20,13 +20,7 @@ MOST_PATHS = 8
 MOST_RUNS = 500
 """How many runs a chart draws at most."""
 
-SEED_METRICS = (
-    "train/loss",
-    "train/images_per_s",
-    "time/epoch_s",
-    TRAIN_S,
-    "memory/peak_gib",
-)
+SEED_METRICS = ("train/loss", "train/images_per_s", "time/epoch_s", TRAIN_S, "memory/peak_gib")
 
 Chart = dict[str, Any]
 
