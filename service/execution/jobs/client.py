@@ -21,7 +21,7 @@ from ray.job_submission import JobSubmissionClient
 
 from search_spaces.study import Edition
 from service.execution.jobs.asking import ask
-from service.execution.jobs.contents import TakenError, send, study_sent
+from service.execution.jobs.contents import send, study_sent
 from service.execution.jobs.questions import More
 from service.execution.jobs.submission import ENDED, Submission, UnpackedError
 from service.execution.tune import token
@@ -59,6 +59,10 @@ class RefusedError(JobError, RuntimeError):
     """A request that the cluster answered with an error; for Ray's own code a RuntimeError."""
 
 
+class TakenError(JobError):
+    """A name of a job that another command took at the same moment."""
+
+
 class Client(JobSubmissionClient):  # type: ignore[misc]
     """Ray's client, whose own requests wait for ever for a head that stands still, and whose errors are tracebacks."""
 
@@ -71,7 +75,9 @@ class Client(JobSubmissionClient):  # type: ignore[misc]
         return answer
 
     def _raise_error(self, answer: requests.Response) -> None:
-        lines = [line.strip() for line in answer.text.splitlines() if line.strip()]
+        if re.search(r"submission_id \S+ already exists", answer.text):
+            raise TakenError("the job's name must be new, and another command took it at the same moment")
+        lines = [line.strip() for line in answer.text.splitlines() if re.search(r"\w", line)]
         why = lines[-1] if lines and not lines[-1].startswith("<") else answer.reason  # a proxy answers with a page
         raise RefusedError(f"{self._address} refused (status code {answer.status_code}): {why}; {AGAIN}")
 

@@ -18,16 +18,11 @@ from search_spaces.study import Edition
 from service.execution.jobs.questions import Asked, Question
 from service.planning.run_options import RunOptions
 from service.storage.commit import commit
-from trainables.spec import LocusError
 
 ENTRYPOINT = "python -m service job job.json"
 PACKAGES = ("service", "search_spaces", "trainables")
 STOP_S = 120
 """How long a stopped job may take to end its epochs."""
-
-
-class TakenError(LocusError):
-    """A name of a job that another command took at the same moment."""
 
 
 def study_sent(edition: Edition, options: RunOptions, *, fresh: bool) -> dict[str, Any]:
@@ -50,23 +45,15 @@ def write_contents(folder: Path, sent: Mapping[str, Any]) -> int:
 
 
 def send(client: Any, job: str, sent: Mapping[str, Any], home: str | None, metadata: Mapping[str, str]) -> int:
-    """Sends a job by Ray's client, under a name that was never used; its size, as `write_contents` has it.
-
-    Raises: TakenError where a job has that name.
-    """
+    """Sends a job by Ray's client, under a name that was never used; its size, as `write_contents` has it."""
     with tempfile.TemporaryDirectory(prefix="locus-job-") as folder:
         size = write_contents(Path(folder), sent)
-        try:
-            client.submit_job(
-                entrypoint=ENTRYPOINT,
-                submission_id=job,
-                runtime_env={"working_dir": folder, "env_vars": job_environment(home)},
-                metadata=dict(metadata),
-            )
-        except RuntimeError as error:
-            if f"submission_id {job} already exists" in str(error):
-                raise TakenError(job) from None
-            raise
+        client.submit_job(
+            entrypoint=ENTRYPOINT,
+            submission_id=job,
+            runtime_env={"working_dir": folder, "env_vars": job_environment(home)},
+            metadata=dict(metadata),
+        )
     return size
 
 

@@ -201,6 +201,12 @@ def test_an_error_of_the_cluster_is_one_sentence_with_its_last_line(monkeypatch)
             JobError, match=r"refused \(status code 500\): OSError: disk full; the same command goes on$"
         ):
             client._raise_error(answer)
+        answer.text = "Traceback:\nRuntimeError: Request failed: Traceback:\nOSError: disk full\n."
+        with pytest.raises(JobError, match=r"\(status code 500\): OSError: disk full; "):
+            client._raise_error(answer)
+        answer.text = "Traceback:\nValueError: Job with submission_id locus-reach-cpu-1 already exists. Use another.\n."
+        with pytest.raises(jobs.TakenError):
+            client._raise_error(answer)
         answer.text = "<html>\n<p>sorry</p>\n</html>\n"
         with pytest.raises(JobError, match=r"refused \(status code 500\): Internal; "):
             client._raise_error(answer)
