@@ -46,6 +46,21 @@ def between(interval: Interval | None) -> str:
     return "" if interval is None else f"{fixed(interval[0])} to {fixed(interval[1])}"
 
 
+def stopped_words(epoch: int, cutoff: float) -> str:
+    """Says where a run, or a point, was stopped at a rung, and below which score."""
+    return f"stopped at epoch {epoch} (cut-off {fixed(cutoff)})"
+
+
+def left_out_words(cutoff: float) -> str:
+    """Says why a seed of a point was not trained."""
+    return f"left out, as it cannot be one of the best (cut-off {fixed(cutoff)})"
+
+
+def raced_words(seeds: int, asked: int, cutoff: float) -> str:
+    """Says after how many seeds a point was stopped, and below which mean."""
+    return f"stopped after {seeds} of {asked} seeds (cut-off {fixed(cutoff)})"
+
+
 def percent(level: float) -> str:
     """A confidence level: `95 %`, `98.3 %`."""
     return f"{100 * level:.3g} %"

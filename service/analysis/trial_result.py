@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from search_spaces.study import Trial
 from search_spaces.words import plural
-from service.analysis.format import spread
+from service.analysis.format import left_out_words, spread, stopped_words
 from service.analysis.probes.run_probes import RunProbes
 from service.analysis.statistics import Scores
-from service.analysis.trial_scores import diverged_seeds, score_scale, validation_scores
+from service.analysis.trial_scores import diverged_seeds, scores_of, validation_scores
 from service.storage.history import History
 from service.storage.outcomes import Answered, Outcomes, averaged, require_sound
 from service.storage.states import RunState, TrialAnswer
@@ -95,9 +95,9 @@ class RunResult:
         if self.answered is not None and isinstance(self.answered.outcome, Diverged):
             return f"diverged in epoch {self.answered.outcome.epoch}: {self.answered.outcome.reason}"
         if self.state.left_out:
-            return f"left out: its point could not reach the cut-off {self.state.cutoff or 0.0:.4f} any more"
+            return left_out_words(self.state.cutoff or 0.0)
         if self.state.status == "stopped":
-            return f"stopped at epoch {self.epochs}, below the cut-off {self.state.cutoff or 0.0:.4f}"
+            return stopped_words(self.epochs, self.state.cutoff or 0.0)
         return self.state.reason if self.state.status == "failed" else ""
 
     def final(self, metric: str) -> float | None:
@@ -290,9 +290,7 @@ def _trial(
 
     def tested(name: str) -> Scores:
         finals = {seed: run.final(name) for seed, run in runs.items() if run.state.status == "completed"}
-        known = {seed: value for seed, value in finals.items() if value is not None}
-        values = dict(sorted((known | dict.fromkeys(fallen, data.chance("test"))).items()))
-        return Scores(values, answer.asked, score_scale(data, "test"), fallen)
+        return scores_of(trial, "test", finals, fallen, answer.asked)
 
     weights = {seed: outcomes.weights(run.run.key, run.code) for seed, run in runs.items()}
     return TrialResult(

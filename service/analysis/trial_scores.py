@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from search_spaces.study import Trial
 from service.analysis.statistics import Scale, Scores
 from service.storage.history import History
@@ -21,6 +23,20 @@ def score_scale(data: Data, split: SplitName) -> Scale:
 def diverged_seeds(history: History, trial: Trial) -> frozenset[int]:
     """The seeds of a trial that diverged."""
     return frozenset(seed for seed, run in history.runs(trial).items() if history.state(run).status == "diverged")
+
+
+def scores_of(
+    trial: Trial, split: SplitName, finals: Mapping[int, float | None], diverged: frozenset[int], asked: int
+) -> Scores:
+    """The scores of a trial on a split, in the order of its seeds; a diverged one at chance.
+
+    `finals`: the last score of each seed that completed; a seed without one is left out. `asked`: how many seeds there
+    should be.
+    """
+    data = trial.recipe.data
+    known = {seed: value for seed, value in finals.items() if value is not None}
+    values = dict(sorted((known | dict.fromkeys(diverged, data.chance(split))).items()))
+    return Scores(values, asked, score_scale(data, split), diverged)
 
 
 def validation_scores(history: History, trial: Trial, answer: TrialAnswer | None = None) -> Scores:

@@ -9,6 +9,7 @@ from search_spaces.roles import COMPARED
 from search_spaces.study import Trial
 from search_spaces.words import without_sources
 from service.analysis.best import find_best
+from service.analysis.format import raced_words, stopped_words
 from service.storage.history import History
 from service.storage.states import RunState, TrialAnswer
 
@@ -113,9 +114,9 @@ def _state(answer: TrialAnswer, running: bool, alive: bool) -> str:
         case "completed":
             return "done"
         case "stopped" if answer.raced:
-            return f"stopped after {len(answer.values)} of {answer.asked} seeds (cut-off {answer.cutoff:.3g})"
+            return raced_words(len(answer.values), answer.asked, answer.cutoff or 0.0)
         case "stopped":
-            return f"stopped at {answer.epoch} (cut-off {answer.cutoff:.3g})"
+            return stopped_words(answer.epoch, answer.cutoff or 0.0)
         case "diverged":
             return f"diverged at {answer.epoch}"
         case "incomplete":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from search_spaces.roles import LETTERS
 from search_spaces.study import Trial
 from search_spaces.words import quoted
+from service.analysis.format import left_out_words, stopped_words
 from service.storage.history import History
 from service.storage.journal import Confirms, Ended, Fact, FailedWith, Measured, Planned, Started, StoppedAt, Tuned
 
@@ -44,10 +45,10 @@ class EventLines:
                 return f"#{trial.label} seed {seed} epoch {epoch}/{epochs}{value}"
             case StoppedAt(epoch=0, cutoff=cutoff):
                 trial, seed = self._owners[fact.run]
-                return f"#{trial.label} seed {seed} left out, as it cannot be one of the best (cut-off {cutoff:.3g})"
+                return f"#{trial.label} seed {seed} {left_out_words(cutoff)}"
             case StoppedAt(epoch=epoch, cutoff=cutoff):
                 trial, seed = self._owners[fact.run]
-                return f"#{trial.label} seed {seed} stopped at {epoch} (cut-off {cutoff:.3g})"
+                return f"#{trial.label} seed {seed} {stopped_words(epoch, cutoff)}"
             case FailedWith(reason=reason):
                 trial, seed = self._owners[fact.run]
                 return f"#{trial.label} seed {seed} failed: {reason}"

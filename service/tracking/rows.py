@@ -15,6 +15,7 @@ from search_spaces.roles import CONFIRMATIONS
 from search_spaces.study import Ablation, Trial
 from search_spaces.words import listed, quoted
 from service.analysis.best import Best, find_best
+from service.analysis.format import raced_words, stopped_words
 from service.analysis.trial_scores import validation_scores
 from service.planning.tuning import unplanned
 from service.storage.history import History
@@ -129,7 +130,7 @@ def trial_row(history: History, trial: Trial, runs: dict[int, Run], best: Best, 
     whole = answer.status != "open" or ended == "FINISHED"
     reason = next(filter(None, map(_reason, states)), "")
     if answer.raced:
-        reason = f"stopped after {len(answer.values)} of {answer.asked} seeds (cut-off {answer.cutoff:.4g})"
+        reason = raced_words(len(answer.values), answer.asked, answer.cutoff or 0.0)
     tags = _tags(history, "trial", trial) | {
         "locus.outcome": answer.status if whole else _unfinished(ended),
         "locus.seeds": str(answer.asked),
@@ -224,7 +225,7 @@ def _reason(state: RunState) -> str:
         case "failed":
             return state.reason
         case "stopped":
-            return f"stopped at epoch {state.epoch} (cut-off {state.cutoff:.4g})"
+            return stopped_words(state.epoch, state.cutoff or 0.0)
         case "diverged":
             return f"diverged after epoch {state.epoch}; counts as chance"
         case _:

@@ -6,7 +6,7 @@ from search_spaces.study import Trial
 from service.analysis.best import place_key
 from service.analysis.format import spread
 from service.analysis.statistics import Scores
-from service.analysis.trial_scores import score_scale
+from service.analysis.trial_scores import diverged_seeds, scores_of
 from service.storage.history import History
 from service.tracking.params import is_point
 
@@ -29,14 +29,9 @@ def test_scores(history: History, trial: Trial) -> Scores:
     """
     if is_point(history.edition, trial):
         return Scores({}, 0)
-    found = {}
-    for seed, state in ((seed, history.state(run)) for seed, run in history.runs(trial).items()):
-        value = state.value(trial.score.test) if state.status == "completed" else None
-        if state.status == "diverged":
-            value = trial.recipe.data.chance("test")
-        if value is not None:
-            found[seed] = value
-    return Scores(found, history.answer(trial).asked, score_scale(trial.recipe.data, "test"))
+    states = {seed: history.state(run) for seed, run in history.runs(trial).items()}
+    finals = {seed: state.value(trial.score.test) for seed, state in states.items() if state.status == "completed"}
+    return scores_of(trial, "test", finals, diverged_seeds(history, trial), history.answer(trial).asked)
 
 
 def rank_tag(history: History, trial: Trial) -> str:

@@ -16,7 +16,7 @@ from search_spaces.study import Ablation, Trial
 from search_spaces.words import listed, plural, quoted
 from service.analysis.comparison.sides import Contender, Side, arm_place, point_place
 from service.analysis.statistics import Scores
-from service.analysis.trial_scores import score_scale
+from service.analysis.trial_scores import scores_of
 from service.storage.outcomes import Answered, Outcomes
 from trainables.recipe import Run
 from trainables.recipe.code_digest import CodeDigests
@@ -130,11 +130,6 @@ def _named(result: StudyResult, known: Known, name: str) -> _Version:
 
 def _scores(trial: Trial, answers: Mapping[int, Answered], asked: int) -> Scores:
     """The test scores of some answers by seed, a diverged one at chance."""
-    data, metric = trial.recipe.data, trial.score.test
-    fallen = frozenset(seed for seed, one in answers.items() if not isinstance(one.outcome, Completed))
-    values = {
-        seed: one.outcome.final[metric] if isinstance(one.outcome, Completed) else data.chance("test")
-        for seed, one in answers.items()
-        if not isinstance(one.outcome, Completed) or metric in one.outcome.final
-    }
-    return Scores(dict(sorted(values.items())), asked, score_scale(data, "test"), fallen)
+    done = {seed: one.outcome for seed, one in answers.items() if isinstance(one.outcome, Completed)}
+    finals = {seed: outcome.final.get(trial.score.test) for seed, outcome in done.items()}
+    return scores_of(trial, "test", finals, frozenset(answers.keys() - done.keys()), asked)

@@ -39,7 +39,7 @@ def test_a_row_a_run(searched_result):
     assert set(table.columns) >= {"trial", "encoding.gamma", "seed", "outcome", "val/accuracy", "test/accuracy", "key"}
     assert table.outcome.value_counts().to_dict() == {"completed": 23, "stopped": 4, "diverged": 1, "failed": 1}
     stopped = table[table.outcome == "stopped"].iloc[0]
-    assert stopped["reason"].startswith("stopped at epoch 3, below the cut-off 0.85")
+    assert stopped["reason"].startswith("stopped at epoch 3 (cut-off 0.85")
     assert math.isnan(stopped["test/accuracy"])
     assert table[table.trial == "c9"].seed.tolist() == [1000, 1001, 1002]
 

@@ -44,7 +44,7 @@ def test_a_searchs_rows(two_studies: Home) -> None:
     found = {row.label: row for row in one_status(two_studies, "reach@base").rows}
     assert len(found) == 13
     assert (found["9"].state, found["9"].done, found["9"].asked, found["9"].epoch) == ("done", 3, 3, 8)
-    assert found["1"].state == "stopped at 3 (cut-off 0.85)"
+    assert found["1"].state == "stopped at epoch 3 (cut-off 0.8500)"
     assert (found["1"].done, found["1"].asked, found["1"].score) == (1, 3, f"{found['1'].mean:.4f}")
     assert found["2"].state.startswith("diverged at")
     assert found["6"].state == "failed: the worker died (exit code 137)"

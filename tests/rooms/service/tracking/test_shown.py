@@ -109,7 +109,7 @@ def test_a_stopped_trial_says_why(home, small):
     show(home, small)
     trial = runs(home)["#01 gamma=31"]
     assert trial.data.tags["locus.outcome"] == "stopped"
-    assert trial.data.tags["locus.reason"] == "stopped at epoch 1 (cut-off 0.625)"
+    assert trial.data.tags["locus.reason"] == "stopped at epoch 1 (cut-off 0.6250)"
     assert points(home, trial, "val/accuracy_n") == [(1, 1)]
 
 
