@@ -18,8 +18,8 @@ from service.analysis.headline import headline
 from service.analysis.statistics import CONFIDENCE, Scores
 from service.analysis.study_result import StudyResult
 from service.analysis.trial_result import TrialResult
+from service.planning.forecast import Forecast
 from service.planning.schedule import Done, next_action
-from service.planning.time_left import Forecast
 from service.reporting.costs import training_s
 from service.reporting.provenance import circumstances
 from service.storage import editions

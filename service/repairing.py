@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from search_spaces.study import Edition
 from search_spaces.words import plural
-from service.planning.lost import LOST
+from service.planning.runs_ahead import LOST
 from service.storage import probe_files
 from service.storage.history import History
 from service.storage.home import Home

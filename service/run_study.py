@@ -25,9 +25,9 @@ from service.execution.signals import Stop, StopSignals
 from service.execution.socket_folder import socket_folder
 from service.execution.unwritable import causes, told_in_a_sentence
 from service.planning.estimate import estimate_work, measured, run_memory
-from service.planning.known_trials import known_trials
 from service.planning.placement import Placement
 from service.planning.run_options import RunOptions
+from service.planning.runs_ahead import known_trials
 from service.planning.work_estimate import WorkEstimate
 from service.results import Result
 from service.storage import editions

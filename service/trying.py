@@ -8,7 +8,7 @@ from pathlib import Path
 
 import trainables
 from search_spaces.study import Ablation, Edition
-from service.planning.known_trials import known_trials
+from service.planning.runs_ahead import known_trials
 from trainables.encodings import parts_of
 from trainables.kept import keep, kept, seen
 from trainables.own import OwnSpec

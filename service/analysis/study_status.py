@@ -14,8 +14,8 @@ from search_spaces.study import Ablation
 from search_spaces.words import plural
 from service.analysis.format import Lines
 from service.analysis.trial_summary import TrialSummary, summarize
+from service.planning.forecast import Forecast
 from service.planning.schedule import Done, next_action
-from service.planning.time_left import Forecast
 from service.storage import editions
 from service.storage.history import History
 from service.storage.home import Home

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from search_spaces.roles import CONFIRMATIONS, POINTS, Role
 from search_spaces.study import Trial
+from service.planning.runs_ahead import parent_name
 from service.planning.schedule import Confirm, LeaveOut, PlanArms, Propose, RegisterParent
 from service.planning.tuning import Choose, Tune
-from service.planning.work_rows import parent_name
 from service.storage.history import History
 from service.storage.journal import Confirms, Exhausted, Fact, Planned, StoppedAt, Tuned
 

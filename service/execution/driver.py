@@ -24,8 +24,8 @@ from service.execution.neighbours import Neighbours
 from service.execution.repeated import RepeatedFailure
 from service.execution.signals import Stop
 from service.execution.work_folders import WorkFolders
-from service.planning.lost import lost_answers
 from service.planning.placement import Placement
+from service.planning.runs_ahead import lost_answers
 from service.planning.schedule import (
     Assign,
     Confirm,

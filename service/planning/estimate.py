@@ -10,21 +10,20 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from search_spaces.fit import fit_words
+from search_spaces.study import Edition
 from search_spaces.words import plural
-from service.planning.epoch_times import EpochTimes, run_time, side_by_side
-from service.planning.known_trials import known_trials
-from service.planning.lost import lost_answers
+from service.planning.forecast import EpochTimes, Forecast, run_time
 from service.planning.placement import Placement
-from service.planning.run_size import fitted, image_sources, run_size
+from service.planning.runs_ahead import known_runs, known_trials, lost_answers, most_trials, unproposed
 from service.planning.search.saved import saved_images
-from service.planning.unproposed import most_trials, unproposed
-from service.planning.work_estimate import WorkEstimate
-from service.planning.work_rows import RunWork, unlisted_arms, work_rows
-from service.storage.history import History, ancestors
+from service.planning.work_estimate import RunWork, WorkEstimate, work_rows
+from service.storage.history import History
 from service.storage.outcomes import Outcomes
-from trainables.data import ImagesSpec
+from trainables.data import Arrays, Folder, ImagesSpec
 from trainables.data.augment import Mixing
-from trainables.recipe import FromTimm, Recipe, Run
+from trainables.data.dataset import SplitName
+from trainables.recipe import FromTimm, Recipe
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.cost import estimate_cost
 
@@ -49,7 +48,7 @@ def estimate_work(
     answered, uncounted = {key for key, _ in history.states}, history.stale
     absent: set[str] = set()
     work: dict[str, RunWork] = {}
-    left: list[tuple[Recipe, int]] = []
+    left: list[Recipe] = []
     for run in known_runs(history):
         state, whole = history.state(run), history.keeps(run)
         if state.answered:
@@ -64,7 +63,7 @@ def estimate_work(
             work[run.key] = "reused"
             continue
         work[run.key] = "missing"
-        left.append((run.recipe, run.recipe.optimizer.epochs - state.epoch))
+        left.append(run.recipe)
         absent.update(_absent(run.recipe, outcomes.data))
         if older:
             changed.update(codes(run.recipe).changed(older[-1].code))
@@ -73,9 +72,10 @@ def estimate_work(
         if run.key not in work and not history.state(run).answered:  # a point of tuning that is not trained again
             changed.update(file for one in outcomes.of(run.key)[-1:] for file in codes(run.recipe).changed(one.code))
     ahead, counts, base = unproposed(history), Counter(work.values()), history.edition.study.base
-    left += [(recipe, recipe.optimizer.epochs) for recipe in ahead.recipes]
+    left += ahead.recipes
     times, peaks = _measured_times_and_peaks(history, outcomes, placement)
-    seconds = [epochs * time for recipe, epochs in left if (time := times(recipe)) is not None]
+    reused = {key for key, one in work.items() if one == "reused"}
+    seconds = Forecast(history, times)(placement.max_concurrent, reused).seconds
     recipes = [base, *(trial.recipe for trial in known_trials(history.edition))]
     return WorkEstimate(
         done=counts["done"],
@@ -84,7 +84,7 @@ def estimate_work(
         unknown=len(ahead.recipes),
         uncounted=uncounted,
         changed=tuple(sorted(changed)),
-        seconds=START_S + side_by_side(seconds, placement.max_concurrent) if seconds else None,
+        seconds=START_S + seconds if left and seconds is not None else None,
         weight=estimate_cost(base),
         placement=placement,
         absent=tuple(sorted(absent)),
@@ -98,7 +98,7 @@ def estimate_work(
         epoch_s=times.usual,
         work=work_rows(history, work, ahead),
         stated_time=history.edition.stated_time,
-        recipes=tuple(recipe for recipe, _ in left),
+        recipes=tuple(left),
         saved=str(saved_images(history)),
         races=getattr(history.edition.study.plan, "race", False),
     )
@@ -130,13 +130,6 @@ def _pixels(recipe: Recipe) -> str:
     if recipe.data.normalize.kind != "auto" or not isinstance(recipe.normalize, FromTimm):
         return ""
     return f"pixels are normalized by timm's mean and std of {recipe.normalize.name} (data.normalize.kind)"
-
-
-def known_runs(history: History) -> list[Run]:
-    """The runs whose recipes are known, without doubles."""
-    runs = [run for trial in [*history.trials, *unlisted_arms(history)] for run in history.asked(trial)]
-    parents = [parent for run in runs for parent in ancestors(run)]
-    return list({run.key: run for run in [*runs, *parents]}.values())
 
 
 def measured(history: History, name: str) -> list[float]:
@@ -193,3 +186,81 @@ def _measured_alike(outcomes: Outcomes, base: Recipe, placement: Placement | Non
 def _each(name: str, epochs: Iterable[Mapping[str, float]]) -> list[float]:
     """A metric of the epochs that have it."""
     return [values[name] for values in epochs if name in values]
+
+
+def run_size(recipes: Iterable[Recipe]) -> str:
+    """The epochs and images of a run; where recipes differ, the least and the most."""
+    recipes = list(recipes)
+    counts = [recipe.data.image_counts for recipe in recipes]
+    epochs = _range(recipe.optimizer.epochs for recipe in recipes)
+    train, validation, test = (_range(getattr(one, name) for one in counts) for name in ("train", "validation", "test"))
+    word = "epoch" if epochs == "1" else "epochs"
+    return f"each run: {epochs} {word} of {train} training images; {validation} validation and {test} test images"
+
+
+def fitted(edition: Edition) -> list[str]:
+    """The sizes that follow from the images, in a sentence; nothing where the study says them."""
+    size = edition.study.budgets.get(edition.budget)
+    if size is None or size.fit is None:
+        return []
+    return [f"from images and budget follow {fit_words(edition.study.base)}; --set changes them"]
+
+
+def image_sources(recipes: Iterable[Recipe]) -> list[str]:
+    """Which images of each set of photographs are used, and where those of each split come from, a line a set.
+
+    Behind it what a reader should know: where images are few, and of a folder, such as files that are not read, a
+    sentence each.
+    """
+    sets: dict[tuple[str, str], list[ImagesSpec]] = {}
+    for data in (recipe.data for recipe in recipes):
+        if isinstance(data, ImagesSpec):
+            sets.setdefault((data.kind, data.fingerprint), []).append(data)
+    return [line for alike in sets.values() for line in _sources(alike)]
+
+
+def _sources(alike: list[ImagesSpec]) -> Iterator[str]:
+    one, counts = alike[0], [data.image_counts for data in alike]
+    found = one.described()
+    words = [
+        f"{name}: {_range(getattr(count, split) for count in counts)} images {getattr(found, split)}"
+        for split, name in (("train", "training"), ("validation", "validation"), ("test", "test"))
+    ]
+    name = one.path if isinstance(one, Arrays | Folder) else one.kind
+    yield f"images of {name}, {one.outputs:,} classes in each split: {'; '.join(words)}"
+    yield from _few(min(alike, key=lambda data: data.image_counts.validation))
+    yield from found.remarks
+
+
+FEW = 200
+"""With fewer images one image is more than half a percent of an accuracy."""
+
+
+def _few(data: ImagesSpec) -> Iterator[str]:
+    """What one image is of a score, where few are scored, and how more may be."""
+    splits: list[tuple[SplitName, str]] = [("val", "validation"), ("test", "test")]
+    few = [
+        f"{data.score(data.step(split), split) - data.score(0.0, split):.2g} of a score on {count} {word} images"
+        for split, word in splits[: 1 if data.cross_validated else 2]
+        if (count := getattr(data.image_counts, word)) < FEW
+    ]
+    if not few:
+        return
+    yield f"few images: one image is {' and '.join(few)}{_more(data)}"
+
+
+def _more(data: ImagesSpec) -> str:
+    """What lets more images validate or test, where few are held out to do so."""
+    counts, there = data.image_counts, data.available
+    validate, test = counts.validation < FEW and not there.validation, counts.test < FEW and not there.test
+    ways = [
+        "--set data.val_size= holds out more to validate" * validate,
+        "--set data.test_size= holds out more to test" * test,
+        "--set data.folds=5 validates on all in turn" * validate,
+    ]
+    return "".join(f"; {way}" for way in ways if way and not data.folds)
+
+
+def _range(numbers: Iterable[int]) -> str:
+    found = sorted(set(numbers))
+    return f"{found[0]:,}" if len(found) == 1 else f"{found[0]:,} to {found[-1]:,}"

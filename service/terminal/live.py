@@ -17,7 +17,7 @@ from rich.table import Table
 from search_spaces.study import Edition, Search
 from search_spaces.words import clock
 from service.analysis.trial_summary import Summaries, TrialSummary
-from service.planning.time_left import Forecast, Left
+from service.planning.forecast import EpochTimes, Forecast, Left
 from service.storage.history import History
 from service.storage.journal import Ended, Fact, FailedWith, Measured, Started, StoppedAt
 from service.terminal.event_lines import EventLines
@@ -64,7 +64,6 @@ class Progress:
         self._lock: AbstractContextManager[object] = threading.RLock()
         self._max_concurrent: Callable[[], int] = lambda: 1
         self._ended = False
-        self._epoch_s: float | None = None
         self._begun = self._said = now()
         self._news = 0
         self._drawn: tuple[object, SegmentLines] | None = None
@@ -87,9 +86,9 @@ class Progress:
         `max_concurrent` gives how many runs train together now.
         """
         self._history, self._lock = history, lock
-        self._max_concurrent, self._epoch_s, self._ended = max_concurrent, epoch_s, False
+        self._max_concurrent, self._ended = max_concurrent, False
         self._lines, self._summaries = EventLines(history), Summaries(history)
-        self._forecast = Forecast(history)
+        self._forecast = Forecast(history, EpochTimes([], epoch_s))
         self._begun = self._said = self._now()
         if self.console.is_terminal and self.detail == "usual":
             self.live = Live(get_renderable=self._view, console=self.console, refresh_per_second=REDRAWS)
@@ -167,7 +166,7 @@ class Progress:
         return grid
 
     def _forecasted(self) -> Left:
-        return self._forecast(self._max_concurrent(), self._epoch_s)
+        return self._forecast(self._max_concurrent())
 
     def _left(self, left: Left, gone: str = "") -> str:
         """`3 of at most 20 runs, about 02:10 left`: a search need not train all that it may."""

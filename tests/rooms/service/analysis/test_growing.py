@@ -5,7 +5,7 @@ import pytest
 from search_spaces.space import Real, Space
 from search_spaces.study import Tuning
 from service.analysis.trial_summary import Summaries, summarize
-from service.planning.time_left import Forecast
+from service.planning.forecast import Forecast
 from service.storage.control import Control
 from service.storage.history import History
 from service.storage.home import Home

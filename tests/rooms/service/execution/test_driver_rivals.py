@@ -4,7 +4,7 @@ import random
 
 from search_spaces.space import Real, Space, Subset
 from search_spaces.study import Edition, Halving, Search, Study
-from service.planning.unproposed import unproposed
+from service.planning.runs_ahead import unproposed
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import Confirms, Ended, Exhausted, Planned, Started, StoppedAt

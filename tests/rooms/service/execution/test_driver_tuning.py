@@ -8,7 +8,7 @@ from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Ablation, Edition, Study, Tuning
 from service.planning.estimate import estimate_work
 from service.planning.placement import Placement
-from service.planning.unproposed import unproposed
+from service.planning.runs_ahead import unproposed
 from service.storage.editions import EditionError, resolve_edition
 from service.storage.history import History
 from service.storage.home import Home

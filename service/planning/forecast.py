@@ -3,17 +3,108 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
+from heapq import heapreplace
+from statistics import fmean, median
 
 from search_spaces.roles import COMPARED
 from search_spaces.study import Trial
-from service.planning.epoch_times import EpochTimes, RunTime, Works, run_time, side_by_side
-from service.planning.unproposed import unproposed
-from service.planning.work_rows import unlisted_arms
+from service.planning.runs_ahead import unlisted_arms, unproposed
 from service.storage.history import History, ancestors
-from trainables.recipe import Run
+from trainables.recipe import Recipe, Run
+from trainables.spec import digest
+
+TIMELESS = (
+    "lr", "weight_decay", "epochs", "schedule", "warmup", "min_lr", "betas", "eps", "layer_decay", "lr_base_size",
+    "momentum", "nesterov", "adjust_lr_fn", "ema_warmup",
+)  # fmt: skip
+"""Values of an optimizer that change no time of an epoch."""
+
+
+@dataclass(frozen=True)
+class RunTime:
+    """How long an epoch of one run took.
+
+    `work`: runs of the same work have the same; `epochs`: those that the whole run has. Units: `epoch_s` seconds.
+    """
+
+    work: str
+    epochs: int
+    epoch_s: float
+
+
+class Works:
+    """The work of a recipe, which runs of one time share; each recipe is looked at once, for a study asks often."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Recipe, str]] = {}
+
+    def __call__(self, recipe: Recipe) -> str:
+        """Recipes that differ only in what changes no time, such as their rate, have the same."""
+        known = self._known.get(id(recipe))
+        if known is None:
+            known = self._known[id(recipe)] = (recipe, _work(recipe))  # the recipe is kept, and so is its id
+        return known[1]
+
+
+def run_time(
+    recipe: Recipe, curve: Iterable[Mapping[str, float]], ended: bool, works: Callable[[Recipe], str] | None = None
+) -> RunTime | None:
+    """From the metrics of each epoch; None where no epoch was measured.
+
+    Of a run that has ended the mean counts, because the last epoch also takes the time of the tests, which may be
+    longer than several epochs. Of a run that goes on it is the median, because the first epoch may take much longer
+    than the next ones.
+    """
+    seconds = [values["time/epoch_s"] for values in curve if "time/epoch_s" in values]
+    if not seconds:
+        return None
+    work = (works or _work)(recipe)
+    return RunTime(work, recipe.optimizer.epochs, fmean(seconds) if ended else median(seconds))
+
+
+class EpochTimes:
+    """The time of an epoch of a recipe: of the same work where a run of it was measured, else the usual one.
+
+    Of the same work the median counts, because a run may have waited for the machine. The usual time is the mean over
+    the kinds of work, because a sum is predicted with it. A kind counts by the epochs of its runs: the only epoch of a
+    short run also takes the time of its tests, and says little of the epochs of a long one. Before the first epoch it
+    is `earlier`, that of other studies.
+    """
+
+    def __init__(
+        self,
+        known: Iterable[RunTime | None],
+        earlier: float | None = None,
+        works: Callable[[Recipe], str] | None = None,
+    ) -> None:
+        self._works = works or _work
+        kinds: dict[str, list[RunTime]] = {}
+        for one in known:
+            if one is not None:
+                kinds.setdefault(one.work, []).append(one)
+        self._alike = {work: median(one.epoch_s for one in some) for work, some in kinds.items()}
+        epochs = [fmean(one.epochs for one in some) for some in kinds.values()]
+        self.usual = fmean(self._alike.values(), weights=epochs) if kinds else earlier
+
+    def __call__(self, recipe: Recipe) -> float | None:
+        """Seconds; None where none are known."""
+        return self._alike.get(self._works(recipe), self.usual)
+
+
+def _work(recipe: Recipe) -> str:
+    values = {name: value for name, value in recipe.identity().items() if name != "init"}
+    steps = {name: value for name, value in values["optimizer"].items() if name not in TIMELESS}
+    return digest({**values, "optimizer": steps})
+
+
+def side_by_side(seconds: Sequence[float], max_concurrent: int) -> float:
+    """How long runs of these times take, each begun as soon as one before it has ended."""
+    ends = [0.0] * max(1, min(max_concurrent, len(seconds)))
+    for one in seconds:
+        heapreplace(ends, ends[0] + one)
+    return max(ends)
 
 
 @dataclass(frozen=True)
@@ -53,15 +144,16 @@ def wait_time(spans: Sequence[Span]) -> float:
 
 
 class Forecast:
-    """Says how much of a study is left, while it runs. It looks at each trial that has ended only once, to be fast.
+    """Says how much of a study is left, before it runs and while it runs. It looks only once at a trial that has ended.
 
     An epoch of a run takes as long as in runs of the same work so far, or those of the study on average. A run takes
     its start, too, and the wait for its place, as the runs that have ended did. Concurrent runs are taken to finish
-    equally many epochs.
+    equally many epochs. `earlier`: the times of epochs in other studies, before the first epoch of this one.
     """
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, earlier: EpochTimes | None = None) -> None:
         self.history = history
+        self._earlier = earlier or EpochTimes([])
         self._works = Works()
         self._begin()
 
@@ -75,8 +167,8 @@ class Forecast:
         self._spans: list[Span] = []
         """Those of the runs of settled trials that were trained here."""
 
-    def __call__(self, max_concurrent: int, epoch_s: float | None = None) -> Left:
-        """What is left now. `epoch_s`: the time of an epoch in earlier studies."""
+    def __call__(self, max_concurrent: int, reused: Collection[str] = ()) -> Left:
+        """Returns what is left now. `reused`: the keys of runs whose answers other studies have; they take no time."""
         history = self.history
         if self._generation != history.generation:
             self._begin()
@@ -86,8 +178,9 @@ class Forecast:
             if trial.label not in self._settled:
                 runs |= _known(history, trial)
         runs = {key: run for key, run in runs.items() if key not in self._runs}
-        times = EpochTimes([*self._times, *(self._time(run) for run in runs.values())], epoch_s, self._works)
-        todo = [run for run in runs.values() if not history.state(run).answered]
+        own = EpochTimes([*self._times, *(self._time(run) for run in runs.values())], works=self._works)
+        times = self._earlier if own.usual is None else own
+        todo = [run for run in runs.values() if not history.state(run).answered and run.key not in reused]
         ahead = unproposed(history).recipes
         spans = [*self._spans, *(span for run in runs.values() if (span := self._span(run)))]
         start, wait = start_time(spans), wait_time(spans)

@@ -1,7 +1,4 @@
-"""The runs that a study will have and whose points are not chosen yet: of a search, and of arms that are tuned.
-
-Their parents count, too.
-"""
+"""The runs of a study that are known, those that are still to be chosen, and those whose answers are lost."""
 
 from __future__ import annotations
 
@@ -11,12 +8,22 @@ from itertools import islice
 
 from search_spaces.plans.grid import grid, is_finite
 from search_spaces.roles import CONFIRMED, FIRST_SEEDS, Role
-from search_spaces.study import Ablation, Search
+from search_spaces.study import Ablation, Edition, Search, Trial
 from service.planning.schedule import Done, next_action
 from service.planning.tuning import unplanned
 from service.storage.history import History, ancestors
+from service.storage.journal import FailedWith
+from service.storage.outcomes import Outcomes
 from service.storage.tuned import tuning_of
-from trainables.recipe import Recipe, Run
+from trainables.recipe import Recipe, Run, Use
+
+
+def known_trials(edition: Edition) -> list[Trial]:
+    """The arms of an ablation, or the points that a search tries first."""
+    plan = edition.study.plan
+    if isinstance(plan, Ablation):
+        return edition.arms()
+    return [edition.trial(number, point) for number, point in enumerate(plan.first)]
 
 
 @dataclass(frozen=True)
@@ -86,3 +93,56 @@ def most_trials(history: History) -> int:
         return asked
     extra = len(plan.first) if plan.sampler == "grid" else 0  # the first points need not be points of the grid
     return sum(1 for _ in islice(grid(plan.space, history.edition.study.base), max(asked - extra, 0))) + extra
+
+
+LOST = "its answer or its weights are gone or damaged; it is trained again"
+
+
+def lost_answers(history: History, outcomes: Outcomes) -> list[FailedWith]:
+    """What the journal must be told, so that the runs that count are trained again.
+
+    Of weights only those are read that some run will start from. Cost: 30 us a run.
+    """
+    runs = {run.key: run for trial in history.trials for run in history.runs(trial).values()}
+    lost = {
+        key: run
+        for key, run in runs.items()
+        if history.state(run).status in ("completed", "diverged") and not outcomes.is_there(key, history.code(run))
+    }
+    asked = [run for trial in history.trials for run in history.asked(trial)]
+    todo = [*lost.values(), *(run for run in asked if not history.state(run).answered)]
+    seen = {*lost}
+    while todo:
+        parents = {parent.key: parent for parent in todo.pop().parents.values() if parent.key not in seen}
+        seen |= {*parents}
+        found = {key: parent for key, parent in parents.items() if _has_lost_weights(parent, history, outcomes)}
+        lost |= found
+        todo += found.values()
+    return [FailedWith(run=key, code=history.code(run), reason=LOST, counts=False) for key, run in lost.items()]
+
+
+def _has_lost_weights(run: Run, history: History, outcomes: Outcomes) -> bool:
+    completed = history.state(run).status == "completed"
+    return completed and not outcomes.has_sound_weights(run.key, history.code(run))
+
+
+def unlisted_arms(history: History) -> list[Trial]:
+    """The arms of an ablation that its journal does not list yet; of tuned arms, those whose values are fixed."""
+    if not isinstance(history.edition.study.plan, Ablation):
+        return []
+    known = {trial.name for trial in history.of("trial")}
+    return [arm for arm in history.tuning.known_arms() if arm.name not in known]
+
+
+def known_runs(history: History) -> list[Run]:
+    """The runs whose recipes are known, without doubles."""
+    runs = [run for trial in [*history.trials, *unlisted_arms(history)] for run in history.asked(trial)]
+    parents = [parent for run in runs for parent in ancestors(run)]
+    return list({run.key: run for run in [*runs, *parents]}.values())
+
+
+def parent_name(parent: Run, use: Use) -> str:
+    """The name of a parent's trial: its encoding, its data, and whether it is a teacher."""
+    data = parent.recipe.data
+    name = f"{parent.recipe.encoding.label} on {getattr(data, 'task', data.kind)}"
+    return f"teacher: {name}" if use == "teacher" else name

@@ -1,6 +1,6 @@
 """Room: how much a run trains on, in words."""
 
-from service.planning.run_size import image_sources, run_size
+from service.planning.estimate import image_sources, run_size
 from tests.rooms.trainables.data.pictures import image_folder
 from trainables.data import Cifar10, Folder
 from trainables.recipe import Recipe
