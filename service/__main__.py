@@ -16,12 +16,28 @@ PATIENCE_S = 5.0
 """A press of Ctrl-C that comes so long after the end of the command means that Python's own end hangs."""
 
 
+class Presses:
+    """Raises KeyboardInterrupt at Ctrl-C, as Python does, and remembers that it came.
+
+    Python drops what is raised within a callback, and each import has one: a job that is stopped while it starts would
+    run to its end. So a study asks once more before it begins (`StopSignals.installed`).
+    """
+
+    came = False
+
+    def __call__(self, *_: object) -> None:
+        self.came = True
+        raise KeyboardInterrupt
+
+
 def main(clock: Callable[[], float] = time.monotonic) -> None:
     """Runs the command. A file that is no Python, because somebody is editing it, is one line and exit code 2.
 
     However the command ends, its exit code is its own: see `_keep_exit_code`.
     """
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # the first to be registered is the last to be called
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, Presses())
     try:
         from service.cli import main as command
 

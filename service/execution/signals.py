@@ -46,10 +46,15 @@ class StopSignals:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Handles the signals within the block. In another thread than the main one nothing is handled."""
+        """Handles the signals within the block. In another thread than the main one nothing is handled.
+
+        Raises: KeyboardInterrupt for a Ctrl-C that came before and was lost (`service.__main__.Presses`).
+        """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
+        if getattr(signal.getsignal(signal.SIGINT), "came", False):
+            raise KeyboardInterrupt
         end, start = os.pipe()
         os.set_blocking(start, False)
         wakeup = signal.set_wakeup_fd(start, warn_on_full_buffer=False)

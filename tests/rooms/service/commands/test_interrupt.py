@@ -28,6 +28,35 @@ def test_while_a_study_file_is_read(tmp_path, sleep) -> None:
     assert ended.out == "stopped\ncontinue   locus plan ./study.py --seeds 2\n"
 
 
+LOST = """
+import os, signal, sys, weakref
+import service.cli
+from service.__main__ import main
+from service.execution.signals import Stop, StopSignals
+
+class Module: pass
+
+def command():
+    module = Module()
+    watched = weakref.ref(module, lambda _: os.kill(os.getpid(), signal.SIGINT))
+    del module
+    print("went on", flush=True)
+    with StopSignals(Stop(), print).installed():
+        print("trains", flush=True)
+
+service.cli.main = command
+sys.argv = ["locus", "run", "reach"]
+main()
+"""
+"""Python drops a KeyboardInterrupt that is raised within a callback, as each import has one."""
+
+
+def test_a_press_that_python_loses_is_heard_before_a_study_begins(tmp_path) -> None:
+    ended = Terminal(tmp_path).python(LOST)
+    assert (ended.code, ended.out) == (130, "went on\nstopped\ncontinue   locus run reach\n")
+    assert "Exception ignored in" in ended.err, "it was lost"
+
+
 ENDS_SLOWLY = """
 import atexit, os, pathlib, sys, time
 import service.cli
