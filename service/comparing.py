@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from search_spaces.library import find_matrix
 from service.analysis.comparison.comparison import Comparison
+from service.analysis.comparison.definition import side
 from service.analysis.comparison.matrix import FilledMatrix, fill
-from service.analysis.comparison.sides import side
 from service.analysis.comparison.versions import known_codes, versions
 from service.analysis.study_result import StudyResult
 from service.storage.home import Home

@@ -21,7 +21,7 @@ from service.analysis.study_result import StudyResult
 from service.analysis.study_status import StudyStatus, all_status, one_status
 from service.execution.jobs import archive
 from service.execution.jobs.asking import AnswerError, ask, ask_for_lines
-from service.execution.jobs.questions import EventsOf, ResultOf, StatusOf, StopNow
+from service.execution.jobs.messages import EventsOf, ResultOf, StatusOf, StopNow
 from service.execution.jobs.submission import ENDED, Submission
 from service.storage.editions import stored
 from service.storage.home import Home, StudyFolder
@@ -247,7 +247,7 @@ def _stored(facts: dict[str, Any]) -> bytes | None:
     if not known:
         return None
     set_up_client()
-    from service.tracking.fetched import file_of
+    from service.tracking.sync import file_of
 
     content = file_of(known["tracking"], known["run"], archive.NAME)
     return content if content is not None and archive.digest(content) == known["sha256"] else None

@@ -266,7 +266,7 @@ def _close(driver: Driver, sync: MlflowSync, progress: Progress, ended: MlflowSt
     A report that cannot be written takes no answer from a study: it is said, and `locus report` writes it later.
     Returns where an MLflow server has the archive of the result; None where there is none.
     """
-    from service.tracking.notes import Conclusion
+    from service.tracking.row_words import Conclusion
 
     report: Path | None = None
     found = Conclusion()

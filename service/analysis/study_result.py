@@ -21,9 +21,7 @@ from search_spaces.roles import POINTS
 from search_spaces.study import Ablation, Edition, Published, Search, Trial
 from service.analysis.best import Best, best_rivals, find_best, place_key
 from service.analysis.best_so_far import point_scores
-from service.analysis.claims.agreement import Agreement, agreements
-from service.analysis.claims.question import Departure, departure
-from service.analysis.claims.verdicts import Verdict, judge
+from service.analysis.claims.verdicts import Agreement, Departure, Verdict, agreements, departure, judge
 from service.analysis.differences import Difference, compare_best, compare_pairs
 from service.analysis.estimates.data_efficiency import Curve, by_size, curves
 from service.analysis.estimates.stopping import Rung, judge_rungs

@@ -14,8 +14,7 @@ from search_spaces.study import Edition
 from service.commands.app import say
 from service.commands.running import run_resolved
 from service.execution.jobs import archive
-from service.execution.jobs.facts import tell
-from service.execution.jobs.questions import AnyQuestion, Asked, EventsOf, More, Nodes, ResultOf, StatusOf, StopNow
+from service.execution.jobs.messages import AnyQuestion, Asked, EventsOf, More, Nodes, ResultOf, StatusOf, StopNow, tell
 from service.planning.run_options import RunOptions
 from service.storage import editions
 from service.storage.control import Control

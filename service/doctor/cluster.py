@@ -11,7 +11,7 @@ import requests
 from service.doctor.finding import Finding
 from service.execution.jobs.asking import ask
 from service.execution.jobs.client import ANSWER_S, JobError, connect
-from service.execution.jobs.questions import Nodes
+from service.execution.jobs.messages import Nodes
 from service.execution.jobs.submission import Submission
 from trainables.spec import LocusError
 

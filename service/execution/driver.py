@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces.study import Edition, Trial
-from service.execution.decisions import Decisions
-from service.execution.early_stops import EarlyStops
+from service.execution.decisions import Decisions, EarlyStops
 from service.execution.in_flight import InFlight
 from service.execution.neighbours import Neighbours
 from service.execution.repeated import RepeatedFailure

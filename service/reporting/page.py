@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from search_spaces.words import duration, listed, plural, quoted
 from service.analysis.advice import advice
-from service.analysis.claims.question import written_words
-from service.analysis.claims.verdicts import images_words
+from service.analysis.claims.verdicts import images_words, written_words
 from service.analysis.estimates.tuning import tunings
 from service.analysis.format import ordinal
 from service.analysis.headline import headline

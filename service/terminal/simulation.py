@@ -5,9 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 
 from search_spaces.words import clock
-from service.execution.simulation.load import Window
-from service.execution.simulation.simulate import Simulated
-from service.execution.simulation.stopping import Stopping
+from service.execution.simulation.simulate import Simulated, Stopping, Window
 from service.terminal.output import columns, console, labelled, row, sentence
 
 MADE_UP = (

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from search_spaces.study import Edition
-from service.tracking.notes import experiment_note
+from service.tracking.row_words import experiment_note
 from service.tracking.store import NOTE, WRITTEN, Store, fingerprint
 from service.tracking.views import NAMES, PREFIX, name, runs_page, views
 

@@ -22,9 +22,20 @@ from service.storage.history import History
 from service.storage.states import RunState
 from service.storage.tuned import tuning_of
 from service.tracking.mean_curve import Point, mean_curve, seed_curve
-from service.tracking.notes import NO_CONCLUSION, Conclusion, run_note, study_note, trial_note
-from service.tracking.params import is_point, params, role, title
-from service.tracking.scores import rank_tag, score_words, test_scores
+from service.tracking.row_words import (
+    NO_CONCLUSION,
+    Conclusion,
+    is_point,
+    params,
+    rank_tag,
+    role,
+    run_note,
+    score_words,
+    study_note,
+    test_scores,
+    title,
+    trial_note,
+)
 from trainables.recipe import Run
 from trainables.spec import digest
 

@@ -2,7 +2,8 @@
 
 The driver passes on every fact that it writes. The thread folds the facts into a history of its own, and brings MLflow
 to show that history. Facts may be passed on again at any time: what MLflow has is not sent twice. Trouble with MLflow
-never reaches the study: it is kept, tried again, and reported at the end.
+never reaches the study: it is kept, tried again, and reported at the end. Before all else one real call is made, whose
+answer says more than a page that is there.
 """
 
 from __future__ import annotations
@@ -10,14 +11,20 @@ from __future__ import annotations
 import logging
 import os
 import queue
+import tempfile
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from json import JSONDecodeError
 from pathlib import Path
 
 from filelock import FileLock
 from mlflow.exceptions import MlflowException
+from mlflow.tracking import MlflowClient
+from mlflow.tracking._tracking_service.utils import get_default_host_creds
+from mlflow.utils.rest_utils import http_request
+from requests import RequestException, Response
 
 from search_spaces.study import Edition, Trial
 from service.analysis.best import find_best
@@ -26,14 +33,50 @@ from service.storage.home import Home
 from service.storage.journal import Adopted, Confirms, Counts, Exhausted, Fact, Opened, Planned, Tuned
 from service.storage.tracking_uri import default_experiment, experiment_name, without_secrets
 from service.storage.whole_files import write_whole
-from service.tracking.answering import ANSWER_S, trouble
 from service.tracking.databases import MlflowError, check_file, lasting
 from service.tracking.experiment import describe
-from service.tracking.notes import NO_CONCLUSION, Conclusion
+from service.tracking.row_words import NO_CONCLUSION, Conclusion
 from service.tracking.rows import STUDY, MlflowStatus, begun, run_row, study_row, trial_row
 from service.tracking.store import Store, make_database
 from service.tracking.views import Links, links
 from trainables.recipe import Recipe, Run
+
+ANSWER_S = 5
+"""How long a server may take to answer."""
+SEARCH = "/api/2.0/mlflow/experiments/search"
+WORDS = 120
+"""How much of a server's own words is repeated. Units: letters."""
+
+
+def trouble(tracking: str) -> str:
+    """What is wrong with a server, in words that follow its address; empty where it answers as MLflow does."""
+    try:
+        answer = http_request(
+            get_default_host_creds(tracking), SEARCH, "GET", max_retries=0, timeout=ANSWER_S, raise_on_status=False,
+            params={"max_results": 1},
+        )  # fmt: skip
+    except (MlflowException, RequestException):
+        return f"does not answer ({ANSWER_S} s)"
+    if answer.status_code == 401:
+        return "asks who you are (error 401); set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
+    if not answer.ok:
+        return f"answers with the error {answer.status_code}{_words(answer)}"
+    return "" if _is_object(answer) else "answers with a page, which is no MLflow (a login?)"
+
+
+def _is_object(answer: Response) -> bool:
+    try:
+        return isinstance(answer.json(), dict)
+    except (JSONDecodeError, RequestException):
+        return False
+
+
+def _words(answer: Response) -> str:
+    """A server's own words about an error; a page has none."""
+    text = answer.text.strip()
+    plain = text.isprintable() and not text.startswith(("<", "{"))
+    return f" ({text[:WORDS]})" if plain and text else ""
+
 
 PAUSE_S = 0.5
 """How long facts are collected before they are sent together."""
@@ -359,3 +402,16 @@ class SyncState:
 def _line(error: BaseException) -> str:
     text = without_secrets(str(error).partition("\n")[0])[:200]
     return text if isinstance(error, MlflowException) else f"{type(error).__name__}: {text}"
+
+
+def file_of(tracking: str, run: str, name: str) -> bytes | None:
+    """An artifact of an MLflow run; None where this machine does not see the server, or the server has no such file."""
+    logging.getLogger("mlflow").setLevel(logging.ERROR)
+    if not answers(tracking):
+        return None
+    with tempfile.TemporaryDirectory(prefix="locus-fetched-") as folder:
+        try:
+            path = MlflowClient(tracking_uri=tracking).download_artifacts(run, name, folder)
+            return Path(path).read_bytes()
+        except (MlflowException, OSError):
+            return None

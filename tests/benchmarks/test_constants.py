@@ -18,7 +18,7 @@ from service.execution.simulation.constants import MLFLOW_ROW_S, START_S, TUNE_R
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import read
-from service.tracking.notes import NO_CONCLUSION
+from service.tracking.row_words import NO_CONCLUSION
 from service.tracking.store import Store
 from service.tracking.sync import SyncState
 from tests.deploy.mlflow_served import USER, mlflow_served

@@ -11,7 +11,7 @@ from scipy.stats import t as student
 
 from search_spaces.claim import AtLeast, Better, BetterOverTasks, Claim, Equivalent, NoWorse, Rising
 from service.analysis.claims.verdicts import Verdict, judge
-from service.analysis.comparison.unpaired import unpaired
+from service.analysis.comparison.comparison import unpaired
 from service.analysis.differences import compare_best, together
 from service.analysis.statistics import Scale, Scores, level_of
 from service.analysis.task_scores import over_tasks

@@ -23,8 +23,7 @@ from search_spaces.study import Edition, Halving, Search, Study, Trial
 from service.analysis.best_so_far import PointScores, point_scores
 from service.analysis.claims.verdicts import judge
 from service.analysis.statistics import ALPHA
-from service.execution.decisions import Decisions
-from service.execution.early_stops import EarlyStops
+from service.execution.decisions import Decisions, EarlyStops
 from service.planning.schedule import Assign, Confirm, Done, Wait, next_action
 from service.storage.history import History
 from service.storage.journal import Counts, Ended, Measured, StoppedAt

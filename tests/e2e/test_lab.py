@@ -26,7 +26,7 @@ from tests.journeys.files import ENCODINGS
 from tests.journeys.terminal import Terminal
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
-ID = "encodings@long"
+ID = "waves@long"
 
 
 @pytest.fixture(scope="module")

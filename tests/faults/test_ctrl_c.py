@@ -16,7 +16,7 @@ from tests.waiting import until
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(1200)]
 
-ID = "encodings@long"
+ID = "waves@long"
 RUN = ("run", "./study.py", "--budget", "long", "--set", "optimizer.epochs=300", "--as", "slow")
 SLOW = f"{ID}~slow"
 READ = "from pathlib import Path\nPath(__file__).with_name('read').touch()\n"
@@ -73,7 +73,7 @@ def require_drained(terminal, running, done):
         checkpoints = list(Home(terminal.home).study(SLOW).root.glob(f"work/{run}/*/1/checkpoint.pt"))
         assert len(checkpoints) == 1
     running.wait_until_gone()
-    assert terminal.type("verify", "encodings").code == 0
+    assert terminal.type("verify", "waves").code == 0
 
 
 def journal_of(terminal):
@@ -153,6 +153,6 @@ def test_twice_while_it_closes_breaks_nothing(terminal):
     done = running.end()
     assert done.code in (0, 130)  # nothing was left to do; Ray hears nothing while it shuts down
     assert "Traceback" not in done.out + done.err
-    assert "RUNNING" not in {row.status for row in rows(terminal, "encodings@base").values()}
+    assert "RUNNING" not in {row.status for row in rows(terminal, "waves@base").values()}
     running.wait_until_gone()
-    assert terminal.type("verify", "encodings").code == 0
+    assert terminal.type("verify", "waves").code == 0

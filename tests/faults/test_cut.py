@@ -9,7 +9,7 @@ from tests.faults.killed import ended, facts, numbers
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(1800)]
 
-ID = "encodings@long"
+ID = "waves@long"
 RUN = ("run", "./study.py", "--budget", "long")
 SHARES = (0.0, 0.5, 0.99)
 

@@ -43,18 +43,18 @@ def test_an_ablation_has_the_numbers_of_the_undisturbed_one(terminals):
     plain, hurt = terminals("plain"), terminals("hurt")
     assert plain.type(*ABLATION).code == 0
     killed_at(hurt, ABLATION, ["plan:", TRIAL, "epoch 3/40", "epoch 30/40", "completed"])
-    before = shown(hurt, "encodings@long")
+    before = shown(hurt, "waves@long")
     done = hurt.type(*ABLATION)
     assert done.code == 0, done.out + done.err
-    told, calm = facts(hurt.home, "encodings@long"), facts(plain.home, "encodings@long")
+    told, calm = facts(hurt.home, "waves@long"), facts(plain.home, "waves@long")
     assert numbers(told) == numbers(calm)
     assert ended(told) == ended(calm)
     assert len(ended(told)) == 6
     assert trained_after_its_end(told) == []
-    after = shown(hurt, "encodings@long")
+    after = shown(hurt, "waves@long")
     assert before
     assert before.items() <= after.items()
-    verified = hurt.type("verify", "encodings")
+    verified = hurt.type("verify", "waves")
     assert verified.code == 0, verified.out
 
 
@@ -104,7 +104,7 @@ def test_a_killed_worker_is_a_failure_and_is_tried_again(terminals):
     os.kill(titled(running.process.pid, *TRIAL)[0], signal.SIGKILL)
     done = running.end()
     assert done.code == 0, done.out + done.err
-    told = facts(one.home, "encodings@long")
+    told = facts(one.home, "waves@long")
     failed = [fact for fact in told if fact.fact == "failed"]
     assert len(failed) == 1
     assert failed[0].reason
@@ -113,25 +113,25 @@ def test_a_killed_worker_is_a_failure_and_is_tried_again(terminals):
     assert attempts == [1, 2]
     assert ended(told)[failed[0].run] == "completed"
     assert len(ended(told)) == 3
-    assert one.type("verify", "encodings").code == 0
+    assert one.type("verify", "waves").code == 0
 
 
 def test_a_torn_line_is_dropped_and_said(terminals):
     one = terminals("one")
     command = ("run", "./study.py", "--seeds", "1")
     assert one.type(*command).code == 0
-    journal = Home(one.home).study("encodings@base").journal
+    journal = Home(one.home).study("waves@base").journal
     whole = journal.read_bytes()
     torn = whole.splitlines(keepends=True)
     journal.write_bytes(b"".join(torn[:-1]) + torn[-1][: len(torn[-1]) // 2])
     again = one.type(*command)
     assert again.code == 0
     assert "the journal's last line was torn by a crash, and dropped" in again.out
-    assert ended(facts(one.home, "encodings@base")).keys() == {
+    assert ended(facts(one.home, "waves@base")).keys() == {
         run.key for trial in _edition(one).arms() for run in trial.runs(1)
     }
-    assert one.type("verify", "encodings").code == 0
+    assert one.type("verify", "waves").code == 0
 
 
 def _edition(terminal) -> Edition:
-    return editions.stored(Home(terminal.home), "encodings@base")
+    return editions.stored(Home(terminal.home), "waves@base")

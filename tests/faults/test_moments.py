@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.fault, pytest.mark.timeout(2400)]
 SEED = 20
 KILLS = 20
 COMMAND = ("run", "./study.py", "--budget", "long", "--seeds", "4")
-ID = "encodings@long"
+ID = "waves@long"
 MANY = (
     SMALL
     + """
@@ -101,7 +101,7 @@ def test_the_driver_is_killed_at_random_moments(terminals, tally):
     assert measured_once(found)
     assert trained_after_its_end(found) == []
     assert not [fact for fact in found if fact.fact == "failed"]
-    verified = hurt.type("verify", "encodings")
+    verified = hurt.type("verify", "waves")
     assert verified.code == 0, verified.out
     for begun, again in kills:
         tally(again, recovery_s(found, begun))

@@ -21,7 +21,7 @@ pytestmark = [
 ]
 
 RUN = ("run", "./study.py", "-v", "--budget", "long")
-ID = "encodings@long"
+ID = "waves@long"
 
 
 class Disk:
@@ -123,7 +123,7 @@ def test_it_ends_in_a_sentence_and_goes_on_where_it_can_write_again(small, disk,
     told = facts(small.home, ID)
     assert numbers(told) == calm
     assert measured_once(told)
-    verified = small.type("verify", "encodings")
+    verified = small.type("verify", "waves")
     assert verified.code == 0, verified.out
     assert Home(small.home).study(ID).report.exists()
     tally(again, recovery_s(told, begun))

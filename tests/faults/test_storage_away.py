@@ -12,7 +12,7 @@ from tests.s3_server import S3Server
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(1200)]
 
-ID = "encodings@long"
+ID = "waves@long"
 RUN = ("run", "./study.py", "-v", "--budget", "long")
 
 

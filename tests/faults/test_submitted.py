@@ -14,7 +14,7 @@ from tests.waiting import LONG_S, until
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(1800)]
 
-ID = "encodings@long"
+ID = "waves@long"
 RUN = ("./study.py", "--budget", "long", "--seeds", "4")
 REQUESTS = {
     "it asks for the version": ("GET", "/api/version"),

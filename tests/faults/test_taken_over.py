@@ -15,7 +15,7 @@ from tests.waiting import until
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(1200)]
 
-ID = "encodings@long"
+ID = "waves@long"
 RUN = ("run", "./study.py", "-v", "--budget", "long")
 FAR = Host("far", "start of far")
 STALE_S = 2.0

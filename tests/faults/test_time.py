@@ -66,13 +66,13 @@ def test_the_clock_is_set_back_by_an_hour(terminals, tmp_path, tally):
     set_clock(offset, -3600)
     done = running.end()
     assert done.code == 0, done.out + done.err
-    told = facts(hurt.home, "encodings@long")
+    told = facts(hurt.home, "waves@long")
     times = [fact.time for fact in told]
     assert min(later - before for before, later in itertools.pairwise(times)) < -3000, "the clock went back"
-    assert numbers(told) == numbers(facts(calm.home, "encodings@long"))
+    assert numbers(told) == numbers(facts(calm.home, "waves@long"))
     assert measured_once(told)
     assert not [fact for fact in told if fact.fact == "failed"]
-    for words in (("verify", "encodings"), ("status", "encodings"), command):
+    for words in (("verify", "waves"), ("status", "waves"), command):
         again = hurt.type(*words)
         assert again.code == 0, again.out + again.err
     tally(0)

@@ -64,7 +64,7 @@ ENCODINGS = (
     SMALL
     + """
 study = Study(
-    name="encodings",
+    name="waves",
     question="Which one?",
     base=BASE,
     plan=Ablation(

@@ -18,7 +18,7 @@ from service.tracking.store import look_up
 from tests.faults.mlflow_server import Mlflow
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
-ID = "encodings@long"
+ID = "waves@long"
 SLOW = f"{ID}~slow"
 NAMESPACES = subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode == 0
 blind = pytest.mark.skipif(not NAMESPACES, reason="this machine gives users no mount namespaces")
@@ -57,7 +57,7 @@ def test_it_is_watched_stopped_now_and_read(afar, at):
     (found,) = json.loads(one.out)
     assert (found["id"], found["state"], found["job_state"], found["asked"]) == (SLOW, "running", "RUNNING", 3)
     assert found["left"] > 0
-    shown = afar.type("status", "encodings", *at)
+    shown = afar.type("status", "waves", *at)
     assert re.search(r"running; 0 of 3 runs; about \d\d:\d\d left", shown.out), said(shown)
     every = afar.type("status", *at)
     assert re.search(rf"{SLOW} +running \(job RUNNING\) +0/3", every.out), said(every)
@@ -72,7 +72,7 @@ def test_it_is_watched_stopped_now_and_read(afar, at):
     assert "locus: --run must be the key of a run" in said(wrong)
 
     stopped = afar.type("stop", SLOW, "--now", *at)
-    assert re.search(rf"{SLOW} +STOPPED +job locus-encodings-long-slow-1", stopped.out), said(stopped)
+    assert re.search(rf"{SLOW} +STOPPED +job locus-waves-long-slow-1", stopped.out), said(stopped)
     assert watch.end().code == 0
     assert "asked by another command: stop now" in watch.out
     assert not home.study(SLOW).driven
@@ -114,7 +114,7 @@ print(sum(name.startswith("locus-asks") for name in names), "question is left")
 
 @blind
 def test_its_result_travels_where_mlflow_is_a_file_over_there(cluster, afar, at):
-    small = "encodings@small"
+    small = "waves@small"
     waited = afar.python(WAITS, str(afar.folder / "study.py"), str(afar.home), cluster.address)
     assert waited.code == 0, said(waited)
     cache = Path(afar.env["XDG_CACHE_HOME"]) / "locus"
@@ -175,7 +175,7 @@ def test_a_stop_that_another_command_asked_for_is_no_failure(cluster, laptop, at
     ask(Home(laptop.home).study(f"{ID}~asked"), Control(stop="now"))
     assert watch.end().code == 0
     status = laptop.type("status", f"{ID}~asked", *at)
-    assert re.search(r"job +locus-encodings-long-asked-1 +STOPPED", status.out), said(status)
+    assert re.search(r"job +locus-waves-long-asked-1 +STOPPED", status.out), said(status)
 
 
 def driving(home: Path) -> list[int]:
@@ -200,7 +200,7 @@ def test_a_cluster_that_is_gone_leaves_a_study_that_goes_on(cluster, laptop, at)
     without = laptop.type("status", f"{ID}~lost", *at)
     assert without.code == 2
     assert f"no Ray cluster answers at {cluster.address}" in said(without)
-    lost = laptop.type("status", "encodings", *at, "--home", str(laptop.home))
+    lost = laptop.type("status", "waves", *at, "--home", str(laptop.home))
     assert lost.code == 0, said(lost)
     assert "lost; 0 of 3 runs" in lost.out, said(lost)
     assert f"locus submit {ID}~lost {' '.join(at)} --home {laptop.home}" in said(lost)

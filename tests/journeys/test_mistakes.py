@@ -111,7 +111,7 @@ ALPHA = REACH.replace("import Real", "import Above, Real").replace(
 FILES = {
     "broken.py": '"""A file."""\nimport nonsense\n',
     "empty.py": "x = 3\n",
-    "escape.py": ENCODINGS.replace('"encodings"', '"../escape"'),
+    "escape.py": ENCODINGS.replace('"waves"', '"../escape"'),
     "field.py": ENCODINGS.replace("gamma=2.0", "gama=2.0"),
     "value.py": ENCODINGS.replace("RedGreen(", 'RedGreen(task="distanse", '),
     "concat.py": ENCODINGS.replace("Sinusoidal()", 'Sinusoidal(injection="concat")'),
@@ -192,7 +192,7 @@ def test_values_that_are_there_already_make_no_other_edition():
 
 
 def test_a_file_with_the_name_of_a_named_study_is_reported(folder, monkeypatch, capsys):
-    (folder / "same.py").write_text(ENCODINGS.replace('"encodings"', '"fourier-gamma"'))
+    (folder / "same.py").write_text(ENCODINGS.replace('"waves"', '"fourier-gamma"'))
     assert typed(monkeypatch, "plan", "./same.py") == 0
     assert capsys.readouterr().err == (
         "./same.py calls its study fourier-gamma, which is the name of a study of locus, too; it is another one\n"

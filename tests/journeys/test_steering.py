@@ -3,7 +3,7 @@
 import pytest
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
-ID = "encodings@long"
+ID = "waves@long"
 RUN = ("run", "./study.py", "--budget", "long")
 
 
@@ -24,9 +24,9 @@ def test_it_is_asked_for_more_and_stopped_and_stopped_now(terminal):
     first.wait_for("asked by another command: seeds 2, max-concurrent 1")
     assert [fact.seeds for fact in terminal.facts(ID, "counts")][-1] == 2
 
-    watch = terminal.begin("logs", "encodings", "-f")
+    watch = terminal.begin("logs", "waves", "-f")
     watch.wait_for("#0 seed 0 started")
-    stopped = terminal.type("stop", "encodings")
+    stopped = terminal.type("stop", "waves")
     assert stopped.code == 0, said(stopped)
     assert f"the driver of {ID} was asked to stop each run after its epoch" in said(stopped)
     ended = first.end()
@@ -36,7 +36,7 @@ def test_it_is_asked_for_more_and_stopped_and_stopped_now(terminal):
 
     again = terminal.begin(*RUN)
     again.wait_for("epoch")
-    now = terminal.type("stop", "encodings", "--now")
+    now = terminal.type("stop", "waves", "--now")
     assert "was asked to stop now" in said(now)
     assert again.end().code == 130
     again.wait_until_gone()
@@ -45,5 +45,5 @@ def test_it_is_asked_for_more_and_stopped_and_stopped_now(terminal):
     assert rest.code == 0, said(rest)
     assert len(terminal.facts(ID, "ended")) == 6
     assert len({(fact.run, fact.epoch) for fact in terminal.facts(ID, "measured")}) == 6 * 40
-    nobody = terminal.type("stop", "encodings")
+    nobody = terminal.type("stop", "waves")
     assert (nobody.code, nobody.err.strip()) == (2, f"locus: {ID} is not being run here; see locus status")

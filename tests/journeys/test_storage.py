@@ -13,7 +13,7 @@ from service.storage.remote.copies import fetch
 from trainables.remote_files import RemoteFolder
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
-ID = "encodings@long"
+ID = "waves@long"
 
 
 def curves(home: Home) -> dict:
@@ -55,7 +55,7 @@ def test_a_machine_dies_with_its_disk_and_another_one_goes_on(terminals, s3, s3_
     assert verified.code == 0, verified.out
 
     elsewhere = Home(tmp_path / "elsewhere")
-    fetch(s3, elsewhere, "encodings")
+    fetch(s3, elsewhere, "waves")
     assert isinstance(editions.stored(elsewhere, ID), Edition)
     assert curves(elsewhere) == curves(Home(calm.home))
     left = RemoteFolder(s3).inside(f"studies/{ID}").names("work")

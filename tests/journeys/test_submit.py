@@ -16,7 +16,7 @@ from service.tracking.rows import STUDY
 from service.tracking.store import look_up
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
-ID = "encodings@long"
+ID = "waves@long"
 EPOCHS = 40
 
 
@@ -41,7 +41,7 @@ def test_it_is_submitted_asked_for_more_stopped_and_goes_on(cluster, laptop, tmp
 
     again = laptop.type(*send)
     assert again.code == 0, again.err
-    assert f"{ID} is already running there as locus-encodings-long-1" in again.out
+    assert f"{ID} is already running there as locus-waves-long-1" in again.out
     assert "which does all of this" in " ".join(again.out.split())
 
     more = laptop.type(*send, "--seeds", "2")
@@ -51,8 +51,8 @@ def test_it_is_submitted_asked_for_more_stopped_and_goes_on(cluster, laptop, tmp
     assert other.code == 2
     assert "--home must be the same, or stop it first" in " ".join(other.err.split())
 
-    status = laptop.type("status", "encodings", *at)
-    assert re.search(r"job +locus-encodings-long-1 +RUNNING", status.out), status.out + status.err
+    status = laptop.type("status", "waves", *at)
+    assert re.search(r"job +locus-waves-long-1 +RUNNING", status.out), status.out + status.err
     assert re.search(r"running; \d of 6 runs", status.out)
 
     watch = laptop.begin("logs", ID, *at, "-f")
@@ -70,9 +70,9 @@ def test_it_is_submitted_asked_for_more_stopped_and_goes_on(cluster, laptop, tmp
 
     on = laptop.type(*send)
     assert on.code == 0, on.err
-    rest = laptop.type("logs", "encodings", *at, "-f")
+    rest = laptop.type("logs", "waves", *at, "-f")
     status = laptop.type("status", ID, *at)
-    assert re.search(r"job +locus-encodings-long-\d +SUCCEEDED", status.out), status.out + rest.out
+    assert re.search(r"job +locus-waves-long-\d +SUCCEEDED", status.out), status.out + rest.out
     assert "done; 6 of 6 runs" in status.out
     assert len(laptop.facts(ID, "ended")) == 6, rest.out
     assert len({(fact.run, fact.epoch) for fact in laptop.facts(ID, "measured")}) == 6 * EPOCHS
@@ -88,11 +88,11 @@ def test_a_refusal_over_there_is_one_line_here(cluster, laptop):
     )
     assert wrong.code == 2
     assert wrong.err.splitlines()[-1] == "locus: a run of 1 x 9 threads must fit 0 cores, got 9"
-    assert not os.path.exists(Home(laptop.home).study("encodings@base").root)
-    status = laptop.type("status", "encodings@base", "--address", cluster.address)
+    assert not os.path.exists(Home(laptop.home).study("waves@base").root)
+    status = laptop.type("status", "waves@base", "--address", cluster.address)
     assert status.code == 0, status.err
-    assert re.search(r"encodings@base +FAILED +job locus-encodings-base-1", status.out)
-    assert "the study itself cannot be shown: no study 'encodings@base' was run in" in status.out
+    assert re.search(r"waves@base +FAILED +job locus-waves-base-1", status.out)
+    assert "the study itself cannot be shown: no study 'waves@base' was run in" in status.out
 
 
 @pytest.mark.gate
@@ -122,7 +122,7 @@ def test_worker_groups_span_the_nodes(cluster, laptop, monkeypatch):
         result = submission.wait()
         assert submission.status() == "SUCCEEDED"
         assert str(Home(Path(home)).root) == str(result.home.root)
-        facts, _ = read(result.home.study("encodings@small").journal)
+        facts, _ = read(result.home.study("waves@small").journal)
         assert not [fact for fact in facts if fact.fact == "failed"]
         measured = [fact for fact in facts if fact.fact == "measured"]
         curves.append({(fact.run, fact.epoch): fact.values["train/loss"] for fact in measured})

@@ -10,17 +10,74 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
 
 from search_spaces.claim import Claim
-from search_spaces.words import plural
-from service.analysis.claims.evidence import Decided, Evidence, gather, lacking, learn_words, score_words
-from service.analysis.claims.question import Departure
-from service.analysis.claims.region import Word
+from search_spaces.study import Edition, Published
+from search_spaces.words import listed, plural
+from service.analysis.claims.evidence import Decided, Evidence, Region, Word, gather, lacking, learn_words, score_words
 from service.analysis.estimates.power import MANY, POWER, seeds_needed, std_interval
 from service.analysis.format import ordinal, p_text
 from service.analysis.learning import counts
-from service.analysis.statistics import Adjusted, Interval, Scores, holm, level_of
+from service.analysis.statistics import ALPHA, Adjusted, Interval, Scores, holm, level_of
+from service.storage.history import History
 from trainables.data import Data
+
+
+@dataclass(frozen=True)
+class Departure:
+    """Why a study's claims are not judged at an edition. `where`: "at smoke"; `why`: a clause.
+
+    `told`: what the tests find here is said all the same: with values of their own, users ask how the claims fare.
+    """
+
+    where: str
+    why: str
+    told: bool = False
+
+    @property
+    def sentence(self) -> str:
+        """`why` as a sentence; a path keeps its small letter."""
+        first = self.why.partition(" ")[0]
+        start = self.why[:1] if "." in first else self.why[:1].upper()
+        return f"{start}{self.why[1:]}."
+
+
+def departure(edition: Edition) -> Departure | None:
+    """How an edition leaves its study's question; None where it does not.
+
+    A budget with a `gap` leaves it, for the reason in its text. An edition with values of the user's own leaves it,
+    too: any value may change the question, and no study lists values that do not.
+    """
+    budget = edition.study.budgets.get(edition.budget)
+    own, gap = _own_words(edition), budget.gap if budget else ""
+    if gap:
+        return Departure(f"at {edition.budget}", f"{gap}; and {own}" if own else gap)
+    return Departure("with own values", own, told=True) if own else None
+
+
+def _own_words(edition: Edition) -> str:
+    own = [path for path in edition.own_paths if not path.endswith(".source")]
+    if not own:
+        return ""
+    named = listed(own) if len(own) <= 2 else f"{own[0]} and {len(own) - 1} more"
+    return f"{named} {'differs' if len(own) == 1 else 'differ'} from the study's values"
+
+
+def written_words(history: History) -> str:
+    """Whether the claims were written before the runs, in a sentence; empty where the journal does not say."""
+    known, begun = history.claims_since, history.begun
+    if not known or begun is None:
+        return ""
+    since = known.get(history.edition.claims_digest)
+    if since is None:
+        return "These claims were written after the last run."
+    if since <= begun:
+        return "These claims were written before the first run."
+    day = datetime.fromtimestamp(since, UTC).strftime("%-d %B %Y")
+    return f"These claims were written, or changed, on {day}, after the first run."
+
 
 ScoresOf = Callable[[Claim], Mapping[str, Scores]]
 """The scores that a claim is judged on, by the names that claims use: of the test set, or of a probe."""
@@ -187,3 +244,75 @@ def _not_judged(claim: Claim, scores: Mapping[str, Scores], test: Verdict | None
     why = departure.sentence + (f" Here {here}." if here else "")
     n = min((found.n for _, found in known), default=0) if len(known) == len(claim.names) else 0
     return Verdict(claim, "NOT JUDGED", why, n, where=departure.where)
+
+
+Likeness = Literal["equal", "differs", "not resolved"]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """A published number beside ours. `p`: of the test that decided, adjusted for all published numbers (Holm)."""
+
+    known: Published
+    word: Likeness
+    p: float
+
+    @property
+    def words(self) -> str:
+        """`equal within 0.01`, `differs by more than 0.01`, `not resolved within 0.01`."""
+        margin = f"{self.known.within or 0.0:g}"
+        return {
+            "equal": f"equal within {margin}",
+            "differs": f"differs by more than {margin}",
+            "not resolved": f"not resolved within {margin}",
+        }[self.word]
+
+
+def agreements(
+    published: Sequence[Published],
+    scores: Mapping[str, Scores],
+    comparable: Callable[[Published], bool],
+    alpha: float = ALPHA,
+) -> dict[int, Agreement]:
+    """The judged ones of a study's published numbers, by their place in it.
+
+    Those with a margin (`Published.within`) that are comparable (`StudyResult.comparable`), and whose trial has all its
+    seeds, none of them diverged.
+    """
+    known = {
+        place: one
+        for place, one in enumerate(published)
+        if one.within is not None and comparable(one) and _sound(scores.get(one.who))
+    }
+    return judge_published(known, scores, alpha)
+
+
+def judge_published(
+    known: Mapping[int, Published], scores: Mapping[str, Scores], alpha: float = ALPHA
+) -> dict[int, Agreement]:
+    """Two one-sided tests around each published value, and the tests against them; adjusted for all together.
+
+    Source: Schuirmann 1987 (TOST). Differs: the published value counts as exact, as its own spread is over other
+    seeds, or not known.
+    """
+    inside, outside = {}, {}
+    for place, one in known.items():
+        found = scores[one.who].estimate
+        assert found is not None
+        assert one.within is not None
+        region = Region(one.value - one.within, one.value + one.within)
+        inside[str(place)], outside[str(place)] = region.p_inside(found), region.p_outside(found)
+    supports, refutes = holm(inside, alpha), holm(outside, alpha)
+    return {place: _agreement(one, supports[str(place)], refutes[str(place)]) for place, one in known.items()}
+
+
+def _agreement(known: Published, equal: Adjusted, other: Adjusted) -> Agreement:
+    if equal.significant:
+        return Agreement(known, "equal", equal.p)
+    return Agreement(known, "differs", other.p) if other.significant else Agreement(known, "not resolved", equal.p)
+
+
+def _sound(scores: Scores | None) -> bool:
+    if scores is None or not scores.complete or scores.diverged or scores.estimate is None:
+        return False
+    return scores.estimate.testable

@@ -10,7 +10,7 @@ from search_spaces import library
 from search_spaces.matrix import Mark, Matrix, Property
 from search_spaces.study import Ablation, Study
 from search_spaces.words import plural
-from service.analysis.claims.region import Word
+from service.analysis.claims.evidence import Word
 from service.analysis.claims.verdicts import Verdict, judge
 from service.analysis.format import fixed, p_text
 from service.analysis.statistics import ALPHA, holm

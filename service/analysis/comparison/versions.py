@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from search_spaces.study import Ablation, Trial
 from search_spaces.words import listed, plural, quoted
-from service.analysis.comparison.sides import Contender, Side, arm_place, point_place
+from service.analysis.comparison.definition import Contender, Side, arm_place, point_place
 from service.analysis.statistics import Scores
 from service.analysis.trial_scores import scores_of
 from service.storage.outcomes import Answered, Outcomes

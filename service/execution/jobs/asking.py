@@ -8,8 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from service.execution.jobs.contents import question_sent, send
-from service.execution.jobs.facts import told
-from service.execution.jobs.questions import Question
+from service.execution.jobs.messages import Question, told
 from service.execution.jobs.submission import ENDED, Submission
 from trainables.spec import LocusError
 

@@ -22,7 +22,7 @@ from ray.job_submission import JobSubmissionClient
 from search_spaces.study import Edition
 from service.execution.jobs.asking import ask
 from service.execution.jobs.contents import send, study_sent
-from service.execution.jobs.questions import More
+from service.execution.jobs.messages import More
 from service.execution.jobs.submission import ENDED, Submission, UnpackedError
 from service.execution.tune import token
 from service.planning.run_options import RunOptions

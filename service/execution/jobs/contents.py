@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces.study import Edition
-from service.execution.jobs.questions import Asked, Question
+from service.execution.jobs.messages import Asked, Question
 from service.planning.run_options import RunOptions
 from service.storage.commit import commit
 

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import heapq
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from search_spaces.study import Edition
+from search_spaces.study import Edition, Search, Trial
 from service.execution.driver import Driver
-from service.execution.simulation.constants import CHECKPOINT_COPIES, CHECKPOINT_S, EPOCH_S, MEMORY_BYTES
-from service.execution.simulation.engine import Clock, Engine
-from service.execution.simulation.fake_runs import FakeRuns
-from service.execution.simulation.load import Window, copied, window
-from service.execution.simulation.stopping import Stopping, compare_stopping
+from service.execution.simulation.constants import CHECKPOINT_COPIES, CHECKPOINT_S, EPOCH_S, MEMORY_BYTES, MLFLOW_ROW_S
+from service.execution.simulation.engine import Clock, Engine, FakeRuns
 from service.planning.estimate import usual_epoch_s
 from service.planning.placement import Placement
+from service.planning.search.early_stopping import EarlyStopper, rungs
 from service.storage.editions import resolve_edition, save_edition
 from service.storage.history import History
 from service.storage.home import Home
@@ -27,6 +26,125 @@ from service.storage.outcomes import Outcomes
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.cost import estimate_cost
 from trainables.recipe.evaluation import number_bytes
+
+
+@dataclass(frozen=True)
+class Window:
+    """A part of a simulation, such as its last tenth.
+
+    `trials`: how many there are at its end; `used`: the share of the slots' time in which runs trained. The other
+    numbers are the shares of its time in which the driver proposed points, took its other decisions and wrote them to
+    the journal, or was in Ray Tune, and in which rows were sent to MLflow. A share above 1 means: it falls behind.
+    Units: simulated seconds; `proposal_s` and `decision_s` are the driver's seconds a call.
+    """
+
+    trials: int
+    seconds: float
+    used: float
+    proposal_s: float
+    decision_s: float
+    proposals: float
+    decisions: float
+    tune: float
+    mlflow: float
+
+    @property
+    def driver(self) -> float:
+        """The share of its time in which the driver is busy: it does one thing at a time."""
+        return self.proposals + self.decisions + self.tune
+
+
+def window(before: Clock, after: Clock, slots: int) -> Window:
+    """What happened between two moments."""
+    seconds = max(after.now - before.now, 1e-9)
+    proposals, decisions = after.proposals - before.proposals, after.decisions - before.decisions
+    rows = (after.trials - before.trials) + (after.runs - before.runs)
+    return Window(
+        trials=after.trials,
+        seconds=seconds,
+        used=(after.trained - before.trained) / seconds / slots,
+        proposal_s=proposals.mean,
+        decision_s=decisions.mean,
+        proposals=proposals.seconds / seconds,
+        decisions=decisions.seconds / seconds,
+        tune=(after.tune - before.tune).seconds / seconds,
+        mlflow=rows * MLFLOW_ROW_S / seconds,
+    )
+
+
+def copied(clock: Clock) -> Clock:
+    """A clock's state, which later events do not change."""
+    return replace(clock, **{name: replace(getattr(clock, name)) for name in ("proposals", "decisions", "tune")})
+
+
+GoesOn = Callable[[int, int, float], bool]
+"""Whether a trial continues: its number, the epoch, and its value there."""
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """What a way to stop early costs, and which trial it would choose. Only the first seed of each trial is trained.
+
+    `epochs`: how many are trained; `completed`: how many trials reach the last one; `rank`: the place of the trial that
+    it would choose, among all trials by their true scores (1 is the best one).
+    """
+
+    way: str
+    epochs: int
+    completed: int
+    rank: int
+
+
+def compare_stopping(edition: Edition, runs: FakeRuns, trials: list[Trial], slots: int) -> list[Stopping]:
+    """A row for each way; empty where the study stops nothing early."""
+    plan = edition.study.plan
+    if not isinstance(plan, Search) or plan.stop is None or not trials:
+        return []
+    from service.execution.tune.asha import Asha  # Ray, which a study that stops nothing does not need
+
+    ours = EarlyStopper(edition)
+    asha = Asha(runs.epochs, rungs(runs.epochs)[0], plan.stop.factor)
+    ways: dict[str, GoesOn] = {
+        "locus": lambda number, epoch, value: ours.report(number, epoch, value) is None,
+        "Ray's ASHA": asha.goes_on,
+        "none": lambda number, epoch, value: True,
+    }
+    ranked = [trial.number for trial in sorted(trials, key=runs.quality, reverse=True)]
+    found: list[Stopping] = []
+    for way, goes_on in ways.items():
+        trained, final = _replay(goes_on, runs, trials, slots)
+        chosen = max(final, key=final.__getitem__)
+        found.append(Stopping(way, trained, len(final), 1 + ranked.index(chosen)))
+    return found
+
+
+def _replay(goes_on: GoesOn, runs: FakeRuns, trials: list[Trial], slots: int) -> tuple[int, dict[int, float]]:
+    """How many epochs are trained, and the last values of the trials that complete. The driver takes no time."""
+    waiting = list(reversed(trials))
+    reports: list[tuple[float, int, int, Trial]] = []  # time, number, epoch, trial
+    trained, final = 0, dict[int, float]()
+
+    def begin(now: float) -> None:
+        if waiting:
+            trial = waiting.pop()
+            heapq.heappush(reports, (now + runs.pace(trial.run(0).key), trial.number, 1, trial))
+
+    for _ in range(slots):
+        begin(0.0)
+    while reports:
+        now, number, epoch, trial = heapq.heappop(reports)
+        trained += 1
+        value = runs.values(trial, 0, epoch)[trial.score.metric]
+        goes = goes_on(number, epoch, value)  # the last epoch is told, too, but ends a trial in any case
+        if epoch == runs.epochs:
+            final[number] = value
+            begin(now)
+        elif goes:
+            heapq.heappush(reports, (now + runs.pace(trial.run(0).key), number, epoch + 1, trial))
+        else:
+            begin(now)
+    return trained, final
+
 
 WINDOWS = 10
 """Into so many parts a simulation is divided: some costs grow with the number of trials."""

@@ -1,7 +1,7 @@
 """Lets Ray Tune train the jobs of a driver.
 
 One Tune trial trains one run. The searcher suggests the driver's next job, the scheduler reports each epoch to the
-driver before anyone else (`adapters.py`), and the trainable (`trial.py`) trains the job. Tune keeps no state of a
+driver before anyone else, and the trainable trains the job. Tune keeps no state of a
 study: what is to be done follows from the journal. Tune serves as a pool of processes that it places on the cluster and
 restarts.
 """
@@ -11,23 +11,164 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ray import tune
+from ray.tune.experiment import Trial as TuneTrial
+from ray.tune.schedulers import FIFOScheduler, TrialScheduler
+from ray.tune.search import Searcher
 
 from service.execution.apart import Apart
-from service.execution.driver import Driver
+from service.execution.driver import Driver, Finished
 from service.execution.machine import cores, memory_gib
-from service.execution.tune.adapters import DriverSearcher, JournalScheduler
-from service.execution.tune.callbacks import Attending, Nodes, Waiting, Watch
-from service.execution.tune.deaths import told_as_dead_actors
+from service.execution.tune.callbacks import Attending, Nodes, Waiting, Watch, job_of, told_as_dead_actors
 from service.execution.tune.local import LocalRay
 from service.execution.tune.session import session
-from service.execution.tune.trial import AloneTrial, GroupTrial
 from service.planning.placement import Placement
+from trainables.launch.errors import LOST, UNREACHABLE, changed, is_code_error, lost, reason
 from trainables.launch.job import Job
 from trainables.launch.scratch import scratch
+
+if TYPE_CHECKING:
+    from trainables.launch.alone import Alone
+    from trainables.launch.worker import Group
+
+
+class JobTrial(tune.Trainable, ABC):  # type: ignore[misc]
+    """What Tune calls: a step is an epoch. Trains in Tune's process, or in a worker group that it waits for."""
+
+    @abstractmethod
+    def begin(self, job: Job) -> Alone | Group:
+        """Starts the training in the background."""
+
+    def setup(self, config: dict[str, Any]) -> None:
+        """Starts the training of the config's job."""
+        self.epoch = 0
+        self.training = self.begin(Job.received(config["job"]))
+
+    def step(self) -> dict[str, Any]:
+        """The next epoch's message; after the last one, that the run is done. Tune needs the metric each time."""
+        message = self.training.next() or {"epoch": self.epoch, "done": True}
+        self.epoch = message["epoch"]
+        return message
+
+    def cleanup(self) -> None:
+        """Ends the training at any time; what it has to write is written."""
+        self.training.close()
+
+
+class AloneTrial(JobTrial):
+    """Trains in its own process, which then takes the next job."""
+
+    def begin(self, job: Job) -> Alone:
+        """Starts a thread."""
+        from trainables.launch.imported import imported_code
+
+        imported_code()  # first: the import of torch takes seconds, in which a file could be edited
+        from trainables.launch.alone import Alone
+
+        return Alone(job)
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        """Ends the job before, and starts the next one."""
+        self.cleanup()
+        self.setup(new_config)
+        return True
+
+
+class GroupTrial(JobTrial):
+    """Waits for a worker group, and ends when all its workers have ended."""
+
+    def begin(self, job: Job) -> Group:
+        """Starts the workers."""
+        from trainables.launch.worker import Group
+
+        return Group(job)
+
+
+class DriverSearcher(Searcher):  # type: ignore[misc]
+    """Tune's searcher: the driver's next job."""
+
+    def __init__(self, driver: Driver, first: Job) -> None:
+        super().__init__(metric="epoch", mode="max")
+        self.driver = driver
+        self.held: Job | None = first
+
+    def suggest(self, trial_id: str) -> Any:
+        """A task's config; None: ask again later; FINISHED: nothing is left, or nothing but what other drivers train.
+
+        Where no run is in flight, Tune would wait for minutes without a call to anybody, and keep its resources.
+        """
+        job, self.held = self.held or self.driver.next(), None
+        if job is None and self.driver.in_flight.jobs:
+            return None
+        if job is None or isinstance(job, Finished):
+            return Searcher.FINISHED
+        return {"job": job.plain()}
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        """Does nothing: the scheduler gets every result first, and the journal is the only memory."""
+
+    def save(self, checkpoint_path: str) -> None:
+        """Does nothing: the state of Tune is never read again."""
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Does nothing: a study resumes from its journal."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+
+class JournalScheduler(FIFOScheduler):  # type: ignore[misc]
+    """Tune's scheduler: it reports each epoch to the driver, which decides whether the run continues."""
+
+    def __init__(self, driver: Driver, note: Callable[[str], None], watch: Watch, nodes: Nodes) -> None:
+        super().__init__()
+        self.driver, self.note, self.watch, self.nodes = driver, note, watch, nodes
+        self.noted: set[str] = set()
+
+    def on_trial_result(self, tune_controller: Any, trial: TuneTrial, result: dict[str, Any]) -> str:
+        """Continues or stops the run."""
+        if "result" not in result:
+            return str(TrialScheduler.CONTINUE)
+        job, note = job_of(trial), result.get("note", "")
+        line = f"run {job.run.key}, attempt {job.attempt}: {note}"
+        if note and line not in self.noted:  # every epoch repeats it
+            self.noted.add(line)
+            self.note(line)
+            self.driver.folder.add_to_log(f"{line}\n")
+        self.watch.dog.report(trial.trial_id)
+        on = self.driver.on_result(job, result)
+        if on and job.run.key in self.driver.in_flight and (overdue := self.watch.dog.overdue(trial.trial_id)):
+            self.driver.on_failure(job, overdue, final=True)
+            on = False
+        return str(TrialScheduler.CONTINUE if on else TrialScheduler.STOP)
+
+    def on_trial_complete(self, tune_controller: Any, trial: TuneTrial, result: dict[str, Any]) -> None:
+        """A run that ended by itself without an answer has failed."""
+        job = job_of(trial)
+        if job.run.key in self.driver.in_flight:
+            self.driver.on_failure(job, "its process ended without an answer")
+
+    def on_trial_remove(self, tune_controller: Any, trial: TuneTrial) -> None:
+        """Tune removed a trial that was still pending; its run stays to be done."""
+        self.driver.release(job_of(trial))
+
+    def on_trial_error(self, tune_controller: Any, trial: TuneTrial) -> None:
+        """Records a failure with its reason. Of a killed process only Tune knows the reason."""
+        text = Path(trial.error_file).read_text() if trial.error_file else ""
+        self.driver.folder.add_to_log(text)
+        why, final = self.watch.killed.pop(trial.trial_id, (reason(text), is_code_error(text)))
+        if why.endswith(UNREACHABLE) and self.nodes.is_one_gone(trial):
+            why = why.replace(UNREACHABLE, LOST)
+        self.driver.on_failure(job_of(trial), why, lost=lost(why), final=final or changed(why))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
 
 WAITING_BYTES = 2**20
 """The memory that Ray reserves for the process that only waits for a worker group. Ray wants some resource to be asked

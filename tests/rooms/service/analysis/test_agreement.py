@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from search_spaces.study import Published
-from service.analysis.claims.agreement import judge_published
+from service.analysis.claims.verdicts import judge_published
 from service.analysis.statistics import Scale, Scores
 from tests.rooms.service.analysis.test_statistics import scores
 from trainables.spec import SpecError

@@ -7,8 +7,7 @@ import pytest
 
 from search_spaces.claim import AtLeast, Faster
 from service.analysis.best_so_far import PointScores, lead
-from service.analysis.claims.question import Departure
-from service.analysis.claims.verdicts import judge
+from service.analysis.claims.verdicts import Departure, judge
 from service.analysis.statistics import Scale, Scores
 
 SCALE = Scale(0.5, 0.0, 1.0, 0.001)

@@ -9,9 +9,8 @@ import pytest
 from scipy import stats
 
 from search_spaces.study import Ablation, Study
-from service.analysis.comparison.comparison import Comparison
+from service.analysis.comparison.comparison import Comparison, unpaired
 from service.analysis.comparison.definition import other_images
-from service.analysis.comparison.unpaired import unpaired
 from service.analysis.differences import compare_pairs
 from service.analysis.statistics import Scale, Scores, level_of
 from service.api import compare

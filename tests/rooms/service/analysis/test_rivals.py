@@ -15,8 +15,8 @@ from service.reporting.results_table import measured
 from service.reporting.sections import points, random_points
 from service.results import Result
 from service.storage.home import Home
-from service.tracking import scores as tracked
-from service.tracking.params import role, title
+from service.tracking import row_words as tracked
+from service.tracking.row_words import role, title
 from service.tracking.rows import rows
 from tests.rooms.service.execution.test_driver_rivals import search
 from tests.rooms.toy import conduct

@@ -7,7 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from service.analysis.comparison.unpaired import unpaired
+from service.analysis.comparison.comparison import unpaired
 from service.analysis.differences import Difference, compare_best, compare_pairs
 from service.analysis.estimates.effect import correction, effect_size
 from service.analysis.learning import fails_more, most_that_fail

@@ -19,8 +19,8 @@ from service.storage.home import Home
 from service.storage.journal import Tuned, read
 from service.terminal.event_lines import EventLines
 from service.terminal.trials_table import legend
-from service.tracking import scores as tracked
-from service.tracking.params import params, role, title
+from service.tracking import row_words as tracked
+from service.tracking.row_words import params, role, title
 from service.tracking.rows import rows
 from service.tracking.sync import MlflowSync
 from tests.rooms.by_hand import edit_lines

@@ -11,8 +11,7 @@ from service.analysis.study_status import StudyStatus, one_status
 from service.cli import app
 from service.execution.jobs import archive
 from service.execution.jobs.contents import question_sent
-from service.execution.jobs.facts import is_fact, told
-from service.execution.jobs.questions import EventsOf, More, ResultOf, StatusOf, StopNow
+from service.execution.jobs.messages import EventsOf, More, ResultOf, StatusOf, StopNow, is_fact, told
 from service.planning.run_options import RunOptions
 from service.results import Result
 from service.storage.control import take

@@ -10,7 +10,7 @@ from search_spaces.study import Ablation, Edition, Study
 from service.execution.driver import FINISHED
 from service.execution.neighbours import Neighbours
 from service.execution.sharing import Attention
-from service.execution.tune.adapters import DriverSearcher
+from service.execution.tune.run import DriverSearcher
 from service.planning.placement import Placement
 from service.storage.home import Home
 from tests.rooms.service.execution.studies import search

@@ -22,7 +22,7 @@ from search_spaces.claim import (
 )
 from search_spaces.library import find, names
 from search_spaces.study import Ablation, Budget, Edition, Published, Study
-from service.analysis.claims.question import departure
+from service.analysis.claims.verdicts import departure
 from service.cli import app
 from service.recording import of_result
 from service.results import Result

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from service.analysis.comparison.comparison import Comparison
-from service.analysis.comparison.sides import Contender, Side
+from service.analysis.comparison.definition import Contender, Side
 from service.analysis.format import signed
 from service.analysis.statistics import Scores
 from service.reporting.comparison.tables import scores

@@ -12,9 +12,7 @@ from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import Confirms
 from service.tracking import sync
-from service.tracking.notes import Conclusion
-from service.tracking.params import title
-from service.tracking.scores import rank_tag
+from service.tracking.row_words import Conclusion, rank_tag, title
 from service.tracking.sync import MlflowSync
 from tests.rooms.service.tracking.facts import Facts, points, runs, search, show
 from tests.waiting import until

@@ -5,7 +5,7 @@ from __future__ import annotations
 from search_spaces import library
 from search_spaces.study import Ablation, Study
 from service.storage.journal import FailedWith
-from service.tracking.params import LONGEST, params
+from service.tracking.row_words import LONGEST, params
 from tests.rooms.service.tracking.facts import BASE, Facts, runs, search, show
 from trainables.recipe import FromTrial, Recipe
 

@@ -13,8 +13,7 @@ from service.removal import forgettable
 from service.storage.editions import save_edition
 from service.storage.home import Home
 from service.storage.journal import Journal
-from service.tracking.charts import mean_metrics
-from service.tracking.views import PREFIX, name, unpacked, views
+from service.tracking.views import PREFIX, mean_metrics, name, unpacked, views
 from tests.rooms.service.tracking.facts import BASE, Facts, search, show
 
 LIMIT = 20_000

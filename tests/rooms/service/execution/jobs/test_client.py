@@ -16,7 +16,7 @@ from search_spaces.study import Edition
 from service.execution.jobs import client as jobs
 from service.execution.jobs.client import JobError
 from service.execution.jobs.contents import PACKAGES, job_environment, question_sent, study_sent, write_contents
-from service.execution.jobs.questions import Asked, EventsOf, More, ResultOf, StatusOf, StopNow
+from service.execution.jobs.messages import Asked, EventsOf, More, ResultOf, StatusOf, StopNow
 from service.planning.run_options import RunOptions
 from trainables.spec import LocusError
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from service.execution.jobs import submission, tail
+from service.execution.jobs import submission
 from service.execution.jobs.client import Client
 from service.execution.jobs.submission import Submission
 from tests.rooms.service.execution.jobs.ray_jobs import JOB, RayJobs
@@ -19,7 +19,6 @@ TEXT = "".join(f"{line}\n" for line in LINES)
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    monkeypatch.setattr(tail, "AGAIN_S", 0.01)
     monkeypatch.setattr(submission, "AGAIN_S", 0.01)
 
 
@@ -76,7 +75,7 @@ def test_a_stream_that_no_proxy_lets_pass_is_asked_for_as_a_whole(served):
 
 def test_a_stream_that_stands_still_is_found_out(served, monkeypatch):
     """Its other end is gone, and nobody said so: the log grows, and no letter of it comes."""
-    monkeypatch.setattr(tail, "QUIET_S", 0.1)
+    monkeypatch.setattr(submission, "QUIET_S", 0.1)
     server = served(300, stands_still=True)
     grow(server, connections=2)
     assert list(watched(server).logs(follow=True)) == LINES

@@ -7,7 +7,7 @@ import pytest
 
 from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Search, Study
-from service.execution.simulation.fake_runs import CEILING, NOISE, FakeRuns
+from service.execution.simulation.engine import CEILING, NOISE, FakeRuns
 from trainables.recipe import Recipe
 
 BASE = Recipe().put({"encoding.kind": "fourier", "optimizer.epochs": 9})

@@ -9,7 +9,7 @@ import pytest
 from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Halving, Search, Study
 from service.execution.simulation.constants import CHECKPOINT_S, START_S, TUNE_REPORT_S, TUNE_RUN_S
-from service.execution.simulation.fake_runs import FakeRuns
+from service.execution.simulation.engine import FakeRuns
 from service.execution.simulation.simulate import EpochTime, epoch_time, simulate
 from service.storage.home import Home
 from trainables.recipe import Recipe

@@ -2,8 +2,8 @@
 
 from types import SimpleNamespace
 
-from service.execution.tune.adapters import JournalScheduler
 from service.execution.tune.callbacks import Nodes, Watch
+from service.execution.tune.run import JournalScheduler
 from service.storage.home import Home
 from service.storage.journal import FailedWith
 from tests.rooms.service.execution.studies import arms, facts

@@ -9,10 +9,9 @@ from ray.air.execution._internal.tracked_actor import TrackedActor
 from ray.air.execution._internal.tracked_actor_task import TrackedActorTask
 from ray.exceptions import ActorDiedError, OutOfMemoryError, RayActorError, RayError, RayTaskError
 
-from service.execution.tune import deaths
-from service.execution.tune.adapters import JournalScheduler
-from service.execution.tune.callbacks import Nodes, Watch
-from service.execution.tune.deaths import is_node_gone, living_nodes, told_as_dead_actors
+from service.execution.tune import callbacks as deaths
+from service.execution.tune.callbacks import Nodes, Watch, is_node_gone, living_nodes, told_as_dead_actors
+from service.execution.tune.run import JournalScheduler
 from service.storage.home import Home
 from service.storage.journal import FailedWith
 from tests.rooms.service.execution.studies import arms, facts
