@@ -1,6 +1,7 @@
 """Ctrl-C: the first one asks a study to stop, the second interrupts it; the report is written in both cases.
 
 SIGTERM and SIGHUP (a container, Slurm or a closed terminal ends) ask as the first Ctrl-C does, however often they come.
+The main thread must hear them meanwhile, so calls that may stand still, such as those of Ray, are made in a thread.
 """
 
 from __future__ import annotations
@@ -9,15 +10,20 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
 STOPPING = "stopping after this epoch, press again to stop now"
 ENDING = "{} received: stopping after this epoch"
 ENDS = (signal.SIGTERM, signal.SIGHUP)
 INSIST_S = 1.0
 """How often an interrupt is sent again, because some calls ignore one."""
+LOOK_S = 0.1
+"""How often the thread that waits looks around."""
+ENDS_S = 30.0
+"""How long work may take to end once it is left. What stands still even then ends with the process."""
 
 
 @dataclass
@@ -50,7 +56,7 @@ class StopSignals:
 
         Raises: KeyboardInterrupt for a Ctrl-C that came before and was lost (`service.__main__.Presses`).
         """
-        if threading.current_thread() is not threading.main_thread():
+        if not _in_main_thread():
             yield
             return
         if getattr(signal.getsignal(signal.SIGINT), "came", False):
@@ -58,16 +64,11 @@ class StopSignals:
         end, start = os.pipe()
         os.set_blocking(start, False)
         wakeup = signal.set_wakeup_fd(start, warn_on_full_buffer=False)
-        known = {one: signal.getsignal(one) for one in (signal.SIGINT, *ENDS)}
-        for one, before in known.items():
-            if one not in ENDS or before != signal.SIG_IGN:  # `nohup` ignores SIGHUP
-                signal.signal(one, self._caught)
-        threading.Thread(target=self._count, args=(end,), name="signals", daemon=True).start()
         try:
-            yield
+            with handled(self._caught):
+                threading.Thread(target=self._count, args=(end,), name="signals", daemon=True).start()
+                yield
         finally:
-            for one, before in known.items():
-                signal.signal(one, before)
             signal.set_wakeup_fd(wakeup)
             os.close(start)
 
@@ -112,34 +113,97 @@ class StopSignals:
             time.sleep(INSIST_S)
 
 
-def hear_again() -> None:
-    """Puts Python's handlers back where other code of this process took the signals that end a study, as Ray does.
+class Apart:
+    """Work that is done once, in a thread. `leaving`: that it must end, because nobody waits for it any more."""
 
-    Ray's own handler of SIGTERM ends the process three seconds later. Call it in the main thread; elsewhere it does
-    nothing.
+    def __init__(self) -> None:
+        self.leaving = threading.Event()
+        self._ended = threading.Event()
+        self._shares = False
+        self._error: BaseException | None = None
+
+    def do(self, work: Callable[[], None], watch: Callable[[], None] = lambda: None) -> None:
+        """Does the work, and calls `watch` meanwhile. If that raises, and at Ctrl-C, the work is left.
+
+        Raises: what the work or `watch` raises; KeyboardInterrupt.
+        """
+        threading.Thread(target=self._do, args=(work,), name="apart", daemon=True).start()
+        try:
+            while not self._ended.wait(LOOK_S):
+                _hear_again()
+                watch()
+        finally:
+            with _undisturbed():
+                self.leaving.set()
+                if self._shares:
+                    self._ended.wait(ENDS_S)
+        if self._error is not None:
+            raise self._error
+
+    def share(self) -> None:
+        """Called by the work before it uses what belongs to whoever waits: from here on its end is waited for.
+
+        Raises: KeyboardInterrupt where it was left before.
+        """
+        self._shares = True
+        self.check()
+
+    def check(self) -> None:
+        """Called by the work now and then. Raises: KeyboardInterrupt where it was left."""
+        if self.leaving.is_set():
+            raise KeyboardInterrupt
+
+    def _do(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except BaseException as error:  # `do` raises it in the other thread
+            self._error = error
+        finally:
+            self._ended.set()
+
+
+@contextmanager
+def handled(handler: Callable[[int, Any], object], may_be_ignored: Sequence[int] = ENDS) -> Iterator[dict[int, Any]]:
+    """Handles SIGINT, SIGTERM and SIGHUP by one function within the block; its value is the handlers of before.
+
+    A signal of `may_be_ignored` that is ignored, such as SIGHUP by `nohup`, stays ignored. At the end the handlers of
+    before are back, whatever other code did to them. In another thread than the main one nothing is handled.
     """
-    if threading.current_thread() is threading.main_thread():
+    if not _in_main_thread():
+        yield {}
+        return
+    known: dict[int, Any] = {one: signal.getsignal(one) for one in (signal.SIGINT, *ENDS)}
+    try:
+        for one, before in known.items():
+            if before != signal.SIG_IGN or one not in may_be_ignored:
+                signal.signal(one, handler)
+        yield known
+    finally:
+        for one, before in known.items():
+            signal.signal(one, before)
+
+
+def _hear_again() -> None:
+    """Puts Python's handlers back where other code took the signals that end a study, as Ray does from its thread.
+
+    Ray's own handler of SIGTERM ends the process three seconds later.
+    """
+    if _in_main_thread():
         for one in (signal.SIGINT, *ENDS):
             if (known := signal.getsignal(one)) is not None:
                 signal.signal(one, known)
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
-    """Delays the signals that end a study until the end of the block, and undoes what other code does to them.
-
-    `StopSignals` still counts them. In another thread than the main one, which no signal disturbs, it does nothing.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+def _undisturbed() -> Iterator[None]:
+    """Delays the signals that end a study until the end of the block. `StopSignals` still counts them."""
     came: list[int] = []
-    known = {one: signal.signal(one, lambda number, _: came.append(number)) for one in (signal.SIGINT, *ENDS)}
-    try:
+    with handled(lambda number, _: came.append(number)) as known:
         yield
-    finally:
-        for one, before in known.items():
-            signal.signal(one, before)
-        for number in came:
-            if callable(before := known[signal.Signals(number)]):
-                before(number, None)
+    for number in came:
+        if callable(before := known[number]):
+            before(number, None)
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()

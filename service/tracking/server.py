@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from search_spaces.study import Edition
+from service.execution.signals import ENDS, handled
 from service.storage import editions
 from service.storage.home import Home
 from service.tracking.databases import MlflowError, is_there
@@ -33,8 +34,6 @@ PAUSE_S = 0.2
 """How often it is looked whether the server lives."""
 END_S = 10
 """How long MLflow may take to end before it is killed."""
-ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""The signals that end the command: Ctrl-C, `kill`, a closed terminal."""
 
 
 class UiError(LocusError):
@@ -64,8 +63,11 @@ def serve(
         _note_links(home, edition, tracking, address, note)
         note("MLflow ran already; it stays.")
         return
-    log = _log_file(home)
-    with _end_signals() as asked, server(home, port, tracking, asked, log) as process:
+    log, asked = _log_file(home), list[int]()
+    with (
+        handled(lambda number, _: asked.append(number), may_be_ignored=(signal.SIGINT, *ENDS)),
+        server(home, port, tracking, asked, log) as process,
+    ):
         if not asked:
             _note_links(home, edition, tracking, address, note)
             note("Ctrl-C ends MLflow.")
@@ -128,20 +130,6 @@ def _shows_same(home: Home, address: str, tracking: str | None) -> bool:
         if STUDY in mine.shown:
             return theirs is not None and STUDY in theirs.shown and theirs.shown[STUDY].id == mine.shown[STUDY].id
     return False
-
-
-@contextmanager
-def _end_signals() -> Iterator[list[int]]:
-    """A list to which each signal that ends the command is added. One that is ignored (`nohup`) stays ignored."""
-    asked: list[int] = []
-    known = {one: signal.getsignal(one) for one in ENDS if signal.getsignal(one) != signal.SIG_IGN}
-    try:
-        for one in known:
-            signal.signal(one, lambda number, frame: asked.append(number))
-        yield asked
-    finally:
-        for one, before in known.items():
-            signal.signal(one, before)
 
 
 def _wait(process: subprocess.Popen[bytes], address: str, log: Path, asked: Sequence[int]) -> None:

@@ -13,7 +13,7 @@ import ray
 import ray._private.worker
 from ray._private import ray_constants
 
-from service.execution.apart import Apart
+from service.execution.signals import Apart
 from service.execution.socket_folder import socket_folder
 from service.execution.tune import token
 from trainables.spec import LocusError

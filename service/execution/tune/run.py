@@ -21,9 +21,9 @@ from ray.tune.experiment import Trial as TuneTrial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
-from service.execution.apart import Apart
 from service.execution.driver import Driver, Finished
 from service.execution.machine import cores, memory_gib
+from service.execution.signals import Apart
 from service.execution.tune.callbacks import Attending, Nodes, Waiting, Watch, job_of, told_as_dead_actors
 from service.execution.tune.local import LocalRay
 from service.execution.tune.session import session

@@ -17,8 +17,7 @@ from ray._private.runtime_env.constants import RAY_JOB_CONFIG_JSON_ENV_VAR
 from ray.job_config import JobConfig
 
 import service
-from service.execution.apart import Apart
-from service.execution.signals import undisturbed
+from service.execution.signals import Apart
 from service.execution.tune import token
 from service.execution.tune.local import GOES_ON, LocalRay, RayError, first_line
 from service.planning.placement import Machine, Node
@@ -27,10 +26,18 @@ from service.planning.placement import Machine, Node
 def machine(address: str, threads: int = 1) -> Machine:
     """What the cluster at hand has for runs of so many threads a worker. A node's cores beyond a multiple do not count.
 
-    The memory of a node is what Ray lets processes ask for there. Cost: a second, to connect.
+    The memory of a node is what Ray lets processes ask for there. All of it happens in a thread, because Ray takes
+    SIGTERM from the main one. Cost: a second, to connect.
     """
-    with session(address):
-        found = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    found: list[dict[str, float]] = []
+    apart = Apart()
+
+    def work() -> None:
+        with session(address):
+            apart.share()
+            found.extend(node["Resources"] for node in ray.nodes() if node["Alive"])
+
+    apart.do(work)
     nodes = tuple(
         Node(cores=int(node.get("CPU", 0)) // threads * threads, gib=node.get("memory", 0.0) / 2**30) for node in found
     )
@@ -51,14 +58,13 @@ def session(address: str, here: LocalRay | None = None, apart: Apart | None = No
         here = here or LocalRay()
     with _quiet():
         try:
-            with undisturbed():  # Ray takes the handlers of signals
-                if here is not None:
-                    here.start(apart or Apart(), **settings)
-                else:
-                    _connect(address, settings)
+            if here is not None:
+                here.start(apart or Apart(), **settings)
+            else:
+                _connect(address, settings)
             yield
         finally:
-            with undisturbed(), _no_garbage_collection(), here.ending() if here else contextlib.nullcontext():
+            with _no_garbage_collection(), here.ending() if here else contextlib.nullcontext():
                 ray.shutdown()
 
 

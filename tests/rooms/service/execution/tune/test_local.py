@@ -8,7 +8,7 @@ import tempfile
 
 import pytest
 
-from service.execution.apart import Apart
+from service.execution.signals import Apart
 from service.execution.tune import local
 from service.execution.tune.local import TRIES, LocalRay, RayError
 from service.execution.tune.session import module_folders

@@ -1,4 +1,4 @@
-"""Room: work in a thread of its own, which can be left."""
+"""Room: the signals that end a study, and work in a thread of its own, which can be left."""
 
 import ctypes
 import os
@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from service.execution import apart as room
-from service.execution.apart import Apart
+from service.execution import signals as room
+from service.execution.signals import ENDING, Apart, Stop, StopSignals
 from tests.waiting import LIMIT_S
 
 
@@ -46,20 +46,8 @@ def test_a_signal_that_the_work_takes_over_is_heard_again():
         signal.signal(signal.SIGTERM, before)
 
 
-def test_work_that_stands_still_is_left_when_the_watch_says_so():
-    """As Ray's start, which hears no signal for half a minute."""
-    one, over = Apart(), threading.Event()
-
-    def watch():
-        raise TimeoutError("seen enough")
-
-    with pytest.raises(TimeoutError, match="seen enough"):
-        one.do(over.wait, watch)
-    assert one.leaving.is_set()
-    over.set()
-
-
 def test_work_that_was_left_begins_nothing_that_belongs_to_others():
+    """As Ray's start, which hears no signal for half a minute."""
     one, begun, refused = Apart(), threading.Event(), threading.Event()
     go_on = threading.Event()
 
@@ -73,10 +61,11 @@ def test_work_that_was_left_begins_nothing_that_belongs_to_others():
         begun.set()
 
     def watch():
-        raise TimeoutError
+        raise TimeoutError("seen enough")
 
-    with pytest.raises(TimeoutError):
+    with pytest.raises(TimeoutError, match="seen enough"):
         one.do(work, watch)
+    assert one.leaving.is_set()
     go_on.set()
     assert refused.wait(60)
     assert not begun.is_set()
@@ -99,6 +88,37 @@ def test_work_that_shares_is_waited_for_until_it_has_ended():
     with pytest.raises(TimeoutError):
         one.do(work, watch)
     assert ended.is_set()
+
+
+def test_a_signal_that_is_ignored_stays_ignored_while_work_is_left():
+    """As SIGHUP by `nohup`: a terminal that closes in this moment must not end the study."""
+    one, shared, lines, noted = Apart(), threading.Event(), [], threading.Event()
+
+    def note(line):
+        lines.append(line)
+        noted.set()
+
+    def work():
+        one.share()
+        shared.set()
+        one.leaving.wait()
+        os.kill(os.getpid(), signal.SIGHUP)
+
+    def watch():
+        if shared.is_set():
+            raise TimeoutError
+
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with StopSignals(Stop(), note).installed():
+            with pytest.raises(TimeoutError):
+                one.do(work, watch)
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert noted.wait(LIMIT_S)
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert lines == [ENDING.format("SIGTERM")]
 
 
 def test_it_is_not_waited_for_without_end(monkeypatch):
