@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from service.terminal.options import own_values
+from service.terminal.options import StudyOptions, own_values
 from service.terminal.output import console, printable, sentence
 from trainables.errors import SpecError
 
@@ -129,6 +129,12 @@ def resolve(name: str, own: list[str] | None, preset: str | None, arms: str = ""
         sentence(console(stderr=True), warning)
     some = [arm.strip() for arm in arms.split(",") if arm.strip()]
     return api.resolve(name, set=own_values(own), preset=preset, arms=some, **size)
+
+
+def resolve_chosen(name: str, chosen: StudyOptions, storage: str | None = None) -> Any:
+    """The edition that a command names by the options that verbs share. `storage`: as `api.resolve` has it."""
+    size = {one: getattr(chosen, one) for one in ("budget", "seeds", "trials", "edition", "data", "home")}
+    return resolve(name, chosen.set, chosen.preset, chosen.arms, storage=storage, **size)
 
 
 def again(*without: str) -> str:

@@ -6,37 +6,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from service.commands.app import INTERRUPTED, UNFINISHED, again, app, remark, resolve
+from service.commands.app import INTERRUPTED, UNFINISHED, again, app, remark, resolve, resolve_chosen
 from service.terminal.options import (
-    AdoptOption,
     Arms,
-    As,
     Budget,
-    Compile,
     Data,
-    Device,
-    Download,
     DryRun,
-    Experiment,
-    Fresh,
     HomeOption,
-    Hours,
     Join,
-    LoaderWorkers,
-    MaxConcurrent,
     Name,
     Preset,
     Quiet,
-    RunHours,
-    RunsPerGpu,
-    Seeds,
     Set,
-    Storage,
-    Threads,
-    Tracking,
-    Trials,
+    StudyOptions,
     Verbose,
-    Workers,
+    takes_study_options,
 )
 from service.terminal.output import console, labelled
 from trainables.errors import SpecError
@@ -47,50 +31,20 @@ if TYPE_CHECKING:
 
 
 @app.command()
-def plan(
-    name: Name,
-    budget: Budget = None,
-    set: Set = None,
-    preset: Preset = None,
-    seeds: Seeds = None,
-    trials: Trials = None,
-    edition: As = "",
-    data: Data = "",
-    arms: Arms = "",
-    home: HomeOption = None,
-    max_concurrent: MaxConcurrent = None,
-    threads: Threads = 1,
-    workers: Workers = 0,
-    device: Device = "auto",
-    runs_per_gpu: RunsPerGpu = 1,
-    compile: Compile = False,
-    adopt: AdoptOption = False,
-    fresh: Fresh = False,
-) -> None:
+@takes_study_options("tracking", "experiment", "storage", "loader_workers", "hours", "run_hours", "download")
+def plan(name: Name, chosen: StudyOptions) -> None:
     """Print what would run, what is there already and why, time and memory. Writes nothing."""
-    from service.planning.run_options import RunOptions
-
-    size = {"budget": budget, "seeds": seeds, "trials": trials, "edition": edition, "home": home}
-    size |= {"data": data}
-    options = RunOptions(
-        home=home,
-        max_concurrent=max_concurrent,
-        threads=threads,
-        workers=workers,
-        device=device,
-        runs_per_gpu=runs_per_gpu,
-        compile=compile,
-    )
-    _plan(resolve(name, set, preset, arms, **size), options, fresh=fresh, adopt=adopt)
+    options = chosen.run_options()
+    _plan(resolve_chosen(name, chosen), options, fresh=chosen.fresh)
 
 
-def _plan(edition: Any, options: "RunOptions", *, fresh: bool, adopt: bool) -> None:
+def _plan(edition: Any, options: "RunOptions", *, fresh: bool) -> None:
     from service import api
     from service.storage.home import Home
     from service.terminal import ending
     from service.trying import try_own
 
-    history, estimate = api.plan(edition, options, fresh=fresh, adopt=adopt)
+    history, estimate = api.plan(edition, options, fresh=fresh, adopt=options.adopt)
     ending.plan(history, estimate)
     remark(api.shown_in(history.edition, options))
     for line in try_own(edition, Home.find(options.home).data):
@@ -123,70 +77,27 @@ def check(
 
 
 @app.command()
+@takes_study_options()
 def run(
     name: Name,
-    budget: Budget = None,
-    set: Set = None,
-    preset: Preset = None,
-    seeds: Seeds = None,
-    trials: Trials = None,
-    edition: As = "",
-    data: Data = "",
-    arms: Arms = "",
-    home: HomeOption = None,
-    tracking: Tracking = None,
-    experiment: Experiment = None,
-    storage: Storage = None,
-    max_concurrent: MaxConcurrent = None,
-    threads: Threads = 1,
-    workers: Workers = 0,
-    loader_workers: LoaderWorkers = None,
-    device: Device = "auto",
-    runs_per_gpu: RunsPerGpu = 1,
-    compile: Compile = False,
-    hours: Hours = None,
-    run_hours: RunHours = None,
-    adopt: AdoptOption = False,
-    download: Download = False,
-    fresh: Fresh = False,
+    chosen: StudyOptions,
     join: Join = False,
     dry_run: DryRun = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
     """Run what is missing of a study; the same command again resumes, extends or just reports."""
-    from service.planning.run_options import RunOptions
-
     if quiet and verbose:
         raise SpecError("--quiet must stand alone, got --verbose beside it")
-    options = RunOptions(
-        home=home,
-        tracking=tracking,
-        experiment=experiment,
-        storage=storage,
-        max_concurrent=max_concurrent,
-        threads=threads,
-        workers=workers,
-        loader_workers=loader_workers,
-        device=device,
-        runs_per_gpu=runs_per_gpu,
-        compile=compile,
-        hours=hours,
-        run_hours=run_hours,
-        adopt=adopt,
-        download=download,
-        address="auto" if join else "local",
-    )
-    size = {"budget": budget, "seeds": seeds, "trials": trials, "edition": edition, "home": home}
-    size |= {"data": data}
-    looks = None if dry_run else options.storage
-    resolved = resolve(name, set, preset, arms, storage=looks, **size)
+    options = chosen.run_options(address="auto" if join else "local")
+    resolved = resolve_chosen(name, chosen, storage=None if dry_run else options.storage)
     if dry_run:
         if options.storage:
             remark(f"--dry-run does not look at {options.storage}: what is only there counts as missing")
-        _plan(resolved, options, fresh=fresh, adopt=adopt)
+        _plan(resolved, options, fresh=chosen.fresh)
     else:
-        run_resolved(resolved, options, fresh=fresh, detail="quiet" if quiet else "all" if verbose else "usual")
+        detail: Detail = "quiet" if quiet else "all" if verbose else "usual"
+        run_resolved(resolved, options, fresh=chosen.fresh, detail=detail)
 
 
 def run_resolved(

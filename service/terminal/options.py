@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import json
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from search_spaces import library
 from service.terminal import completion
 from trainables.errors import SpecError
+
+if TYPE_CHECKING:
+    from service.planning.run_options import RunOptions
 
 
 def study_names(begun: str) -> list[str]:
@@ -132,9 +138,6 @@ Trials = Annotated[
         rich_help_panel=WHAT,
     ),
 ]
-As = Annotated[
-    str, typer.Option("--as", help="names this edition: NAME@BUDGET~WORD", metavar="WORD", rich_help_panel=WHAT)
-]
 HomeOption = Annotated[
     str | None,
     typer.Option(
@@ -147,15 +150,6 @@ Tracking = Annotated[
         help="MLflow's URI; $MLFLOW_TRACKING_URI, else a store in the home", metavar="URI", rich_help_panel=WHERE
     ),
 ]
-Experiment = Annotated[
-    str | None,
-    typer.Option(
-        help="the MLflow experiment that shows the study; $MLFLOW_EXPERIMENT_NAME, else where it is shown already, "
-        "else locus/<study>",
-        metavar="NAME",
-        rich_help_panel=WHERE,
-    ),
-]
 Storage = Annotated[
     str | None,
     typer.Option(
@@ -165,85 +159,8 @@ Storage = Annotated[
         rich_help_panel=WHERE,
     ),
 ]
-MaxConcurrent = Annotated[
-    int | None,
-    typer.Option(
-        help="how many runs train at the same time; default: as many as cores, memory and GPUs allow",
-        metavar="INTEGER",
-        parser=whole("max-concurrent"),
-        rich_help_panel=SPEED,
-    ),
-]
-Threads = Annotated[
-    int, typer.Option(help="threads of each run", metavar="INTEGER", parser=whole("threads"), rich_help_panel=SPEED)
-]
-Workers = Annotated[
-    int,
-    typer.Option(
-        help="workers of each run; 0 trains in one process, n in a Ray Train group",
-        metavar="INTEGER",
-        parser=whole("workers"),
-        rich_help_panel=SPEED,
-    ),
-]
-LoaderWorkers = Annotated[
-    int | None,
-    typer.Option(
-        help="processes of a run that decode streamed images; default: on GPUs the free cores, else none",
-        metavar="INTEGER",
-        parser=whole("loader-workers"),
-        rich_help_panel=SPEED,
-    ),
-]
-Device = Annotated[
-    Literal["auto", "cpu", "cuda"],
-    typer.Option(help="auto, cpu or cuda; auto takes GPUs where there are any", rich_help_panel=SPEED),
-]
-RunsPerGpu = Annotated[
-    Any,
-    typer.Option(
-        help="runs that share a GPU: a number, or auto, by memory and cores",
-        metavar="N|auto",
-        parser=lambda given: int(given) if str(given).isdigit() else given,
-        rich_help_panel=SPEED,
-    ),
-]
-Compile = Annotated[
-    bool,
-    typer.Option(
-        "--compile",
-        help="compile training steps: faster on GPUs after some minutes",
-        metavar=FLAG,
-        rich_help_panel=SPEED,
-    ),
-]
-Hours = Annotated[
-    float | None,
-    typer.Option(
-        help="stop the study after so many hours (exit code 3); the same command continues",
-        metavar="FLOAT",
-        parser=hours,
-        rich_help_panel=SPEED,
-    ),
-]
-RunHours = Annotated[
-    float | None,
-    typer.Option(
-        help="stop each run after so many hours; the same command continues it",
-        metavar="FLOAT",
-        parser=hours,
-        rich_help_panel=SPEED,
-    ),
-]
 AdoptOption = Annotated[
     bool, typer.Option("--adopt", help="count answers of older code", metavar=FLAG, rich_help_panel=WHAT)
-]
-Fresh = Annotated[
-    bool, typer.Option("--fresh", help="start the next edition, NAME@BUDGET.2", metavar=FLAG, rich_help_panel=WHAT)
-]
-Download = Annotated[
-    bool,
-    typer.Option("--download", help="fetch a known data set that is not there", metavar=FLAG, rich_help_panel=WHAT),
 ]
 Json = Annotated[bool, typer.Option("--json", help="print JSON", metavar=FLAG, rich_help_panel=OUTPUT)]
 Join = Annotated[
@@ -273,6 +190,139 @@ Verbose = Annotated[
 Address = Annotated[
     str | None, typer.Option(help="a Ray cluster's job address, http://head:8265", metavar="URL", rich_help_panel=WHERE)
 ]
+
+
+@dataclass(frozen=True)
+class StudyOptions:
+    """What was typed of the options that plan, run and submit share, in the order of `--help`.
+
+    Those that `RunOptions` has are called as there, and have its defaults.
+    """
+
+    budget: Budget = None
+    set: Set = None
+    preset: Preset = None
+    seeds: Seeds = None
+    trials: Trials = None
+    edition: Annotated[
+        str, typer.Option("--as", help="names this edition: NAME@BUDGET~WORD", metavar="WORD", rich_help_panel=WHAT)
+    ] = ""
+    data: Data = ""
+    arms: Arms = ""
+    home: HomeOption = None
+    tracking: Tracking = None
+    experiment: Annotated[
+        str | None,
+        typer.Option(
+            help="the MLflow experiment that shows the study; $MLFLOW_EXPERIMENT_NAME, else where it is shown already, "
+            "else locus/<study>",
+            metavar="NAME",
+            rich_help_panel=WHERE,
+        ),
+    ] = None
+    storage: Storage = None
+    max_concurrent: Annotated[
+        int | None,
+        typer.Option(
+            help="how many runs train at the same time; default: as many as cores, memory and GPUs allow",
+            metavar="INTEGER",
+            parser=whole("max-concurrent"),
+            rich_help_panel=SPEED,
+        ),
+    ] = None
+    threads: Annotated[
+        int, typer.Option(help="threads of each run", metavar="INTEGER", parser=whole("threads"), rich_help_panel=SPEED)
+    ] = 1
+    workers: Annotated[
+        int,
+        typer.Option(
+            help="workers of each run; 0 trains in one process, n in a Ray Train group",
+            metavar="INTEGER",
+            parser=whole("workers"),
+            rich_help_panel=SPEED,
+        ),
+    ] = 0
+    loader_workers: Annotated[
+        int | None,
+        typer.Option(
+            help="processes of a run that decode streamed images; default: on GPUs the free cores, else none",
+            metavar="INTEGER",
+            parser=whole("loader-workers"),
+            rich_help_panel=SPEED,
+        ),
+    ] = None
+    device: Annotated[
+        Literal["auto", "cpu", "cuda"],
+        typer.Option(help="auto, cpu or cuda; auto takes GPUs where there are any", rich_help_panel=SPEED),
+    ] = "auto"
+    runs_per_gpu: Annotated[
+        Any,
+        typer.Option(
+            help="runs that share a GPU: a number, or auto, by memory and cores",
+            metavar="N|auto",
+            parser=lambda given: int(given) if str(given).isdigit() else given,
+            rich_help_panel=SPEED,
+        ),
+    ] = 1
+    compile: Annotated[
+        bool,
+        typer.Option(
+            "--compile",
+            help="compile training steps: faster on GPUs after some minutes",
+            metavar=FLAG,
+            rich_help_panel=SPEED,
+        ),
+    ] = False
+    hours: Annotated[
+        float | None,
+        typer.Option(
+            help="stop the study after so many hours (exit code 3); the same command continues",
+            metavar="FLOAT",
+            parser=hours,
+            rich_help_panel=SPEED,
+        ),
+    ] = None
+    run_hours: Annotated[
+        float | None,
+        typer.Option(
+            help="stop each run after so many hours; the same command continues it",
+            metavar="FLOAT",
+            parser=hours,
+            rich_help_panel=SPEED,
+        ),
+    ] = None
+    adopt: AdoptOption = False
+    download: Annotated[
+        bool,
+        typer.Option("--download", help="fetch a known data set that is not there", metavar=FLAG, rich_help_panel=WHAT),
+    ] = False
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="start the next edition, NAME@BUDGET.2", metavar=FLAG, rich_help_panel=WHAT)
+    ] = False
+
+    def run_options(self, **own: Any) -> RunOptions:
+        """Where and how the study runs. `own`: options that one verb alone has."""
+        from service.planning.run_options import RunOptions
+
+        return RunOptions.among(vars(self) | {"address": "local"} | own)
+
+
+def takes_study_options(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a verb the options of `StudyOptions`, but some, in the place of its parameter `chosen`."""
+    options = inspect.signature(StudyOptions, eval_str=True).parameters.values()
+    shared = [option for option in options if option.name not in without]
+
+    def declared(verb: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(verb)
+        def typed(**given: Any) -> None:
+            verb(chosen=StudyOptions(**{option.name: given.pop(option.name) for option in shared}), **given)
+
+        own = inspect.signature(verb).parameters.values()
+        parameters = [each for one in own for each in (shared if one.name == "chosen" else [one])]
+        typed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
+        return typed
+
+    return declared
 
 
 def own_values(pairs: list[str] | None) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import typer
 from service.cli import app
 from service.commands.app import PANELS
 from service.planning.run_options import RunOptions
-from service.terminal.options import OUTPUT, SPEED, WHAT, WHERE
+from service.terminal.options import OUTPUT, SPEED, WHAT, WHERE, StudyOptions
 
 COMMAND = typer.main.get_command(app)
 ITS_OWN = {"submit": {"address", "home"}}
@@ -21,6 +21,7 @@ def test_every_shared_option_has_a_group():
     run = {one.name: one.rich_help_panel for one in COMMAND.commands["run"].params}
     assert [run[name] for name in ("budget", "home", "threads", "quiet")] == [WHAT, WHERE, SPEED, OUTPUT]
     assert set(RunOptions.model_fields) - {"address"} <= set(run)
+    assert StudyOptions().run_options() == RunOptions(), "the same defaults"
 
 
 def test_every_verb_has_a_group_and_help_lists_them_in_the_order_of_need():
