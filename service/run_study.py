@@ -8,6 +8,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,95 +77,195 @@ def run_study(
     if options.address == "local":
         socket_folder()  # Ray needs one; asked here, before the plan
     with told_in_a_sentence(home.root):
-        return _run_study(edition, home, options, progress, tell, callbacks)
-
-
-def _run_study(
-    edition: Edition,
-    home: Home,
-    options: RunOptions,
-    progress: Progress,
-    tell: Callable[..., None],
-    callbacks: Sequence[Callback],
-) -> Result:
-    set_up_client()
-    from service.tracking.sync import MlflowSync, check
-
-    tracking = tracking_uri(options.tracking)
-    codes = CodeDigests()
-    history = History.open(home, edition, codes)
-    placement = machine.placement(options, lambda: run_memory(history, Outcomes(home)))
-    check_study_workers(edition, placement)
-    folder = home.study(edition.id)
-    if folder.driven:
-        raise steering.change(edition, home, options)
-    copies = Copies(options.storage, home, edition.id) if options.storage else None
-    os.environ.setdefault("LOCUS_COMMIT", commit())
-    check(home, tracking)
-    estimate = _plan(home, history, placement, options, codes, progress)
-    if estimate.to_train:
-        _check_ray()
-        for remark in try_own(edition, home.data):
-            progress.note(remark)
-    stop = Stop(deadline=time.time() + options.hours * 3600 if options.hours else None)
-    signals = StopSignals(stop, progress.note)
-    with (
-        signals.installed(),
-        Mirror(copies) as mirror,
-        Journal(folder.journal, folder.lock, claims=edition.claims_digest) as journal,
-    ):
-        editions.save_edition(edition, home)
-        mirror.open(journal)
-        if copies is None and (left := folder.storage_uri):
-            progress.note(f"the copies at {left} stay as they are, because this command has no --storage {left}")
-            folder.storage.unlink()
-        tell(study=edition.id, home=str(home.root), home_id=home.named())
-        neighbours = Neighbours(home, edition.id, placement) if options.address == "local" else None
-        driver = Driver(
-            edition, home, journal, placement, options.adopt, stop, neighbours=neighbours, codes=codes, copies=copies
-        )
-        sync = MlflowSync(edition, home, lambda recipe: driver.codes(recipe).digest, tracking, options.experiment)
-        driver.listeners += [progress.add, sync.add, Callbacks(callbacks, driver, progress.note).add]
-        sync.open()
-        if journal.torn:
-            progress.note("the journal's last line was torn by a crash, and dropped")
-        ended: MlflowStatus = "FAILED"
-        stored: dict[str, str] | None = None
-        begun = time.monotonic()
-        try:
-            _train(driver, sync, progress, signals, options, estimate.epoch_s, tell)
-            if driver.history.exhausted is not None and driver.history.exhausted < estimate.points:
-                progress.note(f"the space has no further point: the search has {driver.history.exhausted} trials")
-            if why := driver.repeated.reason:
-                progress.note(f"stopped after {SAME} failures in a row: {why}; the same command tries again")
-            ended = "KILLED" if stop else "FAILED" if why else "FINISHED"
-            took = time.monotonic() - begun
-            if ended == "FINISHED" and (edition.study.probes or edition.study.base.data.kind in DRAWN_AGAIN):
-                shown = Result(home, edition, driver.history, driver.outcomes)
-                compute_probes(shown, progress.note, lambda: bool(stop) or journal.lost)
-        except KeyboardInterrupt:
-            ended = "KILLED"
-        finally:
+        running = StudyRun(edition, home, options, progress, tell)
+        signals = StopSignals(running.stop, progress.note)
+        with (
+            signals.installed(),
+            Mirror(running.copies) as mirror,
+            Journal(running.folder.journal, running.folder.lock, claims=edition.claims_digest) as journal,
+        ):
+            running.open(mirror, journal, callbacks)
             try:
-                driver.in_flight.close()
+                running.run(signals)
+            except KeyboardInterrupt:
+                running.ended = "KILLED"
             finally:
-                progress.end()
-                if journal.lost:
-                    sync.leave()
-                else:
-                    stored = _close(driver, sync, progress, ended)
-                    if warning := mirror.close(driver.history):
-                        progress.note(warning)
-            if driver.listener_failed:
-                progress.note(f"what was shown may lack something ({driver.listener_failed}; see {folder.log})")
-        journal.look()
-        tell(ended=ENDS[ended], archive=stored)
-        if ended == "FINISHED" and estimate.to_train:
-            progress.note(estimate.beside(took, max(measured(driver.history, "memory/peak_gib"), default=None)))
-        result = Result(home, edition, driver.history, driver.outcomes, sync.parent_url or tracking or home.tracking)
-    if stop.asked:
+                running.close()
+            result = running.result()
+    if running.stop.asked:
         raise KeyboardInterrupt
     return result
+
+
+class StudyRun:
+    """A study while a command runs it, in phases: prepared when it is made, then `open`, `run`, `close`, `result`.
+
+    `ended`: what MLflow shows of its end. `stored`: where an MLflow server has the archive of the result.
+    `took`: how long training took. Units: s.
+    """
+
+    def __init__(
+        self, edition: Edition, home: Home, options: RunOptions, progress: Progress, tell: Callable[..., None]
+    ) -> None:
+        """Prints the plan. Nothing of the study is written. Raises: LocusError for what cannot run."""
+        set_up_client()
+        from service.tracking.sync import check
+
+        self.options, self.progress, self.tell = options, progress, tell
+        self.folder = home.study(edition.id)
+        self.tracking = tracking_uri(options.tracking)
+        self.codes = CodeDigests()
+        history = History.open(home, edition, self.codes)
+        self.placement = machine.placement(options, lambda: run_memory(history, Outcomes(home)))
+        check_study_workers(edition, self.placement)
+        if self.folder.driven:
+            raise steering.change(edition, home, options)
+        self.copies = Copies(options.storage, home, edition.id) if options.storage else None
+        os.environ.setdefault("LOCUS_COMMIT", commit())
+        check(home, self.tracking)
+        self.estimate = _plan(home, history, self.placement, options, self.codes, progress)
+        if self.estimate.to_train:
+            _check_ray()
+            for remark in try_own(edition, home.data):
+                progress.note(remark)
+        self.edition, self.home = edition, home
+        self.stop = Stop(deadline=time.time() + options.hours * 3600 if options.hours else None)
+        self.ended: MlflowStatus = "FAILED"
+        self.stored: dict[str, str] | None = None
+        self.took = 0.0
+
+    def open(self, mirror: Mirror, journal: Journal, callbacks: Sequence[Callback]) -> None:
+        """Writes the study into its home and its storage, and opens MLflow."""
+        from service.tracking.sync import MlflowSync
+
+        edition, home, note = self.edition, self.home, self.progress.note
+        self.mirror = mirror
+        editions.save_edition(edition, home)
+        mirror.open(journal)
+        if self.copies is None and (left := self.folder.storage_uri):
+            note(f"the copies at {left} stay as they are, because this command has no --storage {left}")
+            self.folder.storage.unlink()
+        self.tell(study=edition.id, home=str(home.root), home_id=home.named())
+        options, placement = self.options, self.placement
+        others = Neighbours(home, edition.id, placement) if options.address == "local" else None
+        self.driver = driver = Driver(
+            edition,
+            home,
+            journal,
+            placement,
+            options.adopt,
+            self.stop,
+            neighbours=others,
+            codes=self.codes,
+            copies=self.copies,
+        )
+        self.sync = MlflowSync(
+            edition, home, lambda recipe: driver.codes(recipe).digest, self.tracking, options.experiment
+        )
+        driver.listeners += [self.progress.add, self.sync.add, Callbacks(callbacks, driver, note).add]
+        self.sync.open()
+        if journal.torn:
+            note("the journal's last line was torn by a crash, and dropped")
+
+    def run(self, signals: StopSignals) -> None:
+        """Trains what is missing, and computes probes where the study asks for them. Raises: KeyboardInterrupt."""
+        driver, note = self.driver, self.progress.note
+        begun = time.monotonic()
+        self._train(signals)
+        if driver.history.exhausted is not None and driver.history.exhausted < self.estimate.points:
+            note(f"the space has no further point: the search has {driver.history.exhausted} trials")
+        if why := driver.repeated.reason:
+            note(f"stopped after {SAME} failures in a row: {why}; the same command tries again")
+        self.ended = "KILLED" if self.stop else "FAILED" if why else "FINISHED"
+        self.took = time.monotonic() - begun
+        if self.ended == "FINISHED" and (self.edition.study.probes or self.edition.study.base.data.kind in DRAWN_AGAIN):
+            shown = Result(self.home, self.edition, driver.history, driver.outcomes)
+            compute_probes(shown, note, lambda: bool(self.stop) or driver.journal.lost)
+
+    def _train(self, signals: StopSignals) -> None:
+        """Trains what is missing; with nothing missing neither Ray nor torch is started."""
+        driver, progress, options = self.driver, self.progress, self.options
+        driver.begin()
+        if url := self.sync.parent_url:
+            progress.note(f"MLflow: {url}")
+        self.tell(mlflow=url or "")
+        epoch_s = self.estimate.epoch_s
+        progress.begin(
+            driver.history, driver.lock, lambda: driver.in_flight.share(driver.placement.max_concurrent), epoch_s
+        )
+        attention = Attention(driver, progress.note)
+        while isinstance(job := _next(driver, attention), Job):
+            # outside `interruptible`: after an interrupted import, Ray cannot be shut down
+            from service.execution.tune.run import run_on_tune
+
+            with signals.interruptible():
+                if not driver.stop:
+                    try:
+                        where, hours = options.address, options.run_hours
+                        run_on_tune(driver, job, where, progress.note, hours, attention.look, progress.busy)
+                    except Exception as error:
+                        # Tune wraps the driver's own errors: a study that was taken over, a storage
+                        driver.journal.look()
+                        own = next((one for one in causes(error) if isinstance(one, LocusError)), None)
+                        if own is not None and own is not error:
+                            raise own from error
+                        raise
+            if driver.in_flight.jobs:
+                break
+        driver.in_flight.close()
+        driver.journal.look()
+
+    def close(self) -> None:
+        """Takes the steps of `CLOSING`, each one also if one before it fails. Raises: what the last of these raised."""
+        with ExitStack() as steps:
+            for step in reversed(CLOSING):
+                steps.callback(step, self)
+
+    def release(self) -> None:
+        """Gives back the runs and the share of the machine that other drivers may wait for."""
+        self.driver.in_flight.close()
+
+    def end_screen(self) -> None:
+        """Ends the live table: from here on lines are printed."""
+        self.progress.end()
+
+    def close_mlflow(self) -> None:
+        """Writes the report and closes MLflow; leaves both to another driver that has taken the study over."""
+        if self.driver.journal.lost:
+            self.sync.leave()
+        else:
+            self.stored = _close(self.driver, self.sync, self.progress, self.ended)
+
+    def close_storage(self) -> None:
+        """Sends what is left; leaves that to another driver that has taken the study over."""
+        if not self.driver.journal.lost and (warning := self.mirror.close(self.driver.history)):
+            self.progress.note(warning)
+
+    def name_failed_listener(self) -> None:
+        """Says which of those that show the study has failed."""
+        if failed := self.driver.listener_failed:
+            self.progress.note(f"what was shown may lack something ({failed}; see {self.folder.log})")
+
+    def result(self) -> Result:
+        """What came out, once all is closed. Raises: TakenOverError."""
+        driver = self.driver
+        driver.journal.look()
+        self.tell(ended=ENDS[self.ended], archive=self.stored)
+        if self.ended == "FINISHED" and self.estimate.to_train:
+            peak = max(measured(driver.history, "memory/peak_gib"), default=None)
+            self.progress.note(self.estimate.beside(self.took, peak))
+        uri = self.sync.parent_url or self.tracking or self.home.tracking
+        return Result(self.home, self.edition, driver.history, driver.outcomes, uri)
+
+
+CLOSING = (
+    StudyRun.release,
+    StudyRun.end_screen,
+    StudyRun.close_mlflow,
+    StudyRun.close_storage,
+    StudyRun.name_failed_listener,
+)
+"""How a study ends, in this order: other drivers do not wait for the report, and lines need the screen."""
 
 
 def check_study_workers(edition: Edition, placement: Placement) -> None:
@@ -210,46 +311,6 @@ def _download(edition: Edition, home: Home, progress: Progress) -> None:
 
         progress.note(f"fetching {kind} into {home.data}")
         download(data, home.data)
-
-
-def _train(
-    driver: Driver,
-    sync: MlflowSync,
-    progress: Progress,
-    signals: StopSignals,
-    options: RunOptions,
-    epoch_s: float | None,
-    tell: Callable[..., None],
-) -> None:
-    """Trains what is missing; with nothing missing neither Ray nor torch is started."""
-    driver.begin()
-    if url := sync.parent_url:
-        progress.note(f"MLflow: {url}")
-    tell(mlflow=url or "")
-    progress.begin(
-        driver.history, driver.lock, lambda: driver.in_flight.share(driver.placement.max_concurrent), epoch_s
-    )
-    attention = Attention(driver, progress.note)
-    while isinstance(job := _next(driver, attention), Job):
-        # outside `interruptible`: after an interrupted import, Ray cannot be shut down
-        from service.execution.tune.run import run_on_tune
-
-        with signals.interruptible():
-            if not driver.stop:
-                try:
-                    run_on_tune(
-                        driver, job, options.address, progress.note, options.run_hours, attention.look, progress.busy
-                    )
-                except Exception as error:
-                    driver.journal.look()  # Tune wraps the driver's own errors: a study that was taken over, a storage
-                    own = next((one for one in causes(error) if isinstance(one, LocusError)), None)
-                    if own is not None and own is not error:
-                        raise own from error
-                    raise
-        if driver.in_flight.jobs:
-            break
-    driver.in_flight.close()
-    driver.journal.look()
 
 
 def _next(driver: Driver, attention: Attention) -> Job | Finished:

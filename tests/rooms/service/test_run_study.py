@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from search_spaces.space import Choice, Space
-from search_spaces.study import Ablation, Search, Study
+from search_spaces.study import Ablation, Edition, Search, Study
 from service import api, run_study
 from service.execution import machine
 from service.planning.placement import Machine
@@ -38,14 +38,9 @@ def test_workers_that_would_change_numbers_are_refused_before_anything_is_writte
     edition = Study(name="norms", question="?", base=base, plan=plan).at()
     with pytest.raises(SpecError, match="workers must be 0 or 1 on CPUs where a model has batch norms"):
         run_study.run_study(edition, RunOptions(home=str(tmp_path / "home"), workers=2), Progress(edition))
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_plan_refuses_the_workers_that_a_run_refuses(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(machine, "machine", lambda options: Machine(cores=4))
-    edition = Study(name="norms", question="?", base=Recipe(), plan=PLANS[0]).at()
     with pytest.raises(SpecError, match="workers must be 0 or 1 on CPUs where a model has batch norms"):
         api.plan(edition, RunOptions(home=str(tmp_path / "home"), workers=2))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_study_does_not_end_the_ray_session_of_a_notebook(tmp_path: Path, monkeypatch) -> None:
@@ -63,8 +58,8 @@ def test_cores_are_counted_where_the_system_does_not_report_those_of_a_process(m
     assert machine.machine(RunOptions()).cores == 3
 
 
-def test_a_report_that_cannot_be_written_takes_no_answer_and_fails_no_study(tmp_path: Path, monkeypatch) -> None:
-    """A whole study of answers that are there: nothing is trained."""
+def answered(tmp_path: Path) -> Edition:
+    """A whole search of answers that are there: nothing is trained."""
     edition = search().at()
     hand = ByHand(tmp_path, edition)
     points = [{"encoding.gamma": gamma} for gamma in (2.5, 4.0)]
@@ -76,19 +71,44 @@ def test_a_report_that_cannot_be_written_takes_no_answer_and_fails_no_study(tmp_
                 for seed in trial.seeds(2):
                     hand.complete(trial, seed, 0.9 - number / 10, 0.9)
         hand.journal.write(Confirms(numbers=(0, 1)))
+    return edition.model_copy(update={"study": edition.study.counted(seeds=2, trials=2)})
+
+
+def test_a_study_is_closed_in_one_order_whatever_fails(tmp_path: Path, monkeypatch) -> None:
+    """Other drivers get their share back first, the screen is free before lines are printed, the storage comes last."""
+    edition, taken = answered(tmp_path), []
+
+    def failing(step):
+        def fails(running):
+            taken.append(step.__name__)
+            step(running)
+            raise ZeroDivisionError(step.__name__)
+
+        return fails
+
+    known = run_study.CLOSING
+    monkeypatch.setattr(run_study, "CLOSING", tuple(map(failing, known)))
+    with pytest.raises(ZeroDivisionError, match="name_failed_listener"):
+        run_study.run_study(edition, RunOptions(home=str(tmp_path)), Progress(edition))
+    assert taken == ["release", "end_screen", "close_mlflow", "close_storage", "name_failed_listener"]
+    assert look_up(Home(tmp_path), edition).shown[STUDY].status == "FINISHED"
+    assert not Home(tmp_path).study(edition.id).driven
+
+
+def test_a_report_that_cannot_be_written_takes_no_answer_and_fails_no_study(tmp_path: Path, monkeypatch) -> None:
+    asked = answered(tmp_path)
     notes: list[str] = []
-    progress = Progress(edition)
+    progress = Progress(asked)
     monkeypatch.setattr(progress, "note", notes.append)
     monkeypatch.setattr(run_study.Result, "report", lambda *given: 1 / 0)
-    asked = edition.model_copy(update={"study": edition.study.counted(seeds=2, trials=2)})
     told: list[dict[str, object]] = []
     result = run_study.run_study(
         asked, RunOptions(home=str(tmp_path), experiment="mine"), progress, lambda **facts: told.append(facts)
     )
-    known = {"study": edition.id, "home": str(tmp_path), "home_id": Home(tmp_path).id}
+    known = {"study": asked.id, "home": str(tmp_path), "home_id": Home(tmp_path).id}
     assert told == [known, {"mlflow": ""}, {"ended": "finished", "archive": None}]
     assert [line for line in notes if "the report cannot be written (ZeroDivisionError: division by zero" in line]
-    assert "ZeroDivisionError" in Home(tmp_path).study(edition.id).log.read_text()
+    assert "ZeroDivisionError" in Home(tmp_path).study(asked.id).log.read_text()
     assert result.headline
-    shown = look_up(Home(tmp_path), edition)
+    shown = look_up(Home(tmp_path), asked)
     assert (shown.place.name, shown.shown[STUDY].status) == ("mine", "FINISHED")
