@@ -1,4 +1,4 @@
-"""A session with Ray: opened quietly, ended in all cases, whatever signals and other threads do meanwhile."""
+"""A session with Ray: opened quietly, ended in all cases, whatever other threads do meanwhile."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ def machine(address: str, threads: int = 1) -> Machine:
 def session(address: str, here: LocalRay | None = None, apart: Apart | None = None, **settings: Any) -> Iterator[None]:
     """A quiet session with Ray that is always ended. Failures are in the journal, with their reasons.
 
+    Open it in a thread (`Apart`) if signals matter: in the main one Ray handles SIGTERM, also after the session.
     `here`: who starts a local one; `apart`: the thread that may be left while Ray starts.
     Raises: RayError with one sentence where Ray does not start, or no cluster answers.
     """
