@@ -25,7 +25,7 @@ from service.reporting.provenance import circumstances
 from service.storage import editions
 from service.storage.history import History
 from service.storage.home import Home
-from service.storage.outcomes import Outcomes, digest_of
+from service.storage.outcomes import Outcomes
 from service.storage.states import RunState
 from service.storage.whole_files import require_writable, write_whole
 from service.terminal.looking import run_command
@@ -83,7 +83,7 @@ def _ended(home: Home, edition: Edition) -> StudyResult:
             f"({run_command(edition.id, home)} trains what is missing)"
         )
     runs = {run.key: run for trial in history.trials for run in history.asked(trial)}.values()
-    adopted = sum(digest_of(history.code(run)) != codes(run.recipe).digest for run in runs)
+    adopted = sum(history.code(run) != codes(run.recipe).digest for run in runs)
     if adopted:
         raise LocusError(f"a record must be by today's code, got {plural(adopted, 'adopted answer')} of other code")
     return StudyResult(home, edition, history, Outcomes(home))
@@ -114,7 +114,7 @@ def of_result(result: StudyResult) -> Record:
 
 
 def _row(result: StudyResult, name: str, row: TrialResult) -> Row:
-    (code,) = {digest_of(run.code) for run in row.runs.values()}
+    (code,) = {run.code for run in row.runs.values()}
     return Row(
         name=name,
         code=code,

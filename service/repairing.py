@@ -14,7 +14,6 @@ from service.storage.home import Home
 from service.storage.journal import Ended, Fact, FailedWith, Journal, cut
 from service.storage.outcomes import Outcomes, compare
 from trainables.recipe.findings import LOOKS
-from trainables.recipe.outcome import Measurement
 from trainables.spec import LocusError
 
 
@@ -47,9 +46,8 @@ def wrong_answers(outcomes: Outcomes, history: History, ended: Iterable[Ended]) 
             continue
         if answered.run.key != fact.run or answered.name != fact.code:
             yield WrongAnswer(fact, "keys", f"{who} holds {answered.run.key} by {answered.name}")
-        curve = history.states[fact.run, fact.code].curve
-        measured = [Measurement(epoch=epoch, values=curve[epoch].values) for epoch in curve]
-        if compare(measured, answered.outcome.curve):  # times differ where a run was trained again for its weights
+        measured = history.states[fact.run, fact.code].values
+        if compare(measured, answered.curve):  # times differ where a run was trained again for its weights
             yield WrongAnswer(fact, "curves", f"{who} differs from the journal")
         for name in LOOKS:
             if damage := _damage(outcomes, fact, name):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from search_spaces.study import Ablation, Edition
+from search_spaces.words import plural
 from service import steering
 from service.analysis.probes.computing import compute_probes
 from service.callbacks import Callback, Callbacks
@@ -241,6 +242,14 @@ class StudyRun:
         if not self.driver.journal.lost and (warning := self.mirror.close(self.driver.history)):
             self.progress.note(warning)
 
+    def name_replaced_answers(self) -> None:
+        """Says how many answers took the place of others of the same code."""
+        if replaced := self.driver.replaced:
+            self.progress.note(
+                f"{plural(len(replaced), 'run')} trained again for lost weights gave other numbers: the new answers "
+                f"count, and the old ones are kept as *.damaged in {self.home.outcomes}"
+            )
+
     def name_failed_listener(self) -> None:
         """Says which of those that show the study has failed."""
         if failed := self.driver.listener_failed:
@@ -263,6 +272,7 @@ CLOSING = (
     StudyRun.end_screen,
     StudyRun.close_mlflow,
     StudyRun.close_storage,
+    StudyRun.name_replaced_answers,
     StudyRun.name_failed_listener,
 )
 """How a study ends, in this order: other drivers do not wait for the report, and lines need the screen."""

@@ -7,7 +7,7 @@ journal.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
@@ -22,7 +22,7 @@ from service.analysis.probes.run_probes import RunProbes
 from service.analysis.statistics import Scores
 from service.analysis.trial_scores import diverged_seeds, scores_of, validation_scores
 from service.storage.history import History
-from service.storage.outcomes import Answered, Outcomes, averaged, require_sound
+from service.storage.outcomes import Answered, Curve, Outcomes, averaged, require_sound
 from service.storage.states import RunState, TrialAnswer
 from trainables.recipe import Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
@@ -41,28 +41,22 @@ FindRunId = Callable[[str, int], str]
 
 @dataclass(frozen=True, repr=False)
 class RunResult:
-    """One run: its state in the study, and its answer where it has one.
-
-    `adopted`: another answer counts than the first one of today's code; `later`: one of the same code (`abc~2`).
-    """
+    """One run: its state in the study, and its answer where it has one. `adopted`: the answer is of another code."""
 
     run: Run
     code: str
     state: RunState
     answered: Answered | None
     adopted: bool
-    later: bool = False
 
     def __repr__(self) -> str:
         reason = f" ({self.reason})" if self.reason else ""
         return f"seed {self.run.seed}: {self.state.status}{reason}, {plural(self.epochs, 'epoch')}, key {self.run.key}"
 
     @cached_property
-    def curve(self) -> dict[int, Mapping[str, float]]:
+    def curve(self) -> Curve:
         """The values of each epoch, in order."""
-        if self.answered is not None:
-            return {one.epoch: one.values for one in self.answered.outcome.curve}
-        return {epoch: self.state.curve[epoch].values for epoch in sorted(self.state.curve)}
+        return self.state.values if self.answered is None else self.answered.curve
 
     @property
     def epochs(self) -> int:
@@ -292,7 +286,7 @@ def _trial(
         finals = {seed: run.final(name) for seed, run in runs.items() if run.state.status == "completed"}
         return scores_of(trial, "test", finals, fallen, answer.asked)
 
-    weights = {seed: outcomes.weights(run.run.key, run.code) for seed, run in runs.items()}
+    weights = {seed: outcomes.weights(run.run.key, run.code) for seed, run in runs.items() if run.answered}
     return TrialResult(
         trial=trial,
         answer=answer,
@@ -313,11 +307,10 @@ def _probes(history: History, outcomes: Outcomes, run: RunResult, answered: Answ
     """The probes of a run, with the weights of its parent as the run had them."""
     parent = run.run.parents.get("init")
     weights = None if parent is None else outcomes.weights(parent.key, history.code(parent))
-    return RunProbes(outcomes, answered, weights, run.adopted and not run.later, codes)
+    return RunProbes(outcomes, answered, weights, run.adopted, codes)
 
 
 def _run(history: History, outcomes: Outcomes, run: Run) -> RunResult:
     code, state = history.code(run), history.state(run)
-    answered = outcomes.of_run(run, code) if state.status in ("completed", "diverged") else None
-    adopted, later = run.key in history.adopted, history.is_later_answer(run)
-    return RunResult(run, code, state, answered, adopted, later)
+    answered = outcomes.of_run(run, code, state.values) if state.status in ("completed", "diverged") else None
+    return RunResult(run, code, state, answered, run.key in history.adopted)

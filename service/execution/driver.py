@@ -61,11 +61,6 @@ from trainables.recipe import Run
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.outcome import Completed, Diverged, Measurement
 
-OTHER_NUMBERS = (
-    "trained again for its weights, it gave other numbers in an equal environment (locus rerun {key} shows which); "
-    "--adopt keeps the new answer beside the old one"
-)
-
 
 class Finished(Enum):
     """Nothing is left to train."""
@@ -84,7 +79,8 @@ class Driver:
     `adopt`: answers of older code count. `neighbours`: the drivers that share this machine. `codes`: today's code, as
     the plan has it. `copies`: those at the study's storage.
     `lock` is held while the history changes, for those that read it in other threads. `listener_failed`: the first
-    error of a listener. `repeated`: whether all runs fail alike.
+    error of a listener. `repeated`: whether all runs fail alike. `replaced`: the keys of runs whose answers gave way to
+    new ones with other numbers.
     """
 
     edition: Edition
@@ -106,6 +102,7 @@ class Driver:
         self.history = History(self.edition, lambda recipe: self.codes(recipe).digest, self.journal.facts)
         self._early, self._decisions = EarlyStops(self.edition, self.history), Decisions(self.history)
         self.repeated = RepeatedFailure()
+        self.replaced: list[str] = []
         self.work = WorkFolders(self.folder, self.copies)
 
     @property
@@ -290,8 +287,7 @@ class Driver:
         name = today if found is None else found.name
         if name == self.history.code(run):
             return False
-        again = found is not None and found.code.digest == today
-        self._write(Adopted(run=run.key, code=None if name == today else name, again=again and name != today))
+        self._write(Adopted(run=run.key, code=None if name == today else name))
         return True
 
     def _reuse(self, found: Answered) -> None:
@@ -302,14 +298,17 @@ class Driver:
             if self._stop_early(key, code, measured):
                 return
         self._write(Ended(run=key, code=code, outcome=found.outcome.kind, epoch=found.epoch, reused=True))
-        self.work.clear(key, found.code.digest)
+        self.work.clear(key, code)
 
     def _curve(self, run: Run) -> tuple[Measurement, ...]:
-        curve = self.history.state(run).curve
-        return tuple(Measurement(epoch=epoch, values=curve[epoch].values) for epoch in sorted(curve))
+        values = self.history.state(run).values
+        return tuple(Measurement(epoch=epoch, values=values[epoch]) for epoch in values)
 
     def _end(self, job: Job, outcome: Completed | Diverged, message: dict[str, Any]) -> None:
-        """Keeps a run's answer where it is by the planned code, has its weights, and agrees with an earlier one."""
+        """Keeps a run's answer where it is by the planned code and has its weights.
+
+        An earlier answer lacks its weights. It stays where its numbers came out again, and is set aside where not.
+        """
         if isinstance(outcome, Diverged):
             outcome = Diverged(epoch=outcome.epoch, curve=self._curve(job.run), reason=outcome.reason)
         environment = json.loads(message["environment"])
@@ -322,13 +321,11 @@ class Driver:
         elif needed and weights is None:
             shared = "" if self.copies else ": all nodes must share the folder of --home, or --storage must be given"
             self.on_failure(job, f"its weights are not in {job.folder}{shared}")
-        elif before is None or answered.repeats(before):
-            self._keep(answered, weights)
-            self._tidy(job)
-        elif answered.same_environment(before) and not self.adopt:
-            self.on_failure(job, OTHER_NUMBERS.format(key=job.run.key), final=True)
         else:
-            self._keep_beside(answered, weights)
+            if before is not None and not answered.repeats(before):
+                self.outcomes.set_aside(job.run.key, answered.name, answer=True)
+                self.replaced.append(job.run.key)
+            self._keep(answered, weights)
             self._tidy(job)
 
     def _keep(self, answered: Answered, weights: Path | None) -> None:
@@ -337,12 +334,6 @@ class Driver:
         self._write(
             Ended(run=answered.run.key, code=answered.name, outcome=answered.outcome.kind, epoch=answered.epoch)
         )
-
-    def _keep_beside(self, answered: Answered, weights: Path | None) -> None:
-        """Keeps an answer with other numbers than an earlier one's; `next` finds it, and this study counts it."""
-        later = self.outcomes.beside(answered)
-        self.outcomes.put(later, weights)
-        self._write(Adopted(run=later.run.key, code=later.name, again=True))
 
     def _tidy(self, job: Job) -> None:
         self.in_flight.end(job.run.key)

@@ -73,7 +73,7 @@ def rerun(home: Home, start: str, report: Callable[[str], None] = lambda line: N
                     break
                 now.append(measured)
                 report(f"epoch {measured.epoch}/{run.recipe.optimizer.epochs}")
-    differences = compare(before.outcome.curve, now)
+    differences = compare(before.curve, {measured.epoch: measured.values for measured in now})
     if ending != before.outcome.kind:
         differences.append(Difference(len(now), f"ended {ending}, before {before.outcome.kind}", None, None))
     compared = sum(not name.startswith(CLOCKED) for measured in now for name in measured.values)

@@ -56,10 +56,7 @@ def estimate_work(
             continue
         older = outcomes.of(run.key)
         counts_here = {history.code(run), codes(run.recipe).digest}  # today's code, where the adopted answer is gone
-        if any(
-            (not whole or outcomes.is_whole(one)) and (adopt or counts_here & {one.name, one.code.digest})
-            for one in older
-        ):
+        if any((not whole or outcomes.is_whole(one)) and (adopt or one.name in counts_here) for one in older):
             work[run.key] = "reused"
             continue
         work[run.key] = "missing"

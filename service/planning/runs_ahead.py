@@ -95,19 +95,21 @@ def most_trials(history: History) -> int:
     return sum(1 for _ in islice(grid(plan.space, history.edition.study.base), max(asked - extra, 0))) + extra
 
 
-LOST = "its answer or its weights are gone or damaged; it is trained again"
+LOST = "its answer or its weights are gone, damaged or replaced; it is trained again, or takes the answer that is there"
 
 
 def lost_answers(history: History, outcomes: Outcomes) -> list[FailedWith]:
-    """What the journal must be told, so that the runs that count are trained again.
+    """What the journal must be told, so that the runs that count are trained again, or take the answers that are there.
 
-    Of weights only those are read that some run will start from. Cost: 30 us a run.
+    An answer is replaced when another study trains its run again for its weights, and gets other numbers.
+    Of weights only those are read that some run will start from. Cost: 0.1 ms a run, 0.4 ms where it has 100 epochs.
     """
     runs = {run.key: run for trial in history.trials for run in history.runs(trial).values()}
     lost = {
         key: run
         for key, run in runs.items()
-        if history.state(run).status in ("completed", "diverged") and not outcomes.is_there(key, history.code(run))
+        if (state := history.state(run)).status in ("completed", "diverged")
+        and outcomes.of_run(run, history.code(run), state.values) is None
     }
     asked = [run for trial in history.trials for run in history.asked(trial)]
     todo = [*lost.values(), *(run for run in asked if not history.state(run).answered)]

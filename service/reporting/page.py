@@ -24,7 +24,7 @@ from service.reporting.estimates.league import league_tables
 from service.reporting.figures.plot import Drawn
 from service.reporting.probes.figures import probe_figures
 from service.reporting.probes.tables import probe_tables
-from service.reporting.provenance import adopted, code_rows, later, surroundings, trained_s, wall_s
+from service.reporting.provenance import adopted, code_rows, surroundings, trained_s, wall_s
 from service.reporting.results_table import measured
 from service.reporting.snippet import command, snippet
 from service.reporting.table import Table
@@ -164,11 +164,6 @@ def _remarks(result: StudyResult) -> list[str]:
     remarks = [one.remark for one in tunings(result) if one.remark]
     if adopted(result):
         remarks.append(f"Adopted: {plural(adopted(result), 'run')} of other code.")
-    if count := later(result):
-        remarks.append(
-            f"Trained again: {plural(count, 'run')}, because the weights were gone, with other numbers than the first "
-            "time. The later answer counts; its code ends with ~2, ~3 and so on."
-        )
     if result.stale:
         remarks.append(f"Not counted: {plural(result.stale, 'answer')} of other code.")
     return remarks

@@ -62,7 +62,7 @@ def answered(result: StudyResult) -> list[RunResult]:
 
 
 def codes(result: StudyResult) -> dict[str, list[str]]:
-    """By the name of the answer that counts (its code, perhaps with `~2`): the trials that have such an answer."""
+    """By the code of the answer that counts: the trials that have such an answer."""
     arms = isinstance(result.edition.study.plan, Ablation)
     found: dict[str, list[str]] = {}
     for row in result.rows:
@@ -106,21 +106,15 @@ def _mixture(counts: dict[str, int]) -> str:
 def code_rows(result: StudyResult) -> list[tuple[str, str]]:
     """Each code that trained an answer, in short, with the trials that it trained."""
     found = codes(result)
-    short = {code: code[:SHORT] + code[code.find("~") :] * ("~" in code) for code in found}
     return [
-        (short[code], "all trials" if len(found) == 1 else listed([*map(quoted, names)]))
+        (code[:SHORT], "all trials" if len(found) == 1 else listed([*map(quoted, names)]))
         for code, names in found.items()
     ]
 
 
 def adopted(result: StudyResult) -> int:
     """How many runs count although other code trained them."""
-    return sum(run.adopted and not run.later for run in answered(result))
-
-
-def later(result: StudyResult) -> int:
-    """For how many runs a later answer of the same code counts (`abc~2`)."""
-    return sum(run.later for run in answered(result))
+    return sum(run.adopted for run in answered(result))
 
 
 def trained_s(result: StudyResult) -> float:

@@ -26,7 +26,6 @@ from service.storage.journal import (
     read_lines,
     remedy,
 )
-from service.storage.outcomes import digest_of
 from service.storage.states import TRIES, RunState, TrialAnswer, add_fact
 from service.storage.tuned import ArmTunings, tuning_of
 from trainables.recipe import Recipe, Run
@@ -59,7 +58,6 @@ class History:
         self.tuning = ArmTunings(edition)
         self.adopted: dict[str, str] = {}
         self._labels: set[str] = set()
-        self._again: set[str] = set()
         self.states: dict[tuple[str, str], RunState] = {}
         self.last: float | None = None
         self._code_of = code_of
@@ -231,26 +229,16 @@ class History:
         return trial.role in CONFIRMATIONS and trial not in self.chosen(trial.role)
 
     def code(self, run: Run) -> str:
-        """The name of the answer that counts for a run: the digest of today's code, or what was adopted."""
+        """The digest of the code whose answer counts for a run: today's, or what was adopted."""
         if run.key not in self._codes:
             self._codes[run.key] = self._code_of(run.recipe)
-        today = self._codes[run.key]
-        adopted = self.adopted.get(run.key, today)  # read once: the live screen asks in another thread
-        if run.key in self._again and not adopted.startswith(f"{today}~"):
-            self._adopt(Adopted(run=run.key, code=None))
-        return self.adopted.get(run.key, today)
-
-    def is_later_answer(self, run: Run) -> bool:
-        """Whether a later answer of today's code counts for a run, whose name ends with `~2` and so on."""
-        return "~" in self.code(run) and run.key in self._again
+        return self.adopted.get(run.key, self._codes[run.key])
 
     def _adopt(self, fact: Adopted) -> None:
         self._unsettle()
         self.adopted.pop(fact.run, None)
-        self._again.discard(fact.run)
         if fact.code is not None:
             self.adopted[fact.run] = fact.code
-            self._again |= {fact.run} if fact.again else set()
 
     def state(self, run: Run) -> RunState:
         """The state of a run."""
@@ -300,7 +288,7 @@ class History:
         """
         waiting = (self._waiting or {}).get(role)
         found = [trial for trial in (self.of(role) if waiting is None else waiting) if not self._is_settled(trial)]
-        self._waiting = {**(self._waiting or {}), role: found}  # to ask for a state may itself unsettle trials
+        self._waiting = {**(self._waiting or {}), role: found}
         return list(found)
 
     def waiting(self) -> set[str]:
@@ -391,9 +379,9 @@ class History:
     @property
     def stale(self) -> int:
         """How many answers of the study do not count, because another code trained them."""
-        counted = {run.key: digest_of(self.code(run)) for trial in self.trials for run in self.runs(trial).values()}
+        counted = {run.key: self.code(run) for trial in self.trials for run in self.runs(trial).values()}
         answers = [known for known, state in self.states.items() if state.status in ("completed", "diverged")]
-        return sum(digest_of(code) != counted.get(key) for key, code in answers)
+        return sum(code != counted.get(key) for key, code in answers)
 
     def highest(self, count: int = 1, role: Role = "trial") -> list[Trial]:
         """The completed trials of a role with the highest validation means, to be confirmed; earlier ones win ties.

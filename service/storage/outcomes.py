@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,22 +21,21 @@ from service.storage.home import Home
 from service.storage.whole_files import put_aside, rename_durably, sealed, unsealed, write_whole
 from trainables.recipe import Run
 from trainables.recipe.code_digest import CodeDigest
-from trainables.recipe.outcome import Answer, Diverged, Measurement
+from trainables.recipe.outcome import Answer, Diverged
 from trainables.spec import LocusError, Spec
 from trainables.trusted import UntrustedError
 
 ENDS = (".pt", "_ema.pt")
 """How the names of the files of weights end: of the weights, and of their moving average, where there is one."""
-NO_EFFECT = ("commit", "host_cores", "host_memory_gib", "ray", "optuna", "mlflow")
-"""What of an environment changes no number of a run; the digest of the code counts in place of the commit."""
+
+Curve = Mapping[int, Mapping[str, float]]
+"""The values of each epoch of a run."""
 
 
 class Answered(Spec):
     """One file of outcomes: the run, the code that trained it, how it ended, and where.
 
     `environment` is recorded and shown where mixed; it does not decide. `ended` is the time of day in seconds.
-    `number` is 1 for the first answer of a code. A later answer was trained for the weights that the first one lacks,
-    and gave other numbers; both are kept.
     `weights`: the SHA-256 of each file of weights, by the end of its name (`ENDS`); empty where none were kept.
     """
 
@@ -45,13 +44,17 @@ class Answered(Spec):
     outcome: Answer
     environment: dict[str, Any] = Field(default_factory=dict)
     ended: float = 0.0
-    number: int = Field(default=1, ge=1)
     weights: dict[str, str] = Field(default_factory=dict)
 
     @property
     def name(self) -> str:
-        """The name of this answer's files: the code's digest, with `~2` and so on for a later answer."""
-        return self.code.digest + (f"~{self.number}" if self.number > 1 else "")
+        """The name of this answer's files: the digest of its code."""
+        return self.code.digest
+
+    @property
+    def curve(self) -> Curve:
+        """The values of each epoch, in order."""
+        return {measured.epoch: measured.values for measured in self.outcome.curve}
 
     @property
     def epoch(self) -> int:
@@ -61,14 +64,7 @@ class Answered(Spec):
     def repeats(self, before: Answered) -> bool:
         """Whether this answer has the very numbers of an earlier one, apart from times."""
         same = self.outcome.kind == before.outcome.kind
-        return same and not compare(before.outcome.curve, self.outcome.curve)
-
-    def same_environment(self, before: Answered) -> bool:
-        """Whether both were trained alike, as far as that can change a number."""
-        mine, other = (
-            {name: value for name, value in one.environment.items() if name not in NO_EFFECT} for one in (self, before)
-        )
-        return mine == other
+        return same and not compare(before.curve, self.curve)
 
 
 class _AnyRun(Answered):
@@ -110,10 +106,16 @@ class Outcomes:
         """The file of what a probe found in the model of an answer (`service.storage.probe_files`)."""
         return self.folder / key / f"{name}.{probe}.npz"
 
-    def of_run(self, run: Run, name: str) -> Answered | None:
-        """The answer of that name to a run at hand, or None. Cost: a third of `get`, which reads the run, too."""
+    def of_run(self, run: Run, name: str, curve: Curve) -> Answered | None:
+        """The answer of that name to a run at hand, or None. Cost: half of `get`, which reads the run, too.
+
+        `curve`: the numbers that a study has of the run. None also where the answer has others in the last epoch: it
+        was trained again for another study, and the scores of two trainings must not be mixed.
+        """
         answered = _read(self.path(run.key, name), _AnyRun)
-        return None if answered is None else Answered(**{**dict(answered), "run": run})
+        if answered is None or compare(_last(curve), _last(answered.curve)):
+            return None
+        return Answered.model_construct(**{**dict(answered), "run": run})  # both are checked already
 
     def get(self, key: str, name: str, *, whole: bool = False) -> Answered | None:
         """The answer of that name, or None; `whole`: None also where its weights are gone."""
@@ -138,7 +140,8 @@ class Outcomes:
     def set_aside(self, key: str, name: str, *, answer: bool = False) -> None:
         """Renames what is damaged of an answer, so that it counts no more: the end of its files is `.damaged` then.
 
-        `answer`: its file is renamed in any case. Weights go with it: what their bytes must be is not known any more.
+        `answer`: its file is renamed in any case, as it gives way to another one. Weights go with it, for what their
+        bytes must be is not known any more; and so does what probes found in its model.
         """
         path = self.path(key, name)
         if not path.exists():  # weights alone count for nothing, and are replaced
@@ -148,6 +151,9 @@ class Outcomes:
             file = self._weights(key, name, end)
             if file.exists() and not _is_sound(file, known.get(end)):
                 put_aside(file)
+        if answer:
+            for probe in path.parent.glob(f"{name}.*.npz"):
+                put_aside(probe)
         if answer or not self.is_there(key, name):
             put_aside(path)
 
@@ -157,10 +163,9 @@ class Outcomes:
         return [answered for path in paths if (answered := _read(path)) is not None]
 
     def usable(self, key: str, code: str, *, whole: bool, older: bool) -> Answered | None:
-        """The answer of a run by a code, or of that name; with `older`, else the newest. `whole`: one with weights."""
+        """The answer of a run by a code; with `older`, else the newest of any code. `whole`: one with weights."""
         there = [one for one in self.of(key) if not whole or self.is_whole(one)]
-        found = [one for one in there if one.name == code] or [one for one in there if one.code.digest == code]
-        return next(iter(found or (there[-1:] if older else [])), None)
+        return next((one for one in there if one.name == code), there[-1] if older and there else None)
 
     def set_probe_aside(self, key: str, name: str, probe: str) -> None:
         """Renames the file of a probe, which is computed again then."""
@@ -194,11 +199,6 @@ class Outcomes:
                 rename_durably(made[end], self._weights(key, name, end))
         if weights is not None or not self.is_there(key, name):
             write_whole(self.path(key, name), sealed(answered.plain()))
-
-    def beside(self, answered: Answered) -> Answered:
-        """The same answer under the next free name of its code."""
-        numbers = [one.number for one in self.of(answered.run.key) if one.code.digest == answered.code.digest]
-        return answered.model_copy(update={"number": max(numbers, default=0) + 1})
 
 
 def averaged(weights: Path) -> Path:
@@ -245,11 +245,6 @@ def _weights_of(path: Path) -> dict[str, str]:
     return {} if found is None else found.weights
 
 
-def digest_of(name: str) -> str:
-    """The digest of the code that trained an answer, from the answer's name: `abc~2` is by the code `abc`."""
-    return name.partition("~")[0]
-
-
 SHOWN = 5
 """How many keys an error names."""
 
@@ -267,16 +262,21 @@ class Difference:
     now: float | None
 
 
-def compare(before: Iterable[Measurement], now: Iterable[Measurement]) -> list[Difference]:
+def compare(before: Curve, now: Curve) -> list[Difference]:
     """The numbers in which two curves of one run differ, apart from times."""
-    old = {measured.epoch: measured.values for measured in before}
-    new = {measured.epoch: measured.values for measured in now}
+    if before == now:  # nearly always
+        return []
     return [
-        Difference(epoch, name, old.get(epoch, {}).get(name), new.get(epoch, {}).get(name))
-        for epoch in sorted({*old, *new})
-        for name in sorted({*old.get(epoch, {}), *new.get(epoch, {})})
-        if not name.startswith(CLOCKED) and old.get(epoch, {}).get(name) != new.get(epoch, {}).get(name)
+        Difference(epoch, name, before.get(epoch, {}).get(name), now.get(epoch, {}).get(name))
+        for epoch in sorted({*before, *now})
+        for name in sorted({*before.get(epoch, {}), *now.get(epoch, {})})
+        if not name.startswith(CLOCKED) and before.get(epoch, {}).get(name) != now.get(epoch, {}).get(name)
     ]
+
+
+def _last(curve: Curve) -> Curve:
+    """The last epoch of a curve; a study that reused an answer may have measured earlier ones itself."""
+    return {epoch: curve[epoch] for epoch in [*curve][-1:]}
 
 
 def _read(path: Path, form: type[Answered] = Answered) -> Answered | None:

@@ -44,6 +44,11 @@ class RunState:
         return max(self.curve, default=0)
 
     @property
+    def values(self) -> dict[int, dict[str, float]]:
+        """The values of each epoch that was measured, in order."""
+        return {epoch: self.curve[epoch].values for epoch in sorted(self.curve)}
+
+    @property
     def answered(self) -> bool:
         """True where nothing is left to do for this run."""
         return self.status in ("completed", "diverged", "stopped")

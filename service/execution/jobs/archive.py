@@ -19,7 +19,6 @@ from typing import Final
 
 from service.storage.home import Home
 from service.storage.journal import Adopted, Ended, read_on
-from service.storage.outcomes import digest_of
 from trainables.kept import cache_folder
 from trainables.spec import LocusError
 
@@ -44,7 +43,7 @@ def pack(home: Home, id: str) -> bytes:
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w:xz", preset=PRESET) as archive:
         files = [folder.study, home.root / "id"]
-        known = {(fact.run, digest_of(fact.code)) for fact in facts if isinstance(fact, Ended | Adopted) and fact.code}
+        known = {(fact.run, fact.code) for fact in facts if isinstance(fact, Ended | Adopted) and fact.code}
         for key, code in sorted(known):
             files += _of_answer(home.outcomes / key, code)
         for file in files:
@@ -56,8 +55,8 @@ def pack(home: Home, id: str) -> bytes:
 
 
 def _of_answer(folder: Path, code: str) -> Iterator[Path]:
-    """The answers of a run by a code (`abc`, `abc~2`), and what probes found in their models."""
-    for path in sorted([*folder.glob(f"{code}.*"), *folder.glob(f"{code}~*")]):
+    """The answer of a run by a code, and what probes found in its model."""
+    for path in sorted(folder.glob(f"{code}.*")):
         if path.suffix in (".json", ".npz"):
             yield path
 

@@ -18,15 +18,13 @@ from pydantic import Field, TypeAdapter
 from search_spaces.roles import MOST_SEEDS, MOST_TRIALS, Role
 from trainables.spec import Spec
 
-FORM = 2
+FORM = 3
 """The form of the journals that this code writes and reads. A new kind of fact or a changed one makes a new form."""
 KEY = "[0-9a-f]{16}"
 RunKey = Annotated[str, Field(pattern=f"^{KEY}$", description="16 hex digits")]
 """The key of a run, as `Run.key` gives it."""
-AnswerName = Annotated[
-    str, Field(pattern=r"^[0-9a-f]{12}(~[1-9][0-9]{0,5})?$", description="12 hex digits, ~2 and so on behind them")
-]
-"""The digest of a code, or the name of an answer by that code, as `Answered.name` gives it."""
+Code = Annotated[str, Field(pattern="^[0-9a-f]{12}$", description="12 hex digits")]
+"""The digest of the code that trains a run."""
 Count = Annotated[int, Field(ge=0, le=1_000_000, description="a number from 0 to 1,000,000")]
 """An epoch, a place in a list, an attempt."""
 
@@ -77,7 +75,7 @@ class Started(Stamped):
 
     fact: Literal["started"] = Field(default="started", init=False)
     run: RunKey
-    code: AnswerName
+    code: Code
     attempt: Count
     seed: Count
     label: str
@@ -89,7 +87,7 @@ class Measured(Stamped):
 
     fact: Literal["measured"] = Field(default="measured", init=False)
     run: RunKey
-    code: AnswerName
+    code: Code
     epoch: Count
     values: dict[str, float]
 
@@ -99,7 +97,7 @@ class StoppedAt(Stamped):
 
     fact: Literal["stopped"] = Field(default="stopped", init=False)
     run: RunKey
-    code: AnswerName
+    code: Code
     epoch: Count
     cutoff: float
 
@@ -112,7 +110,7 @@ class FailedWith(Stamped):
 
     fact: Literal["failed"] = Field(default="failed", init=False)
     run: RunKey
-    code: AnswerName
+    code: Code
     reason: str
     counts: bool = True
     final: bool = False
@@ -123,7 +121,7 @@ class Ended(Stamped):
 
     fact: Literal["ended"] = Field(default="ended", init=False)
     run: RunKey
-    code: AnswerName
+    code: Code
     outcome: Literal["completed", "diverged"]
     epoch: Count
     reused: bool = False
@@ -168,17 +166,14 @@ class Tuned(Stamped):
 
 
 class Adopted(Stamped):
-    """For this run another answer counts than the first one of today's code.
+    """For this run the answer of another code counts than today's, for the user adopted it.
 
-    `code` is the answer's name: of older code, which the user adopted; or, with `again`, a later answer of the same
-    code, which gave other numbers and counts as long as the code is the same. None: the adopted answer is gone, and
-    today's code counts.
+    `code`: None where the adopted answer is gone, and today's code counts.
     """
 
     fact: Literal["adopted"] = Field(default="adopted", init=False)
     run: RunKey
-    code: AnswerName | None
-    again: bool = False
+    code: Code | None
 
 
 Fact = Annotated[

@@ -30,7 +30,7 @@ from trainables.spec import LocusError
 
 START = r"\.\d+$"
 """How the ids of later starts of an edition end."""
-PLACE = re.compile(rf"{KEY}/\w[\w.~-]*")
+PLACE = re.compile(rf"{KEY}/\w[\w.-]*")
 """Where the files of answers lie among all answers. A file of another name there is a stranger's, and stays there."""
 TOGETHER = 8
 """How many files are fetched at the same time."""
@@ -201,6 +201,6 @@ def _digests(answer: bytes | None) -> dict[str, str] | None:
 
 
 def _codes(file: str) -> tuple[str, ...]:
-    """What the name of the answer may be to which a file belongs: `abc~2_ema.pt` belongs to `abc~2`."""
+    """What the name of the answer may be to which a file belongs: `abc_ema.pt` belongs to `abc`."""
     stem = file.partition(".")[0]
     return (stem, stem.removesuffix("_ema"))

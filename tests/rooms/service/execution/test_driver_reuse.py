@@ -1,16 +1,18 @@
 """The driver and answers that are there already: shared, judged, trained again for their weights."""
 
-import json
+import random
 from pathlib import Path
 
+from service.planning.runs_ahead import LOST
+from service.results import Result
 from service.storage.history import History
 from service.storage.home import Home
-from service.storage.journal import Adopted, Ended, FailedWith, Measured, Planned, StoppedAt
+from service.storage.journal import Ended, FailedWith, Measured, Planned, StoppedAt
 from service.storage.outcomes import Outcomes
-from service.storage.whole_files import sealed
+from tests.rooms import toy
 from tests.rooms.service.execution.studies import arms, facts, search
-from tests.rooms.toy import conduct
-from trainables.recipe import Run
+from tests.rooms.toy import Toy, conduct, driving
+from trainables.recipe.outcome import Measurement
 
 
 def test_answers_are_shared_between_studies(home: Home) -> None:
@@ -53,66 +55,53 @@ def test_weights_that_are_gone_are_trained_again_and_added(home: Home) -> None:
     assert after.model_copy(update={"weights": before.weights}) == before, "the rest of an answer is written once"
 
 
-def without_weights(home: Home, environment: dict) -> tuple[Run, str]:
-    """The first run of `arms()`, answered without weights, with a number and an environment of its own."""
-    edition = arms()
-    conduct(home, edition)
-    run = edition.arms()[0].runs(1)[0]
-    outcomes, code = Outcomes(home), facts(home, edition, Ended)[0].code
-    outcomes.weights(run.key, code).unlink()
-    known = json.loads(outcomes.path(run.key, code).read_text())
-    known["outcome"]["curve"][2]["values"]["val/accuracy"] += 1e-6
-    known["environment"] = environment
-    del known["digest"]
-    outcomes.path(run.key, code).write_bytes(sealed(known))
-    return run, code
-
-
-def test_other_numbers_in_an_equal_environment_fail_once_and_name_the_way_out(home: Home) -> None:
-    run, code = without_weights(home, {"toy": 1, "commit": "an older one"})
-    other = arms(name="others")
-    conduct(home, other)
-    (failed,) = facts(home, other, FailedWith)
-    assert failed.reason == (
-        f"trained again for its weights, it gave other numbers in an equal environment (locus rerun {run.key} shows "
-        "which); --adopt keeps the new answer beside the old one"
-    )
-    assert not Outcomes(home).weights(run.key, code).exists()
-    assert len(Outcomes(home).of(run.key)) == 1
-    conduct(home, other, options={"adopt": True})
-    assert len(facts(home, other, FailedWith)) == 1
-    assert [one.number for one in Outcomes(home).of(run.key)] == [1, 2]
-    assert len(facts(home, other, Ended)) == 6
-
-
-def test_other_numbers_from_another_environment_are_kept_beside_the_old_answer(home: Home) -> None:
-    run, code = without_weights(home, {"toy": 0})
-    before = Outcomes(home).path(run.key, code).read_text()
-    other = arms(name="others")
-    toy = conduct(home, other)
-    assert [one.key for one in toy.order] == [run.key]
+def test_other_numbers_take_the_place_of_an_answer_without_weights(home: Home, monkeypatch) -> None:
+    first, other = arms(), arms(name="others")
+    conduct(home, first)
+    key, code = facts(home, first, Ended)[0].run, facts(home, first, Ended)[0].code
+    outcomes, old = Outcomes(home), Outcomes(home).path(key, code).read_bytes()
+    before = outcomes.get(key, code)
+    outcomes.weights(key, code).unlink()
+    outcomes.probe(key, code, "position").write_bytes(b"what a probe found in the model that is gone")
+    measure = toy.measure
+    monkeypatch.setattr(toy, "measure", lambda run, epoch: raised(measure(run, epoch)))
+    with driving(home, other) as driver:
+        assert [run.key for run in Toy(driver, random.Random(0)).drive().order] == [key]
+        assert driver.replaced == [key]
     assert not facts(home, other, FailedWith)
-    old, new = Outcomes(home).of(run.key)
-    assert Outcomes(home).path(run.key, code).read_text() == before, "an answer is written once"
-    assert (old.name, new.name) == (code, f"{code}~2")
-    assert Outcomes(home).weights(run.key, new.name).exists()
-    (adopted,) = facts(home, other, Adopted)
-    assert (adopted.run, adopted.code, adopted.again) == (run.key, new.name, True)
-    history = History.open(home, other)
-    assert history.state(run).status == "completed"
-    assert history.state(run).value("val/accuracy") == new.outcome.final["val/accuracy"]
+    new = outcomes.get(key, code, whole=True)
+    assert new.outcome.final["val/accuracy"] == before.outcome.final["val/accuracy"] + 0.125
+    assert outcomes.path(key, code).with_name(f"{code}.json.damaged").read_bytes() == old
+    assert not outcomes.probe(key, code, "position").exists(), "it is of the other model"
     assert not conduct(home, other).trained
-    assert not conduct(home, arms(name="third")).trained, "another study takes the answer that has its weights"
+
+    shown = Result.open(home, first.id).rows[0]
+    assert shown.runs[0].curve == before.curve, "all of one training"
+    assert shown.runs[0].answered is None
+    assert [*shown.weights] == [1], "nor the model of the other one"
+    assert not conduct(home, first).trained
+    assert [fact.reason for fact in facts(home, first, FailedWith)] == [LOST]
+    shown = Result.open(home, first.id).rows[0]
+    assert shown.runs[0].answered == new
+    assert History.open(home, first).states[key, code].values == new.curve
+    conduct(home, first)
+    assert len(facts(home, first, FailedWith)) == 1, "once"
 
 
-def test_a_later_answer_stops_counting_when_the_code_changes(home: Home, other_code) -> None:
-    run, _ = without_weights(home, {"toy": 0})
-    other = arms({"near": {"encoding.gamma": 1.0}, "none": {"encoding.kind": "none"}}, name="others")
-    conduct(home, other)
-    assert run.recipe.encoding.kind == "none"
-    child = arms({"far": {"encoding.gamma": 8.0}, "near": {"encoding.gamma": 1.0}}, name="fourier")
-    conduct(home, child)
-    other_code()
-    keys = {one.key for one in conduct(home, other).order}
-    assert run.key not in keys, "only the code of Fourier features changed"
-    assert keys == {one.key for one in other.arms()[0].runs(2)}
+def test_an_answer_counts_for_a_study_that_had_begun_the_run_itself(home: Home, monkeypatch) -> None:
+    """The epochs that it measured stay, and the last one, which has the scores, is the answer's."""
+    conduct(home, arms(), cut=3)
+    measure = toy.measure
+    monkeypatch.setattr(toy, "measure", lambda run, epoch: raised(measure(run, epoch)))
+    conduct(home, arms(name="others"))
+    assert not conduct(home, arms()).trained
+    run = Result.open(home, arms().id).rows[0].runs[0]
+    assert run.state.values[1] != run.curve[1]
+    assert run.curve == run.answered.curve
+    assert not facts(home, arms(), FailedWith)
+    conduct(home, arms())
+    assert not facts(home, arms(), FailedWith)
+
+
+def raised(said: Measurement) -> Measurement:
+    return said.model_copy(update={"values": {name: value + 0.125 for name, value in said.values.items()}})

@@ -16,8 +16,6 @@ from service.reporting.provenance import circumstances
 from service.reporting.results_table import measured
 from service.results import Result
 from service.storage.home import Home
-from service.storage.journal import Adopted, Ended, Journal, Measured
-from service.storage.outcomes import Outcomes
 from tests.rooms.by_hand import ENVIRONMENT, ByHand, ablated, base, edit_lines, searched
 from trainables.data import Cifar10
 from trainables.encodings import Composed, Fourier, Learnable
@@ -215,30 +213,3 @@ def test_parameters_stand_where_arms_differ_in_them(ablation):
     rows = [SimpleNamespace(recipe=Recipe(encoding=Fourier(), trainable=learns)) for learns in ("all", "position+head")]
     (learnt,) = sizes(rows)
     assert (learnt.head, learnt.cells) == ("learnt", ["57,698", "4,386"]), "the models are as large as each other"
-
-
-def test_a_later_answer_of_the_same_code_is_not_one_of_other_code(tmp_path):
-    id = ablated(tmp_path)
-    home = Home(tmp_path)
-    result = Result.open(home, id)
-    run = result.named["none"].runs[0]
-    first = Outcomes(home).get(run.run.key, run.code)
-    environment = first.environment | {"conv_fp32_precision": "tf32", "init_sha256": "ab12"}
-    later = Outcomes(home).beside(first.model_copy(update={"environment": environment}))
-    Outcomes(home).put(later, None)
-    folder = home.study(id)
-    with Journal(folder.journal, folder.lock) as journal:
-        journal.write(Adopted(run=run.run.key, code=later.name, again=True))
-        for one in later.outcome.curve:
-            journal.write(Measured(run=run.run.key, code=later.name, epoch=one.epoch, values=one.values))
-        journal.write(Ended(run=run.run.key, code=later.name, outcome="completed", epoch=8, reused=True))
-    found = Result.open(home, id)
-    assert found.stale == 0
-    page = found.report().read_text()
-    assert "of other code" not in page
-    assert (
-        "Trained again: 1 run, because the weights were gone, with other numbers than the first time. The later answer "
-        "counts; its code ends with ~2, ~3 and so on." in page
-    )
-    assert circumstances(found)["conv_fp32_precision"] == {"tf32": 1}
-    assert circumstances(found)["init_sha256"] == {"ab12": 1}

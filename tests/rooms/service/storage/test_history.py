@@ -202,16 +202,6 @@ def test_a_trial_is_settled_until_more_seeds_are_asked_for() -> None:
     assert found.unsettled("trial") == [trial]
 
 
-def test_a_later_answer_of_code_that_was_edited_since_settles_nothing() -> None:
-    """To ask for the state of its run is what finds out that the answer no longer counts."""
-    found, trial, runs = history()
-    for run in runs:
-        found.add(ended(run, code=f"{OLD}~2"))
-        found.add(Adopted(run=run.key, code=f"{OLD}~2", again=True))
-    assert found.unsettled("trial") == [trial]
-    assert found.unsettled("confirmation") == []
-
-
 def test_a_run_that_was_left_out_was_not_run() -> None:
     state = RunState()
     add_fact(state, StoppedAt(run=16 * "1", code=NEW, epoch=0, cutoff=0.8))

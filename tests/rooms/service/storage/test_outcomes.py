@@ -55,13 +55,15 @@ def test_an_answer_comes_back_as_it_was_put(tmp_path: Path) -> None:
 def test_an_answer_to_a_run_at_hand_is_the_one_that_is_read_whole(tmp_path: Path) -> None:
     outcomes, one = Outcomes(Home(tmp_path)), answered(ended=12.5)
     outcomes.put(one, None)
-    found = outcomes.of_run(RUN, one.name)
+    known = {measured.epoch: measured.values for measured in CURVE}
+    found = outcomes.of_run(RUN, one.name, known)
     assert found == outcomes.get(RUN.key, one.name) == one
     assert type(found) is Answered
-    assert outcomes.of_run(RUN, "none") is None
+    assert outcomes.of_run(RUN, "none", known) is None
+    assert outcomes.of_run(RUN, one.name, known | {2: {"val/accuracy": 0.123}}) is None, "other numbers"
     path = outcomes.path(RUN.key, one.name)
     path.write_text(path.read_text()[:-9])
-    assert outcomes.of_run(RUN, one.name) is None, "it was cut"
+    assert outcomes.of_run(RUN, one.name, known) is None, "it was cut"
 
 
 def test_an_answer_is_written_once_its_weights_may_be_added(tmp_path: Path) -> None:

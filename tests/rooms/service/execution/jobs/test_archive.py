@@ -88,14 +88,6 @@ def test_answers_of_other_studies_and_of_other_code_stay_behind(home):
     assert names(archive.pack(home, id)) == before
 
 
-def test_a_later_answer_of_the_same_code_is_there_too(home):
-    id = arms().id
-    name = next(name for name in names(archive.pack(home, id)) if name.startswith("outcomes/"))
-    later = home.root / name.replace(".json", "~2.json")
-    later.write_text("{}")
-    assert str(later.relative_to(home.root)) in names(archive.pack(home, id))
-
-
 def test_a_line_that_a_driver_is_writing_is_left_out(home):
     folder = home.study(arms().id)
     with folder.journal.open("ab") as file:
