@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from search_spaces.fit import data_values
 from service.storage.home import Home
-from service.storage.whole_files import rename_durably
 from trainables.data.arrays import checked, digest_of, read
 from trainables.spec import SpecError
+from trainables.whole_files import rename_durably
 
 if TYPE_CHECKING:
     import numpy as np

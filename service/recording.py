@@ -27,10 +27,10 @@ from service.storage.history import History
 from service.storage.home import Home
 from service.storage.outcomes import Outcomes
 from service.storage.states import RunState
-from service.storage.whole_files import require_writable, write_whole
 from service.terminal.looking import run_command
 from trainables.recipe.code_digest import CodeDigests
 from trainables.spec import LocusError, SpecError
+from trainables.whole_files import require_writable, write_whole
 
 VERSIONS = ("python", "torch", "timm", "ray", "optuna", "mlflow")
 """The versions of the runs that a record has, by their names in an answer's environment; that of locus comes beside."""

@@ -25,9 +25,9 @@ from service.execution.jobs.messages import EventsOf, ResultOf, StatusOf, StopNo
 from service.execution.jobs.submission import ENDED, Submission
 from service.storage.editions import stored
 from service.storage.home import Home, StudyFolder
-from service.storage.whole_files import require_writable
 from service.terminal.event_log import events, news
 from service.tracking.client_settings import set_up_client
+from trainables.whole_files import require_writable
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -26,7 +26,7 @@ from service.reporting.paper_table import paper_table
 from service.reporting.results_table import RESULTS
 from service.reporting.table import frame_csv
 from service.storage.plain_json import plain_json
-from service.storage.whole_files import write_whole
+from trainables.whole_files import write_whole
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult

@@ -8,8 +8,8 @@ from typing import Any
 
 from service.storage.home import Home
 from service.storage.plain_json import plain_json
-from service.storage.whole_files import unsealed
 from trainables.own import is_own
+from trainables.whole_files import unsealed
 
 
 def carried(home: Home, id: str) -> dict[tuple[str, str], None]:

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from search_spaces.roles import MOST_SEEDS, MOST_TRIALS
 from service.storage.home import StudyFolder
-from service.storage.whole_files import write_whole
 from trainables.spec import Field, Spec
+from trainables.whole_files import write_whole
 
 
 class Control(Spec):

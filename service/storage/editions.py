@@ -11,10 +11,10 @@ from search_spaces import library
 from search_spaces.study import Edition
 from search_spaces.words import value_words
 from service.storage.home import Home
-from service.storage.whole_files import sealed, unsealed, write_whole
 from trainables.sentence import did_you_mean
 from trainables.spec import LocusError
 from trainables.trusted import UntrustedError
+from trainables.whole_files import sealed, unsealed, write_whole
 
 SHOWN = 3
 """How many differences an error names."""

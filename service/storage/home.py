@@ -29,8 +29,8 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from service.storage.session import DRIVERS, Holder, Host, at_work, at_work_elsewhere, newest
-from service.storage.whole_files import write_whole
 from trainables.spec import LocusError
+from trainables.whole_files import write_whole
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,12 @@ from pydantic import Field
 
 from search_spaces.words import plural
 from service.storage.home import Home
-from service.storage.whole_files import put_aside, rename_durably, sealed, unsealed, write_whole
 from trainables.recipe import Run
 from trainables.recipe.code_digest import CodeDigest
 from trainables.recipe.outcome import Answer, Diverged
 from trainables.spec import LocusError, Spec
 from trainables.trusted import UntrustedError
+from trainables.whole_files import put_aside, rename_durably, sealed, unsealed, write_whole
 
 ENDS = (".pt", "_ema.pt")
 """How the names of the files of weights end: of the weights, and of their moving average, where there is one."""

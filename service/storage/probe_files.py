@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from service.storage.plain_json import plain_json
-from service.storage.whole_files import write_whole
 from trainables.recipe.findings import Findings, Probed, When
 from trainables.spec import LocusError
+from trainables.whole_files import write_whole
 
 SAID = "said"
 """The name of the entry that holds everything but the arrays, as JSON."""

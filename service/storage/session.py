@@ -21,8 +21,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from service.storage.plain_json import plain_json
-from service.storage.whole_files import write_whole
 from trainables.spec import LocusError
+from trainables.whole_files import write_whole
 
 DRIVERS = "drivers"
 """The folder of the files of a study's drivers, beside its journal."""

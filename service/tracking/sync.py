@@ -32,7 +32,6 @@ from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import Adopted, Confirms, Counts, Exhausted, Fact, Opened, Planned, Tuned
 from service.storage.tracking_uri import default_experiment, experiment_name, without_secrets
-from service.storage.whole_files import write_whole
 from service.tracking.databases import MlflowError, check_file, lasting
 from service.tracking.experiment import describe
 from service.tracking.row_words import NO_CONCLUSION, Conclusion
@@ -40,6 +39,7 @@ from service.tracking.rows import STUDY, MlflowStatus, begun, run_row, study_row
 from service.tracking.store import Store, make_database
 from service.tracking.views import Links, links
 from trainables.recipe import Recipe, Run
+from trainables.whole_files import write_whole
 
 ANSWER_S = 5
 """How long a server may take to answer."""

@@ -26,7 +26,7 @@ HEAVY_SPECS = ("launch.job.Job", "launch.errors.CHANGED")
 ORDER = {
     "trainables": (
         ("errors", "kept", "sentence", "watched"),
-        ("spec", "trusted"),
+        ("spec", "trusted", "whole_files"),
         ("source", "rng_torch", "remote_files"),
         ("own",),
         ("encodings",),

@@ -48,7 +48,7 @@ NEVER = (
     "training/attach.py",
     "training/model_file.py", "training/optional/__init__.py", "training/optional/compiled.py",
     "training/optional/out_of_memory.py", "training/pictures.py", "training/trained.py",
-    "trusted.py", "watched.py", "weights/__init__.py",
+    "trusted.py", "watched.py", "weights/__init__.py", "whole_files.py",
 )  # fmt: skip
 """Files whose content is in the key, or changes no number of a run: lists of kinds, recipes, counts, messages to Ray,
 probes. What a placement chooses changes the last digits; it is in the environment of an answer."""

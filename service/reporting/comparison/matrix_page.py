@@ -8,7 +8,7 @@ from service.analysis.comparison.matrix import FilledMatrix
 from service.analysis.format import fixed
 from service.reporting.comparison.page import templates
 from service.storage.home import Home
-from service.storage.whole_files import write_whole
+from trainables.whole_files import write_whole
 
 
 def write(home: Home, found: FilledMatrix) -> Path:

@@ -11,7 +11,7 @@ from search_spaces.words import listed, quoted
 from service.analysis.comparison.comparison import Comparison
 from service.reporting.comparison import tables
 from service.storage.home import Home
-from service.storage.whole_files import write_whole
+from trainables.whole_files import write_whole
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 

@@ -24,9 +24,9 @@ from service.storage.journal.facts import KEY
 from service.storage.outcomes import ENDS, Answered, Outcomes
 from service.storage.plain_json import plain_json
 from service.storage.remote.journal_copy import sent_journal
-from service.storage.whole_files import put_aside, unsealed, write_whole
 from trainables.remote_files import PATIENCE_S, RemoteFolder
 from trainables.spec import LocusError
+from trainables.whole_files import put_aside, unsealed, write_whole
 
 START = r"\.\d+$"
 """How the ids of later starts of an edition end."""

@@ -15,12 +15,12 @@ from service.storage.editions import stored
 from service.storage.home import Home
 from service.storage.journal import Ended, read
 from service.storage.outcomes import Answered, Outcomes
-from service.storage.whole_files import sealed
 from service.tracking.sync import MlflowSync
 from tests.rooms.by_hand import keep_weights, searched
 from tests.rooms.toy import write_weights
 from trainables.recipe.code_digest import CodeDigest, CodeDigests
 from trainables.spec import LocusError
+from trainables.whole_files import sealed
 
 
 @pytest.fixture(scope="module")

@@ -16,10 +16,10 @@ from service.storage.home import Home
 from service.storage.journal import Ended, JournalError, Opened, read
 from service.storage.outcomes import Answered, Outcomes
 from service.storage.session import HeldError
-from service.storage.whole_files import sealed
 from tests.rooms.service.execution.studies import arms, facts, search
 from tests.rooms.toy import conduct, driving
 from trainables.spec import LocusError
+from trainables.whole_files import sealed
 
 
 @pytest.fixture

@@ -14,13 +14,13 @@ from service.storage.history import History, ancestors
 from service.storage.home import Home
 from service.storage.journal import Ended, FailedWith
 from service.storage.outcomes import Answered, Outcomes
-from service.storage.whole_files import unsealed
 from tests.rooms import toy
 from tests.rooms.service.execution.studies import arms, facts, search
 from tests.rooms.toy import CutError, Toy, conduct, driving
 from trainables.recipe import FromTrial
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.outcome import Measurement
+from trainables.whole_files import unsealed
 
 
 def cut(path, share: float | None) -> None:

@@ -9,11 +9,11 @@ import pytest
 from service.execution.rerun import rerun
 from service.storage.home import Home
 from service.storage.outcomes import Answered, Outcomes
-from service.storage.whole_files import sealed, unsealed
 from trainables.recipe import FromTrial, Recipe, Run, TaughtByTrial
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.outcome import Completed, Diverged, Measurement
 from trainables.spec import LocusError
+from trainables.whole_files import sealed, unsealed
 
 TINY = Recipe().put(
     {

@@ -19,7 +19,6 @@ from service.storage.history import History, ancestors
 from service.storage.home import Home
 from service.storage.journal import Adopted, Ended, Planned, read
 from service.storage.outcomes import Outcomes
-from service.storage.whole_files import sealed, unsealed
 from tests.rooms.toy import Toy, conduct, driving
 from trainables.encodings import Fourier
 from trainables.recipe import FromTrial, Recipe
@@ -27,6 +26,7 @@ from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.cost import Cost, estimate_cost
 from trainables.recipe.flops_torch import training_flops
 from trainables.spec import SpecError
+from trainables.whole_files import sealed, unsealed
 
 BASE = Recipe(encoding=Fourier(gamma=2.5)).put({"optimizer.epochs": 6})
 LARGE = {"data.image_size": 224, "model.embed_dim": 384, "model.depth": 12}

@@ -29,10 +29,10 @@ from service.results import Result
 from service.storage import probe_files
 from service.storage.editions import save_edition
 from service.storage.home import Home
-from service.storage.whole_files import write_whole
 from tests.rooms.by_hand import ByHand, base
 from trainables.recipe.findings import Findings, Probed
 from trainables.spec import SpecError
+from trainables.whole_files import write_whole
 
 GAP = "smoke trains too little for the paper's score"
 ARMS = {"pvt": {"encoding.gamma": 1.0}, "pvt, peg": {"encoding.gamma": 2.0}}

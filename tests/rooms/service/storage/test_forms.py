@@ -17,9 +17,9 @@ from service.storage.home import Home
 from service.storage.journal import FORM, Counts, FormError, Journal, JournalError, cut, read
 from service.storage.journal.facts import content_of, line_of
 from service.storage.outcomes import Outcomes
-from service.storage.whole_files import sealed, unsealed
 from tests.rooms.by_hand import ablated, searched
 from trainables.spec import LocusError
+from trainables.whole_files import sealed, unsealed
 
 ID = "reach@base"
 RUN = CliRunner()

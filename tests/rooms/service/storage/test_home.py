@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from service.storage.home import Home
-from service.storage.whole_files import rename_durably, write_whole
+from trainables.whole_files import rename_durably, write_whole
 
 
 def test_the_home_is_as_given_else_from_the_environment_else_in_the_users(tmp_path: Path, monkeypatch) -> None:
