@@ -26,6 +26,7 @@ from fsspec.core import url_to_fs
 from fsspec.utils import get_protocol
 
 from trainables.spec import LocusError
+from trainables.whole_files import rename_durably
 
 T = TypeVar("T")
 
@@ -132,7 +133,7 @@ class RemoteFolder:
         local.parent.mkdir(parents=True, exist_ok=True)
         try:
             self._asked(lambda fs, path: fs.get_file(path, str(draft)), name, come=lambda: size_of(draft))
-            os.replace(draft, local)
+            rename_durably(draft, local)
         except FileNotFoundError:
             return False
         finally:
@@ -283,7 +284,7 @@ def _whole(fs: Any, path: str, fill: Callable[[str], None]) -> None:
         return
     draft = f"{path}.{uuid.uuid4().hex}.part"
     fill(draft)
-    os.replace(draft, path)
+    rename_durably(Path(draft), Path(path))
 
 
 def _exclusive(fs: Any, path: str, content: bytes) -> None:

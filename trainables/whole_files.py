@@ -1,4 +1,4 @@
-"""Writes files as a whole: first under another name, then to the disk, then renamed. Some end with their own digest."""
+"""Writes files as a whole: under another name, then to the disk, then renamed. Some end with their own digest."""
 
 from __future__ import annotations
 
@@ -43,10 +43,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
     """Writes a file so that a crash leaves the whole file or none. Cost: 3-7 ms."""
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
-    with aside.open("wb") as file:
-        file.write(content if isinstance(content, bytes) else content.encode())
-        file.flush()
-        os.fsync(file.fileno())
+    aside.write_bytes(content if isinstance(content, bytes) else content.encode())
     rename_durably(aside, path)
 
 
@@ -59,11 +56,17 @@ def put_aside(path: Path) -> Path:
 
 
 def rename_durably(source: Path, target: Path) -> None:
-    """Renames a finished file to its place and makes the rename durable."""
+    """Renames a finished file to its place: first its bytes are on the disk, then its name."""
     target.parent.mkdir(parents=True, exist_ok=True)
+    _to_disk(source)
     os.replace(source, target)
-    folder = os.open(target.parent, os.O_RDONLY)
+    _to_disk(target.parent)
+
+
+def _to_disk(path: Path) -> None:
+    """Returns when the bytes of a file, or the names in a folder, are on the disk."""
+    opened = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(opened)
     finally:
-        os.close(folder)
+        os.close(opened)

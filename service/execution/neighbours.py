@@ -18,6 +18,7 @@ from filelock import FileLock, Timeout
 from service.planning.placement import Placement
 from service.storage.home import Home
 from service.storage.plain_json import plain_json
+from trainables.whole_files import write_whole
 
 PATIENCE_S = 2.0
 """How long a driver waits while others look whether there is room; each takes some milliseconds."""
@@ -100,9 +101,7 @@ class Neighbours:
     def _tell(self, presence: Presence) -> None:
         path = self.home.study(self.id).presence
         if presence != self._told or not path.exists():
-            aside = path.with_suffix(".draft")
-            aside.write_text(json.dumps(asdict(presence)))
-            aside.replace(path)
+            write_whole(path, json.dumps(asdict(presence)))
             self._told = presence
 
     def _read(self) -> dict[str, Presence]:

@@ -43,6 +43,7 @@ from service.tracking.rows import STUDY, Row, RunId
 from service.tracking.tracked_run import Curve, TrackedRun
 from trainables.recipe import Recipe
 from trainables.spec import digest
+from trainables.whole_files import rename_durably
 
 PARENT = "mlflow.parentRunId"
 NOTE = "mlflow.note.content"
@@ -395,7 +396,7 @@ def make_database(home: Home) -> None:
     for left in path.parent.glob(f"{draft.name}*"):
         left.unlink()
     SqlAlchemyStore(f"{home.tracking}.tmp", home.artifacts.absolute().as_uri()).engine.dispose()
-    draft.replace(path)
+    rename_durably(draft, path)
 
 
 def look_up(home: Home, edition: Edition, tracking: str | None = None) -> Store | None:

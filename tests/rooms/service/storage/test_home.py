@@ -54,9 +54,17 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path, monkeypatch) -> Non
     assert path.read_text() == "first"
 
 
-def test_a_finished_file_is_moved_to_its_place(tmp_path: Path) -> None:
-    source = tmp_path / "weights.pt"
+def test_a_finished_file_is_moved_to_its_place(tmp_path: Path, monkeypatch) -> None:
+    source, target, fsync = tmp_path / "weights.pt", tmp_path / "kept" / "w.pt", os.fsync
     source.write_bytes(b"123")
-    rename_durably(source, tmp_path / "kept" / "w.pt")
-    assert (tmp_path / "kept" / "w.pt").read_bytes() == b"123"
+    order: list[tuple[bool, bool]] = []
+
+    def noted(descriptor: int) -> None:
+        order.append((os.path.samestat(os.fstat(descriptor), target.parent.stat()), target.exists()))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    rename_durably(source, target)
+    assert target.read_bytes() == b"123"
     assert not source.exists()
+    assert order == [(False, False), (True, True)], "its bytes before its name, and then the names of the folder"
