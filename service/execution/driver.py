@@ -53,8 +53,7 @@ from service.storage.journal import (
     StoppedAt,
 )
 from service.storage.outcomes import Answered, Outcomes
-from service.storage.remote.copies import Copies
-from service.storage.remote.sent_outcomes import SentOutcomes
+from service.storage.remote.copies import Copies, SentOutcomes
 from trainables.launch.errors import CHANGED
 from trainables.launch.job import Job
 from trainables.recipe import Run
