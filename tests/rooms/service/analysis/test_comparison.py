@@ -148,7 +148,7 @@ def test_runs_of_both_are_not_tested(tmp_path) -> None:
     """The very same run on both sides differs by 0 whatever the truth is."""
     write(tmp_path, study().at(), {})
     more = study({**FEW, "table": {"encoding.kind": "learnable"}}, name="more")
-    write(tmp_path, more.at(), {}, noise=9)
+    write(tmp_path, more.at(), {})
     found = compare("encodings", "more", home=str(tmp_path))
     assert [match.how for match in found.matches] == ["same runs"] * 3
     assert (found.tests, found.only) == (0, ([], ["table"]))
