@@ -75,7 +75,7 @@ class Result(StudyResult):
         return as_latex(self, columns)
 
     def report(self, links: Links | None = None, *, refresh_s: int | None = None) -> ReportPath:
-        """Writes the report (HTML, Markdown, figures, tables) and returns the path of its page. Cost: 1-3 s.
+        """Writes the report (HTML, figures, tables) and returns the path of its page. Cost: 1-3 s.
 
         `links`: the addresses of the study in MLflow; without them a server at `mlflow_url` is asked. `refresh_s`: a
         browser loads the page again after so many seconds, because it will be written again.

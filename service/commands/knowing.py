@@ -32,7 +32,7 @@ def report(
     home: HomeOption = None,
     address: Address = None,
 ) -> None:
-    """Write a study's report: HTML and Markdown, with figures. What is not seen from here is fetched first."""
+    """Write a study's report: a page of HTML, with figures. What is not seen from here is fetched first."""
     from service import api
     from service.commands.cluster import attached
     from service.terminal import ending

@@ -1,13 +1,12 @@
-"""Writes the report of a study: one self-contained page, the same in Markdown, figures and tables as files beside it.
+"""Writes the report of a study: one self-contained page, figures and tables as files beside it.
 
-<home>/studies/<id>/report/report.html report.md results.csv trials.csv *.svg *.pdf table-*.csv table-*.tex files.json
+<home>/studies/<id>/report/report.html results.csv trials.csv *.svg *.pdf table-*.csv table-*.tex files.json
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
@@ -19,7 +18,7 @@ import jinja2
 from service.analysis.tables import runs_table, trials_table
 from service.reporting.figures.plot import inline
 from service.reporting.latex import latex
-from service.reporting.links import linked, linked_markdown
+from service.reporting.links import linked
 from service.reporting.page import Page
 from service.reporting.page import page as page_of
 from service.reporting.paper_table import paper_table
@@ -57,8 +56,7 @@ def write(result: StudyResult, links: Mapping[str, str] | None = None, refresh_s
         files |= {f"table-{table.name}.csv": table.csv(), f"table-{table.name}.tex": latex(shown, page.id)}
     for drawn in page.all_figures:
         files |= {f"{drawn.name}.svg": drawn.svg, f"{drawn.name}.pdf": drawn.pdf}
-    files |= {"report.md": _render("report.md.j2", page, None)}
-    files |= {"report.html": _render("report.html.j2", page, refresh_s)}
+    files |= {"report.html": _render(page, refresh_s)}
     earlier, now = _written(folder), {name: _digest(content) for name, content in files.items()}
     write_whole(folder / WRITTEN, json.dumps(earlier | now, indent=0))  # both, because the next lines may be cut
     for name, content in files.items():
@@ -85,8 +83,8 @@ def _written(folder: Path) -> dict[str, str]:
     return known if isinstance(known, dict) else {}
 
 
-def _render(name: str, page: Page, refresh_s: int | None) -> str:
-    return _templates().get_template(name).render(page=page, symbols=SYMBOLS, few=FEW, refresh_s=refresh_s)
+def _render(page: Page, refresh_s: int | None) -> str:
+    return _templates().get_template("report.html.j2").render(page=page, symbols=SYMBOLS, few=FEW, refresh_s=refresh_s)
 
 
 @cache
@@ -100,13 +98,4 @@ def _templates() -> jinja2.Environment:
     )
     templates.filters["inline"] = inline
     templates.filters["linked"] = linked
-    templates.filters["linked_markdown"] = linked_markdown
-    templates.filters["fenced"] = _fenced
-    templates.filters["cell"] = lambda text: " ".join(text.split()).replace("|", "\\|")
     return templates
-
-
-def _fenced(text: str) -> str:
-    """A block of Python in Markdown, with a fence that is longer than any in the text."""
-    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
-    return f"{fence}python\n{text.rstrip()}\n{fence}"

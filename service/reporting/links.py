@@ -26,8 +26,3 @@ def linked(text: str) -> Markup:
         found += Markup('<a href="{}">{}</a>').format(address(reference), reference[0])
         end = reference.end()
     return found + escape(text[end:])
-
-
-def linked_markdown(text: str) -> str:
-    """The same in Markdown."""
-    return REFERENCE.sub(lambda found: f"[{found[0]}]({address(found)})", text)

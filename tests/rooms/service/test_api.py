@@ -208,7 +208,7 @@ def test_answers_of_older_code_are_looked_at_where_they_are_adopted(tmp_path, mo
     service.report("arms", home=home, adopt=True)
     with pytest.raises(LocusError, match="today's code has no answers"):
         service.report("arms", home=home)
-    assert "Adopted: 3 runs of other code" in (Home(tmp_path).study("arms@base").report / "report.md").read_text()
+    assert "Adopted: 3 runs of other code" in (Home(tmp_path).study("arms@base").report / "report.html").read_text()
     history, estimate = api.plan(edition, RunOptions(home=home), adopt=True)
     assert (estimate.done, estimate.missing) == (3, 0)
     assert api.plan(edition, RunOptions(home=home))[1].missing == 3

@@ -281,7 +281,7 @@ def test_the_report_draws_sides_where_there_are_some(sides_result):
     drawn = (folder / "sides.svg").read_text()
     for text in ("24", "32", "64", "peg", "learnable", "none", "chance", "side of the test images in pixels"):
         assert f">{text}</text>" in drawn
-    assert "(sides.svg)" in (folder / "report.md").read_text()
+    assert 'href="sides.svg"' in (folder / "report.html").read_text()
 
 
 def test_what_seeds_can_detect_is_more_than_what_they_did_not(tmp_path):

@@ -1,5 +1,6 @@
 """What a tuned ablation shows: claims and differences of the arms alone, and how each arm was tuned."""
 
+import html
 import shutil
 
 import pytest
@@ -75,8 +76,8 @@ def by_head(table: Table) -> dict[str, list[str]]:
 
 
 def written(found: Result) -> str:
-    """The report in Markdown."""
-    return found.report().with_name("report.md").read_text()
+    """The page of the report."""
+    return html.unescape(found.report().read_text())
 
 
 def test_only_the_arms_are_compared_judged_and_called_best(result):
@@ -181,7 +182,7 @@ def test_a_report_of_any_moment_is_whole(tmp_path):
         assert study.points[0].values["progress/asked"] == 18
         if cut == 3:
             assert set(by_head(tuned_table(found))["tuned to"]) == {"not yet"}
-            assert text.count("| not yet |") == 3
+            assert text.count(">not yet<") == 3
             assert "not begun" in found.headline
 
 

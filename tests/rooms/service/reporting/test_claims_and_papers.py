@@ -1,5 +1,6 @@
 """What a report may set beside a paper: claims and published numbers only where they apply."""
 
+import html
 import re
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,7 @@ def checked(result: Result) -> Any:
 def said(result: Result, page: Path | None = None) -> dict[str, str]:
     """Every view's text about the claims."""
     page = page or result.report()
-    return {"python": repr(result), "html": page.read_text(), "markdown": (page.parent / "report.md").read_text()}
+    return {"python": repr(result), "html": html.unescape(page.read_text())}
 
 
 def page_of(result: Result) -> Path:
@@ -162,12 +163,14 @@ def test_every_kind_of_claim_is_on_the_page_and_decides_the_exit_code(tmp_path):
         result = asked(runs, claims=tuple(words), probes=tuple(probes))
         assert [verdict.word for verdict in result.claims] == [*words.values()]
         done = checked(result)
-        markdown = said(result, page_of(result))["markdown"]
+        text = said(result, page_of(result))["html"]
         assert done.exit_code == int("REFUTED" in words.values())
         for claim, word in words.items():
             source = f" ({claim.source})" if claim.source else ""
             scope = "" if word == "INCONCLUSIVE" else " of seeds that learn"
-            assert f"**{word}{scope}** {claim}{source}: " in markdown
+            cited = f" <cite>{claim.source}</cite>" if claim.source else ""
+            label = f"{word}{scope}".capitalize()
+            assert f' {label}</p>\n<div><p class="claim">{claim}{cited}</p>' in text
             assert f"{word}{scope}: {claim}{source}. " in done.output
 
 
@@ -290,13 +293,13 @@ def test_published_numbers_of_other_data_are_in_the_table_and_never_on_the_axis(
     published = tuple(Published(**{**dict(one), "same_data": True}) for one in study().published)
     same = run(tmp_path / "same", study(published=published).at("full"))
     small = run(tmp_path / "small", study(published=published).at("smoke"))
-    texts = {name: said(one)["markdown"] for name, one in (("same", same), ("small", small))}
-    texts["other"] = said(full, page_of(full))["markdown"]
+    texts = {name: said(one)["html"] for name, one in (("same", same), ("small", small))}
+    texts["other"] = said(full, page_of(full))["html"]
     assert markers(full) == markers(small) == 0
     assert markers(same) > 0
     for name in ("other", "small"):
         assert "0.7590*" in texts[name]
-        assert "*Published on other data or for another question" in texts[name]
+        assert "Published on other data or for another question" in texts[name]
         assert "+0.0220" in texts[name], "the paper's own difference may stand beside ours"
     assert "0.7590*" not in texts["same"]
 
@@ -308,7 +311,7 @@ def test_no_name_with_a_comma_stands_unquoted(full):
 
 
 def test_the_report_says_what_intervals_cover_and_what_seeds_can_tell(full):
-    text = said(full, page_of(full))["markdown"]
+    text = said(full, page_of(full))["html"]
     assert "Intervals are over seeds for one fixed draw of images" in text
     assert "3 seeds can detect a difference of" in text
 
@@ -329,17 +332,15 @@ def test_what_was_found_before_stands_beside_the_same_size_alone(tmp_path, monke
         ("own", told.at("full", set={"optimizer.lr": 0.002}), False),
     ):
         texts = said(run(tmp_path / name, edition))
-        for view in ("html", "markdown"):
-            assert "Expected: a PEG helps." in texts[view]
-            assert ("when the authors of this study ran it" in texts[view]) == there
-            assert ("before these rules: 3 seeds: a PEG adds 0.02" in texts[view]) == there
+        assert "Expected: a PEG helps." in texts["html"]
+        assert ("when the authors of this study ran it" in texts["html"]) == there
+        assert ("before these rules: 3 seeds: a PEG adds 0.02" in texts["html"]) == there
     monkeypatch.setattr(library, "folder", lambda name: tmp_path)
     result = Result.open(Home(tmp_path / "same"), "papers@full")
     write_whole(library.record_file("papers", "papers", "full"), of_result(result).model_dump_json())
     texts = said(result)
-    for view in ("html", "markdown"):
-        assert "results of" in texts[view]
-        assert "“pvt, peg”: 0.7100 ± 0.0100 (0.6846 to 0.7348), 3 of 3 seeds learn" in texts[view]
-        assert "a PEG adds 0.02" not in texts[view]
+    assert "results of" in texts["html"]
+    assert "“pvt, peg”: 0.7100 ± 0.0100 (0.6846 to 0.7348), 3 of 3 seeds learn" in texts["html"]
+    assert "a PEG adds 0.02" not in texts["html"]
     shown = CliRunner().invoke(app, ["show", "peg-padding"])
     assert "found at cpu" in shown.output

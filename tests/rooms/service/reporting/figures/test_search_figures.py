@@ -230,7 +230,7 @@ def test_a_page_has_them_where_they_belong_and_nowhere_else(two, reported_search
         assert (folder / f"{figure.name}.pdf").read_bytes() == figure.pdf
         assert inline(figure.svg, "").partition("<defs>")[2] in text
         assert f'id="figure-{figure.name}"' in text
-        assert f"({figure.name}.svg)" in (folder / "report.md").read_text()
+        assert f'href="{figure.name}.svg"' in text
         wide = inline(figure.svg, figure.caption)
         assert "#1d232b" not in wide, "every shade is a variable of the page"
         assert "var(--ink)" in wide
