@@ -11,7 +11,6 @@ import pandas as pd
 
 from search_spaces.study import Ablation
 from search_spaces.words import value_words
-from service.analysis.estimates.effect import effect_size
 from service.analysis.format import between, fixed, metric_words, p_text, signed
 from service.analysis.probes.scores import probe_values
 from trainables.recipe.outcome import at_image_size
@@ -54,8 +53,7 @@ def trials_table(result: StudyResult) -> pd.DataFrame:
     """A row a trial, what matters most first. `learnt`: how many seeds learn; `low`, `high`: the 95 % interval of
     these; `difference` is to the baseline, on the test set; of axes, to the arm in the column `minus`.
 
-    `difference_low` and `difference_high` are at the level of Holm's test, as `p_holm` is. `effect_size` is the
-    difference in standard deviations, with its 95 % interval.
+    `difference_low` and `difference_high` are at the level of Holm's test, as `p_holm` is.
     """
     rows = [_trial(result, row) for row in result.rows]
     names = [*dict.fromkeys(name for row in rows for name in row)]
@@ -184,11 +182,8 @@ def _partner(result: StudyResult, row: TrialResult) -> dict[str, str | None]:
 
 def _difference(result: StudyResult, row: TrialResult) -> dict[str, float | None]:
     names = ("difference", "difference_low", "difference_high", "p", "p_holm")
-    effects = ("effect_size", "effect_size_low", "effect_size_high")
     if row.trial.role != "trial" or row.name not in result.differences:
-        return dict.fromkeys((*names, *effects))
+        return dict.fromkeys(names)
     gap = result.differences[row.name]
-    effect = effect_size(gap.estimate)
     values = (gap.mean, *(gap.interval or (None, None)), gap.estimate.p(), gap.p)
-    sizes = (effect.value, *effect.interval) if effect else (None, None, None)
-    return dict(zip((*names, *effects), (*values, *sizes), strict=True))
+    return dict(zip(names, values, strict=True))

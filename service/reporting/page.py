@@ -18,7 +18,6 @@ from service.analysis.statistics import level_of
 from service.analysis.tables import costs
 from service.reporting import recipe_tables, sections
 from service.reporting.all_figures import figures
-from service.reporting.estimates.effects import effects
 from service.reporting.estimates.efficiency import efficiency
 from service.reporting.estimates.league import league_tables
 from service.reporting.figures.plot import Drawn
@@ -111,7 +110,6 @@ def page(result: StudyResult, links: Mapping[str, str]) -> Page:
         results=_known(*league_tables(result), measured(result), tuned(result), efficiency(result)),
         figures=figures(result),
         more=_known(
-            effects(result),
             sections.points(result),
             sections.random_points(result),
             tuning_points(result),

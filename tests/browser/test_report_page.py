@@ -95,13 +95,13 @@ def with_costs(root) -> str:
     return costly(root, workers=3).edition.id
 
 
-def with_bootstrap(root) -> str:
+def with_margins(root) -> str:
     """Seven seeds, published numbers with margins."""
     return many_seeds(root, 7, published=PUBLISHED).edition.id
 
 
 @pytest.fixture(
-    scope="module", params=[searched, ablated, many_paths, efficient, over_two_paths, with_costs, with_bootstrap]
+    scope="module", params=[searched, ablated, many_paths, efficient, over_two_paths, with_costs, with_margins]
 )
 def page(request, tmp_path_factory):
     root = tmp_path_factory.mktemp("home")

@@ -1,1 +1,1 @@
-"""Estimates beside means and differences: effect sizes, bootstrap intervals, power laws, rank correlations."""
+"""Estimates beside means and differences: power, power laws, rank correlations."""

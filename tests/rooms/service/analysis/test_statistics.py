@@ -9,7 +9,6 @@ from scipy import stats
 
 from service.analysis.comparison.comparison import unpaired
 from service.analysis.differences import Difference, compare_best, compare_pairs
-from service.analysis.estimates.effect import correction, effect_size
 from service.analysis.learning import fails_more, most_that_fail
 from service.analysis.statistics import (
     ALPHA,
@@ -280,7 +279,6 @@ def test_folds_have_the_corrected_error_of_nadeau_and_bengio_everywhere():
     apart = unpaired(one, other)
     assert apart.error == pytest.approx(np.hypot(a.std(ddof=1), b.std(ddof=1)) * wider)
     assert apart.twin.error == pytest.approx(np.hypot(on_logits(a).std(ddof=1), on_logits(b).std(ddof=1)) * wider)
-    assert effect_size(gap).value == pytest.approx(correction(9) * (a - b).mean() / (a - b).std(ddof=1))
     assert kept(one, other).scale.overlap == over_tasks({"x": one, "y": other}, {}).scale.overlap == 0.25
 
 

@@ -28,7 +28,7 @@ def test_the_files_of_a_report(reported_search, reported_ablation):
         {"landscape", "history", "trials", "differences", "curves"},
         {"results", "points", "rungs", "unfinished", "space"},
     )
-    of_ablation = {"trials", "differences", "curves"}, {"results", "effects", "unfinished", "arms"}
+    of_ablation = {"trials", "differences", "curves"}, {"results", "unfinished", "arms"}
     for one, (drawn, tables) in ((reported_search, of_search), (reported_ablation, of_ablation)):
         folder = one.result.home.study(one.result.edition.id).report
         assert one.page == folder / "report.html"

@@ -1,4 +1,4 @@
-"""The tables of effect sizes, agreement with papers and early stopping, on the page and as files."""
+"""Agreement with papers in the table of results, and every table, on the page and as files."""
 
 import csv
 import io
@@ -7,17 +7,11 @@ import re
 import pytest
 
 from search_spaces.study import Ablation, Published, Study
-from service.analysis.estimates.bootstrap import bootstrap_interval
-from service.analysis.estimates.effect import effect_size
-from service.analysis.format import between, two
-from service.reporting.estimates.effects import BOOTSTRAP, effects
-from service.reporting.page import page
 from service.reporting.results_table import measured
 from service.results import Result
 from service.storage.home import Home
 from service.storage.journal import Counts
 from tests.rooms.by_hand import ByHand, base
-from tests.rooms.service.analysis.test_axes import crossed
 
 pytestmark = pytest.mark.usefixtures("words_only")
 
@@ -46,54 +40,6 @@ def run(root, seeds: int, **given) -> Result:
 
 def cells(table) -> dict[str, list[str]]:
     return {column.full_head: list(column.cells) for column in table.columns}
-
-
-def test_effect_sizes_are_those_of_the_analysis(tmp_path):
-    result = run(tmp_path, 5)
-    table = effects(result)
-    found, gap = cells(table), result.differences["high"]
-    group = "minus “low”, paired"
-    effect = effect_size(gap.estimate)
-    assert found[f"{group}, effect size d"] == ["", two(effect.value)]
-    assert found[f"{group}, 95 % interval of d"] == ["", f"{two(effect.interval[0])} to {two(effect.interval[1])}"]
-    assert found[f"{group}, seeds needed"] == ["", "3"]
-    assert (table.folded, table.title) == (True, "Effect sizes")
-    assert not any(BOOTSTRAP in head for head in found), "five seeds are too few"
-    trials = result.trials().set_index("name")
-    assert trials.loc["high", "effect_size"] == pytest.approx(effect.value)
-    assert trials.loc["high", "effect_size_low"] == pytest.approx(effect.interval[0])
-
-
-def test_with_axes_each_arm_is_compared_with_its_own_partner(tmp_path):
-    result = crossed(tmp_path, seeds=6)
-    found = cells(effects(result))
-    wanted = []
-    for name in (row.name for row in result.of("trial")):
-        encoding, read_out = name.split(", ")
-        who, than = (list(result.scores[one].values.values()) for one in (name, f"none, {read_out}"))
-        gaps = [one - other for one, other in zip(who, than, strict=True)]
-        wanted.append("" if encoding == "none" else between(bootstrap_interval(gaps)))
-    assert found[f"minus “none” with the same read-out, paired, {BOOTSTRAP}"] == wanted
-    assert wanted.count("") == 2
-    assert "effects" in [table.name for table in page(result, {}).tables]
-
-
-def test_with_six_seeds_a_bootstrap_interval_stands_beside_students(tmp_path):
-    result = run(tmp_path, 6)
-    table = effects(result)
-    found = cells(table)
-    tests = [list(row.test.values.values()) for row in result.of("trial")]
-    gaps = [high - low for low, high in zip(*tests, strict=True)]
-    assert found[f"test accuracy, {BOOTSTRAP}"] == [between(bootstrap_interval(values)) for values in tests]
-    assert found[f"minus “low”, paired, {BOOTSTRAP}"] == ["", between(bootstrap_interval(gaps))]
-    student = result.differences["high"].estimate.interval()
-    assert found["minus “low”, paired, 95 % interval (Student)"] == ["", between(student)]
-    assert "It is too narrow with few seeds" in table.note
-    assert table.title == "Effect sizes and bootstrap intervals"
-
-
-def test_two_seeds_have_no_effect_sizes(tmp_path):
-    assert effects(run(tmp_path, 2)) is None
 
 
 def test_agreement_stands_under_the_published_number(tmp_path):
