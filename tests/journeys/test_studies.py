@@ -10,7 +10,7 @@ from service.storage.home import Home
 from tests.journeys.terminal import Terminal
 from trainables.data import ImagesSpec
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(4000)]
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def test_a_study_runs_at_smoke(terminal, name: str) -> None:
     edition = library.find(name).at("smoke")
     if isinstance(edition.study.base.data, ImagesSpec):
         pytest.skip(f"{name} needs the images of {edition.study.base.data.kind}")
-    ran = terminal.type("run", name, "--budget", "smoke")  # atlas takes five minutes alone
+    ran = terminal.type("run", name, "--budget", "smoke", timeout_s=3600)  # atlas takes five minutes alone
     assert ran.code == 0, ran.out + ran.err
     home = Home(terminal.home)
     assert (home.study(edition.id).report / "report.html").exists()
