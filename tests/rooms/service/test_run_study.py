@@ -90,7 +90,14 @@ def test_a_study_is_closed_in_one_order_whatever_fails(tmp_path: Path, monkeypat
     monkeypatch.setattr(run_study, "CLOSING", tuple(map(failing, known)))
     with pytest.raises(ZeroDivisionError, match="name_failed_listener"):
         run_study.run_study(edition, RunOptions(home=str(tmp_path)), Progress(edition))
-    assert taken == ["release", "end_screen", "close_mlflow", "close_storage", "name_failed_listener"]
+    assert taken == [
+        "release",
+        "end_screen",
+        "close_mlflow",
+        "close_storage",
+        "name_replaced_answers",
+        "name_failed_listener",
+    ]
     assert look_up(Home(tmp_path), edition).shown[STUDY].status == "FINISHED"
     assert not Home(tmp_path).study(edition.id).driven
 

@@ -11,7 +11,6 @@ from trainables.encodings import OwnEncoding
 def test_a_page_has_the_lines_of_its_best_trial(search, ablation, reported_search):
     pasted = html.escape(snippet(search), quote=True).replace("&quot;", "&#34;").replace("&#x27;", "&#39;")
     assert f"<pre>{pasted}</pre>" in reported_search.page.read_text()
-    assert f"```python\n{snippet(search)}\n```" in reported_search.page.with_suffix(".md").read_text()
     assert snippet(search).splitlines()[3:] == [
         "model = timm.create_model(",
         '    "vit_tiny_patch16_224", img_size=(32, 32), in_chans=3, num_classes=2,',
