@@ -30,15 +30,14 @@ class ComparedStudies(Comparison):
     @property
     def headline(self) -> str:
         """In which trials the two differ significantly, in a sentence."""
-        from service.reporting.comparison.page import headline
+        from service.reporting.compare_page import headline
 
         return headline(self)
 
     @property
     def notes(self) -> list[str]:
         """What the numbers mean, and what one side has alone."""
-        from service.reporting.comparison.page import only_words
-        from service.reporting.comparison.tables import note
+        from service.reporting.compare_page import note, only_words
 
         return list(filter(None, [*only_words(self), note(self)]))
 
@@ -50,7 +49,7 @@ class ComparedStudies(Comparison):
 
     def report(self) -> Path:
         """Writes the page beside the report of A, and returns its path."""
-        from service.reporting.comparison.page import write
+        from service.reporting.compare_page import write
 
         return write(self.home, self)
 
@@ -105,9 +104,9 @@ class MatrixWithPage(FilledMatrix):
 
     def report(self) -> Path:
         """Writes the page, and returns its path."""
-        from service.reporting.comparison.matrix_page import write
+        from service.reporting.compare_page import write_matrix
 
-        return write(self.home, self)
+        return write_matrix(self.home, self)
 
     def __repr__(self) -> str:
         lines = [f"{cell.row}, {cell.encoding}: paper {cell.published}; {'; '.join(cell.found)}" for row in self.cells

@@ -70,7 +70,7 @@ class Result(StudyResult):
         `columns`: the names of others, such as score and p, in their order; or `all` alone.
         Raises: LocusError where no trial has an answer; SpecError for a column that the study does not have.
         """
-        from service.reporting.exports import as_latex
+        from service.reporting.latex import as_latex
 
         return as_latex(self, columns)
 

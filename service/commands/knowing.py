@@ -156,7 +156,7 @@ def export(
 ) -> None:
     """Write a study's numbers as CSV or LaTeX, or a trained model as a file or to MLflow's model registry."""
     from service import api
-    from service.reporting.exports import as_csv
+    from service.reporting.latex import as_csv
     from service.terminal.ending import exported
 
     if sum((csv, latex, model is not None, register is not None)) != 1:

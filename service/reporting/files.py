@@ -9,19 +9,15 @@ import hashlib
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import jinja2
-
 from service.analysis.tables import runs_table, trials_table
 from service.reporting.figures.plot import inline
-from service.reporting.latex import latex
-from service.reporting.links import linked
+from service.reporting.latex import latex, paper_table
 from service.reporting.page import Page
 from service.reporting.page import page as page_of
-from service.reporting.paper_table import paper_table
+from service.reporting.pages import templates
 from service.reporting.results_table import RESULTS
 from service.reporting.table import frame_csv
 from service.storage.plain_json import plain_json
@@ -84,18 +80,5 @@ def _written(folder: Path) -> dict[str, str]:
 
 
 def _render(page: Page, refresh_s: int | None) -> str:
-    return _templates().get_template("report.html.j2").render(page=page, symbols=SYMBOLS, few=FEW, refresh_s=refresh_s)
-
-
-@cache
-def _templates() -> jinja2.Environment:
-    templates = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=jinja2.select_autoescape(["html.j2"]),
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    templates.filters["inline"] = inline
-    templates.filters["linked"] = linked
-    return templates
+    page_of_study = templates().get_template("report.html.j2")
+    return page_of_study.render(page=page, symbols=SYMBOLS, few=FEW, refresh_s=refresh_s, inline=inline)

@@ -16,18 +16,24 @@ from service.analysis.headline import headline
 from service.analysis.recorded import recorded
 from service.analysis.statistics import level_of
 from service.analysis.tables import costs
-from service.reporting import recipe_tables, sections
-from service.reporting.all_figures import figures
-from service.reporting.estimates.efficiency import efficiency
-from service.reporting.estimates.league import league_tables
+from service.reporting.all_figures import FIGURES, PROBE_FIGURES, figures
 from service.reporting.figures.plot import Drawn
-from service.reporting.probes.figures import probe_figures
-from service.reporting.probes.tables import probe_tables
-from service.reporting.provenance import adopted, code_rows, surroundings, trained_s, wall_s
+from service.reporting.further_tables import parents, points, random_points, rungs, tuned, tuning_points, unfinished
+from service.reporting.league_tables import efficiency, league_tables
+from service.reporting.probe_tables import probe_tables
+from service.reporting.provenance import (
+    adopted,
+    code_rows,
+    own_sources,
+    shared,
+    surroundings,
+    trained_s,
+    varied,
+    wall_s,
+)
 from service.reporting.results_table import measured
 from service.reporting.snippet import command, snippet
 from service.reporting.table import Table
-from service.reporting.tuning_tables import tuned, tuning_points
 from trainables.recipe.code_digest import CodeDigests
 
 if TYPE_CHECKING:
@@ -108,21 +114,21 @@ def page(result: StudyResult, links: Mapping[str, str]) -> Page:
         verdicts=result.claims,
         verdicts_note=_verdicts_note(result),
         results=_known(*league_tables(result), measured(result), tuned(result), efficiency(result)),
-        figures=figures(result),
+        figures=figures(result, FIGURES),
         more=_known(
-            sections.points(result),
-            sections.random_points(result),
+            points(result),
+            random_points(result),
             tuning_points(result),
-            sections.rungs(result),
-            sections.parents(result),
+            rungs(result),
+            parents(result),
         ),
         known=probe_tables(result),
-        known_figures=probe_figures(result) if study.probes else [],
-        unfinished=_known(sections.unfinished(result)),
-        recipe=[recipe_tables.varied(result), *recipe_tables.shared(result)],
+        known_figures=figures(result, PROBE_FIGURES) if study.probes else [],
+        unfinished=_known(unfinished(result)),
+        recipe=[varied(result), *shared(result)],
         gaps=study.gaps,
         published=_published(result),
-        own_sources=recipe_tables.own_sources(result),
+        own_sources=own_sources(result),
         surroundings=surroundings(result),
         codes=code_rows(result),
         effort=_effort(result),

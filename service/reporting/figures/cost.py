@@ -12,11 +12,10 @@ from matplotlib.ticker import MaxNLocator
 
 from service.analysis.format import metric_words
 from service.reporting.costs import MIXED, WITHOUT_PARENTS, mixed_machines, parameters, train_time_unit, training_s
-from service.reporting.figures.dots import shown
 from service.reporting.figures.labels import Label, label_ends
-from service.reporting.figures.palette import Look, Palette
 from service.reporting.figures.plot import Plot, sentences
-from service.reporting.figures.style import FAINT, panel_grid
+from service.reporting.figures.rows import shown
+from service.reporting.figures.style import FAINT, Look, Palette, panel_grid
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult

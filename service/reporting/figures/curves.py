@@ -6,27 +6,32 @@ are thin gray lines; its confirmed points stand out, on their fresh seeds.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, NullLocator
 
 from search_spaces.study import Ablation
 from search_spaces.words import plural
+from service.analysis.estimates.data_efficiency import Curve
 from service.analysis.format import metric_words
+from service.analysis.statistics import FEWEST, Scores
 from service.reporting.figures.labels import Label, chance_label, label_ends
-from service.reporting.figures.palette import GRAY, Look, Palette
 from service.reporting.figures.plot import Plot, sentences
-from service.reporting.figures.style import chance_line, one_panel
+from service.reporting.figures.rows import name, shown
+from service.reporting.figures.style import GRAY, MUTED, Look, Palette, chance_line, one_panel
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
     from service.analysis.trial_result import TrialResult
+
 
 Values = dict[int, list[float]]
 """By epoch, or by side of images: the score of each seed."""
@@ -48,7 +53,7 @@ class Line:
 def learning_curves(result: StudyResult) -> Plot | None:
     """The figure; None before any epoch was measured."""
     lines = curve_lines(result)
-    return Plot("curves", _caption(result, lines), lambda: _draw(result, lines)) if lines else None
+    return Plot("curves", _caption_curves(result, lines), lambda: _draw_curves(result, lines)) if lines else None
 
 
 def curve_lines(result: StudyResult) -> list[Line]:
@@ -56,7 +61,7 @@ def curve_lines(result: StudyResult) -> list[Line]:
     palette = Palette.of(result)
     found = []
     for row in [*result.of("trial"), *result.confirmed]:
-        values = _values(result, row)
+        values = _values_curves(result, row)
         if values:
             fresh = row.trial.role == "confirmation"
             own = palette.named(row) and (fresh or not result.confirmed)
@@ -70,7 +75,7 @@ def _name(result: StudyResult, row: TrialResult) -> str:
     return row.name if isinstance(result.edition.study.plan, Ablation) else f"#{row.trial.number}"
 
 
-def _values(result: StudyResult, row: TrialResult) -> Values:
+def _values_curves(result: StudyResult, row: TrialResult) -> Values:
     """The validation score of each seed at each epoch; a diverged one continues at chance, a failed one is left out."""
     metric, chance = result.edition.study.score.metric, row.recipe.data.chance("val")
     found: Values = {}
@@ -86,7 +91,7 @@ def _values(result: StudyResult, row: TrialResult) -> Values:
     return dict(sorted(found.items()))
 
 
-def _draw(result: StudyResult, lines: Sequence[Line]) -> Figure:
+def _draw_curves(result: StudyResult, lines: Sequence[Line]) -> Figure:
     score = metric_words(result.edition.study.score.metric)
     fig, axes = draw_lines(lines, result.edition.study.base.data.chance("val"))
     axes.set_xlabel("epoch")
@@ -148,7 +153,7 @@ def band(lines: Sequence[Line]) -> str:
     return "mean over seeds, with a band from the lowest seed to the highest" if drawn else "one seed a line"
 
 
-def _caption(result: StudyResult, lines: Sequence[Line]) -> str:
+def _caption_curves(result: StudyResult, lines: Sequence[Line]) -> str:
     ends, gray = {line.end for line in lines}, any(not line.name for line in lines)
     fresh = " on fresh seeds" if result.confirmed and any(line.name for line in lines) else ""
     open = sum(run.state.status == "running" and bool(run.curve) for row in result.rows for run in row.runs.values())
@@ -160,4 +165,123 @@ def _caption(result: StudyResult, lines: Sequence[Line]) -> str:
         "A cross diverged there." if "diverged" in ends else "",
         f"{plural(open, 'run')} {'has' if open == 1 else 'have'} {reached}." if open else "",
         "The heavy line is the best trial." if any(line.strong for line in lines) else "",
+    ))  # fmt: skip
+
+
+def size_curves(result: StudyResult) -> Plot | None:
+    """The figure; None where no trial was tested at another side."""
+    rows = [row for row in shown(result) if any(at.values for at in row.test_sizes.values())]
+    if not rows:
+        return None
+    palette = Palette.of(result)
+    lines = [Line(_values_image_sizes(row), palette[row], name(result, row), row in result.winners) for row in rows]
+    own = sorted({_own(row) for row in rows})
+    return Plot("sides", _caption_image_sizes(lines, own), lambda: _draw_image_sizes(result, lines, own))
+
+
+def _draw_image_sizes(result: StudyResult, lines: Sequence[Line], own: Sequence[int]) -> Figure:
+    fig, axes = draw_lines(lines, result.edition.study.base.data.chance("test"))
+    axes.set_xlabel("side of the test images in pixels")
+    axes.set_ylabel(metric_words(result.edition.study.score.test))
+    axes.set_xticks(sorted({side for line in lines for side in line.values}))
+    for side in own:
+        axes.axvline(side, color=MUTED, linewidth=0.8)
+    return fig
+
+
+def _caption_image_sizes(lines: Sequence[Line], own: Sequence[int]) -> str:
+    return sentences((
+        "Models tested at sides of images that they were not trained for, without fine-tuning: " + band(lines) + ".",
+        f"{'The upright line is' if len(own) == 1 else 'Upright lines are'} the side of the training images.",
+        "The heavy line is the best trial." if any(line.strong for line in lines) else "",
+    ))  # fmt: skip
+
+
+def _own(row: TrialResult) -> int:
+    return row.recipe.data.size[1]
+
+
+def _values_image_sizes(row: TrialResult) -> Values:
+    """By side: the test score of each seed."""
+    scores = {_own(row): row.test, **row.test_sizes}
+    return {side: list(at.values.values()) for side, at in sorted(scores.items()) if at.values}
+
+
+STEPS = 80
+"""Of how many straight pieces a law is drawn."""
+APART = 0.25
+"""Over which share of the space between two sizes the marks of one size are spread, so that they do not overlap."""
+
+
+def data_sizes(result: StudyResult) -> Plot | None:
+    """The figure of an ablation; None where no arms differ in the number of training images alone, at four or more."""
+    found = result.efficiency
+    if not found or not isinstance(result.edition.study.plan, Ablation):
+        return None
+    return Plot("data_sizes", _caption_data_sizes(result, found), lambda: _draw_data_sizes(result, found))
+
+
+def law_line(curve: Curve) -> dict[float, float]:
+    """By the number of images, within those that were tried: the mean of the seeds' power laws; empty without laws."""
+    least, most = min(curve.scores), max(curve.scores)
+    sizes = [least * (most / least) ** (step / STEPS) for step in range(STEPS + 1)] if curve.laws else []
+    return {size: fmean(law.at(size) for law in curve.laws.values()) for size in sizes}
+
+
+def beside(found: Sequence[Curve], place: int) -> float:
+    """The factor by which the marks of a curve stand right of their number of images."""
+    sizes = sorted({size for curve in found for size in curve.scores})
+    narrowest = min(math.log(more / fewer) for fewer, more in pairwise(sizes))
+    return math.exp(APART * narrowest * (place - (len(found) - 1) / 2) / max(len(found) - 1, 1))
+
+
+def _draw_data_sizes(result: StudyResult, found: Sequence[Curve]) -> Figure:
+    palette, chance = Palette.of(result), result.edition.study.base.data.chance("test")
+    lines = [_line(curve, Look(palette.looks[curve.numbers[0]].color)) for curve in found]
+    height = max(3.3, 0.19 * (len(found) + 1))
+    fig, axes = one_panel(height)
+    axes.set_xscale("log")
+    for place, (curve, line) in enumerate(zip(found, lines, strict=True)):
+        law = law_line(curve)
+        axes.plot([*law], [*law.values()], color=line.look.color, linewidth=1.2, alpha=0.8)
+        for size, scores in curve.scores.items():
+            _marks(axes, size * beside(found, place), scores, line.look.color)
+    sizes = sorted({size for curve in found for size in curve.scores})
+    axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set(xlabel="training images", ylabel=metric_words(result.edition.study.score.test))
+    chance_line(axes, chance, named=False)
+    name_lines(axes, lines, chance, height)
+    return fig
+
+
+def _line(curve: Curve, look: Look) -> Line:
+    """What gives a curve its name: the seeds' scores by size."""
+    return Line({size: [*scores.values.values()] for size, scores in curve.scores.items()}, look, curve.name)
+
+
+def _marks(axes: Axes, at: float, scores: Scores, color: str) -> None:
+    """The mean of one size as a bar with its interval, and a dot a seed; a cross where it diverged."""
+    if scores.interval and scores.uniform:
+        axes.plot([at, at], scores.interval, color=color, linewidth=1.6, alpha=0.55, solid_capstyle="butt")
+    axes.plot([at], [scores.mean or 0.0], marker="_", markersize=9, color=color, markeredgewidth=1.8, zorder=3)
+    for seed, value in sorted(scores.values.items()):
+        fallen = seed in scores.diverged
+        axes.plot([at], [value], marker="x" if fallen else "o", markersize=3.6 if fallen else 3,
+                  color=MUTED if fallen else color, markeredgewidth=1 if fallen else 0, zorder=2.5)  # fmt: skip
+
+
+def _caption_data_sizes(result: StudyResult, found: Sequence[Curve]) -> str:
+    scores = [one for curve in found for one in curve.scores.values()]
+    interval = " with its 95 % interval" if any(one.interval and one.uniform for one in scores) else ""
+    laws = [curve for curve in found if curve.laws]
+    return sentences((
+        f"The {metric_words(result.edition.study.score.test)} over the number of training images: a bar at the "
+        f"mean over seeds{interval}, and a dot a seed.",
+        "The line is the mean of the power laws that were fitted to the seeds." if laws else "",
+        "No line where no seed has a score at every size." if laws and len(laws) < len(found) else "",
+        f"No interval for fewer than {FEWEST} seeds." if any(one.interval is None for one in scores) else "",
+        "No interval where some seeds do not learn." if any(not one.uniform for one in scores) else "",
+        "A cross is a diverged seed, which counts at chance." if any(one.diverged for one in scores) else "",
+        "Marks of one size stand beside each other." if len(found) > 1 else "",
     ))  # fmt: skip

@@ -5,15 +5,27 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from service.analysis.statistics import Interval
+from search_spaces.claim import Better, Equivalent, NoWorse
+from search_spaces.roles import CONFIRMATIONS
+from search_spaces.study import Ablation, Published, Search
+from search_spaces.words import plural, quoted
+from service.analysis.claims.verdicts import Verdict
+from service.analysis.format import fixed, metric_words, signed
+from service.analysis.headline import point_name
+from service.analysis.statistics import FEWEST, Interval, Scores
 from service.reporting.figures.labels import LETTER_IN, ink
-from service.reporting.figures.palette import Look
-from service.reporting.figures.style import FAINT, INK, MUTED, PAPER, WIDTH_IN, one_panel
+from service.reporting.figures.plot import Plot, sentences
+from service.reporting.figures.style import FAINT, INK, MUTED, PAPER, WIDTH_IN, Look, Palette, chance_line, one_panel
+
+if TYPE_CHECKING:
+    from service.analysis.study_result import StudyResult
+    from service.analysis.trial_result import TrialResult
+
 
 ROW_IN = 0.36
 NAME_IN = 0.15
@@ -95,3 +107,168 @@ def draw_seeds(axes: Axes, place: int, values: Mapping[int, float], diverged: Se
         if seeds:
             order = sorted(seeds)
             axes.plot([values[seed] for seed in order], [heights[seed] for seed in order], linestyle="", **style)
+
+
+def dots(result: StudyResult) -> Plot | None:
+    """The figure; None before any test score. A search shows its confirmation alone."""
+    rows = shown(result)
+    return Plot("trials", _caption_dots(result, rows), lambda: _draw_dots(result, rows)) if rows else None
+
+
+def shown(result: StudyResult) -> list[TrialResult]:
+    """The trials that have test scores: the arms, or a search's confirmed points; the highest first."""
+    rows = [row for row in result.tested if row.test.mean is not None]
+    return sorted(rows, key=lambda row: -(row.test.mean or 0.0))
+
+
+def name(result: StudyResult, row: TrialResult) -> str:
+    """How a figure calls a trial: an arm's name, or a confirmed point."""
+    return row.name if row.trial.role not in CONFIRMATIONS else point_name(result, row)
+
+
+def _draw_dots(result: StudyResult, rows: Sequence[TrialResult]) -> Figure:
+    palette = Palette.of(result)
+    lines = [
+        Row(name(result, row), row.test.mean or 0.0, row.test.interval if row.test.uniform else None,
+            palette[row], fixed(row.test.mean or 0.0), strong=row in result.winners, hollow=not row.test.complete)
+        for row in rows
+    ]  # fmt: skip
+    fig, axes = draw_rows(lines, metric_words(result.edition.study.score.test))
+    for place, row in enumerate(rows):
+        draw_seeds(axes, place, row.test.values, row.test.diverged, palette[row].color)
+        for published in filter(result.comparable, result.published(row)):
+            _published_mark(axes, place, published)
+    chance = result.edition.study.base.data.chance("test")
+    if min(row.test.mean or 0.0 for row in rows) < (chance + 1) / 2:
+        chance_line(axes, chance, vertical=True)
+    return fig
+
+
+def _published_mark(axes: Axes, place: int, published: Published) -> None:
+    at = row_place(place) + 0.27
+    if published.spread:
+        ends = published.value - published.spread, published.value + published.spread
+        axes.plot(ends, [at] * 2, color=INK, linewidth=0.8)
+    axes.plot([published.value], [at], marker="D", markersize=4, markerfacecolor=PAPER, markeredgecolor=INK)
+
+
+def _caption_dots(result: StudyResult, rows: Sequence[TrialResult]) -> str:
+    known = [one for row in rows for one in result.published(row) if result.comparable(one)]
+    fresh = " on fresh seeds" if isinstance(result.edition.study.plan, Search) else ""
+    whole = [row.test.interval is not None and row.test.uniform for row in rows]
+    interval = " with its 95 % interval" if any(whole) else ""
+    return sentences((
+        f"The {metric_words(result.edition.study.score.test)} of each trial{fresh}: the mean{interval}, and "
+        "a small dot a seed.",
+        f"No interval for fewer than {FEWEST} seeds." if any(row.test.interval is None for row in rows) else "",
+        "No interval where some seeds do not learn." if any(not row.test.uniform for row in rows) else "",
+        "A cross is a diverged seed, which counts at chance." if any(row.test.diverged for row in rows) else "",
+        "A hollow dot lacks seeds." if any(not row.test.complete for row in rows) else "",
+        f"Diamonds are published{', with their spread' if any(one.spread for one in known) else ''}." if known else "",
+        "The best is in bold." if any(row in result.winners for row in rows) else "",
+    ))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One row. `margin`: how large a difference a claim asks for; `both`: whether it counts on both sides of 0."""
+
+    name: str
+    mean: float
+    interval: Interval | None
+    seeds: Mapping[int, float]
+    diverged: frozenset[int]
+    look: Look
+    margin: float = 0.0
+    both: bool = False
+
+
+def forest(result: StudyResult) -> Plot | None:
+    """The figure; None where nothing is compared."""
+    arms, claims = to_baseline(result), claimed(result)
+    if not arms and not claims:
+        return None
+    return Plot("differences", _caption_forest(result, arms, claims), lambda: _draw_forest(result, [*arms, *claims]))
+
+
+def to_baseline(result: StudyResult) -> list[Pair]:
+    """Each arm minus the baseline, the largest difference first, with the interval of Holm's test."""
+    plan = result.edition.study.plan
+    if not isinstance(plan, Ablation) or not result.differences:
+        return []
+    palette, scores, pairs = Palette.of(result), result.scores, []
+    for name, gap in result.differences.items():
+        seeds, fallen = _seeds(scores[name], scores[plan.compared_with(name) or plan.baseline])
+        pairs.append(Pair(name, gap.mean, gap.interval, seeds, fallen, palette[result.named[name]]))
+    return sorted(pairs, key=lambda pair: -pair.mean)
+
+
+def claimed(result: StudyResult) -> list[Pair]:
+    """The pairs that judged claims compare, each with the interval of its verdict."""
+    return [_claimed(result, verdict) for verdict in result.claims if _compares(verdict)]
+
+
+def _compares(verdict: Verdict) -> bool:
+    return isinstance(verdict.claim, Better | Equivalent | NoWorse) and verdict.measured is not None
+
+
+def _claimed(result: StudyResult, verdict: Verdict) -> Pair:
+    claim = verdict.claim
+    assert isinstance(claim, Better | Equivalent | NoWorse)
+    assert verdict.measured is not None
+    scores = result.scores_at(claim.image_size)
+    seeds, fallen = _seeds(scores[claim.who], scores[claim.than])
+    look = Palette.of(result)[result.named[claim.who]]
+    name = f"claim: {quoted(claim.who)} − {quoted(claim.than)}{claim.where}"
+    both = isinstance(claim, Equivalent)
+    margin = -claim.margin if isinstance(claim, NoWorse) else claim.margin
+    return Pair(name, verdict.measured, verdict.interval, seeds, fallen, look, margin, both)
+
+
+def _seeds(who: Scores, than: Scores) -> tuple[dict[int, float], frozenset[int]]:
+    """The difference of each seed that both have, and the seeds of which either diverged."""
+    shared = sorted(who.values.keys() & than.values.keys())
+    return {seed: who.values[seed] - than.values[seed] for seed in shared}, who.diverged | than.diverged
+
+
+def _draw_forest(result: StudyResult, pairs: Sequence[Pair]) -> Figure:
+    rows = [Row(pair.name, pair.mean, pair.interval, pair.look, signed(pair.mean)) for pair in pairs]
+    fig, axes = draw_rows(rows, f"difference of {metric_words(result.edition.study.score.test)}, paired by seed")
+    axes.axvline(0, color=MUTED, linewidth=0.9, zorder=1)
+    for place, pair in enumerate(pairs):
+        draw_seeds(axes, place, pair.seeds, pair.diverged, pair.look.color)
+        if pair.margin:
+            _draw_margin(axes, row_place(place), pair)
+    return fig
+
+
+def _draw_margin(axes: Axes, at: float, pair: Pair) -> None:
+    """An upright mark at each end of the margin, with a band between them where it has two."""
+    ends = (-pair.margin, pair.margin) if pair.both else (pair.margin,)
+    if pair.both:
+        axes.fill_between(ends, at - 0.3, at + 0.3, color=FAINT, alpha=0.6, linewidth=0, zorder=0)
+    for end in ends:
+        axes.plot([end, end], [at - 0.3, at + 0.3], color=INK, linewidth=0.9)
+
+
+def _caption_forest(result: StudyResult, arms: Sequence[Pair], claims: Sequence[Pair]) -> str:
+    plan, pairs = result.edition.study.plan, [*arms, *claims]
+    tested = any(pair.interval for pair in arms)
+    first = ""
+    if arms and isinstance(plan, Ablation):
+        together = f"of Holm's test over {plural(result.adjusted_over, 'difference')}"
+        adjusted = f" with the interval {together if result.adjusted_over else 'of its claim'}" if tested else ""
+        first = f"Each arm minus {plan.baseline_words}, paired by seed{adjusted}; a small dot is a seed."
+    second = "Claims: the two trials of a claim, with the interval that decided it." if claims else ""
+    return sentences((
+        first,
+        second if arms else f"{second} A small dot is a seed.",
+        "An arm whose interval leaves out 0 differs significantly." if tested else "",
+        "The band between two upright marks is the margin within which two trials count as equal."
+        if any(pair.both for pair in pairs) else "",
+        "An upright mark is the difference that a claim asks for."
+        if any(pair.margin and not pair.both for pair in pairs) else "",
+        "A cross is a seed of which one of the two diverged; means are those of the seeds that learn in both."
+        if any(pair.diverged & pair.seeds.keys() for pair in pairs) else "",
+        f"No interval for fewer than {FEWEST} pairs." if any(pair.interval is None for pair in pairs) else "",
+    ))  # fmt: skip

@@ -7,7 +7,7 @@ import pytest
 
 from search_spaces.claim import Better
 from search_spaces.study import Ablation, Published, Study
-from service.reporting.figures.forest import to_baseline
+from service.reporting.figures.rows import to_baseline
 from service.reporting.results_table import measured
 from service.results import Result
 from service.storage.home import Home

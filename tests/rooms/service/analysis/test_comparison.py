@@ -14,8 +14,7 @@ from service.analysis.comparison.definition import other_images
 from service.analysis.differences import compare_pairs
 from service.analysis.statistics import Scale, Scores, level_of
 from service.api import compare
-from service.reporting.comparison.page import headline
-from service.reporting.comparison.tables import note
+from service.reporting.compare_page import headline, note
 from service.storage.editions import save_edition
 from service.storage.home import Home
 from service.storage.journal import Counts

@@ -10,10 +10,9 @@ from search_spaces.plans.ablation import Ablation
 from search_spaces.study import Score, Study
 from service.analysis.headline import headline
 from service.api import check_report
-from service.reporting.estimates.league import league_tables
-from service.reporting.figures.critical_difference import critical_difference
-from service.reporting.figures.performance_profiles import performance_profiles
+from service.reporting.figures.league import critical_difference, performance_profiles
 from service.reporting.figures.style import STYLE
+from service.reporting.league_tables import league_tables
 from service.results import Result
 from service.storage.home import Home
 from service.storage.journal import Counts

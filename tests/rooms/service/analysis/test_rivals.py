@@ -10,9 +10,9 @@ from search_spaces.space import Choice, Space
 from search_spaces.study import Ablation, Published, Search, Study
 from service.analysis.best_so_far import lead
 from service.analysis.study_status import one_status
-from service.reporting.figures.search.optimization_history import optimization_history
+from service.reporting.figures.optimization_history import optimization_history
+from service.reporting.further_tables import points, random_points
 from service.reporting.results_table import measured
-from service.reporting.sections import points, random_points
 from service.results import Result
 from service.storage.home import Home
 from service.tracking import row_words as tracked

@@ -12,9 +12,9 @@ from service.analysis.comparison.definition import changes
 from service.analysis.estimates.tuning import tunings
 from service.analysis.study_status import one_status
 from service.consistency import verify
+from service.reporting.further_tables import tuned as tuned_table
 from service.reporting.page import Page, page
 from service.reporting.table import Table
-from service.reporting.tuning_tables import tuned as tuned_table
 from service.results import Result
 from service.storage.home import Home
 from service.storage.journal import Tuned, read

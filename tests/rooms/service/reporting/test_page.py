@@ -8,8 +8,8 @@ from pathlib import Path
 from search_spaces.study import Ablation, Study
 from service.reporting import files
 from service.reporting.files import write
-from service.reporting.links import linked
 from service.reporting.page import page as page_of
+from service.reporting.pages import linked
 from service.reporting.provenance import code_rows, seed_rows, surroundings
 from service.results import Result
 from service.storage.home import Home

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import service
-from service.reporting.exports import as_csv
+from service.reporting.latex import as_csv
 from service.storage.home import Home
 from service.terminal.event_log import events
 from tests.rooms.service.execution.studies import arms, search

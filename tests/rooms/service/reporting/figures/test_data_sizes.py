@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from search_spaces.study import Ablation, Study
-from service.reporting.figures.data_sizes import beside, data_sizes, law_line
-from service.reporting.figures.palette import Palette
-from service.reporting.figures.style import SERIES, STYLE
+from service.reporting.figures.curves import beside, data_sizes, law_line
+from service.reporting.figures.style import SERIES, STYLE, Palette
 from service.results import Result
 from service.storage.home import Home
 from service.storage.journal import Counts

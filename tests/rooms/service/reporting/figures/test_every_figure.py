@@ -11,17 +11,14 @@ from matplotlib.colors import to_hex
 from search_spaces.space import Above, Choice, Integer, Real, Space, Subset
 from search_spaces.study import Ablation, Search, Study
 from service.analysis.statistics import difference
-from service.reporting.all_figures import KINDS
+from service.reporting.all_figures import FIGURES
 from service.reporting.figures.cost import cost
 from service.reporting.figures.curves import curve_lines, learning_curves
-from service.reporting.figures.dots import dots
-from service.reporting.figures.forest import claimed, forest, to_baseline
-from service.reporting.figures.palette import GRAY, Palette
+from service.reporting.figures.landscape import landscape
 from service.reporting.figures.plot import drawn, inline, to_svg
-from service.reporting.figures.rows import draw_seeds
-from service.reporting.figures.search.landscape import landscape
-from service.reporting.figures.search.searched import panels
-from service.reporting.figures.style import SERIES, STYLE, WIDTH_IN, one_panel
+from service.reporting.figures.rows import claimed, dots, draw_seeds, forest, to_baseline
+from service.reporting.figures.searched import panels
+from service.reporting.figures.style import GRAY, SERIES, STYLE, WIDTH_IN, Palette, one_panel
 from service.results import Result
 from service.storage.home import Home
 from service.storage.journal import Confirms, Counts
@@ -76,7 +73,7 @@ def test_each_is_an_svg_and_a_pdf(reported_search, reported_ablation, reported_s
     seen = set()
     for one in (reported_search, reported_ablation, reported_sides):
         page = one.page.read_text()
-        for kind in KINDS:
+        for kind in FIGURES:
             plot = kind(one.result)
             if plot is None:
                 continue
@@ -91,7 +88,7 @@ def test_each_is_an_svg_and_a_pdf(reported_search, reported_ablation, reported_s
             assert "\n" not in found.caption
             assert found.caption.endswith(".")
     over_tasks = {"critical_difference", "performance_profiles"}
-    assert {kind.__name__ for kind in {*KINDS} - seen} == {*over_tasks, "contour", "data_sizes", "cost"}
+    assert {kind.__name__ for kind in {*FIGURES} - seen} == {*over_tasks, "contour", "data_sizes", "cost"}
 
 
 def test_a_page_recolors_a_figure_and_escapes_its_name(ablation):

@@ -1,6 +1,6 @@
 """Units on axes are those of the fields."""
 
-from service.reporting.figures.units import axis_label, unit
+from service.reporting.figures.searched import axis_label, unit
 from trainables.backbones import ViT
 from trainables.encodings import IRPE, Composed, Fourier, Learnable
 from trainables.recipe import Recipe

@@ -10,15 +10,26 @@ import numpy as np
 import pytest
 
 from service.analysis.probes.computing import compute_probes
+from service.reporting.all_figures import PROBE_FIGURES, figures
 from service.reporting.figures.plot import drawn, inline, to_svg
+from service.reporting.figures.probes import (
+    MOST_BLOCKS,
+    PROJECTED,
+    SHAPES,
+    TERMS,
+    attention_distances,
+    attention_weights,
+    by_block,
+    heat_maps,
+    projected,
+    shapes,
+    similarity_maps,
+    spaced,
+    term_maps,
+    terms_by_block,
+)
 from service.reporting.figures.style import STYLE
-from service.reporting.probes.attention import attention_distances, attention_weights, heat_maps
-from service.reporting.probes.channels import PROJECTED, SHAPES, by_block, projected, shapes
-from service.reporting.probes.figures import KINDS, probe_figures
-from service.reporting.probes.logit_terms import TERMS, term_maps, terms_by_block
-from service.reporting.probes.pictures import MOST_BLOCKS, spaced
-from service.reporting.probes.similarity import similarity_maps
-from service.reporting.probes.tables import WORDS, probe_tables
+from service.reporting.probe_tables import WORDS, probe_tables
 from service.results import Result
 from tests.rooms.probed import ARMS, probed
 from trainables.probes.channel_shapes import SHAPES as PROBED_SHAPES
@@ -65,7 +76,7 @@ def test_the_page_has_the_section_and_its_files(result) -> None:
         "channel_shapes", "projections", "block_channels",
     ]  # fmt: skip
     assert [*numbers][-len(known) :] == known
-    captions = {plot.name: plot.caption for kind in KINDS if (plot := kind(result)) is not None}
+    captions = {plot.name: plot.caption for kind in PROBE_FIGURES if (plot := kind(result)) is not None}
     assert [*captions] == known
     for name, caption in captions.items():
         assert f"{numbers[name]}.</a> {caption}" in unescape(html)
@@ -86,7 +97,7 @@ def test_the_page_has_the_section_and_its_files(result) -> None:
 
 
 def test_a_study_without_probes_has_no_section(ablation, reported_ablation) -> None:
-    assert (probe_tables(ablation), probe_figures(ablation)) == ([], [])
+    assert (probe_tables(ablation), figures(ablation, PROBE_FIGURES)) == ([], [])
     assert "What the encodings know" not in reported_ablation.page.read_text()
 
 
@@ -95,7 +106,7 @@ def test_what_is_missing_is_said(tmp_path) -> None:
     (table,) = probe_tables(found)
     assert "8 runs without it yet; locus run computes it, and trains nothing." in table.note
     assert table.rows == []
-    assert probe_figures(found) == []
+    assert figures(found, PROBE_FIGURES) == []
     found.report()
 
 

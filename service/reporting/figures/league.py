@@ -9,12 +9,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from service.analysis.estimates.league import League, why_untested
-from service.analysis.format import p_text
+from service.analysis.estimates.over_tasks import Profile
+from service.analysis.format import metric_words, p_text
 from service.reporting.figures.plot import Plot, sentences
-from service.reporting.figures.style import FAINT, INK, MUTED, SERIES, empty_figure
+from service.reporting.figures.style import FAINT, INK, MUTED, SERIES, empty_figure, panel_grid
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
+
 
 STEP, BAR = 1.0, 0.38
 """The height of a name's line, and of a bar of a group."""
@@ -27,10 +29,10 @@ def critical_difference(result: StudyResult) -> Plot | None:
     found = result.league
     if found is None or found.ranking is None:
         return None
-    return Plot("critical_difference", _caption(found), lambda: _draw(found))
+    return Plot("critical_difference", _caption_critical_difference(found), lambda: _draw_critical_difference(found))
 
 
-def _draw(found: League) -> Figure:
+def _draw_critical_difference(found: League) -> Figure:
     assert found.ranking is not None
     means, groups = found.ranking.means, found.groups
     lines = math.ceil(len(means) / 2)
@@ -79,7 +81,7 @@ def _method(axes: Axes, text: str, mean: float, y: float, end: tuple[int, bool],
                   ha="right" if left else "left", va="center", color=ink, fontsize=8.5)  # fmt: skip
 
 
-def _caption(found: League) -> str:
+def _caption_critical_difference(found: League) -> str:
     assert found.ranking is not None
     ranking = found.ranking
     return sentences((
@@ -91,4 +93,52 @@ def _caption(found: League) -> str:
         if ranking.testable and not ranking.differs else "",
         why_untested(found),
         f"In color: {found.control}, with which the others are compared.",
+    ))  # fmt: skip
+
+
+PANEL_IN = 1.35
+"""Units: inches of height."""
+
+
+def performance_profiles(result: StudyResult) -> Plot | None:
+    """The figure; None for a study without tasks, or where no task has all its runs."""
+    found = result.league
+    if found is None or found.runs is None:
+        return None
+    profiles, metric = found.runs.profiles(), metric_words(result.edition.study.score.test)
+    return Plot(
+        "profiles",
+        _caption_performance_profiles(found, profiles, metric),
+        lambda: _draw_performance_profiles(found, profiles, metric),
+    )
+
+
+def _draw_performance_profiles(found: League, profiles: dict[str, Profile], metric: str) -> Figure:
+    others = [name for name in found.order if name != found.control]
+    columns = 4
+    fig, panels = panel_grid(len(others), columns, PANEL_IN)
+    for place, (axes, name) in enumerate(zip(panels, others, strict=True)):
+        _line(axes, profiles[found.control], SERIES[0], 1.0)
+        _line(axes, profiles[name], INK, 1.6)
+        axes.set_title(name, fontsize=8.5, color=INK, loc="left")
+        axes.set_ylim(-0.03, 1.03)
+        axes.tick_params(labelbottom=place + columns >= len(others))
+    fig.supxlabel(metric, fontsize=8.5, color=MUTED)
+    fig.supylabel("share of runs", fontsize=8.5, color=MUTED)
+    return fig
+
+
+def _line(axes: Axes, profile: Profile, color: str, width: float) -> None:
+    if profile.low is not None and profile.high is not None:
+        axes.fill_between(profile.thresholds, profile.low, profile.high, color=color, alpha=0.15, linewidth=0)
+    axes.plot(profile.thresholds, profile.shares, color=color, linewidth=width)
+
+
+def _caption_performance_profiles(found: League, profiles: dict[str, Profile], metric: str) -> str:
+    some = any(profile.low is not None for profile in profiles.values())
+    return sentences((
+        f"Performance profiles over {found.over}: the share of a method's runs whose {metric} is above the value on "
+        "the axis. A line that is higher everywhere is better.",
+        f"In color: {found.control}, in each panel.",
+        "Bands: 95 % intervals at each value, for other seeds, by a stratified bootstrap." if some else "",
     ))  # fmt: skip

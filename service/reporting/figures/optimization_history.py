@@ -20,9 +20,8 @@ from search_spaces.study import Search
 from search_spaces.words import listed, plural
 from service.analysis.format import metric_words
 from service.reporting.figures.labels import Label, chance_label, label_ends
-from service.reporting.figures.palette import Palette
 from service.reporting.figures.plot import Plot, sentences
-from service.reporting.figures.search.marks import (
+from service.reporting.figures.searched import (
     draw_points,
     key,
     name_point,
@@ -30,11 +29,12 @@ from service.reporting.figures.search.marks import (
     status_handles,
     status_sentences,
 )
-from service.reporting.figures.style import INK, MUTED, chance_line, one_panel
+from service.reporting.figures.style import INK, MUTED, Palette, chance_line, one_panel
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
     from service.analysis.trial_result import TrialResult
+
 
 FEWEST_TRIED = 2
 """One point has no history."""

@@ -1,18 +1,24 @@
-"""The tables of a comparison: what differs, and the trials of both sides with their differences."""
+"""Writes the page of a comparison, beside the report of its first study, and of a matrix. It needs no matplotlib."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from markupsafe import Markup
 
-from search_spaces.words import plural, quoted
+from search_spaces.words import listed, plural, quoted
 from service.analysis.claims.verdicts import images_words
 from service.analysis.comparison.comparison import Comparison, Match
+from service.analysis.comparison.matrix import FilledMatrix
 from service.analysis.differences import Difference, opposed_words
-from service.analysis.format import between, metric_words, p_text, signed, spread
+from service.analysis.format import between, fixed, metric_words, p_text, signed, spread
 from service.analysis.statistics import FEWEST, Scores
+from service.reporting.pages import templates
 from service.reporting.table import Column, Table
+from service.storage.home import Home
+from trainables.whole_files import write_whole
 
 WIDTH, HEIGHT, MARGIN = 180, 20, 6
 """The drawing of a difference. Units: pixels."""
@@ -143,3 +149,68 @@ def _drawing(gap: Difference, seeds: dict[int, float], fallen: frozenset[int], a
     words = f"{signed(gap.mean)} {between(gap.interval)}".strip()
     head = Markup('<svg class="gap" width="{w}" height="{h}" role="img" aria-label="{words}">')
     return Markup("").join([head.format(w=WIDTH, h=HEIGHT, words=words), *parts, Markup("</svg>")])
+
+
+def path_of(home: Home, comparison: Comparison) -> Path:
+    """Where the page of a comparison lies: beside the report of A, with the name of B."""
+    one, other = comparison.a, comparison.b
+    if one.label == one.edition.id:
+        name = other.label.removeprefix(one.edition.id)
+    else:  # two code versions of one study
+        name = "-".join(["code", *(side.label.rpartition(" ")[2] for side in (one, other))])
+    name = re.sub(r"[^\w@~.-]+", "-", name)
+    return home.study(comparison.a.edition.id).report / f"compare-{name}.html"
+
+
+def write(home: Home, comparison: Comparison) -> Path:
+    """Writes the page and returns its path."""
+    text = (
+        templates()
+        .get_template("compare.html.j2")
+        .render(
+            a=comparison.a,
+            b=comparison.b,
+            headline=headline(comparison),
+            changes=changes(comparison),
+            scores=scores(comparison),
+            only=only_words(comparison),
+            warnings=comparison.warnings,
+        )
+    )
+    path = path_of(home, comparison)
+    write_whole(path, text)
+    return path
+
+
+def headline(comparison: Comparison) -> str:
+    """In which trials the two differ significantly, in a sentence."""
+    names = [match.name for match in comparison.matches]
+    if not names:
+        return "A and B have no trial in common."
+    found = comparison.differences
+    up, down = ([names[place] for place, gap in found.items() if gap.significant and (gap.mean > 0) == above]
+                for above in (True, False))  # fmt: skip
+    parts = [f"B is above A in {listed([*map(quoted, up)])}"] if up else []
+    parts += [f"B is below A in {listed([*map(quoted, down)])}"] if down else []
+    if parts:
+        return f"{listed(parts)}."
+    if not comparison.tests:
+        return "No difference can be tested."
+    return f"None of {comparison.tests} tested differences is significant; that does not mean that A and B are equal."
+
+
+def only_words(comparison: Comparison) -> list[str]:
+    """What one side has alone, a sentence a side."""
+    sides = zip(("A", "B"), comparison.only, strict=True)
+    return [f"In {side} alone: {listed([*map(quoted, names)])}." for side, names in sides if names]
+
+
+def write_matrix(home: Home, found: FilledMatrix) -> Path:
+    """Writes the page and returns its path."""
+    reports = {study: home.study(f"{study}@{found.budget}").report / "report.html" for study in found.matrix.studies}
+    links = {study: page.as_uri() for study, page in reports.items() if page.exists()}
+    text = templates().get_template("matrix.html.j2").render(found=found, links=links, fixed=fixed)
+    path = home.matrix(found.id)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, text)
+    return path

@@ -1,1 +1,0 @@
-"""Tables of effect sizes and of data efficiency."""

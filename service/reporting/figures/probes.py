@@ -1,0 +1,333 @@
+"""Every figure of what the encodings know, in the order of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from service.analysis.format import fixed
+from service.reporting.figures.labels import Label, label_ends
+from service.reporting.figures.plot import Plot, sentences
+from service.reporting.figures.rows import name
+from service.reporting.figures.style import INK, MUTED, PAPER, WIDTH_IN, Look, Palette, empty_figure, panel_grid
+from service.reporting.probe_tables import arrays, found, of_first_seeds
+from trainables.recipe.findings import When
+
+if TYPE_CHECKING:
+    from service.analysis.study_result import StudyResult
+
+
+@dataclass(frozen=True)
+class Row:
+    """The name of a row, and its pictures, each with a head; None where there is no picture."""
+
+    name: str
+    pictures: Sequence[Any]
+    heads: Sequence[str]
+
+
+MOST_BLOCKS = 6
+"""How many blocks have a picture at most."""
+
+
+def spaced(count: int) -> list[int]:
+    """The blocks that are shown: all, or some that are equally far apart, the first and the last among them."""
+    return sorted({round(place) for place in np.linspace(0, count - 1, min(count, MOST_BLOCKS))})
+
+
+def pictured(name: str, rows: Sequence[Row], *words: str) -> Plot | None:
+    """A figure of these rows, its caption made of these sentences; None without a row."""
+    return Plot(name, sentences(words), lambda: draw_pictures(rows)) if rows else None
+
+
+def draw_pictures(rows: Sequence[Row]) -> Figure:
+    """The pictures, row by row; bright is high. Heads stand over a row where they differ from those of the row above.
+
+    The name of a row stands over its first picture.
+    """
+    columns = max(len(row.pictures) for row in rows)
+    size = min(1.15, WIDTH_IN / columns)
+    fig = empty_figure((size + 0.42) * len(rows) + 0.3)
+    panels = fig.subplots(len(rows), columns, squeeze=False)
+    for axes in panels.ravel():
+        axes.set_axis_off()
+    above: Sequence[str] = ()
+    for row, line in zip(rows, panels, strict=True):
+        for head, picture, axes in zip(row.heads, row.pictures, line, strict=False):
+            if picture is not None:
+                _show(axes, picture)
+            words = [row.name] * (axes is line[0]) + [head] * (list(row.heads) != list(above))
+            axes.set_title("\n".join(words), fontsize=8.5, color=INK, loc="left")
+        above = row.heads
+    return fig
+
+
+def _show(axes: Axes, picture: Any) -> None:
+    """A map in the colors of all maps; a photograph, channels last, in its own, and a gray one in gray."""
+    if picture.ndim == 2:
+        axes.imshow(picture, cmap="cividis", interpolation="nearest")
+    elif picture.shape[2] == 1:
+        axes.imshow(picture[:, :, 0], cmap="gray", interpolation="nearest")
+    else:
+        axes.imshow(picture[:, :, :3], interpolation="nearest")
+
+
+PLACES: tuple[tuple[When, str], ...] = (
+    ("before", "middle"),
+    ("after", "corner"),
+    ("after", "edge"),
+    ("after", "middle"),
+)
+"""The maps of a row: when, and the position that all others are compared with."""
+
+
+def similarity_maps(result: StudyResult) -> Plot | None:
+    """A row a trial, of its first seed: the similarity of a few positions with all others; None without maps."""
+    rows = []
+    for row, kept in found(result, "similarity"):
+        by_time: dict[When, Any] = {when: arrays(kept, when, "maps")[:1] for when in ("before", "after")}
+        if by_time["after"]:
+            maps = [by_time[when][0].arrays["maps"] if by_time[when] else None for when, _ in PLACES]
+            rows.append((name(result, row), maps))
+    if not rows:
+        return None
+    caption = sentences((
+        "The cosine similarity of one position's code with all others, for the first seed: of the middle before "
+        "training; of the upper left corner, the middle of the upper edge and the middle after training.",
+        "Bright is similar; each map has its own scale, whose ends stand under it (the position itself, which has 1, "
+        "is left out of them).",
+    ))  # fmt: skip
+    return Plot("similarity_maps", caption, lambda: _draw_maps(rows))
+
+
+def _draw_maps(rows: list[tuple[str, list[Any]]]) -> Figure:
+    size = 1.15
+    fig = empty_figure((size + 0.42) * len(rows) + 0.3)
+    panels = fig.subplots(len(rows), len(PLACES), squeeze=False)
+    for number, ((label, maps), line) in enumerate(zip(rows, panels, strict=True)):
+        for (when, place), one, axes in zip(PLACES, maps, line, strict=True):
+            axes.set_axis_off()
+            if one is not None:
+                _draw_map(axes, one, place)
+            if number == 0 or axes is line[0]:
+                words = [label] * (axes is line[0]) + [f"{when}: {place}"] * (number == 0)
+                axes.set_title("\n".join(words), fontsize=8.5, color=INK, loc="left")
+    return fig
+
+
+def _draw_map(axes: Axes, maps: Any, place: str) -> None:
+    _, rows, columns = maps.shape
+    row, column = {"corner": (0, 0), "edge": (0, columns // 2), "middle": (rows // 2, columns // 2)}[place]
+    one = np.array(maps[row * columns + column], dtype=float)
+    others = np.delete(one.ravel(), row * columns + column)
+    low, high = float(others.min()), float(others.max())
+    axes.imshow(one, cmap="cividis", vmin=low, vmax=high if high > low else low + 1e-9, interpolation="nearest")
+    axes.plot([column], [row], marker="o", markersize=3, color=PAPER, markeredgecolor=INK, markeredgewidth=0.6)
+    ends = f"{fixed(low)[:-2]} to {fixed(high)[:-2]}"
+    axes.annotate(ends, (0.5, 0), xycoords="axes fraction", xytext=(0, -4), textcoords="offset points", ha="center",
+                  va="top", fontsize=7, color=MUTED, annotation_clip=False)  # fmt: skip
+
+
+def attention_distances(result: StudyResult) -> Plot | None:
+    """A panel a trial: the attention distance of each head by block; None without any."""
+    palette = Palette.of(result)
+    rows = []
+    for row, kept in found(result, "attention_distance"):
+        times: dict[When, list[Any]] = {
+            when: [one.arrays["by_head"] for one in arrays(kept, when, "by_head")] for when in ("before", "after")
+        }
+        if times["after"]:
+            uniform = arrays(kept, "after", "uniform")[0].arrays["uniform"]
+            means = {when: np.mean(some, axis=0) for when, some in times.items() if some}
+            rows.append((name(result, row), palette[row], means, uniform))
+    if not rows:
+        return None
+    caption = sentences((
+        "The attention distance by block, in patches: small dots are heads, the large one is their mean, all as means "
+        "over seeds.",
+        "The hollow dot is the mean before training." if any("before" in means for _, _, means, _ in rows) else "",
+        "The dotted line is attention to all patches alike.",
+    ))  # fmt: skip
+    return Plot("attention_distance", caption, lambda: _draw_distances(rows))
+
+
+def _draw_distances(rows: list[tuple[str, Look, dict[When, Any], Any]]) -> Figure:
+    columns = min(len(rows), 4)
+    fig, panels = panel_grid(len(rows), columns, 1.9)
+    for place, ((label, look, means, uniform), axes) in enumerate(zip(rows, panels, strict=True)):
+        blocks = np.arange(len(uniform))
+        spread = np.concatenate([[blocks[0] - 0.4], blocks, [blocks[-1] + 0.4]])
+        line = np.concatenate([uniform[:1], uniform, uniform[-1:]])
+        axes.plot(spread, line, color=MUTED, linewidth=0.8, linestyle=(0, (1, 2.2)))
+        for block, heads in enumerate(means["after"]):
+            axes.plot([block] * len(heads), heads, linestyle="", marker="o", markersize=3, color=look.color,
+                      markeredgewidth=0, alpha=0.6)  # fmt: skip
+        axes.plot(blocks, means["after"].mean(axis=1), linestyle="", marker=look.marker, markersize=6.5,
+                  color=look.color, zorder=4)  # fmt: skip
+        if "before" in means:
+            axes.plot(blocks - 0.2, means["before"].mean(axis=1), linestyle="", marker="o", markersize=4.5,
+                      markerfacecolor=PAPER, markeredgecolor=MUTED, zorder=3)  # fmt: skip
+        axes.set_title(label, fontsize=8.5, color=INK, loc="left")
+        axes.set_xticks(blocks if len(blocks) <= 6 else blocks[:: len(blocks) // 4])
+        axes.set_xlim(blocks[0] - 0.6, blocks[-1] + 0.6)
+        axes.set_xlabel("block")
+        if place % columns == 0:
+            axes.set_ylabel("patches")
+    return fig
+
+
+def attention_weights(result: StudyResult) -> Plot | None:
+    """A row a trial, of its first seed: the weights between all patches, a square a block; None without maps."""
+    rows: list[Row] = []
+    for row, one in of_first_seeds(result, "attention_maps", "maps"):
+        maps = np.asarray(one.arrays["maps"], dtype=float)
+        blocks = spaced(len(maps))
+        pictures = [maps[block].reshape(maps.shape[1], -1) for block in blocks]
+        rows.append(Row(name(result, row), pictures, [f"block {block}" for block in blocks]))
+    return pictured(
+        "attention_weights",
+        rows,
+        "The weight that each patch (a row of a square) gives to each patch (a column), by block: the mean over heads "
+        "and images, after training, for the first seed.",
+        "Patches are numbered row by row, so a bright diagonal means that patches attend to themselves, lines beside "
+        "it that they attend to neighbors. Bright is much; each square has its own scale.",
+    )
+
+
+def heat_maps(result: StudyResult) -> Plot | None:
+    """A row a trial, of its first seed: what it looks at in a few images, which stand above; None without maps."""
+    rows: list[Row] = []
+    images: Any = None
+    for row, one in of_first_seeds(result, "attention_maps", "heat"):
+        own, heat = one.arrays["images"], np.asarray(one.arrays["heat"], dtype=float)
+        if images is None or not np.array_equal(own, images):
+            rows.append(Row("images", [*own], [""] * len(own)))
+            images = own
+        rows.append(Row(name(result, row), [*heat], [""] * len(heat)))
+    return pictured(
+        "attention_maps",
+        rows,
+        "The first validation images; below them, by trial, how much the last block attends to each patch, for the "
+        "first seed after training.",
+        "Bright is much; each map has its own scale.",
+    )
+
+
+TERMS = ("content-content", "position-content", "content-position", "position-position")
+"""The terms in the order of the probe: the query's side first."""
+PANEL_IN = 1.9
+
+
+def term_maps(result: StudyResult) -> Plot | None:
+    """A row a trial, of its first seed after training: each term of the first block, patches by patches."""
+    rows: list[Row] = []
+    for row, one in of_first_seeds(result, "logit_terms", "mean"):
+        prefix = row.recipe.shapes[0].prefix
+        terms = np.asarray(one.arrays["mean"], dtype=float)[:, prefix:, prefix:]
+        rows.append(Row(name(result, row), [*(terms - terms.mean(axis=2, keepdims=True))], TERMS))
+    return pictured(
+        "logit_term_maps",
+        rows,
+        "Each term of the logits between all patches (a row is a query, a column a key), the mean over heads and "
+        "images, after training, for the first seed, in the first block that has the code.",
+        "The mean of each row is subtracted, because it changes no attention weight. Patches are numbered row by row. "
+        "Bright is high; each square has its own scale.",
+    )
+
+
+def terms_by_block(result: StudyResult) -> Plot | None:
+    """A panel a term: how much it varies over the keys, by block; a line a trial. None where one block has codes."""
+    palette = Palette.of(result)
+    lines: list[tuple[str, Look, Any]] = []
+    for row, kept in found(result, "logit_terms"):
+        seeds = [one.arrays["by_depth"].mean(axis=2) for one in arrays(kept, "after", "by_depth")]
+        if seeds and len(seeds[0]) > 1:
+            lines.append((name(result, row), palette[row], np.mean(seeds, axis=0)))
+    if not lines:
+        return None
+    caption = sentences((
+        "How much each term of the logits varies over the keys, by block: its standard deviation, in logits, the mean "
+        "over heads, images and seeds, after training.",
+        "Codes of the tokens are taken as passing through all blocks unchanged.",
+    ))  # fmt: skip
+    return Plot("logit_terms", caption, lambda: _draw(lines))
+
+
+def _draw(lines: list[tuple[str, Look, Any]]) -> Figure:
+    columns = 4
+    fig, panels = panel_grid(len(TERMS), columns, PANEL_IN)
+    for place, (term, axes) in enumerate(zip(TERMS, panels, strict=True)):
+        for _, look, terms in lines:
+            blocks = np.arange(len(terms))
+            axes.plot(blocks, terms[:, place], color=look.color, linestyle=look.dash, marker=look.marker, markersize=4)
+        axes.set_title(term, fontsize=8.5, color=INK, loc="left")
+        axes.set_xlabel("block")
+        if place % columns == 0:
+            axes.set_ylabel("logits")
+    panels[0].set_ylim(bottom=0)
+    ends = [Label(label, float(terms[-1, -1]), look.color) for label, look, terms in lines]
+    label_ends(panels[-1], ends, PANEL_IN - 0.6)
+    return fig
+
+
+SHAPES = ("chaos", "raster", "striped", "box")
+PROJECTED = ("p", "q", "k", "v")
+
+
+def shapes(result: StudyResult) -> Plot | None:
+    """A row a trial, of its first seed after training: the channel of each shape that varies most; None without any."""
+    rows: list[Row] = []
+    for row, one in of_first_seeds(result, "channel_shapes", "maps"):
+        maps, kinds = np.asarray(one.arrays["maps"], dtype=float), np.asarray(one.arrays["kinds"])
+        spread = maps.var(axis=(0, 1))
+        best = [np.where(kinds == kind, spread, -1.0) for kind in SHAPES]
+        pictures = [maps[:, :, some.argmax()] if some.max() >= 0 else None for some in best]
+        rows.append(Row(name(result, row), pictures, SHAPES))
+    return pictured(
+        "channel_shapes",
+        rows,
+        "Channels of the codes after training, for the first seed: for each shape, the one that varies most over the "
+        "patches.",
+        "Bright is high; each picture has its own scale. Where there is no picture, no channel has that shape.",
+    )
+
+
+def projected(result: StudyResult) -> Plot | None:
+    """A row a trial, of its first seed after training: the channel of the values that has most of edges."""
+    rows: list[Row] = []
+    for row, one in of_first_seeds(result, "projections", "maps"):
+        maps = np.asarray(one.arrays["maps"], dtype=float)
+        channel = int(one.arrays["shares"][PROJECTED.index("v")].argmax())
+        rows.append(Row(name(result, row), [*maps[:, :, :, channel]], PROJECTED))
+    return pictured(
+        "projections",
+        rows,
+        "One channel of the code (p) and of what the first block makes of it for queries, keys and values, after "
+        "training, for the first seed.",
+        "It is the channel that edge markers explain best in v. Bright is high; each picture has its own scale.",
+    )
+
+
+def by_block(result: StudyResult) -> Plot | None:
+    """Two rows a trial, of its first seed after training: a channel of position and one of content, block by block."""
+    rows: list[Row] = []
+    for row, one in of_first_seeds(result, "block_channels", "maps"):
+        maps = np.asarray(one.arrays["maps"], dtype=float)
+        blocks = spaced(len(maps) - 1)
+        heads = ["input", *(f"after {block}" for block in blocks)]
+        for number, kind in enumerate(("position", "content")):
+            pictures = [maps[state, :, :, number] for state in (0, *(block + 1 for block in blocks))]
+            rows.append(Row(f"{name(result, row)}: {kind}", pictures, heads))
+    return pictured(
+        "block_channels",
+        rows,
+        "Two channels of the tokens for the first validation image, before the first block (input) and after blocks, "
+        "after training, for the first seed: above the channel in which the code has the largest share of the variance "
+        "before the first block, below the one in which it has the smallest.",
+        "Bright is high; each picture has its own scale.",
+    )

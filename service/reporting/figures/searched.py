@@ -1,0 +1,277 @@
+"""The searched paths of a study as axes: a panel a path, with the whole of its domain."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import nan
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any
+
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
+
+from search_spaces.space import CLOSE, Above, Choice, Domain, Integer, Real, Space, Subset
+from search_spaces.study import Search
+from search_spaces.words import listed, value_words
+from service.reporting.figures.style import FAINT, INK, MUTED, PAPER, POINT
+from trainables.own import OwnSpec
+from trainables.recipe import Recipe
+from trainables.spec import Spec, SpecError
+
+if TYPE_CHECKING:
+    from service.analysis.study_result import StudyResult
+    from service.analysis.trial_result import TrialResult
+    from trainables.recipe import Recipe
+
+
+UNIT = re.compile(r"\bin (patches|pixels)\b|\((pixels) a side\)")
+
+
+def axis_label(path: str, recipes: Iterable[Recipe]) -> str:
+    """`encoding.gamma (patches)`; the path alone where it has no unit, or where the trials' units differ."""
+    units = {unit(recipe, path) for recipe in recipes}
+    (one,) = units if len(units) == 1 else ("",)
+    return f"{path} ({one})" if one else path
+
+
+def unit(recipe: Recipe, path: str) -> str:
+    """The unit of a field, as its description names it; nothing where it names none or the recipe has no such field.
+
+    A length in patches is one in grid widths where its encoding takes coordinates from 0 to 1.
+    """
+    node, _, name = path.rpartition(".")
+    try:
+        owner = recipe.get(node) if node else recipe
+    except SpecError:
+        return ""
+    owner = owner.made() if isinstance(owner, OwnSpec) else owner
+    field = type(owner).model_fields.get(name) if isinstance(owner, Spec) else None
+    found = UNIT.search(field.description or "") if field else None
+    said = (found[1] or found[2]) if found else ""
+    return "grid widths" if said == "patches" and getattr(owner, "coordinates", "raw") == "unit" else said
+
+
+MARGIN = 0.04
+"""The share of an axis left free at each end of the domain."""
+LETTERS = 4
+"""The length of a label for which the room on an axis is counted; longer ones leave room for fewer."""
+LINE = 26
+"""From how many letters on the name of an axis takes two lines."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One searched path. `given`: the path and the value that open it, where it is not always open."""
+
+    path: str
+    domain: Domain
+    given: tuple[str, str] | None = None
+
+    def value(self, row: TrialResult) -> float | None:
+        """Where a trial stands on this axis; None where the path was not open for it."""
+        values = row.trial.values
+        if self.given is not None and str(values.get(self.given[0])) != self.given[1]:
+            return None
+        value = values.get(self.path)
+        if value is None:
+            return None
+        if isinstance(self.domain, Choice):
+            return float(self.domain.options.index(value)) if value in self.domain.options else None
+        return float(len(value) if isinstance(self.domain, Subset) else value)
+
+    def label(self, rows: list[TrialResult]) -> str:
+        """The name of the axis, with the unit and with what opens the path, in lines that fit a panel."""
+        name = axis_label(self.path, [row.recipe for row in rows if self.value(row) is not None])
+        if isinstance(self.domain, Subset):
+            name = f"number of {self.path}"
+        if len(name) > LINE and " (" in name:
+            name = name.replace(" (", "\n(", 1)
+        return f"{name}\nwhere {self.given[0]} is {self.given[1]}" if self.given else name
+
+
+def panels(space: Space) -> list[Panel]:
+    """A panel a path; a path that is open for several values of another one has a panel for each."""
+    return list(_panels(space))
+
+
+def _panels(space: Space) -> Iterator[Panel]:
+    for path, domain in space.domains.items():
+        yield Panel(path, domain)
+        for case, domains in space.given.get(path, {}).items():
+            for inner, branch in domains.items():
+                yield Panel(inner, branch, (path, case))
+
+
+def lay_axis(axes: Axes, panel: Panel, space: Space, base: Recipe, ticks: int, *, upright: bool = False) -> None:
+    """Gives the x axis its scale, the whole domain, and as many round numbers as there is room for.
+
+    `upright`: the y axis instead, for a path of numbers.
+    """
+    match panel.domain:
+        case Choice(options=options):
+            _words(axes, [str(option) for option in options])
+            return
+        case Subset(of=of):
+            low, high, log, whole = 0.0, float(len(of)), False, True
+        case domain:
+            low, high = ends(domain, panel, space, base)
+            log, whole = is_log(domain), isinstance(domain, Integer)
+    room = (high / low) ** MARGIN if log else (high - low) * MARGIN
+    limits = (low / room, high * room) if log else (low - room, high + room)
+    axis = axes.yaxis if upright else axes.xaxis
+    if upright:
+        axes.set(yscale="log" if log else "linear", ylim=limits)
+    else:
+        axes.set(xscale="log" if log else "linear", xlim=limits)
+    if log:
+        letters = 0 if upright else max(len(value_words(float(end))) for end in (low, high))
+        _log_ticks(axis, low, high, max(2, round(ticks * min(1, LETTERS / max(letters, 1)))))
+    else:
+        axis.set_major_locator(MaxNLocator(nbins=max(2, min(ticks - 1, 6)), integer=whole))
+
+
+def ends(domain: Domain, panel: Panel, space: Space, base: Recipe) -> tuple[float, float]:
+    """The lowest and the highest value of a number; of a factor over another path, what both together reach."""
+    if isinstance(domain, Real | Integer):
+        return domain.low, domain.high
+    assert isinstance(domain, Above)
+    known = {other.path: other for other in _panels(space) if other.given in (None, panel.given)}
+    other = known.get(domain.other)
+    low, high = ends(other.domain, other, space, base) if other else (base.get(domain.other),) * 2
+    return low * domain.factor.low, high * domain.factor.high
+
+
+def is_log(domain: Domain) -> bool:
+    """Whether a path is searched on a log scale; what is a factor over another path is."""
+    return isinstance(domain, Above) or (isinstance(domain, Real) and domain.log)
+
+
+def _words(axes: Axes, options: list[str]) -> None:
+    """A place an option, the untried ones too."""
+    long = sum(map(len, options)) > LINE
+    axes.set_xticks(range(len(options)), options, rotation=30 if long else 0, ha="right" if long else "center")
+    axes.set_xlim(-0.5, len(options) - 0.5)
+
+
+def _log_ticks(axis: Axis, low: float, high: float, room: int) -> None:
+    """Round numbers within the domain, as many as there is room for; its ends where no round number lies in it."""
+    decades = math.log10(high / low)
+    steps = next((steps for steps in ((1.0, 2.0, 5.0), (1.0, 3.0)) if decades * len(steps) <= room), (1.0,))
+    found = LogLocator(subs=steps, numticks=max(room, 2)).tick_values(low, high)
+    inside = [float(tick) for tick in found if low * (1 - CLOSE) <= tick <= high * (1 + CLOSE)]
+    axis.set_ticks(inside if len(inside) > 1 else [low, high])
+    axis.set_major_formatter(lambda value, _: value_words(float(value)))
+    axis.set_minor_locator(NullLocator())
+
+
+def shares(result: StudyResult) -> dict[Panel, float]:
+    """The importance of each path for which it is known; empty where the points are too few for it."""
+    return _by_path(result, result.importances[0]) if result.importances else {}
+
+
+def spreads(result: StudyResult) -> dict[Panel, float]:
+    """The standard deviation of each path's importance over draws of the points."""
+    draws = [_by_path(result, found) for found in result.importances[1:]]
+    return {panel: stdev(found.get(panel, 0.0) for found in draws) for panel in shares(result)}
+
+
+def _by_path(result: StudyResult, found: dict[str, float]) -> dict[Panel, float]:
+    plan = result.edition.study.plan
+    assert isinstance(plan, Search)
+    known: dict[Panel, float] = {}
+    for panel in panels(plan.space):
+        names = _coordinate_names(result, panel.path) if panel.given is None else set()
+        of_subset = isinstance(panel.domain, Subset)
+        some = [
+            share for name, share in found.items()
+            if name in names or (of_subset and name.rpartition(".")[0] in names)
+        ]  # fmt: skip
+        if some:
+            known[panel] = sum(some)
+    return known
+
+
+def _coordinate_names(result: StudyResult, path: str) -> set[str]:
+    """What the sampler calls a path: the path, or with the kind of its node in it (`encoding.fourier.gamma`)."""
+    node, _, last = path.rpartition(".")
+    kinds = {getattr(row.value(node), "kind", None) for row in result.of("trial")} if node else set()
+    return {path} | {f"{node}.{kind}.{last}" for kind in kinds}
+
+
+SHAPES = {"completed": "o", "stopped": "v", "diverged": "x", "incomplete": "o", "open": "o"}
+HOLLOW = ("stopped", "incomplete", "open")
+WORDS = {"completed": "all seeds", "stopped": "stopped early", "incomplete": "a seed failed", "open": "under way"}
+"""How a point's status looks, and what the key calls it."""
+
+
+def scored(result: StudyResult) -> list[TrialResult]:
+    """The points of a search that have a score."""
+    return [row for row in result.of("trial") if row.validation.mean is not None]
+
+
+def draw_points(axes: Axes, points: Sequence[tuple[float, list[float]]], status: str, color: str) -> None:
+    """Points of one status and color, each with its place and its seeds; together, which is faster than one by one."""
+    several = [(place, seeds) for place, seeds in points if len(seeds) > 1]
+    if several:
+        x = [one for place, _ in several for one in (place, place, nan)]  # a gap after each line
+        axes.plot(x, [one for _, seeds in several for one in (min(seeds), max(seeds), nan)], color=color,
+                  linewidth=1.2, alpha=0.6, zorder=1.5)  # fmt: skip
+    axes.plot([place for place, _ in points], [fmean(seeds) for _, seeds in points], **point_style(status, color))
+
+
+def point_style(status: str, color: str) -> dict[str, Any]:
+    """The mark of a point."""
+    return {"linestyle": "", "marker": SHAPES[status], "markersize": 5, "markeredgewidth": 1.2, "color": color,
+            "markerfacecolor": PAPER if status in HOLLOW else color,
+            "markeredgecolor": FAINT if status == "open" else color}  # fmt: skip
+
+
+def ring_style(color: str, *, strong: bool) -> dict[str, Any]:
+    """A ring around a point; `strong` for the best."""
+    return {"linestyle": "", "marker": "o", "markersize": 10.5 if strong else 9, "markerfacecolor": "none",
+            "markeredgecolor": color, "markeredgewidth": 2.2 if strong else 1.1, "zorder": 4}  # fmt: skip
+
+
+def name_point(axes: Axes, row: TrialResult, place: tuple[float, float], *, below: bool = False) -> None:
+    """A point's number above its mark or below it."""
+    axes.annotate(f"#{row.trial.number}", place, xytext=(0, -9 if below else 9), ha="center",
+                  va="top" if below else "bottom", textcoords="offset points", color=INK, fontweight="bold",
+                  annotation_clip=False)  # fmt: skip
+
+
+def status_handles(rows: Iterable[TrialResult]) -> list[Line2D]:
+    """An entry of the key for each status that occurs."""
+    seen = dict.fromkeys(row.answer.status for row in rows)
+    return [Line2D([], [], **point_style(status, POINT), label=WORDS.get(status, status)) for status in seen]
+
+
+def key(fig: Figure, handles: Sequence[Any], columns: int) -> None:
+    """A legend over the panels."""
+    fig.legend(handles=handles, loc="outside upper left", ncol=min(columns, len(handles)), frameon=False,
+               labelcolor=MUTED, fontsize=7.5, handlelength=1.4, handletextpad=0.45, columnspacing=1.2,
+               borderaxespad=0)  # fmt: skip
+
+
+def best_sentence(result: StudyResult, rings: Sequence[TrialResult]) -> str:
+    """Which point is best, and whether it has a heavy ring among `rings`."""
+    names = listed([f"#{row.trial.number}" for row in result.winners])
+    ringed = any(row in result.winners for row in rings)
+    if len(result.winners) > 1:
+        return f"{names} tie as best{' and have the heavy rings' if ringed else ''}."
+    return f"{names} is the best{' and has the heavy ring' if ringed else ''}." if names else ""
+
+
+def status_sentences(rows: Iterable[TrialResult]) -> list[str]:
+    """What the marks mean that occur."""
+    seen = {row.answer.status for row in rows}
+    return [
+        "A triangle is a point's first seed where it was stopped." if "stopped" in seen else "",
+        "A cross diverged and counts at chance." if "diverged" in seen else "",
+        "A hollow dot lacks a seed." if seen & {"incomplete", "open"} else "",
+    ]

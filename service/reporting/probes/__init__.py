@@ -1,1 +1,0 @@
-"""The section of a report that shows what the encodings know: a table for each probe that the study names, figures."""
