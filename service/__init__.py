@@ -28,7 +28,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(name)
     public = import_module("service.public")
     if "ipykernel" in sys.modules:
-        import_module("service.terminal.notebook").without_widgets()
+        import_module("service.terminal.live").without_widgets()
     if name != "__all__" and name not in public.__all__:
         raise AttributeError(f"service has no {name!r}; it offers {', '.join(public.__all__)}")
     return getattr(public, name)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from search_spaces.study import Edition
 from search_spaces.words import plural
-from service.planning.tuning import best_number
+from service.planning.schedule import best_number
 from service.repairing import answers_of, wrong_answers
 from service.storage.check import Check
 from service.storage.history import History

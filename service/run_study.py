@@ -18,11 +18,10 @@ from service import steering
 from service.analysis.probes.computing import compute_probes
 from service.callbacks import Callback, Callbacks
 from service.execution import machine
-from service.execution.driver import Driver, Finished
+from service.execution.driver import Attention, Driver, Finished
 from service.execution.jobs import archive
-from service.execution.neighbours import Neighbours
+from service.execution.machine_share import Neighbours
 from service.execution.repeated import SAME
-from service.execution.sharing import Attention
 from service.execution.signals import Stop, StopSignals
 from service.execution.socket_folder import socket_folder
 from service.execution.unwritable import causes, told_in_a_sentence

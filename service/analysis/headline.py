@@ -13,7 +13,7 @@ from service.analysis.differences import Difference
 from service.analysis.estimates.power import never_apart, smallest_difference
 from service.analysis.format import between, fixed, metric_words, number, p_text, percent
 from service.analysis.statistics import ALPHA, FEWEST, Scores
-from service.planning.tuning import unplanned
+from service.planning.schedule import unplanned
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult

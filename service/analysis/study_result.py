@@ -19,8 +19,7 @@ from search_spaces.claim import (
 )
 from search_spaces.roles import POINTS
 from search_spaces.study import Ablation, Edition, Published, Search, Trial
-from service.analysis.best import Best, best_rivals, find_best, place_key
-from service.analysis.best_so_far import point_scores
+from service.analysis.best import Best, best_rivals, find_best, place_key, point_scores
 from service.analysis.claims.verdicts import Agreement, Departure, Verdict, agreements, departure, judge
 from service.analysis.differences import Difference, compare_best, compare_pairs
 from service.analysis.estimates.data_efficiency import Curve, by_size, curves
@@ -28,9 +27,9 @@ from service.analysis.estimates.stopping import Rung, judge_rungs
 from service.analysis.format import Lines
 from service.analysis.probes.scores import alike, probe_scores
 from service.analysis.statistics import FEWEST, Adjusted, Scores, kept, level_of
-from service.analysis.task_scores import over_tasks
 from service.analysis.trial_result import TrialResult, collect
-from service.planning.search.saved import Saved, saved_images
+from service.analysis.trial_scores import over_tasks
+from service.planning.search.stopping import Saved, saved_images
 from service.storage.editions import stored
 from service.storage.history import History
 from service.storage.home import Home

@@ -12,7 +12,7 @@ from service.terminal.output import columns, console, counted, print_json
 from trainables.errors import SpecError
 
 if TYPE_CHECKING:
-    from service.doctor.finding import Finding
+    from service.doctor.here import Finding
 
 STYLES = {"ok": "green", "look": "bold yellow", "wrong": "bold red"}
 
@@ -58,7 +58,7 @@ def _examined(address: str | None, home: str | None, storage: str | None, tracki
 
 def _of_images(path: str) -> list["Finding"]:
     """What is found in a folder of images. A terminal shows how many were read."""
-    from service.doctor.images import examine_images
+    from service.doctor.here import examine_images
 
     with counted("images") as look:
         return list(examine_images(path, look))

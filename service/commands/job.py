@@ -64,7 +64,7 @@ def answer(question: AnyQuestion) -> Any:
             editions.stored(home, question.study)
             return base64.b64encode(archive.pack(home, question.study)).decode()
         case Nodes():
-            from service.doctor.nodes import examine_nodes
+            from service.doctor.cluster import examine_nodes
 
             return [finding.plain() for finding in examine_nodes(home)]
 

@@ -147,7 +147,7 @@ def matrix(
 ) -> None:
     """Fill a table of a paper with what several studies found: which encoding has which property."""
     from service import api
-    from service.terminal import matrix as printing
+    from service.terminal import comparing as printing
 
     if name is None:
         printing.matrices()

@@ -10,9 +10,8 @@ from search_spaces.roles import CONFIRMATIONS, POINTS, Role
 from search_spaces.study import Edition, Search, Trial
 from service.analysis.trial_scores import validation_scores
 from service.planning.runs_ahead import parent_name
-from service.planning.schedule import Confirm, LeaveOut, PlanArms, Propose, RegisterParent
-from service.planning.search.early_stopping import EarlyStopper
-from service.planning.tuning import Choose, Tune
+from service.planning.schedule import Choose, Confirm, LeaveOut, PlanArms, Propose, RegisterParent, Tune
+from service.planning.search.stopping import EarlyStopper
 from service.storage.history import SETTLED, History
 from service.storage.journal import Confirms, Exhausted, Fact, Planned, StoppedAt, Tuned
 from trainables.recipe import Run

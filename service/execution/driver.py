@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces.study import Edition, Trial
+from search_spaces.words import plural
 from service.execution.decisions import Decisions, EarlyStops
-from service.execution.in_flight import InFlight
-from service.execution.neighbours import Neighbours
+from service.execution.machine_share import InFlight, Neighbours
 from service.execution.repeated import RepeatedFailure
 from service.execution.signals import Stop
 from service.execution.work_folders import WorkFolders
@@ -27,6 +27,7 @@ from service.planning.placement import Placement
 from service.planning.runs_ahead import lost_answers
 from service.planning.schedule import (
     Assign,
+    Choose,
     Confirm,
     Done,
     LeaveOut,
@@ -34,10 +35,10 @@ from service.planning.schedule import (
     PlanArms,
     Propose,
     RegisterParent,
+    Tune,
     Wait,
     next_action,
 )
-from service.planning.tuning import Choose, Tune
 from service.storage.control import Control, take
 from service.storage.history import History
 from service.storage.home import Home, StudyFolder
@@ -337,3 +338,40 @@ class Driver:
     def _tidy(self, job: Job) -> None:
         self.in_flight.end(job.run.key)
         self.work.clear(job.run.key, job.code.digest)
+
+
+class Attention:
+    """Looks, about once a second, at other drivers of the home and at requests of other commands."""
+
+    def __init__(self, driver: Driver, note: Callable[[str], None]) -> None:
+        self.driver, self.note = driver, note
+        self._machine = ""
+        self._runs = False
+
+    def look(self) -> None:
+        """Notes what has changed, and lets the driver do what is asked.
+
+        Raises: KeyboardInterrupt where all runs are to stop now, TakenOverError where another driver has the study.
+        """
+        self.driver.journal.look()
+        machine = self._shared()
+        if machine != self._machine:
+            self.note(machine or "no other study uses this machine any more")
+            self._machine = machine
+        count = len(self.driver.in_flight.elsewhere)
+        if count and not self._runs:
+            runs = plural(count, "run")
+            self.note(f"another study of this home trains {runs} of this one; its answers are used here")
+            self._runs = True
+        if asked := self.driver.heed():
+            said = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in asked.given().items())
+            self.note(f"asked by another command: {said}")
+            if asked.stop == "now":
+                raise KeyboardInterrupt
+
+    def _shared(self) -> str:
+        if self.driver.neighbours is None or not (others := self.driver.neighbours.names()):
+            return ""
+        most = self.driver.placement.max_concurrent
+        here = f"at most {plural(self.driver.in_flight.share(most), 'concurrent run')} here"
+        return f"this machine is shared with {', '.join(others)}: {here}"

@@ -16,7 +16,7 @@ from search_spaces.words import plural
 from service.planning.forecast import EpochTimes, Forecast, run_time
 from service.planning.placement import Placement
 from service.planning.runs_ahead import known_runs, known_trials, lost_answers, most_trials, unproposed
-from service.planning.search.saved import saved_images
+from service.planning.search.stopping import saved_images
 from service.planning.work_estimate import RunWork, WorkEstimate, work_rows
 from service.storage.history import History
 from service.storage.outcomes import Outcomes

@@ -9,8 +9,7 @@ from itertools import islice
 from search_spaces.plans.grid import grid, is_finite
 from search_spaces.roles import CONFIRMED, FIRST_SEEDS, Role
 from search_spaces.study import Ablation, Edition, Search, Trial
-from service.planning.schedule import Done, next_action
-from service.planning.tuning import unplanned
+from service.planning.schedule import Done, next_action, unplanned
 from service.storage.history import History, ancestors
 from service.storage.journal import FailedWith
 from service.storage.outcomes import Outcomes

@@ -15,7 +15,7 @@ from search_spaces.study import Trial
 from search_spaces.words import clock, listed, plural, rough_time
 from service.planning.placement import Placement, runs_by_memory
 from service.planning.runs_ahead import Unproposed, parent_name, unlisted_arms
-from service.planning.tuning import unplanned
+from service.planning.schedule import unplanned
 from service.storage.history import History, ancestors
 from service.storage.tuned import tuning_of
 from trainables.kept import keep, kept, seen

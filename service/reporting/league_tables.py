@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from search_spaces.words import listed, plural, quoted
 from service.analysis.estimates.data_efficiency import LEVELS, Curve, Needed
-from service.analysis.estimates.league import League, why_untested
-from service.analysis.estimates.over_tasks import Measure
+from service.analysis.estimates.league import League, Measure, why_untested
 from service.analysis.format import between, fixed, metric_words, number, p_text
 from service.analysis.statistics import ALPHA, Scores
 from service.reporting.costs import mixed_machines, parameters, train_time_unit, training_s

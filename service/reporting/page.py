@@ -18,19 +18,21 @@ from service.analysis.statistics import level_of
 from service.analysis.tables import costs
 from service.reporting.all_figures import FIGURES, PROBE_FIGURES, figures
 from service.reporting.figures.plot import Drawn
-from service.reporting.further_tables import parents, points, random_points, rungs, tuned, tuning_points, unfinished
+from service.reporting.further_tables import (
+    own_sources,
+    parents,
+    points,
+    random_points,
+    rungs,
+    shared,
+    tuned,
+    tuning_points,
+    unfinished,
+    varied,
+)
 from service.reporting.league_tables import efficiency, league_tables
 from service.reporting.probe_tables import probe_tables
-from service.reporting.provenance import (
-    adopted,
-    code_rows,
-    own_sources,
-    shared,
-    surroundings,
-    trained_s,
-    varied,
-    wall_s,
-)
+from service.reporting.provenance import adopted, code_rows, surroundings, trained_s, wall_s
 from service.reporting.results_table import measured
 from service.reporting.snippet import command, snippet
 from service.reporting.table import Table

@@ -95,7 +95,7 @@ class StudyFolder:
 
     @property
     def presence(self) -> Path:
-        """What the driver tells other drivers of the home while it runs (`service.execution.neighbours`)."""
+        """What the driver tells other drivers of the home while it runs (`service.execution.machine_share`)."""
         return self.root / "presence.json"
 
     @property

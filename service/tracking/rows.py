@@ -17,7 +17,7 @@ from search_spaces.words import listed, quoted
 from service.analysis.best import Best, find_best
 from service.analysis.format import raced_words, stopped_words
 from service.analysis.trial_scores import validation_scores
-from service.planning.tuning import unplanned
+from service.planning.schedule import unplanned
 from service.storage.history import History
 from service.storage.states import RunState
 from service.storage.tuned import tuning_of

@@ -14,7 +14,7 @@ from service.analysis.claims.verdicts import Verdict, judge
 from service.analysis.comparison.comparison import unpaired
 from service.analysis.differences import compare_best, together
 from service.analysis.statistics import Scale, Scores, level_of
-from service.analysis.task_scores import over_tasks
+from service.analysis.trial_scores import over_tasks
 from tests.calibration.rows import Row, share
 
 REPETITIONS = 2000

@@ -14,8 +14,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.stats import norm, trim_mean
 
-from service.analysis.estimates.over_tasks import RunsOverTasks
-from service.analysis.estimates.ranks import Ranking
+from service.analysis.estimates.league import Ranking, RunsOverTasks
 from service.analysis.statistics import ALPHA, Scale, Scores
 from tests.calibration.rows import Row, share
 

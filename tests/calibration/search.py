@@ -20,7 +20,7 @@ from typing import Any
 from search_spaces.claim import Faster
 from search_spaces.space import Above, Choice, Integer, Real, Space, Subset
 from search_spaces.study import Edition, Halving, Search, Study, Trial
-from service.analysis.best_so_far import PointScores, point_scores
+from service.analysis.best import PointScores, point_scores
 from service.analysis.claims.verdicts import judge
 from service.analysis.statistics import ALPHA
 from service.execution.decisions import Decisions, EarlyStops

@@ -7,7 +7,7 @@ of the 20 guesses should be among the files listed here. The sentences stay as t
 from pathlib import Path
 
 TASKS = {
-    "A search stops a point too early at a rung.": ("service/planning/search/early_stopping.py",),
+    "A search stops a point too early at a rung.": ("service/planning/search/stopping.py",),
     "A driver died, and its home still says that it is in use.": ("service/storage/session.py",),
     "The table of runs in the MLflow UI should have one more column.": ("service/tracking/views.py",),
     "The p-values of several claims are adjusted together in the wrong order.": ("service/analysis/statistics.py",),

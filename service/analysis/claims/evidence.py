@@ -28,11 +28,11 @@ from search_spaces.claim import (
     Rising,
 )
 from search_spaces.words import listed, plural, quoted
-from service.analysis.best_so_far import DRAWS, PointScores, lead
+from service.analysis.best import DRAWS, PointScores, lead
 from service.analysis.format import between, fixed, number, p_text, percent, signed, whole_percent
 from service.analysis.learning import counts, most_unlike, opposing_p, shifts
 from service.analysis.statistics import CONFIDENCE, FEWEST, Estimate, Scores, contrast, difference, slope_weights
-from service.analysis.task_scores import ScoresOverTasks, difference_over_tasks
+from service.analysis.trial_scores import ScoresOverTasks, difference_over_tasks
 
 Word = Literal["SUPPORTED", "REFUTED", "INCONCLUSIVE", "NOT JUDGED"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from search_spaces.study import Search
-from service.planning.search.early_stopping import rungs
+from service.planning.search.stopping import rungs
 from service.storage.history import History
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from service.execution.simulation.constants import CHECKPOINT_COPIES, CHECKPOINT
 from service.execution.simulation.engine import Clock, Engine, FakeRuns
 from service.planning.estimate import usual_epoch_s
 from service.planning.placement import Placement
-from service.planning.search.early_stopping import EarlyStopper, rungs
+from service.planning.search.stopping import EarlyStopper, rungs
 from service.storage.editions import resolve_edition, save_edition
 from service.storage.history import History
 from service.storage.home import Home

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from service.analysis.estimates.league import League, why_untested
-from service.analysis.estimates.over_tasks import Profile
+from service.analysis.estimates.league import League, Profile, why_untested
 from service.analysis.format import metric_words, p_text
 from service.reporting.figures.plot import Plot, sentences
 from service.reporting.figures.style import FAINT, INK, MUTED, SERIES, empty_figure, panel_grid

@@ -10,8 +10,7 @@ from dataclasses import replace
 
 from service.storage.history import History
 from service.storage.journal import Journal
-from service.storage.remote.copies import Copies
-from service.storage.remote.journal_copy import JournalCopy
+from service.storage.remote.copies import Copies, JournalCopy
 from service.storage.remote.lease import Lease
 from trainables.remote_files import StorageError
 

@@ -6,7 +6,7 @@ from itertools import combinations, product
 import pytest
 
 from search_spaces.claim import AtLeast, Faster
-from service.analysis.best_so_far import PointScores, lead
+from service.analysis.best import PointScores, lead
 from service.analysis.claims.verdicts import Departure, judge
 from service.analysis.statistics import Scale, Scores
 

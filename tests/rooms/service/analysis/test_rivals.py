@@ -8,7 +8,7 @@ import pytest
 from search_spaces.claim import AtLeast, Faster, NoWorse
 from search_spaces.space import Choice, Space
 from search_spaces.study import Ablation, Published, Search, Study
-from service.analysis.best_so_far import lead
+from service.analysis.best import lead
 from service.analysis.study_status import one_status
 from service.reporting.figures.optimization_history import optimization_history
 from service.reporting.further_tables import points, random_points

@@ -24,7 +24,7 @@ from service.analysis.statistics import (
     level_of,
     slope_weights,
 )
-from service.analysis.task_scores import over_tasks
+from service.analysis.trial_scores import over_tasks
 from tests.rooms.service.analysis.logits import FLOOR, mean_interval, on_logits, paired_p
 
 FLOATS = st.floats(0.05, 0.95).map(lambda value: round(value, 4))

@@ -18,7 +18,7 @@ from service.reporting.table import Table
 from service.results import Result
 from service.storage.home import Home
 from service.storage.journal import Tuned, read
-from service.terminal.event_lines import EventLines
+from service.terminal.event_log import EventLines
 from service.terminal.trials_table import legend
 from service.tracking import row_words as tracked
 from service.tracking.row_words import params, role, title

@@ -7,7 +7,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from service.cli import app, main
-from service.doctor.images import examine_images
+from service.doctor.here import examine_images
 from tests.rooms.trainables.data.pictures import image_folder, torn
 
 

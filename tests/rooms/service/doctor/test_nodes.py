@@ -3,7 +3,7 @@
 import platform
 from pathlib import Path
 
-from service.doctor.nodes import of_node
+from service.doctor.cluster import of_node
 from service.execution.tune.nodes import NodeAnswer
 from service.storage.home import Home
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from service.analysis.study_status import one_status
-from service.execution.neighbours import Neighbours
-from service.execution.sharing import Attention
+from service.execution.driver import Attention
+from service.execution.machine_share import Neighbours
 from service.planning.placement import Placement
 from service.planning.run_options import RunOptions
 from service.removal import forgettable

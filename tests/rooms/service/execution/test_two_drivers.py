@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from search_spaces.study import Ablation, Edition, Study
-from service.execution.driver import FINISHED
-from service.execution.neighbours import Neighbours
-from service.execution.sharing import Attention
+from service.execution.driver import FINISHED, Attention
+from service.execution.machine_share import Neighbours
 from service.execution.tune.run import DriverSearcher
 from service.planning.placement import Placement
 from service.storage.home import Home

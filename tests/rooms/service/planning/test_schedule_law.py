@@ -12,6 +12,7 @@ from search_spaces.space import Real, Space
 from search_spaces.study import Edition, Search, Trial, Tuning
 from service.planning.schedule import (
     Assign,
+    Choose,
     Confirm,
     Done,
     LeaveOut,
@@ -19,10 +20,10 @@ from service.planning.schedule import (
     PlanArms,
     Propose,
     RegisterParent,
+    Tune,
     Wait,
     next_action,
 )
-from service.planning.tuning import Choose, Tune
 from service.storage.journal import Confirms, Planned, Started, StoppedAt, Tuned
 from tests.rooms.service.planning.situations import ARMS, Situation, arms, search
 from trainables.recipe import Run

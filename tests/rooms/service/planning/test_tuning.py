@@ -4,8 +4,7 @@ import pytest
 
 from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Edition, Study, Tuning
-from service.planning.schedule import Assign, Done, MarkDiverged, PlanArms, RegisterParent, Wait
-from service.planning.tuning import Choose, Tune, is_tuned
+from service.planning.schedule import Assign, Choose, Done, MarkDiverged, PlanArms, RegisterParent, Tune, Wait, is_tuned
 from service.storage.journal import Counts, Planned, Tuned
 from tests.rooms.service.planning.situations import BASE, Situation
 from trainables.recipe import FromTrial

@@ -13,9 +13,8 @@ from scipy import stats
 from search_spaces.study import Ablation, Published, Study
 from service.analysis.format import between, fixed, signed, spread
 from service.reporting.costs import training_s
-from service.reporting.further_tables import parents, points, unfinished
+from service.reporting.further_tables import parents, points, unfinished, varied
 from service.reporting.latex import escaped, latex, paper_table
-from service.reporting.provenance import varied
 from service.reporting.results_table import measured
 from service.reporting.table import Column, Table, as_text, frame_csv
 from service.results import Result

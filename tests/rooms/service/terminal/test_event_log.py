@@ -10,8 +10,7 @@ from search_spaces.study import Ablation, Study
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import Measured, Planned
-from service.terminal.event_lines import EventLines
-from service.terminal.event_log import events
+from service.terminal.event_log import EventLines, events
 from tests.rooms.service.execution.studies import arms
 from tests.rooms.toy import Toy, conduct, driving
 from tests.waiting import until

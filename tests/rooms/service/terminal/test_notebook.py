@@ -7,8 +7,7 @@ from types import SimpleNamespace
 import pytest
 from rich.text import Text
 
-from service.terminal.live import Progress
-from service.terminal.notebook import WIDTH, NotebookLive
+from service.terminal.live import WIDTH, NotebookLive, Progress
 from tests.rooms.service.planning.situations import arms
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.execution.tune.asha import Asha
-from service.planning.search.early_stopping import rungs
+from service.planning.search.stopping import rungs
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=40, unique=True), st.integers(2, 4))

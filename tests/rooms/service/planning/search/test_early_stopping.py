@@ -1,6 +1,6 @@
 """Successive halving at its edge: who is as good as the cut-off goes on."""
 
-from service.planning.search.early_stopping import EarlyStopper
+from service.planning.search.stopping import EarlyStopper
 from tests.rooms.service.planning.situations import search
 
 

@@ -9,7 +9,7 @@ import pytest
 from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Halving, Search, Study
 from service.planning.search.importance import DRAWS, FEWEST_POINTS, MOST_POINTS, importances, scored_points
-from service.reporting.provenance import varied
+from service.reporting.further_tables import varied
 from service.results import Result
 from service.storage.home import Home
 from service.storage.journal import Counts, StoppedAt

@@ -8,8 +8,7 @@ from scipy.stats import t
 
 from service.execution.decisions import Decisions
 from service.planning.schedule import Assign, Done, LeaveOut, Propose, Wait
-from service.planning.search.racing import behind, p_below, race_cutoff
-from service.planning.search.saved import saved_images
+from service.planning.search.stopping import behind, p_below, race_cutoff, saved_images
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import Counts, Planned, StoppedAt, read

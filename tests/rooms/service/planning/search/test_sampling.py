@@ -13,8 +13,8 @@ from search_spaces.roles import Role
 from search_spaces.space import Choice, Integer, Real, Space, Subset
 from search_spaces.study import Edition, Halving, Search, Study
 from service.planning.schedule import Confirm, next_action
-from service.planning.search.early_stopping import EarlyStopper, rungs
 from service.planning.search.sampling import Sampler, _frozen_trial
+from service.planning.search.stopping import EarlyStopper, rungs
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import Counts, Ended, Exhausted, Measured, Planned, StoppedAt, read

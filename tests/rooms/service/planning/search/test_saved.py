@@ -1,6 +1,6 @@
 """What early stopping saved: the images of each point with all epochs and seeds, less those that it saw."""
 
-from service.planning.search.saved import Saved, saved_images
+from service.planning.search.stopping import Saved, saved_images
 from service.storage.journal import StoppedAt
 from tests.rooms.service.planning.situations import BASE, Situation, arms, search
 

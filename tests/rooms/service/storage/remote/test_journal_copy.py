@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.storage.remote.journal_copy import JournalCopy, sent_journal
+from service.storage.remote.copies import JournalCopy, sent_journal
 from trainables.remote_files import RemoteFolder, StorageError
 
 LINES = st.lists(

@@ -1,8 +1,4 @@
-"""The drivers of a home on one machine share it: all together never train more runs than fit.
-
-Each driver writes into its study's folder how many runs it trains, and reads what the others wrote. On a cluster Ray
-shares out the resources, and nobody asks here.
-"""
+"""How the drivers of one machine share its places and its runs."""
 
 from __future__ import annotations
 
@@ -18,6 +14,7 @@ from filelock import FileLock, Timeout
 from service.planning.placement import Placement
 from service.storage.home import Home
 from service.storage.plain_json import plain_json
+from trainables.launch.job import Job
 from trainables.whole_files import write_whole
 
 PATIENCE_S = 2.0
@@ -130,3 +127,90 @@ def _presence(path: Path) -> Presence | None:
         return Presence(**plain_json(path.read_bytes()))
     except (OSError, ValueError, TypeError):
         return None
+
+
+class InFlight:
+    """The jobs of one driver by run key, and the runs that it wants while other drivers of the home train them.
+
+    `elsewhere`: the code of each of those runs, by key. `neighbours`: the drivers that share this machine; None on a
+    cluster, where Ray shares it out.
+    """
+
+    def __init__(self, home: Home, neighbours: Neighbours | None = None) -> None:
+        self.home, self.neighbours = home, neighbours
+        self.jobs: dict[str, Job] = {}
+        self.elsewhere: dict[str, str] = {}
+        if neighbours:
+            neighbours.begin()
+        self._claims: dict[str, FileLock] = {}
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.jobs
+
+    @property
+    def keys(self) -> set[str]:
+        """The keys of all runs that are being trained, here or by another driver of the home."""
+        return {*self.jobs, *self.elsewhere}
+
+    def share(self, most: int) -> int:
+        """How many runs may train together here: `most`, or this driver's share of the machine."""
+        return self.neighbours.share(most) if self.neighbours else most
+
+    def admit(self, most: int) -> bool:
+        """Whether the machine has room for one more run, of `most` that may train together here."""
+        return self.neighbours is None or self.neighbours.admit(len(self), most)
+
+    def claim(self, key: str, code: str) -> bool:
+        """Claims a run for this driver; False where another driver trains it by the same code."""
+        lock = self._acquired(key, code)
+        if lock is None:
+            self.elsewhere[key] = code
+            self._tell()
+            return False
+        self._claims[key] = lock
+        return True
+
+    def end(self, key: str) -> bool:
+        """Forgets a run and gives its claim back; whether it was in flight."""
+        if lock := self._claims.pop(key, None):
+            _give_back(lock)
+        known = self.jobs.pop(key, None) is not None
+        self._tell()
+        return known
+
+    def look(self) -> None:
+        """Forgets the runs elsewhere that no other driver trains any more. Cost: 50 us for each of them."""
+        for key, code in [*self.elsewhere.items()]:
+            if lock := self._acquired(key, code):
+                _give_back(lock)
+                del self.elsewhere[key]
+
+    def close(self) -> None:
+        """Gives back all that other drivers may wait for."""
+        for key in [*self._claims]:
+            self.end(key)
+        if self.neighbours:
+            self.neighbours.close()
+
+    def _tell(self) -> None:
+        if self.neighbours:
+            self.neighbours.tell(len(self))
+
+    def _acquired(self, key: str, code: str) -> FileLock | None:
+        path = self.home.claim(key, code)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(path, thread_local=False)  # taken in Ray's thread, and given back in another
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            return None
+        return lock
+
+
+def _give_back(lock: FileLock) -> None:
+    """Removes the file while it is locked: whoever opened it before finds it without a name, and opens a new one."""
+    Path(lock.lock_file).unlink(missing_ok=True)
+    lock.release()

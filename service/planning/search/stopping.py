@@ -1,16 +1,65 @@
-"""Who gets the next seed: a point of a search that may still be among the best, an arm that may be the best. Pure."""
+"""Which first seeds of a search are stopped early: successive halving. Pure."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from itertools import takewhile
 from statistics import fmean, variance
 
-from search_spaces.roles import CONFIRMED
-from search_spaces.study import Ablation, Search, Trial
+from search_spaces.roles import CONFIRMED, POINTS
+from search_spaces.study import Ablation, Edition, Search, Trial
+from search_spaces.words import plural
 from service.planning.t_distribution import cdf
 from service.storage.history import History
 from trainables.recipe import Run
+
+FIRST_RUNG = 3
+"""The first rung is at a third of the epochs: before it, good and bad trials are both at chance."""
+
+
+def rungs(epochs: int) -> range:
+    """The epochs after which trials are compared: a third of all, rounded up, and its double, but not the last."""
+    first = math.ceil(epochs / FIRST_RUNG)
+    return range(first, epochs, first)
+
+
+class EarlyStopper:
+    """Successive halving of trials that cannot become one of the best any more.
+
+    At each rung the best 1/factor of the trials that reached it continue. So does a trial that would end among the
+    best `CONFIRMED` if it gained as much from there on as the trial that gained most. Until so many have ended, none is
+    stopped.
+
+    It keeps nothing but the values that were reported, so the measurements of a journal, reported in their order,
+    give the same decisions again.
+    Source: Li et al. 2018 (ASHA). Differs: the rungs are at thirds of the epochs for every factor; a trial that
+    was stopped is never continued; the second condition, because trials that learn slowly may end as the best.
+    """
+
+    def __init__(self, edition: Edition) -> None:
+        plan = edition.study.plan
+        assert isinstance(plan, Search)
+        assert plan.stop is not None
+        self.factor, self.epochs = plan.stop.factor, edition.study.base.optimizer.epochs
+        self._values: dict[int, dict[int, float]] = {epoch: {} for epoch in (*rungs(self.epochs), self.epochs)}
+
+    def report(self, number: int, epoch: int, value: float) -> float | None:
+        """Adds a measurement of a trial's first seed; the cut-off where the trial is to be stopped, else None.
+
+        The first report of an epoch counts: a resumed run measures some epochs again.
+        """
+        reached, ends = self._values.get(epoch), self._values[self.epochs]
+        if reached is None or number in reached:
+            return None
+        reached[number] = value
+        if epoch == self.epochs or len(ends) < CONFIRMED:
+            return None
+        halved = sorted(reached.values())[-max(len(reached) // self.factor, 1)]
+        gain = max((end - reached[other] for other, end in ends.items() if other in reached), default=math.inf)
+        cutoff = min(halved, sorted(ends.values())[-CONFIRMED] - gain)
+        return cutoff if value < cutoff else None
+
 
 FEWEST = 3
 """How many seeds every arm gets."""
@@ -128,3 +177,43 @@ def _residual(rows: list[list[float]]) -> float:
         for score, seed in zip(row, seeds, strict=True)
     ]
     return math.fsum(rest) / ((len(rows) - 1) * (len(seeds) - 1))
+
+
+@dataclass(frozen=True)
+class Saved:
+    """Points or arms that were stopped, and the training images that they would have seen with all epochs and seeds.
+
+    `halving`: those stopped at a rung of their first seed; `racing`: those that were refused a later seed; `trained`:
+    the images that all of them have seen.
+    """
+
+    halved: int = 0
+    halving: int = 0
+    raced: int = 0
+    racing: int = 0
+    trained: int = 0
+    noun: str = "point"
+
+    def __str__(self) -> str:
+        """In a sentence; empty where nothing was stopped."""
+        if not self.halved + self.raced:
+            return ""
+        raced = f"by the race over seeds ({plural(self.raced, self.noun)}); {self.trained:,} were trained."
+        if self.noun == "arm":
+            return f"{self.racing:,} training images were saved {raced}"
+        at_rungs = f"{self.halving:,} training images at rungs ({plural(self.halved, self.noun)})"
+        return f"Early stopping saved {at_rungs} and {self.racing:,} {raced}"
+
+
+def saved_images(history: History) -> Saved:
+    """What was saved so far. A point that was stopped at a rung would have trained its other seeds, too, at most."""
+    found = {"halved": 0, "halving": 0, "raced": 0, "racing": 0, "trained": 0}
+    for trial in [trial for role in POINTS for trial in history.of(role) if history.races(trial)]:
+        runs, answer = history.runs(trial).values(), history.answer(trial)
+        images, epochs = trial.recipe.data.image_counts.train, sum(history.state(run).epoch for run in runs)
+        found["trained"] += images * epochs
+        if answer.status == "stopped":
+            count, of = ("raced", "racing") if answer.raced else ("halved", "halving")
+            found[count] += 1
+            found[of] += images * (len(runs) * trial.recipe.optimizer.epochs - epochs)
+    return Saved(**found, noun="arm" if isinstance(history.edition.study.plan, Ablation) else "point")
