@@ -91,7 +91,7 @@ def find(name: str, others: Iterable[str] = ()) -> Study:
 
 
 def shadowed(name: str) -> str:
-    """The named study whose name a file's study has, though it is another one; empty where there is none."""
+    """The named study whose name a file's study has, though it is another one; empty if there is none."""
     study = find(name) if in_file(name) else None
     return study.name if study and study.name in names() and study != find(study.name) else ""
 

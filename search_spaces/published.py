@@ -29,7 +29,7 @@ class Published(Spec):
 
     @property
     def within(self) -> float | None:
-        """The margin that is judged; None where equality is not asked.
+        """The margin that is judged; None if equality is not asked.
 
         For the paper's own images it is twice the deviation of a difference of two seeds, if ours spread as theirs do:
         2 * sqrt(2) * spread, at least `LEAST`. Beyond `MOST`, and without a spread, nothing is asked.

@@ -88,7 +88,7 @@ class Record(Spec):
     `date`: the day (UTC) of the last result. `rules`: the number of the rules of the verdicts. `definition`: a digest
     of what was asked. `minutes`: in which at least one run was under way. `machine`: what trained.
     `level`: of the intervals of `rows`. `ranks`: the mean rank of each method over tasks, where the study has tasks.
-    `gap`: why no claim is judged at this budget; empty where claims are judged.
+    `gap`: why no claim is judged at this budget; empty if claims are judged.
     """
 
     study: str
@@ -109,7 +109,7 @@ class Record(Spec):
     gap: str
 
     def since(self, edition: Edition, codes: CodeDigests) -> list[str]:
-        """In what the edition of today differs from what was recorded, in words; nothing where it is the same.
+        """In what the edition of today differs from what was recorded, in words; nothing if it is the same.
 
         Rows of another definition are not compared by their code.
         """
@@ -126,7 +126,7 @@ def defined(edition: Edition) -> str:
 
 
 def read(path: Path) -> Record | None:
-    """The record of a file; None where there is none. Raises: SpecError for a file that holds no record of its name."""
+    """The record of a file; None if there is none. Raises: SpecError for a file that holds no record of its name."""
     if not path.is_file():
         return None
     try:

@@ -209,7 +209,7 @@ class Space(Spec):
     def pinned(self, values: Mapping[str, Any]) -> Space | None:
         """The space with some paths fixed; what was given for their values stays open.
 
-        None where nothing is left to search.
+        None if nothing is left to search.
         """
         domains: dict[str, Domain] = {}
         for path, domain in self.domains.items():

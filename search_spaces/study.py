@@ -245,7 +245,7 @@ class Study(Spec):
         return Study(**{**dict(left), "claims": claims, "published": published, "minutes": {}})
 
     def time_words(self, budget: str) -> str:
-        """What a budget takes, in words: `28 min`, `estimated 30 min`, `2.7 GPU-hours`; nothing where unknown."""
+        """What a budget takes, in words: `28 min`, `estimated 30 min`, `2.7 GPU-hours`; nothing if unknown."""
         if budget in self.minutes:
             return "estimated " * (budget in self.not_run) + rough_time(self.minutes[budget])
         return f"{self.gpu_hours[budget]:g} GPU-hours" if budget in self.gpu_hours else ""
@@ -319,7 +319,7 @@ class Edition(Spec):
 
     @property
     def stated_time(self) -> str:
-        """What the budget takes on 2 cores, in words; nothing where the study says nothing, or values were changed.
+        """What the budget takes on 2 cores, in words; nothing if the study says nothing, or values were changed.
 
         Where sizes follow from the images, it holds for any images.
         """

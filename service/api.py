@@ -181,9 +181,9 @@ def shown_in(edition: Edition, options: RunOptions) -> str:
 
 
 def _settled(home: Home) -> str:
-    """What was done where the home is a copy of another one, or was moved; empty where it is neither.
+    """What was done where the home is a copy of another one, or was moved; empty if it is neither.
 
-    Raises: LocusError where its own MLflow store is broken.
+    Raises: LocusError if its own MLflow store is broken.
     """
     if not (home.original or home.moved_from):
         return ""
@@ -294,7 +294,7 @@ def compare(
     """Two studies that were run, or (`code`) two code versions of one, set against each other: B minus A on the tests.
 
     `code`: two of: the first digits of the code of an answer, or of a commit, or "today". `adopt`: answers of older
-    code count. Raises: LocusError where it is not clear what is to be compared.
+    code count. Raises: LocusError if it is not clear what is to be compared.
     """
     from service.comparing import compare as compared
 
@@ -347,7 +347,7 @@ def simulate(
 def report(name: str, *, home: str | None = None, adopt: bool = False) -> Path:
     """Writes a study's report again; the path of its page. `adopt`: answers of older code count.
 
-    Raises: LocusError where a page is there and no trial has its answers by today's code: the page would lose them.
+    Raises: LocusError if a page is there and no trial has its answers by today's code: the page would lose them.
     """
     found = result(name, home=home, adopt=adopt)
     check_report(found)
@@ -396,7 +396,7 @@ def export_model(
     (`trainables.training.trained.Facts`). `arm`: a trial by its name or row, by default the best one; `seed`: by
     default that with the highest validation score. `force`: a file that is there is replaced. `look` is called with
     what the model is, before it is written.
-    Raises: LocusError where there is no such model, or the file cannot be written.
+    Raises: LocusError if there is no such model, or the file cannot be written.
     """
     from trainables.training.model_file import check_path, write_model
 
@@ -416,7 +416,7 @@ def export_model(
 def load_model(path: str | Path, *, trust: bool = False) -> TrainedModel:
     """The model of a file that `export_model` wrote, ready to predict; on the CPU.
 
-    `trust`: code of somebody's own that the file carries (an encoding, a data set) is run, also where nobody has run
+    `trust`: code of somebody's own that the file carries (an encoding, a data set) is run, also if nobody has run
     it here before.
     Raises: LocusError for another file, and where today's code computes other outputs from these weights.
     """
@@ -440,7 +440,7 @@ def register_model(
 
     `arm`, `seed`, `look`: as `export_model` has them. MLflow loads the model without locus: it takes bytes of shape
     (N, channels, height, width), normalizes them, and gives the outputs.
-    Raises: LocusError where there is no such model, MLflow lacks its run, or torch cannot export it.
+    Raises: LocusError if there is no such model, MLflow lacks its run, or torch cannot export it.
     """
     found = result(name, home=home, tracking=tracking, adopt=adopt)
     row = found.trial(arm)
@@ -476,7 +476,7 @@ def verify(name: str, *, home: str | None = None, tracking: str | None = None) -
 def repair(name: str, *, home: str | None = None) -> list[str]:
     """Sets aside the damaged files of a study, which the next run makes again; what was done, in sentences.
 
-    Raises: LocusError where the study is being run.
+    Raises: LocusError if the study is being run.
     """
     from service.repairing import repair as repaired
 

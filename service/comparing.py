@@ -67,7 +67,7 @@ class ComparedStudies(Comparison):
 def compare(home: Home, ids: list[str], code: tuple[str, str] | None, *, adopt: bool) -> ComparedStudies:
     """The comparison of two ids, or of two code versions of one.
 
-    Raises: LocusError where it is not clear what is to be compared.
+    Raises: LocusError if it is not clear what is to be compared.
     """
     codes = CodeDigests()
     results = [StudyResult.open(home, id, adopt=adopt, codes=codes) for id in dict.fromkeys(ids)]

@@ -26,7 +26,7 @@ def verify(home: Home, edition: Edition, tracking: str | None = None) -> list[Ch
     """Every check of a study, in order.
 
     Cost: reads all answers and weights, and asks an MLflow server for each curve (2-10 ms).
-    Raises: LocusError where the study was never run, and where MLflow does not answer or cannot be read.
+    Raises: LocusError if the study was never run, and where MLflow does not answer or cannot be read.
     """
     folder = home.study(edition.id)
     if not folder.journal.exists():

@@ -81,7 +81,7 @@ def _arrays(data: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 
 
 def _pixels(image: Any) -> NDArray[Any]:
-    """An image of Pillow in RGB, whatever its mode; another one as it is. Raises: SpecError where it has no RGB."""
+    """An image of Pillow in RGB, whatever its mode; another one as it is. Raises: SpecError if it has no RGB."""
     import numpy as np
     from PIL import Image
 

@@ -54,7 +54,7 @@ def record(home: Home, name: str) -> Path:
 
 
 def _edition(home: Home, where: str, budget: str) -> Edition:
-    """The edition of a home that is recorded, as its study is today. Raises: LocusError where the two differ."""
+    """The edition of a home that is recorded, as its study is today. Raises: LocusError if the two differ."""
     own = {id.partition("@")[0] for id in home.ids()} - {*library.names()}
     if where in own:
         raise SpecError(f"record must be given the file of a study of your own, such as ./mine.py, got {where!r}")
@@ -69,7 +69,7 @@ def _edition(home: Home, where: str, budget: str) -> Edition:
 
 
 def _ended(home: Home, edition: Edition) -> StudyResult:
-    """The result of an edition that has ended. Raises: LocusError where it has not, or where older answers count."""
+    """The result of an edition that has ended. Raises: LocusError if it has not, or where older answers count."""
     codes = CodeDigests()
     history = History.open(home, edition, codes)
     history.raise_counts(edition)

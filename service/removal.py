@@ -98,7 +98,7 @@ def _refuse_driven(home: Home, id: str) -> None:
 
 @contextmanager
 def _alone(home: Home, id: str) -> Iterator[None]:
-    """Holds the lock of a study, so that no driver begins. Raises: LocusError where one runs it."""
+    """Holds the lock of a study, so that no driver begins. Raises: LocusError if one runs it."""
     _refuse_driven(home, id)
     try:
         with FileLock(home.study(id).lock, timeout=0):

@@ -59,7 +59,7 @@ def wrong_answers(outcomes: Outcomes, history: History, ended: Iterable[Ended]) 
 
 
 def _damage(outcomes: Outcomes, fact: Ended, probe: str) -> str:
-    """Why the file of a probe cannot be read; empty where it can, or where there is none."""
+    """Why the file of a probe cannot be read; empty if it can, or where there is none."""
     path = outcomes.probe(fact.run, fact.code, probe)
     try:
         if path.exists():
@@ -73,7 +73,7 @@ def repair(home: Home, edition: Edition) -> list[str]:
     """Sets aside what is damaged of a study's journal and answers; what was done, in sentences.
 
     Nothing is trained: the next `locus run` trains again what is missing then. No file is removed: each is kept beside,
-    as `.damaged`. Raises: LocusError where the study was never run, JournalError where a driver runs it.
+    as `.damaged`. Raises: LocusError if the study was never run, JournalError if a driver runs it.
     """
     folder, outcomes = home.study(edition.id), Outcomes(home)
     if not folder.journal.exists():

@@ -68,7 +68,7 @@ class Result(StudyResult):
         """The table of results as LaTeX (booktabs, array): five columns, as in a paper.
 
         `columns`: the names of others, such as score and p, in their order; or `all` alone.
-        Raises: LocusError where no trial has an answer; SpecError for a column that the study does not have.
+        Raises: LocusError if no trial has an answer; SpecError for a column that the study does not have.
         """
         from service.reporting.latex import as_latex
 
@@ -88,7 +88,7 @@ class Result(StudyResult):
 
     @staticmethod
     def find_run_id(home: Home, edition: Edition, tracking: str | None, label: str, seed: int) -> str:
-        """The id of the MLflow run of a trial's label and a seed. Raises: LocusError where MLflow has none."""
+        """The id of the MLflow run of a trial's label and a seed. Raises: LocusError if MLflow has none."""
         from service.tracking.registry import find_run
 
         return find_run(home, edition, tracking, label, seed).id
@@ -96,7 +96,7 @@ class Result(StudyResult):
     def register(self, name: str, model: TrainedModel, label: str) -> str:
         """Logs a trained model to the MLflow run that trained it, and registers it under a name; the model's URI.
 
-        `label`: of the trial. Raises: LocusError where MLflow has no such run, or torch cannot export the model.
+        `label`: of the trial. Raises: LocusError if MLflow has no such run, or torch cannot export the model.
         """
         from service.tracking.registry import find_run, register
 
@@ -169,14 +169,14 @@ class SubmittedStudy(Submission):
     def wait(self) -> Result:
         """Waits for the end of the job; the result.
 
-        Raises: SubmissionError for a job that failed; LocusError where the result cannot be had from here.
+        Raises: SubmissionError for a job that failed; LocusError if the result cannot be had from here.
         """
         return self._result(self.wait_for_end())
 
     def result(self, *, adopt: bool = False) -> Result:
         """The result so far, also of what others added since. `adopt`: answers of older code count.
 
-        Raises: LocusError where it cannot be had from here.
+        Raises: LocusError if it cannot be had from here.
         """
         return self._result(self.facts() | {"archive": None}, adopt=adopt)
 
@@ -242,7 +242,7 @@ class SubmittedStudy(Submission):
 
 
 def _stored(facts: dict[str, Any]) -> bytes | None:
-    """The archive of a study that ended, from MLflow; None where MLflow has another one, or is not seen from here."""
+    """The archive of a study that ended, from MLflow; None if MLflow has another one, or is not seen from here."""
     known = facts.get("archive")
     if not known:
         return None

@@ -70,7 +70,7 @@ def run_study(
 
     `tell` takes facts for a program that watches this one: the study, its home, where MLflow shows it, how it ended.
     Raises: LocusError before anything is written, for what cannot be, or later where the disk cannot be written any
-    more, or Ray does not start or dies; KeyboardInterrupt where a person stopped it; TakenOverError where another
+    more, or Ray does not start or dies; KeyboardInterrupt if a person stopped it; TakenOverError if another
     driver has taken the study over, which ends it then: nothing more is written here.
     """
     home = Home.find(options.home)
@@ -296,7 +296,7 @@ def _check_ray() -> None:
 def _plan(
     home: Home, history: History, placement: Placement, options: RunOptions, codes: CodeDigests, progress: Progress
 ) -> WorkEstimate:
-    """Prints the plan. Raises: LocusError where a file of weights or a data set is missing."""
+    """Prints the plan. Raises: LocusError if a file of weights or a data set is missing."""
     edition = history.edition
     history.raise_counts(edition)
     if options.download:
@@ -334,7 +334,7 @@ def _close(driver: Driver, sync: MlflowSync, progress: Progress, ended: MlflowSt
     """Writes the report, and closes the MLflow run in any case.
 
     A report that cannot be written takes no answer from a study: it is said, and `locus report` writes it later.
-    Returns where an MLflow server has the archive of the result; None where there is none.
+    Returns where an MLflow server has the archive of the result; None if there is none.
     """
     from service.tracking.row_words import Conclusion
 

@@ -57,7 +57,7 @@ def change(edition: Edition, home: Home, options: RunOptions) -> BeingRunError:
 def request(home: Home, id: str, asked: Control) -> str:
     """Leaves a request for a driver and waits until it was read; what happened, in words.
 
-    Raises: LocusError where the study is not being run, or its driver ended before it read the request.
+    Raises: LocusError if the study is not being run, or its driver ended before it read the request.
     """
     folder = home.study(id)
     if not folder.driven:

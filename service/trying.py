@@ -17,7 +17,7 @@ from trainables.spec import LocusError, digest
 
 
 def try_own(edition: Edition, data: Path) -> list[str]:
-    """Tries the recipes with code of a user's own, as `try_recipes` does; nothing where torch is not installed.
+    """Tries the recipes with code of a user's own, as `try_recipes` does; nothing if torch is not installed.
 
     What passed is kept, so that the next plan of the same code imports no torch.
     """

@@ -30,7 +30,7 @@ def cache_folder() -> Path | None:
 
 
 def kept(name: str, mark: str) -> Any:
-    """The plain value that was kept under a name and this mark; None where there is none, or a damaged one.
+    """The plain value that was kept under a name and this mark; None if there is none, or a damaged one.
 
     `mark`: all that the value follows from, as text.
     """
@@ -49,7 +49,7 @@ def kept(name: str, mark: str) -> Any:
 
 
 def keep(name: str, mark: str, value: Any) -> None:
-    """Keeps a plain value under a name, in place of an older one; nothing where the folder cannot be written."""
+    """Keeps a plain value under a name, in place of an older one; nothing if the folder cannot be written."""
     folder, text = cache_folder(), json.dumps(value)
     if folder is None:
         return

@@ -43,7 +43,7 @@ class OwnSpec(Spec):
 
     @classmethod
     def _own_class(cls, kind: str, source: str) -> type[Spec]:
-        """The class that a kind names. Raises: SpecError where it is none, or not one for this node."""
+        """The class that a kind names. Raises: SpecError if it is none, or not one for this node."""
         file, _, name = kind.partition(":")
         found, base = getattr(load(file, source), name, None), cls.BASE.__name__
         if not (isinstance(found, type) and issubclass(found, cls.BASE)):

@@ -2,7 +2,7 @@
 
 It is the only door to fsspec. A place that does not answer is asked again for some minutes, and then said.
 
-Each try runs in a thread of its own, which is left alone where it does not come back: a server may stand still in a way
+Each try runs in a thread of its own, which is left alone if it does not come back: a server may stand still in a way
 for which its library has no limit of time, a disk of another machine may be gone, and the one thread in which fsspec
 does its work may be dead. A disk of this machine is no exception, as nothing in its path tells it from another one's.
 """
@@ -68,7 +68,7 @@ class RemoteFolder:
     overtaken by it. What is sent has a second more for each `SLOWEST` bytes, and a file that is fetched has the limit
     anew while it grows.
 
-    Every method raises StorageError where the place refuses, or does not answer for so long. A try that was given up
+    Every method raises StorageError if the place refuses, or does not answer for so long. A try that was given up
     may still end later: what it wrote is then there.
     """
 
@@ -96,7 +96,7 @@ class RemoteFolder:
         return bool(self._asked(lambda fs, path: fs.isfile(path), name))
 
     def read(self, name: str) -> bytes | None:
-        """The content of a small file; None where there is none. Large ones need `get`, which sees how they grow."""
+        """The content of a small file; None if there is none. Large ones need `get`, which sees how they grow."""
         try:
             return bytes(self._asked(lambda fs, path: fs.cat_file(path), name))
         except FileNotFoundError:
@@ -109,7 +109,7 @@ class RemoteFolder:
         )
 
     def create(self, name: str, content: bytes) -> bool:
-        """Writes a file where none is, for one writer alone; False where another one has.
+        """Writes a file where none is, for one writer alone; False if another one has.
 
         On a disk, a reader that comes at the same moment may see it empty.
         """
@@ -128,7 +128,7 @@ class RemoteFolder:
         )
 
     def get(self, name: str, local: Path) -> bool:
-        """Copies a file from here to a local path, as a whole; False where there is none."""
+        """Copies a file from here to a local path, as a whole; False if there is none."""
         draft = local.with_name(f"{local.name}.{uuid.uuid4().hex}.part")
         local.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -141,7 +141,7 @@ class RemoteFolder:
         return True
 
     def copy(self, name: str, target: str) -> bool:
-        """Copies a file to another name; False where there is none."""
+        """Copies a file to another name; False if there is none."""
         with tempfile.TemporaryDirectory(prefix="locus-copy-") as folder:
             local = Path(folder) / "file"
             found = self.get(name, local)
@@ -172,14 +172,14 @@ class RemoteFolder:
         return sorted(str(one["name"]).rstrip("/").rpartition("/")[2] for one in found)
 
     def remove(self, name: str) -> None:
-        """Removes a file, or all of a folder; nothing where there is none."""
+        """Removes a file, or all of a folder; nothing if there is none."""
         try:
             self._asked(lambda fs, path: fs.rm(path, recursive=True), name)
         except FileNotFoundError:
             return
 
     def modified(self, name: str) -> float | None:
-        """When a file was written, by the clock of the place; None where there is none. Units: seconds."""
+        """When a file was written, by the clock of the place; None if there is none. Units: seconds."""
         try:
             return float(self._asked(lambda fs, path: fs.modified(path).timestamp(), name))
         except FileNotFoundError:
@@ -261,7 +261,7 @@ def _answer(action: Callable[[], T], answer: Future[T]) -> None:
 
 
 def size_of(path: Path) -> int:
-    """The bytes of a local file; 0 where there is none."""
+    """The bytes of a local file; 0 if there is none."""
     return path.stat().st_size if path.exists() else 0
 
 

@@ -73,7 +73,7 @@ PLAIN = {"bool": "a boolean", "int": "a number", "float": "a number", "str": "a 
 
 
 def _of_several(errors: Sequence[Mapping[str, Any]]) -> str:
-    """What may stand where a value is of none of several plain types; nothing where the first error is another."""
+    """What may stand where a value is of none of several plain types; nothing if the first error is another."""
     if not (loc := errors[0]["loc"]) or loc[-1] not in PLAIN:
         return ""
     legal = [one["loc"][-1] for one in errors if one["loc"][:-1] == loc[:-1] and one["loc"][-1] in PLAIN]

@@ -26,7 +26,7 @@ class SourceError(LocusError):
 def load(file: str, source: str) -> types.ModuleType:
     """The module of a source text. While it is being loaded, it has the attribute `__loading__`.
 
-    Raises: SourceError with the file and the line where it fails; UntrustedError where it comes from a home and nobody
+    Raises: SourceError with the file and the line where it fails; UntrustedError if it comes from a home and nobody
     here has run it.
     """
     sha256 = sha256_of(file, source)
@@ -85,7 +85,7 @@ def _parse(source: str, file: str) -> ast.Module:
 
 
 def fingerprint(source: str, file: str = "<source>") -> str:
-    """Hex digits that change only where code does.
+    """Hex digits that change only if code does.
 
     Comments, docstrings, layout, descriptions of fields and a `study = ...` change nothing.
     Raises: SourceError with the file and the line where the text is no Python.

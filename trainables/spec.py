@@ -66,7 +66,7 @@ class _SpecMeta(ModelMetaclass):
 
 
 class Spec(BaseModel, metaclass=_SpecMeta):
-    """A frozen, strict, comparable value. Raises SpecError where it is made."""
+    """A frozen, strict, comparable value. Raises SpecError if it is made."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 

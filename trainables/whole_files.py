@@ -24,7 +24,7 @@ def sealed(plain: Mapping[str, Any]) -> bytes:
 
 
 def unsealed(whole: bytes) -> bytes | None:
-    """The JSON of sealed values, without the digest; None where a byte was changed since."""
+    """The JSON of sealed values, without the digest; None if a byte was changed since."""
     content = whole[: -len(SEAL % (64 * b"0"))]
     return content + b"\n}" if whole == content + SEAL % hashlib.sha256(content).hexdigest().encode() else None
 

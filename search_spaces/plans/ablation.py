@@ -145,7 +145,7 @@ class Ablation(Spec):
         return [axis for axis in self.axes if axis != self.baseline_axis]
 
     def combination(self, arm: str) -> Combination:
-        """The value that an arm has on each axis; nothing where there are no axes."""
+        """The value that an arm has on each axis; nothing if there are no axes."""
         return dict(zip(self.axes, arm.split(BETWEEN), strict=True)) if self.axes else {}
 
     def by_task(self, arms: Mapping[str, T]) -> dict[str, dict[str, T]]:

@@ -58,7 +58,7 @@ class Tuning(Spec):
         return {**arm, **self.space.carried(point)}
 
     def pinned(self, values: Mapping[str, Any], study: str) -> Tuning:
-        """The tuning without paths that a user has set. Raises: SpecError where no path is left."""
+        """The tuning without paths that a user has set. Raises: SpecError if no path is left."""
         space = self.space.pinned(values)
         if space is None:
             raise SpecError(f"{study} tunes only {', '.join(sorted(values))}, so --set leaves nothing to tune")
@@ -68,7 +68,7 @@ class Tuning(Spec):
 def check_tuning(tune: Tuning, base: Recipe, arms: Mapping[str, Mapping[str, Any]]) -> None:
     """Checks points all over the space with every arm.
 
-    Raises: SpecError where an arm lacks a path, where a point makes two arms one recipe, and where there are too few
+    Raises: SpecError if an arm lacks a path, where a point makes two arms one recipe, and where there are too few
     points.
     """
     own = {name: base.variant(values) for name, values in arms.items()}

@@ -48,17 +48,17 @@ class Best:
 
     @property
     def trials(self) -> tuple[Trial, ...]:
-        """The best trials: one, several that tie, or none where no trial is above chance."""
+        """The best trials: one, several that tie, or none if no trial is above chance."""
         return self.highest if self.above_chance else ()
 
     @property
     def tied(self) -> bool:
-        """True where several trials share the highest mean."""
+        """True if several trials share the highest mean."""
         return len(self.trials) > 1
 
 
 def find_best(history: History) -> Best:
-    """The best trials of a study so far; none where the arms learn different tasks, whose scores are not compared."""
+    """The best trials of a study so far; none if the arms learn different tasks, whose scores are not compared."""
     plan = history.edition.study.plan
     if isinstance(plan, Ablation) and plan.tasks:
         return Best()
@@ -153,7 +153,7 @@ class PointScores(Scores):
 
     @property
     def complete(self) -> bool:
-        """True where every point has ended."""
+        """True if every point has ended."""
         return len(self.images) == self.asked
 
 

@@ -217,7 +217,7 @@ def _score(scores: Scores, of: int = 1) -> str:
 
 
 def _missing(result: StudyResult) -> str:
-    """What has no answer yet, in words; empty where the study is done."""
+    """What has no answer yet, in words; empty if the study is done."""
     replaced, settled = result.history.is_replaced, result.history.tuning.is_settled
     some = [row for row in result.rows if row.trial.role != "parent"]
     rows = [row for row in some if not replaced(row.trial) and not settled(row.trial)]

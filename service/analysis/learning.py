@@ -75,7 +75,7 @@ def fails_more(who: Scores, than: Scores) -> float:
 
 
 def opposing_p(better: Scores, worse: Scores, level: float) -> float | None:
-    """The p with which the numbers of seeds that learn say the opposite of the scores; None where they do not.
+    """The p with which the numbers of seeds that learn say the opposite of the scores; None if they do not.
 
     `better`: of two trials the one with the higher scores. They say the opposite where it fails to learn more often
     than the other one, by Fisher's exact test at `level`.

@@ -11,7 +11,7 @@ from trainables.recipe.code_digest import CodeDigests
 
 
 def recorded(edition: Edition, name: str, codes: CodeDigests) -> list[str]:
-    """What came out of an edition, a paragraph an entry; nothing where nothing is known, or values are the user's own.
+    """What came out of an edition, a paragraph an entry; nothing if nothing is known, or values are the user's own.
 
     `name`: of a named study, or of the file that holds it. Raises: SpecError for a file that holds no such record.
     """

@@ -33,7 +33,7 @@ of ten seeds of a trial at chance one would seem to learn in 40 % of cases."""
 SPLIT_SHARE = 0.25
 """Seeds split in two where the gap is at least this share of the way from chance to a perfect score."""
 SPLIT_RATIO = 3.0
-"""Seeds split in two only where the gap is also this many times as wide as either group."""
+"""Seeds split in two only if the gap is also this many times as wide as either group."""
 
 Interval = tuple[float, float]
 
@@ -100,7 +100,7 @@ class Estimate:
     are not n - 1. `twin`: the same question asked of logits, of accuracies. A test finds something where both find it,
     and the interval holds both intervals: so neither skewed errors near a perfect score nor the transformation of
     scores that are not skewed makes a finding. `logits`: the scale of `mean` and `error`, of a twin that is on it.
-    `draws`: over how many draws of test images the error was measured, beside seeds; 1 where the images are fixed.
+    `draws`: over how many draws of test images the error was measured, beside seeds; 1 if the images are fixed.
     `overlap`: that of the scale.
     """
 
@@ -128,7 +128,7 @@ class Estimate:
 
     @property
     def testable(self) -> bool:
-        """True where there are enough values for an interval or a test."""
+        """True if there are enough values for an interval or a test."""
         return self.error is not None and self.n >= FEWEST
 
     def interval(self, confidence: float = CONFIDENCE) -> Interval | None:
@@ -196,7 +196,7 @@ def estimate(
     (without it, three seeds at 1.0 would give an interval without width). More seeds that are all rounded to one step
     say nothing new, so the floor does not shrink with their number. `ends`: of what the mean can be.
     Source: Student 1908; rounding to a step has a standard deviation of step / sqrt(12). Differs: the floor; it matters
-    only where the spread is below a step or so.
+    only if the spread is below a step or so.
     """
     if len(values) < 2:
         return Estimate(len(values), fmean(values), None, None, *ends, None, twin, logits, overlap=overlap)
@@ -206,7 +206,7 @@ def estimate(
 
 
 def drawn(trials: Sequence[Scores], weights: Sequence[float], seeds: Sequence[int]) -> list[list[float]]:
-    """The sum of weight times score for each draw of test images and each seed; empty where a run lacks its draws."""
+    """The sum of weight times score for each draw of test images and each seed; empty if a run lacks its draws."""
     every = [[(one.values[seed], *one.further.get(seed, ())) for seed in seeds] for one in trials]
     counts = {len(scores) for one in every for scores in one}
     if len(counts) != 1 or counts == {1}:
@@ -282,7 +282,7 @@ class Scores:
 
     @property
     def complete(self) -> bool:
-        """True where every seed has an answer."""
+        """True if every seed has an answer."""
         return self.n == self.asked
 
     @cached_property
@@ -303,7 +303,7 @@ class Scores:
 
     @property
     def uniform(self) -> bool:
-        """True where all seeds learn, or none: where some do, the mean of all describes neither."""
+        """True if all seeds learn, or none: where some do, the mean of all describes neither."""
         return len(self.learnt) in (0, self.n)
 
     @cached_property
@@ -321,7 +321,7 @@ class Scores:
 
     @cached_property
     def whole(self) -> Estimate | None:
-        """The mean over all seeds; None for none. How sure it is holds only where no seed fails."""
+        """The mean over all seeds; None for none. How sure it is holds only if no seed fails."""
         if not self.values:
             return None
         scale, values = self.scale, list(self.values.values())
@@ -350,7 +350,7 @@ class Scores:
 
     @property
     def above_chance(self) -> bool:
-        """True where the mean is above what guessing reaches, and its interval or every seed is above chance.
+        """True if the mean is above what guessing reaches, and its interval or every seed is above chance.
 
         A model that always gives the same answer has one score for all seeds, a little off chance: no interval over
         seeds can see that, the number of images can.
@@ -362,17 +362,17 @@ class Scores:
 
     @property
     def any_above_chance(self) -> bool:
-        """True where at least one seed scores above what guessing reaches."""
+        """True if at least one seed scores above what guessing reaches."""
         return any(value > self.scale.chance + self.scale.luck for value in self.values.values())
 
     @property
     def split(self) -> bool:
-        """True where the seeds lie in two groups far apart, so that their mean describes neither."""
+        """True if the seeds lie in two groups far apart, so that their mean describes neither."""
         return bool(self._lower)
 
     @cached_property
     def _lower(self) -> frozenset[int]:
-        """The seeds of the lower group where seeds split in two; none where they do not."""
+        """The seeds of the lower group where seeds split in two; none if they do not."""
         order = sorted(self.values, key=lambda seed: self.values[seed])
         if len(order) < FEWEST or not math.isfinite(self.scale.high):
             return frozenset()
@@ -388,7 +388,7 @@ LEAST_GAIN = 0.05
 
 
 def kept(after: Scores, before: Scores) -> Scores:
-    """The share that a trial keeps of what it has above chance, by seed: 1 where nothing changes, 0 at chance.
+    """The share that a trial keeps of what it has above chance, by seed: 1 if nothing changes, 0 at chance.
 
     Seeds near chance before have nothing to keep, and are left out: the share of a gain of almost 0 may be any number.
     """

@@ -110,13 +110,13 @@ class StudyResult:
 
     @property
     def best(self) -> TrialResult | None:
-        """The best trial, the first listed of several that tie; None where nothing ended or no trial beats chance."""
+        """The best trial, the first listed of several that tie; None if nothing ended or no trial beats chance."""
         return next(iter(self.winners), None)
 
     def trial(self, name: str | None = None) -> TrialResult:
         """The trial of a name (an arm, or `best`, `first`, `random` of a search) or of a row; without a name the best.
 
-        Raises: LocusError where no trial is best, and for an unknown name.
+        Raises: LocusError if no trial is best, and for an unknown name.
         """
         if name is None:
             if self.best is None:
@@ -133,7 +133,7 @@ class StudyResult:
         """The trials that claims and published numbers speak of: the arms, or `best`, `first` and `random` once
         confirmed.
 
-        `best` is here the highest confirmed trial also where it is no better than chance, so that claims are judged.
+        `best` is here the highest confirmed trial also if it is no better than chance, so that claims are judged.
         """
         if isinstance(self.edition.study.plan, Ablation):
             return {row.name: row for row in self.of("trial")}
@@ -179,7 +179,7 @@ class StudyResult:
         }
 
     def scores_of(self, claim: Claim) -> Mapping[str, Scores]:
-        """The scores that a claim is judged on: of the test set, or of its probe; empty where there is none yet.
+        """The scores that a claim is judged on: of the test set, or of its probe; empty if there is none yet.
 
         Those of the points of a search count once the best are confirmed: then verdicts are seen.
         """
@@ -229,7 +229,7 @@ class StudyResult:
 
     @cached_property
     def departure(self) -> Departure | None:
-        """Why claims and published numbers do not apply to this edition; None where they do."""
+        """Why claims and published numbers do not apply to this edition; None if they do."""
         return departure(self.edition)
 
     @cached_property
@@ -318,7 +318,7 @@ class StudyResult:
     def importances(self) -> list[dict[str, float]]:
         """How much each coordinate of a search matters for the score, from all points, then from draws of them.
 
-        Empty where too little is known.
+        Empty if too little is known.
         """
         from service.planning.search.importance import importances  # here, for Optuna takes a while to import
 

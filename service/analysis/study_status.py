@@ -65,7 +65,7 @@ class StudyStatus:
 
     @property
     def where(self) -> str:
-        """On which other machine the study is run, with a blank before it; empty where that is this one."""
+        """On which other machine the study is run, with a blank before it; empty if that is this one."""
         return f" on {self.host}" if self.host else ""
 
     def __repr__(self) -> str:

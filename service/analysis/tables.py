@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Table(pd.DataFrame):  # type: ignore[misc]
-    """A table that says why it is empty where it prints nothing else; what is made of it is a plain one."""
+    """A table that says why it is empty if it prints nothing else; what is made of it is a plain one."""
 
     @classmethod
     def of(cls, rows: Iterable[dict[str, Any]], why: str, columns: list[str] | None = None) -> Table:

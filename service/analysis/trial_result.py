@@ -75,17 +75,17 @@ class RunResult:
 
     @property
     def images_per_s(self) -> float | None:
-        """Training images a second, over all its epochs; None where an epoch lacks it."""
+        """Training images a second, over all its epochs; None if an epoch lacks it."""
         rates = [values.get("train/images_per_s", 0.0) for values in self.curve.values()]
         return harmonic_mean(rates) if rates and all(rates) else None
 
     def _environment(self, name: str) -> int:
-        """A number of the environment of its answer; 0 where there is none."""
+        """A number of the environment of its answer; 0 if there is none."""
         return int(self.answered.environment.get(name) or 0) if self.answered is not None else 0
 
     @property
     def reason(self) -> str:
-        """Why it did not complete; empty where it did."""
+        """Why it did not complete; empty if it did."""
         if self.answered is not None and isinstance(self.answered.outcome, Diverged):
             return f"diverged in epoch {self.answered.outcome.epoch}: {self.answered.outcome.reason}"
         if self.state.left_out:
@@ -153,7 +153,7 @@ class TrialResult:
 
         It takes normalized pixels; `predict` takes images. `image_size`: for images of another side, in pixels. `ema`:
         with the moving average of the weights.
-        Raises: LocusError where no weights were kept, SpecError where the model cannot take images of that side.
+        Raises: LocusError if no weights were kept, SpecError if the model cannot take images of that side.
         """
         from trainables.recipe.model_torch import build_model
         from trainables.training.checkpoint import read
@@ -168,7 +168,7 @@ class TrialResult:
     def trained(self, seed: int | None = None, *, ema: bool = False) -> TrainedModel:
         """The same model with all that a prediction needs: it takes images, and normalizes them itself.
 
-        Raises: LocusError where no weights were kept.
+        Raises: LocusError if no weights were kept.
         """
         from trainables.data.class_names_torch import class_names
         from trainables.training.checkpoint import read
@@ -200,12 +200,12 @@ class TrialResult:
         """What the trained model of a seed (`best_seed`) answers for an image or several.
 
         `images`: paths, Pillow's images, arrays or tensors (`TrainedModel.predict`).
-        Raises: LocusError where no weights were kept, and for an image that cannot be read or does not fit.
+        Raises: LocusError if no weights were kept, and for an image that cannot be read or does not fit.
         """
         return self.trained(seed, ema=ema).predict(images)
 
     def median_cost(self, of: Callable[[RunResult], float | None]) -> float | None:
-        """The median of a cost over the completed runs; None where one of them lacks it."""
+        """The median of a cost over the completed runs; None if one of them lacks it."""
         values = [of(run) for run in self.runs.values() if run.state.status == "completed" and run.seconds > 0]
         known = [value for value in values if value is not None]
         return median(known) if known and len(known) == len(values) else None
@@ -214,13 +214,13 @@ class TrialResult:
     def best_seed(self) -> int:
         """The seed with the highest validation score of those whose weights were kept; the first of equal ones.
 
-        Raises: LocusError where no weights were kept.
+        Raises: LocusError if no weights were kept.
         """
         return self._kept(None, ema=False)[0]
 
     @property
     def run_id(self) -> str:
-        """The id of the MLflow run of the best seed. Raises: LocusError where MLflow has none, or is not there."""
+        """The id of the MLflow run of the best seed. Raises: LocusError if MLflow has none, or is not there."""
         return self.find_run_id(self.trial.label, self.best_seed)
 
     def _kept(self, seed: int | None, ema: bool) -> tuple[int, Path]:

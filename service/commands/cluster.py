@@ -41,7 +41,7 @@ def job(file: Path) -> None:
 
 
 def attached(name: str, address: str) -> "SubmittedStudy":
-    """The newest submission of a study's name. Raises: JobError where there is none, or the cluster does not answer."""
+    """The newest submission of a study's name. Raises: JobError if there is none, or the cluster does not answer."""
     from service.execution.jobs import client as jobs
     from service.results import SubmittedStudy
 

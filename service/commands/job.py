@@ -44,7 +44,7 @@ def carry_out(file: Path) -> None:
 def answer(question: AnyQuestion) -> Any:
     """The answer to a question, as plain JSON values; events are printed as they come.
 
-    Raises: LocusError where it has none.
+    Raises: LocusError if it has none.
     """
     home = Home.find(question.home)
     match question:

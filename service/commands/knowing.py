@@ -204,7 +204,7 @@ def verify(
     home: HomeOption = None,
     tracking: Tracking = None,
 ) -> None:
-    """Check that journal, outcomes, MLflow and files agree; exit 1 where they do not."""
+    """Check that journal, outcomes, MLflow and files agree; exit 1 if they do not."""
     from service import api
     from service.terminal import ending
 

@@ -42,7 +42,7 @@ def examine_cluster(address: str, home: str | None) -> Iterator[Finding]:
 
 
 def is_open(address: str) -> bool:
-    """Whether a cluster lists its jobs for somebody without a token. False where it does not answer."""
+    """Whether a cluster lists its jobs for somebody without a token. False if it does not answer."""
     try:
         return requests.get(f"{address.rstrip('/')}/api/jobs/", timeout=ANSWER_S).ok
     except requests.RequestException:

@@ -34,7 +34,7 @@ State = Literal["ok", "look", "wrong"]
 
 
 class Finding(Spec):
-    """One thing that was examined. `do`: what to do about it; empty where nothing is to be done."""
+    """One thing that was examined. `do`: what to do about it; empty if nothing is to be done."""
 
     name: str
     state: State
@@ -270,7 +270,7 @@ def _splits(found: Layout) -> Iterator[Finding]:
 
 
 def _flaws(images: list[ImageFile]) -> Iterator[str]:
-    """Why each image cannot be read, empty where it can; read in threads, for Pillow decodes without Python's lock."""
+    """Why each image cannot be read, empty if it can; read in threads, for Pillow decodes without Python's lock."""
     from PIL import Image
 
     from trainables.data.rgb import opened
@@ -293,7 +293,7 @@ def _flaws(images: list[ImageFile]) -> Iterator[str]:
 def seen_by_node(home: str, mark: str) -> dict[str, Any]:
     """What a node is and sees. `mark`: a file in the home that the driver has just written.
 
-    Units: `time` in seconds since 1970, `free` in GiB; None where the node does not see the home.
+    Units: `time` in seconds since 1970, `free` in GiB; None if the node does not see the home.
     """
     import torch
 

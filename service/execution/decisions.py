@@ -35,7 +35,7 @@ class EarlyStops:
         self._looked_at: set[str] = set()
 
     def cutoff(self, key: str, code: str, measured: Measurement) -> float | None:
-        """The score that a run would have needed to go on, where it ends now; None where it goes on."""
+        """The score that a run would have needed to go on, where it ends now; None if it goes on."""
         found = self._first(key) if self._stoppers else None
         value = measured.values.get(self.metric)
         if found is None or code != self.history.code(found[1]) or value is None:

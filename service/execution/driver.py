@@ -144,7 +144,7 @@ class Driver:
             self._stop_early(fact.run, fact.code, Measurement(epoch=fact.epoch, values=fact.values))
 
     def heed(self) -> Control | None:
-        """Does what other commands have asked for since the last call, and returns it, or None where nothing was asked.
+        """Does what other commands have asked for since the last call, and returns it, or None if nothing was asked.
 
         Where all runs are to stop now, the caller must stop them.
         """
@@ -195,7 +195,7 @@ class Driver:
         return FINISHED
 
     def on_result(self, job: Job, message: dict[str, Any]) -> bool:
-        """Records what a worker reports of an epoch; False where its run must end now.
+        """Records what a worker reports of an epoch; False if its run must end now.
 
         Raises: TakenOverError, as all methods that record something, where another driver has taken the study over.
         """
@@ -279,7 +279,7 @@ class Driver:
         return self.outcomes.usable(run.key, self.history.code(run), whole=self.history.keeps(run), older=self.adopt)
 
     def _adopt_answer(self, run: Run, found: Answered | None) -> bool:
-        """Makes the answer that was found the one that counts, or today's code where none was; True where that is new.
+        """Makes the answer that was found the one that counts, or today's code where none was; True if that is new.
 
         So a run whose adopted answer is gone is trained, and counted, by today's code.
         """
@@ -351,7 +351,7 @@ class Attention:
     def look(self) -> None:
         """Notes what has changed, and lets the driver do what is asked.
 
-        Raises: KeyboardInterrupt where all runs are to stop now, TakenOverError where another driver has the study.
+        Raises: KeyboardInterrupt if all runs are to stop now, TakenOverError if another driver has the study.
         """
         self.driver.journal.look()
         machine = self._shared()

@@ -60,7 +60,7 @@ def placement(options: RunOptions, run_gib: Callable[[], float]) -> Placement:
 
 
 def runs_per_gpu(options: RunOptions, found: Machine, run_gib: Callable[[], float]) -> int:
-    """How many runs share a GPU; `auto` is 1 for groups of workers. Raises: SpecError where `auto` knows no memory."""
+    """How many runs share a GPU; `auto` is 1 for groups of workers. Raises: SpecError if `auto` knows no memory."""
     if options.runs_per_gpu != "auto":
         return options.runs_per_gpu
     if options.workers or not found.gpus:
@@ -86,7 +86,7 @@ def machine(options: RunOptions) -> Machine:
 
 
 def _gpus_to_come(found: Machine, options: RunOptions) -> int:
-    """The GPUs that a cluster without one will get for this study. Raises: SpecError where none can come."""
+    """The GPUs that a cluster without one will get for this study. Raises: SpecError if none can come."""
     if not found.grows:
         raise SpecError("device must be auto or cpu where there is no GPU, got 'cuda'")
     if options.max_concurrent is None:
@@ -118,7 +118,7 @@ def gpus() -> int:
 
 
 def gpu_gib() -> float | None:
-    """The memory of the smallest GPU that CUDA would use here; None where the driver does not say. Units: GiB."""
+    """The memory of the smallest GPU that CUDA would use here; None if the driver does not say. Units: GiB."""
     try:
         with _driver() as total:
             handles = [_handle(name) for name in visible_gpus(total, os.environ.get("CUDA_VISIBLE_DEVICES"))]
@@ -129,7 +129,7 @@ def gpu_gib() -> float | None:
 
 @contextmanager
 def _driver() -> Iterator[int]:
-    """NVIDIA's driver, and how many GPUs it has. Raises: NVMLError where there is none."""
+    """NVIDIA's driver, and how many GPUs it has. Raises: NVMLError if there is none."""
     pynvml.nvmlInit()
     try:
         yield pynvml.nvmlDeviceGetCount()

@@ -164,7 +164,7 @@ class InFlight:
         return self.neighbours is None or self.neighbours.admit(len(self), most)
 
     def claim(self, key: str, code: str) -> bool:
-        """Claims a run for this driver; False where another driver trains it by the same code."""
+        """Claims a run for this driver; False if another driver trains it by the same code."""
         lock = self._acquired(key, code)
         if lock is None:
             self.elsewhere[key] = code

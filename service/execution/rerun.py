@@ -38,7 +38,7 @@ class Rerun:
 
     @property
     def equal(self) -> bool:
-        """True where every number is the same, bit for bit."""
+        """True if every number is the same, bit for bit."""
         return not self.differences
 
 
@@ -81,7 +81,7 @@ def rerun(home: Home, start: str, report: Callable[[str], None] = lambda line: N
 
 
 def _device(environment: Mapping[str, Any], key: str) -> str:
-    """The device of this machine that an environment names. Raises: LocusError where it has none of that name."""
+    """The device of this machine that an environment names. Raises: LocusError if it has none of that name."""
     import torch
 
     name = environment.get("device", "cpu")
@@ -120,7 +120,7 @@ def _environment_differences(environment: Mapping[str, Any], device: str) -> Ite
 
 
 def _weights(outcomes: Outcomes, parent: Run, child: Run) -> Path:
-    """The newest weights of a parent. Raises: LocusError where there are none as they were written."""
+    """The newest weights of a parent. Raises: LocusError if there are none as they were written."""
     for found in reversed(outcomes.of(parent.key)):
         if outcomes.has_sound_weights(parent.key, found.name):
             return outcomes.weights(parent.key, found.name)

@@ -143,13 +143,13 @@ class Apart:
     def share(self) -> None:
         """Called by the work before it uses what belongs to whoever waits: from here on its end is waited for.
 
-        Raises: KeyboardInterrupt where it was left before.
+        Raises: KeyboardInterrupt if it was left before.
         """
         self._shares = True
         self.check()
 
     def check(self) -> None:
-        """Called by the work now and then. Raises: KeyboardInterrupt where it was left."""
+        """Called by the work now and then. Raises: KeyboardInterrupt if it was left."""
         if self.leaving.is_set():
             raise KeyboardInterrupt
 

@@ -22,7 +22,7 @@ SHORT = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))
 def socket_folder() -> Path:
     """The folder of a local Ray: the one that Ray would take if its path is short enough, else one of the user's own.
 
-    Raises: LocusError where none can be written.
+    Raises: LocusError if none can be written.
     """
     usual = _usual()
     if _fits(usual) and _writable(usual):

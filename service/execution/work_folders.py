@@ -33,7 +33,7 @@ class WorkFolders:
         return folder.inside(str(attempt)).uri
 
     def weights(self, folder: str, key: str, code: str, attempt: int) -> Path | None:
-        """The file of the weights that an attempt left, on this machine; None where there are none."""
+        """The file of the weights that an attempt left, on this machine; None if there are none."""
         here = self.study.work(key, code, attempt) / WEIGHTS
         if is_uri(folder):
             there = RemoteFolder(folder)
@@ -64,7 +64,7 @@ class WorkFolders:
 
 
 def written(folder: str) -> float | None:
-    """When the checkpoint in a work folder was last written; None where there is none, or it is not seen from here."""
+    """When the checkpoint in a work folder was last written; None if there is none, or it is not seen from here."""
     with suppress(OSError):
         return RemoteFolder(folder, patience=0.0).modified(CHECKPOINT)
     return None

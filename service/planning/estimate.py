@@ -148,7 +148,7 @@ def run_memory(history: History, outcomes: Outcomes) -> float:
 
 
 def usual_epoch_s(history: History, outcomes: Outcomes) -> float | None:
-    """The time of an epoch of this study, or of earlier answers of the same data and model; None where none is known.
+    """The time of an epoch of this study, or of earlier answers of the same data and model; None if none is known.
 
     Units: seconds.
     """
@@ -196,7 +196,7 @@ def run_size(recipes: Iterable[Recipe]) -> str:
 
 
 def fitted(edition: Edition) -> list[str]:
-    """The sizes that follow from the images, in a sentence; nothing where the study says them."""
+    """The sizes that follow from the images, in a sentence; nothing if the study says them."""
     size = edition.study.budgets.get(edition.budget)
     if size is None or size.fit is None:
         return []

@@ -51,7 +51,7 @@ class Works:
 def run_time(
     recipe: Recipe, curve: Iterable[Mapping[str, float]], ended: bool, works: Callable[[Recipe], str] | None = None
 ) -> RunTime | None:
-    """From the metrics of each epoch; None where no epoch was measured.
+    """From the metrics of each epoch; None if no epoch was measured.
 
     Of a run that has ended the mean counts, because the last epoch also takes the time of the tests, which may be
     longer than several epochs. Of a run that goes on it is the median, because the first epoch may take much longer
@@ -89,7 +89,7 @@ class EpochTimes:
         self.usual = fmean(self._alike.values(), weights=epochs) if kinds else earlier
 
     def __call__(self, recipe: Recipe) -> float | None:
-        """Seconds; None where none are known."""
+        """Seconds; None if none are known."""
         return self._alike.get(self._works(recipe), self.usual)
 
 
@@ -129,7 +129,7 @@ class Span:
 
 
 def start_time(spans: Sequence[Span]) -> float:
-    """What a run takes beside its epochs, above all to start. Units: seconds; 0 where no run has ended."""
+    """What a run takes beside its epochs, above all to start. Units: seconds; 0 if no run has ended."""
     return max(median(one.beside for one in spans), 0.0) if spans else 0.0
 
 

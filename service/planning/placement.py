@@ -19,7 +19,7 @@ CONTEXT_GIB = 0.5
 LOADER_GIB, SHARED_GIB = 0.5, 0.25
 """What a loader worker holds, and what waits in shared memory for those of a process that trains.
 
-Measured: Python, torch and timm take 0.42 GiB of its own where a process is spawned, and next to nothing where it is
+Measured: Python, torch and timm take 0.42 GiB of its own where a process is spawned, and next to nothing if it is
 forked. The second is `trainables.data.streamed_torch.SHARED_BYTES`.
 """
 HOST_GIB = 3.0

@@ -62,7 +62,7 @@ def best_number(history: History, arm: str) -> int | None:
 
 
 def next_point(history: History) -> Tune | None:
-    """The first trial that is not planned yet; None where all are."""
+    """The first trial that is not planned yet; None if all are."""
     return next(unplanned(history), None)
 
 
@@ -86,7 +86,7 @@ def tuning_runs(history: History) -> Iterator[tuple[Trial, Run]]:
 
 
 def is_tuned(history: History) -> bool:
-    """Whether the tuning is over, so that the arms may be compared; True where no arm is tuned.
+    """Whether the tuning is over, so that the arms may be compared; True if no arm is tuned.
 
     An arm whose trials all failed is left out, and does not keep the others waiting.
     """
@@ -224,7 +224,7 @@ def _by_seed(history: History, trials: list[Trial], most: int | None = None) -> 
 
 
 def _towards(history: History, trial: Trial, run: Run, in_flight: set[str]) -> Action | None:
-    """The next step towards the answer of this run, or None where nothing can be done now."""
+    """The next step towards the answer of this run, or None if nothing can be done now."""
     state = history.state(run)
     if state.answered or run.key in in_flight or history.given_up(run):
         return None

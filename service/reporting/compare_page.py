@@ -35,7 +35,7 @@ DOTS = "A line is the interval, a large dot the mean, a small dot a seed, a cros
 
 
 def changes(comparison: Comparison) -> Table | None:
-    """What differs between A and B; None where nothing does."""
+    """What differs between A and B; None if nothing does."""
     found = comparison.changes
     if not found:
         return None
@@ -48,7 +48,7 @@ def changes(comparison: Comparison) -> Table | None:
 
 
 def scores(comparison: Comparison) -> Table | None:
-    """The trials that both have, with B minus A; None where there are none."""
+    """The trials that both have, with B minus A; None if there are none."""
     matches = comparison.matches
     if not matches:
         return None

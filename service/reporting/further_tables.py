@@ -84,7 +84,7 @@ def rungs(result: StudyResult) -> Table | None:
 
 
 def parents(result: StudyResult) -> Table | None:
-    """The runs that other runs start from or learn from, on their own data; None where there are none."""
+    """The runs that other runs start from or learn from, on their own data; None if there are none."""
     rows = result.of("parent")
     if not rows:
         return None
@@ -141,7 +141,7 @@ def unfinished(result: StudyResult) -> Table | None:
 
 
 def tuned(result: StudyResult) -> Table | None:
-    """What the tuning chose for each arm; None where arms are not tuned."""
+    """What the tuning chose for each arm; None if arms are not tuned."""
     found, plan = tunings(result), result.edition.study.plan
     if not found or not isinstance(plan, Ablation) or plan.tune is None:
         return None

@@ -265,7 +265,7 @@ def as_csv(result: StudyResult) -> str:
 def as_latex(result: StudyResult, columns: Sequence[str] = ()) -> str:
     """The table of results, with the rules of booktabs. `columns`: names such as score and p, or `all`.
 
-    Raises: LocusError where no trial has an answer; SpecError for a column that the study does not have.
+    Raises: LocusError if no trial has an answer; SpecError for a column that the study does not have.
     """
     table = measured(result)
     if table is None:

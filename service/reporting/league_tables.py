@@ -168,7 +168,7 @@ NOTE = (
 
 
 def efficiency(result: StudyResult) -> Table | None:
-    """The power laws, and how many images each level needs; None where no trials form a curve with a shared seed."""
+    """The power laws, and how many images each level needs; None if no trials form a curve with a shared seed."""
     found = [curve for curve in result.efficiency if curve.laws]
     if not found:
         return None

@@ -23,7 +23,7 @@ ByTrial = list[tuple["TrialResult", dict[int, Probed]]]
 
 
 def found(result: StudyResult, probe: str) -> ByTrial:
-    """What is kept of a probe, nothing where the study does not name it."""
+    """What is kept of a probe, nothing if the study does not name it."""
     if probe not in result.edition.study.probes:
         return []
     kept = ((row, {seed: one.kept(probe) for seed, one in row.probes.items()}) for row in result.probed)

@@ -124,6 +124,6 @@ def trained_s(result: StudyResult) -> float:
 
 
 def wall_s(result: StudyResult) -> float:
-    """The time from the first start to the last fact, pauses included; 0 where nothing was started."""
+    """The time from the first start to the last fact, pauses included; 0 if nothing was started."""
     begun = [state.begun for state in result.history.states.values() if state.begun is not None]
     return (result.history.last or 0.0) - min(begun) if begun else 0.0

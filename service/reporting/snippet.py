@@ -26,7 +26,7 @@ POOLS: dict[str, dict[str, Any]] = {
 
 
 def snippet(result: StudyResult) -> str:
-    """The lines; empty where no trial is best, its model is no ViT, or its encoding is of a user's own file."""
+    """The lines; empty if no trial is best, its model is no ViT, or its encoding is of a user's own file."""
     best = result.best
     if best is None or not isinstance(best.recipe.model, ViT):
         return ""
@@ -48,7 +48,7 @@ def snippet(result: StudyResult) -> str:
 
 
 def command(result: StudyResult) -> str:
-    """The command that writes the best model as a file; empty where none was kept, or no trial is best."""
+    """The command that writes the best model as a file; empty if none was kept, or no trial is best."""
     kept = result.best is not None and any(path.exists() for path in result.best.weights.values())
     return f"locus export {result.edition.id} --model best.pt" if kept else ""
 

@@ -9,7 +9,7 @@ COMMAND = ("git", "describe", "--always", "--dirty=+", "--exclude=*")
 
 
 def commit() -> str:
-    """The commit of this project, with `+` where files differ from it; empty where it was installed elsewhere."""
+    """The commit of this project, with `+` where files differ from it; empty if it was installed elsewhere."""
     root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():  # installed: a checkout above site-packages is another project's
         return ""

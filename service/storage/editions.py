@@ -57,7 +57,7 @@ def stored(home: Home, id: str) -> Edition:
 def latest(home: Home, name: str) -> str:
     """The id that a name means: itself, or the latest edition of that name.
 
-    Raises: EditionError where no study of that name was run.
+    Raises: EditionError if no study of that name was run.
     """
     ids = home.ids()
     named = [id for id in ids if id == name or id.partition("@")[0] == name]
@@ -81,9 +81,9 @@ def only(home: Home, name: str) -> str:
 
 
 def of_name(home: Home, name: str) -> Edition | None:
-    """The latest edition of a name that is no named study; None where this home has none.
+    """The latest edition of a name that is no named study; None if this home has none.
 
-    Raises: EditionError where the working folder has a file of that name, too, for it may hold another study by now.
+    Raises: EditionError if the working folder has a file of that name, too, for it may hold another study by now.
     """
     if name in library.names() or not any(id.partition("@")[0] == name for id in home.ids()):
         return None
@@ -111,7 +111,7 @@ def of_id(home: Home, id: str) -> Edition:
 def resolve_edition(edition: Edition, home: Home, *, fresh: bool = False) -> Edition:
     """The edition to run: the newest start of its id, or the next one where `fresh`.
 
-    Raises: EditionError where the id has another definition, with the difference.
+    Raises: EditionError if the id has another definition, with the difference.
     """
     named = re.search(r"\.\d+$", edition.mark) is not None
     starts = [1] if named and not fresh else sorted(_starts(re.sub(r"\.\d+$", "", edition.id), home))

@@ -33,7 +33,7 @@ from trainables.recipe.code_digest import CodeDigests
 from trainables.spec import SpecError
 
 SETTLED = ("completed", "stopped", "diverged")
-"""Ends of a trial that change only where `generation` rises."""
+"""Ends of a trial that change only if `generation` rises."""
 ODD = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What Python itself says of values that have another form than those of a point."""
 
@@ -75,7 +75,7 @@ class History:
 
     @classmethod
     def open(cls, home: Home, edition: Edition, codes: CodeDigests | None = None, *, adopt: bool = False) -> History:
-        """The history of an edition as its journal has it, by today's code; empty where it was never run.
+        """The history of an edition as its journal has it, by today's code; empty if it was never run.
 
         `adopt`: where a run has no answer by today's code, its last one by another code counts.
         Raises: JournalError for a line that is no fact, or is none of this study.
@@ -156,7 +156,7 @@ class History:
         )
 
     def _misfit(self, fact: Fact) -> str:
-        """Why a fact is none of this study; empty where it may be one."""
+        """Why a fact is none of this study; empty if it may be one."""
         if not isinstance(fact, Planned | Tuned | Confirms):
             return ""
         plan = self.edition.study.plan
@@ -182,7 +182,7 @@ class History:
         return UnfitError(f"a fact {fact.fact!r} must fit {self.edition.id}, but {why} {remedy(self.edition.id)}")
 
     def _planned(self, fact: Planned) -> Trial:
-        """The trial that a fact adds. Raises: UnfitError where the study has no such trial, or has it already."""
+        """The trial that a fact adds. Raises: UnfitError if the study has no such trial, or has it already."""
         try:
             trial = self._trial(fact)
         except (SpecError, *ODD) as error:
@@ -367,7 +367,7 @@ class History:
         return TrialAnswer("incomplete" if hopeless else "open", values, len(states), epoch, reason=reason)
 
     def given_up(self, run: Run) -> bool:
-        """True where a run, or one that it needs, failed too often to be tried again by this command."""
+        """True if a run, or one that it needs, failed too often to be tried again by this command."""
         return any(self.state(needed).failures >= TRIES for needed in (run, *ancestors(run)))
 
     @property

@@ -153,7 +153,7 @@ class Home:
     def usable(cls, given: str | Path | None = None) -> Home:
         """The home, which is a folder or can become one: nothing is left where it is not there.
 
-        Raises: LocusError where it can neither be read nor made.
+        Raises: LocusError if it can neither be read nor made.
         """
         home = cls.find(given)
         if home.root.is_dir():
@@ -192,7 +192,7 @@ class Home:
 
     @property
     def moved_from(self) -> Path | None:
-        """Where this home lay before it was moved; None where it was not, or where that is noted already."""
+        """Where this home lay before it was moved; None if it was not, or where that is noted already."""
         place = self.known_as[1]
         return None if place in (None, self.root) or self.original or self.fetched.exists() else place
 
@@ -225,7 +225,7 @@ class Home:
 
     @property
     def fetched(self) -> Path:
-        """The file that says where this home was fetched from; there is none where studies are run."""
+        """The file that says where this home was fetched from; there is none if studies are run."""
         return self.root / "fetched"
 
     @property

@@ -36,7 +36,7 @@ class Answered(Spec):
     """One file of outcomes: the run, the code that trained it, how it ended, and where.
 
     `environment` is recorded and shown where mixed; it does not decide. `ended` is the time of day in seconds.
-    `weights`: the SHA-256 of each file of weights, by the end of its name (`ENDS`); empty where none were kept.
+    `weights`: the SHA-256 of each file of weights, by the end of its name (`ENDS`); empty if none were kept.
     """
 
     run: Run
@@ -109,7 +109,7 @@ class Outcomes:
     def of_run(self, run: Run, name: str, curve: Curve) -> Answered | None:
         """The answer of that name to a run at hand, or None. Cost: half of `get`, which reads the run, too.
 
-        `curve`: the numbers that a study has of the run. None also where the answer has others in the last epoch: it
+        `curve`: the numbers that a study has of the run. None also if the answer has others in the last epoch: it
         was trained again for another study, and the scores of two trainings must not be mixed.
         """
         answered = _read(self.path(run.key, name), _AnyRun)
@@ -118,7 +118,7 @@ class Outcomes:
         return Answered.model_construct(**{**dict(answered), "run": run})  # both are checked already
 
     def get(self, key: str, name: str, *, whole: bool = False) -> Answered | None:
-        """The answer of that name, or None; `whole`: None also where its weights are gone."""
+        """The answer of that name, or None; `whole`: None also if its weights are gone."""
         answered = _read(self.path(key, name))
         return answered if answered is not None and (not whole or self.is_whole(answered)) else None
 
@@ -232,7 +232,7 @@ def _digest_of(file: Path) -> str:
 
 
 def _content(path: Path) -> bytes | None:
-    """The JSON of the file of an answer; None where there is none, or it was changed since it was written."""
+    """The JSON of the file of an answer; None if there is none, or it was changed since it was written."""
     try:
         return unsealed(path.read_bytes())
     except FileNotFoundError:
@@ -240,7 +240,7 @@ def _content(path: Path) -> bytes | None:
 
 
 def _weights_of(path: Path) -> dict[str, str]:
-    """The digests of an answer's weights, from the answer's file; none where that is gone or damaged."""
+    """The digests of an answer's weights, from the answer's file; none if that is gone or damaged."""
     found = _read(path, _AnyRun)
     return {} if found is None else found.weights
 
@@ -280,7 +280,7 @@ def _last(curve: Curve) -> Curve:
 
 
 def _read(path: Path, form: type[Answered] = Answered) -> Answered | None:
-    """The answer of a file; None where there is none, or it is damaged. Raises: LocusError for one of another locus."""
+    """The answer of a file; None if there is none, or it is damaged. Raises: LocusError for one of another locus."""
     content = _content(path)
     if content is None:
         return None

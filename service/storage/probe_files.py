@@ -1,6 +1,6 @@
 """What probes found, in a file beside each answer: `outcomes/<key>/<code>.<probe>.npz`. Reading needs numpy alone.
 
-A file holds the digest of the probe's own code; it counts only where that is today's. It also holds the key of its run
+A file holds the digest of the probe's own code; it counts only if that is today's. It also holds the key of its run
 and its own name, so that a file of another run in its place counts as damaged.
 """
 
@@ -70,7 +70,7 @@ def _of(path: Path) -> str:
 
 
 def kept(path: Path, code: str) -> Probed | None:
-    """What a probe of this code found; None where there is no such file, or it is damaged, or of other code."""
+    """What a probe of this code found; None if there is no such file, or it is damaged, or of other code."""
     if not path.exists():
         return None
     try:

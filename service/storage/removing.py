@@ -14,7 +14,7 @@ from trainables.errors import LocusError
 
 
 def remove(within: Path, *names: str) -> None:
-    """Removes what lies in a folder under a name; two names lead into a folder in it. Nothing where there is none.
+    """Removes what lies in a folder under a name; two names lead into a folder in it. Nothing if there is none.
 
     Raises: LocusError for a name that leads out of the folder.
     """
@@ -26,7 +26,7 @@ def remove(within: Path, *names: str) -> None:
 
 
 def check_removable(within: Path, name: str) -> None:
-    """Looks whether `remove` can remove what lies in a folder under a name. Raises: LocusError where it cannot."""
+    """Looks whether `remove` can remove what lies in a folder under a name. Raises: LocusError if it cannot."""
     path, folders = _place(within, (name,)), [within]
     if path.is_dir() and not path.is_symlink():
         if path.is_mount():

@@ -79,7 +79,7 @@ class Holder:
 
 
 def newest(folder: Path) -> Holder | None:
-    """The driver with the greatest number; None where no driver was there yet. Cost: 0.1 ms."""
+    """The driver with the greatest number; None if no driver was there yet. Cost: 0.1 ms."""
     for _ in range(TRIES):
         numbers = _numbers(folder)
         if not numbers:
@@ -91,13 +91,13 @@ def newest(folder: Path) -> Holder | None:
 
 
 def at_work_elsewhere(folder: Path, here: Host | None = None, stale_s: float = STALE_S) -> Holder | None:
-    """The driver of a study that works on another host; None where there is none. Cost: 0.2 ms."""
+    """The driver of a study that works on another host; None if there is none. Cost: 0.2 ms."""
     found = at_work(folder, stale_s)
     return found if found and found.is_elsewhere(here) else None
 
 
 def at_work(folder: Path, stale_s: float = STALE_S) -> Holder | None:
-    """The driver of a study whose last sign of life is new; None where there is none. Cost: 0.2 ms."""
+    """The driver of a study whose last sign of life is new; None if there is none. Cost: 0.2 ms."""
     found = newest(folder)
     if found is None or found.ended:
         return None
@@ -157,7 +157,7 @@ class Session:
         """Takes a number that is greater than `above` and than that of every driver before.
 
         Call it with the study's lock: the driver before is dead then, where it was on this machine.
-        Raises: HeldError where a driver on another host is at work, or begins at the same moment.
+        Raises: HeldError if a driver on another host is at work, or begins at the same moment.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         for _ in range(TRIES):
@@ -179,7 +179,7 @@ class Session:
     def look(self) -> None:
         """Gives a sign of life, for which a file server is asked. Cost: 4 us on a local disk.
 
-        Raises: TakenOverError where another driver has taken the study over.
+        Raises: TakenOverError if another driver has taken the study over.
         """
         try:
             os.utime(_file(self.folder, self.number))
@@ -188,7 +188,7 @@ class Session:
         self.recall()
 
     def recall(self) -> None:
-        """Looks at nothing, and so costs nothing. Raises: TakenOverError where that was found out before."""
+        """Looks at nothing, and so costs nothing. Raises: TakenOverError if that was found out before."""
         if self._lost is not None:
             raise TakenOverError(self._lost)
 
@@ -205,7 +205,7 @@ class Session:
             write_whole(_file(self.folder, self.number), self._content(ended=True))
 
     def _create(self, number: int, before: set[int]) -> bool:
-        """Creates the file of a number; False where any other driver has begun since `before` was seen."""
+        """Creates the file of a number; False if any other driver has begun since `before` was seen."""
         path = _file(self.folder, number)
         try:
             opened = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)

@@ -50,17 +50,17 @@ class RunState:
 
     @property
     def answered(self) -> bool:
-        """True where nothing is left to do for this run."""
+        """True if nothing is left to do for this run."""
         return self.status in ("completed", "diverged", "stopped")
 
     @property
     def left_out(self) -> bool:
-        """True where its point was out of the race before the run began."""
+        """True if its point was out of the race before the run began."""
         return self.status == "stopped" and not self.curve
 
     @property
     def was_run(self) -> bool:
-        """True where the run was started, or its answer was found among the outcomes."""
+        """True if the run was started, or its answer was found among the outcomes."""
         return self.status != "missing" and not self.left_out
 
     def value(self, metric: str) -> float | None:

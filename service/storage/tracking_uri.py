@@ -31,7 +31,7 @@ def tracking_uri(given: str | None = None) -> str | None:
 
 
 def experiment_name(given: str | None = None) -> str | None:
-    """The MLflow experiment that was chosen: as given, else $MLFLOW_EXPERIMENT_NAME; None where none was."""
+    """The MLflow experiment that was chosen: as given, else $MLFLOW_EXPERIMENT_NAME; None if none was."""
     return given or os.environ.get("MLFLOW_EXPERIMENT_NAME") or None
 
 

@@ -60,6 +60,6 @@ class ArmTunings:
 
 
 def tuning_of(edition: Edition) -> Tuning | None:
-    """How the arms of an edition are tuned; None where they are not, and for a search."""
+    """How the arms of an edition are tuned; None if they are not, and for a search."""
     plan = edition.study.plan
     return plan.tune if isinstance(plan, Ablation) else None

@@ -79,7 +79,7 @@ class EventLines:
                 return None
 
     def _owner(self, key: str) -> tuple[Trial, int] | None:
-        """The trial and the seed of a run; None where the study has no such run (its data may have changed since)."""
+        """The trial and the seed of a run; None if the study has no such run (its data may have changed since)."""
         known = len(self.history.trials), self.history.generation
         if key not in self._owners and known != self._known:
             self._known = known
@@ -97,7 +97,7 @@ def events(home: Home, id: str, *, run: str | None = None, follow: bool = False)
     """The events so far; with `follow`, until no driver runs the study.
 
     `run`: those of one run alone, by its key (or how it begins) or by its row and seed, such as 3.0.
-    Raises: SpecError where no run has that name.
+    Raises: SpecError if no run has that name.
     """
     folder = home.study(id)
     codes = CodeDigests()

@@ -80,7 +80,7 @@ def sizes(study: Study) -> dict[str, str]:
 
 
 def time(study: Study, budget: str) -> str:
-    """What a study says of a budget's time, to stand behind its counts; nothing where it says none."""
+    """What a study says of a budget's time, to stand behind its counts; nothing if it says none."""
     said = study.time_words(budget)
     return f" ({said})" if said else ""
 

@@ -125,7 +125,7 @@ def row(view: Table, *cells: str) -> None:
 
 
 def section(out: Console, heading: str, lines: Sequence[tuple[str, str]]) -> None:
-    """A heading with named lines; nothing where there are none."""
+    """A heading with named lines; nothing if there are none."""
     if not lines:
         return
     out.print(Text(f"\n{heading}", style="bold"))

@@ -53,7 +53,7 @@ def compare_with_mlflow(
 ) -> Iterator[Check]:
     """MLflow compared with the journal: by today's code, or as it was while older answers still counted.
 
-    Raises: MlflowError where MLflow answers with an error.
+    Raises: MlflowError if MLflow answers with an error.
     `home`: where the store is the home's own. `alive`: a driver runs the study now.
     """
     if store is None:

@@ -68,7 +68,7 @@ def check_file(uri: str) -> None:
     """Looks at the file of an SQLite store, if it is one that is there. Nothing is written.
 
     Cost: reads all of it, 0.1 s for 900 runs.
-    Raises: MlflowError where it is damaged, lacks a table, or was written by another version of MLflow.
+    Raises: MlflowError if it is damaged, lacks a table, or was written by another version of MLflow.
     """
     path = file_of(uri)
     if path is None or not is_there(uri):

@@ -41,7 +41,7 @@ def _leave(store: Store, place: str) -> None:
 
 
 def _description(there: dict[str, str], note: str | None) -> dict[str, str | None]:
-    """The tags of a new description; none where a person wrote the one that is there.
+    """The tags of a new description; none if a person wrote the one that is there.
 
     The fingerprints of both come first, so that a crash before the second call makes none of it a person's.
     """
@@ -53,7 +53,7 @@ def _description(there: dict[str, str], note: str | None) -> dict[str, str | Non
 
 
 def _note(tags: dict[str, str], place: str) -> str | None:
-    """The description of an experiment; None where no study is left."""
+    """The description of an experiment; None if no study is left."""
     studies = sorted(_studies(tags, runs_page(place)), key=lambda found: -found[0])
     homes = Counter(study for _, _, study, _, _ in studies)
     named = [

@@ -37,7 +37,7 @@ def drafted(row: Row, tags: dict[str, str], place: Experiment) -> TrackedRun:
 def insert_runs(store: SqlAlchemyStore, place: str, new: Iterable[tuple[Row, TrackedRun]]) -> None:
     """Writes rows that MLflow does not have as its own calls would, in one transaction. `place`: the experiment's id.
 
-    Raises: MlflowException where MLflow's calls would refuse one, or the database cannot be written.
+    Raises: MlflowException if MLflow's calls would refuse one, or the database cannot be written.
     """
     lines: dict[type, list[dict[str, Any]]] = {}
     for row, run in new:
@@ -53,7 +53,7 @@ def insert_runs(store: SqlAlchemyStore, place: str, new: Iterable[tuple[Row, Tra
 def read_points(store: SqlAlchemyStore, runs: Sequence[str]) -> Iterator[tuple[str, str, int, float]]:
     """Every point of some runs, by step: the run, the metric, the step and the value.
 
-    Raises: MlflowException where the database cannot be read.
+    Raises: MlflowException if the database cannot be read.
     """
     columns = select(SqlMetric.run_uuid, SqlMetric.key, SqlMetric.step, SqlMetric.value, SqlMetric.is_nan)
     with store.ManagedSessionMaker() as session:

@@ -40,7 +40,7 @@ def seed_curve(state: RunState) -> list[Point]:
 
 
 def train_s(state: RunState) -> dict[int, float]:
-    """The training time of a run up to each epoch measured; empty where an epoch lacks it. Units: seconds."""
+    """The training time of a run up to each epoch measured; empty if an epoch lacks it. Units: seconds."""
     epochs = sorted(state.curve)
     values = [state.curve[epoch].values.get("time/epoch_s") for epoch in epochs]
     known = [value for value in values if value is not None]

@@ -40,7 +40,7 @@ NAME = "model"
 def find_run(home: Home, edition: Edition, tracking: str | None, label: str, seed: int) -> TrackedRun:
     """The MLflow run of a trial's label and a seed.
 
-    Raises: LocusError where MLflow has no such run; MlflowError where it cannot be used.
+    Raises: LocusError if MLflow has no such run; MlflowError if it cannot be used.
     """
     check(home, tracking)
     store = look_up(home, edition, tracking)
@@ -58,7 +58,7 @@ def register(home: Home, tracking: str | None, run: TrackedRun, name: str, model
     """Logs a model to a run, with signature and input example, and registers it; its URI, `models:/NAME/VERSION`.
 
     It takes bytes of shape (N, channels, height, width) and gives the outputs.
-    Raises: LocusError where torch cannot export the model; MlflowError where MLflow refuses something.
+    Raises: LocusError if torch cannot export the model; MlflowError if MLflow refuses something.
     """
     from trainables.training.trained import texts
 
@@ -86,7 +86,7 @@ def register(home: Home, tracking: str | None, run: TrackedRun, name: str, model
 
 
 def _save(saved: Model, path: Path, model: TrainedModel) -> None:
-    """Writes MLflow's folder of a model. Raises: LocusError where torch cannot export it."""
+    """Writes MLflow's folder of a model. Raises: LocusError if torch cannot export it."""
     import torch
 
     from trainables.training.model_file import made_images

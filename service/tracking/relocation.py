@@ -34,7 +34,7 @@ def settle(home: Home) -> str:
     """Lets a copied or a moved home be one of its own, once; what was done, in a sentence. Call it before a study runs.
 
     A copy gets a name of its own, so that on a shared MLflow the runs of its original are not taken for its own.
-    Raises: MlflowError where the home's own database cannot be read.
+    Raises: MlflowError if the home's own database cannot be read.
     """
     original, (name, place) = home.original, home.known_as
     if name is None or place is None or not (original or home.moved_from):

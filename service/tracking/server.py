@@ -1,6 +1,6 @@
 """Starts MLflow on this machine and prints the links of studies.
 
-The server is bound to the loopback address and ends with the command, also where its terminal is closed. Where MLflow
+The server is bound to the loopback address and ends with the command, also if its terminal is closed. Where MLflow
 already shows the same runs on that port, it is used and left running. For studies on a tracking server, only the links
 are printed.
 """
@@ -49,7 +49,7 @@ def serve(
 ) -> None:
     """Starts MLflow on loopback, prints the links of a study (without one, of all), and waits for Ctrl-C.
 
-    Raises: UiError where nothing was run yet, the server does not start, or it ends by itself.
+    Raises: UiError if nothing was run yet, the server does not start, or it ends by itself.
     """
     check(home, tracking)
     if tracking and served(tracking):
@@ -87,7 +87,7 @@ def server(
     """An MLflow server of a home's store while the block lasts; yields its process. Cost: 9 s to start.
 
     `asked`: once it holds a signal, the start is not waited for. `log`: the file of what MLflow prints.
-    Raises: UiError where it does not start.
+    Raises: UiError if it does not start.
     """
     log = log or _log_file(home)
     store = tracking or home.tracking
@@ -153,7 +153,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _group_has(process: subprocess.Popen[bytes], number: int) -> bool:
-    """Sends a signal to a server's group (0 sends none). False where no process of the group is left."""
+    """Sends a signal to a server's group (0 sends none). False if no process of the group is left."""
     process.poll()  # a process that ended counts as there until it was waited for
     try:
         os.killpg(process.pid, number)
@@ -163,13 +163,13 @@ def _group_has(process: subprocess.Popen[bytes], number: int) -> bool:
 
 
 def find_links(home: Home, edition: Edition, address: str, tracking: str | None = None) -> Links | None:
-    """The addresses of a study at a server; None where the server does not have it."""
+    """The addresses of a study at a server; None if the server does not have it."""
     store = look_up(home, edition, tracking)
     return links(store, address) if store else None
 
 
 def reachable_links(home: Home, edition: Edition, server: str) -> Links | None:
-    """The same for a page that can do without them; None also where the server does not answer, or refuses."""
+    """The same for a page that can do without them; None also if the server does not answer, or refuses."""
     try:
         return find_links(home, edition, server, server) if answers(server) else None
     except MlflowError:

@@ -97,7 +97,7 @@ class Store:
         return str(self.place.experiment_id)
 
     def find(self) -> bool:
-        """Looks everything up, once. False where nothing was ever shown of this study."""
+        """Looks everything up, once. False if nothing was ever shown of this study."""
         self.shown.clear()
         self.doubles.clear()
         places = {one.experiment_id: one for one in self._places()}
@@ -147,7 +147,7 @@ class Store:
     def _restore(self) -> None:
         """Takes the experiment out of MLflow's trash, where a person put it. Else another driver was quicker.
 
-        Raises: MlflowError where it is not one of locus.
+        Raises: MlflowError if it is not one of locus.
         """
         experiment = self.client.get_experiment_by_name(self._name)
         if experiment is None or experiment.lifecycle_stage == "active":
@@ -348,7 +348,7 @@ class Store:
         self._settle(row, shown)
 
     def _delete_tag(self, shown: TrackedRun, name: str) -> None:
-        """Deletes a tag, also where an earlier call did so and its answer was lost."""
+        """Deletes a tag, also if an earlier call did so and its answer was lost."""
         try:
             self.client.delete_tag(shown.id, name)
         except MlflowException as error:
@@ -357,7 +357,7 @@ class Store:
         del shown.tags[name]
 
     def _log(self, shown: TrackedRun, points: list[Point], params: dict[str, str], tags: dict[str, str]) -> None:
-        """Params first, tags last: a tag that names the points is there only where the points are."""
+        """Params first, tags last: a tag that names the points is there only if the points are."""
         chunks = list(_chunks(points)) or [[]]
         for number, chunk in enumerate(chunks, start=1):
             self.client.log_batch(
@@ -400,9 +400,9 @@ def make_database(home: Home) -> None:
 
 
 def look_up(home: Home, edition: Edition, tracking: str | None = None) -> Store | None:
-    """A study's runs as MLflow has them; None where it was never shown. Writes nothing.
+    """A study's runs as MLflow has them; None if it was never shown. Writes nothing.
 
-    Raises: MlflowError where the database cannot be read, or the server answers with an error.
+    Raises: MlflowError if the database cannot be read, or the server answers with an error.
     """
     uri = tracking or home.tracking
     name = home.id if tracking else home.known_as[0]

@@ -49,7 +49,7 @@ WORDS = 120
 
 
 def trouble(tracking: str) -> str:
-    """What is wrong with a server, in words that follow its address; empty where it answers as MLflow does."""
+    """What is wrong with a server, in words that follow its address; empty if it answers as MLflow does."""
     try:
         answer = http_request(
             get_default_host_creds(tracking), SEARCH, "GET", max_retries=0, timeout=ANSWER_S, raise_on_status=False,
@@ -108,14 +108,14 @@ class _Leave:
 
 
 def served(tracking: str | None) -> bool:
-    """True where an address names a server, not a database."""
+    """True if an address names a server, not a database."""
     return (tracking or "").startswith(("http://", "https://"))
 
 
 def check(home: Home, tracking: str | None) -> None:
     """Asks MLflow one thing, before anything is trained. Nothing is written.
 
-    Raises: MlflowError where a server does not answer as MLflow does, a database is broken, or the address names
+    Raises: MlflowError if a server does not answer as MLflow does, a database is broken, or the address names
     nothing that MLflow can use.
     """
     if tracking is None:
@@ -134,7 +134,7 @@ def check(home: Home, tracking: str | None) -> None:
 
 
 def answers(tracking: str) -> bool:
-    """True where an address answers as MLflow does."""
+    """True if an address answers as MLflow does."""
     return not trouble(tracking)
 
 
@@ -165,7 +165,7 @@ class MlflowSync:
         self._far = (0, 0)
 
     def check(self) -> None:
-        """Raises: MlflowError where MLflow cannot be used. Writes nothing."""
+        """Raises: MlflowError if MLflow cannot be used. Writes nothing."""
         check(self.home, self.tracking)
 
     def open(self) -> None:
@@ -405,7 +405,7 @@ def _line(error: BaseException) -> str:
 
 
 def file_of(tracking: str, run: str, name: str) -> bytes | None:
-    """An artifact of an MLflow run; None where this machine does not see the server, or the server has no such file."""
+    """An artifact of an MLflow run; None if this machine does not see the server, or the server has no such file."""
     logging.getLogger("mlflow").setLevel(logging.ERROR)
     if not answers(tracking):
         return None

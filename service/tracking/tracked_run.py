@@ -38,7 +38,7 @@ class TrackedRun:
 
     @property
     def row_id(self) -> RunId | None:
-        """The row it shows; None where its tags are not those that locus writes."""
+        """The row it shows; None if its tags are not those that locus writes."""
         level, seed = self.tags.get("locus.level"), self.tags.get("locus.seed")
         if level is None or not (seed is None or seed.isdecimal()):
             return None

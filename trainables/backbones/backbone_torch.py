@@ -89,7 +89,7 @@ def position(encoding: EncodingSpec, shape: Shape) -> Composition:
 def positions(encoding: EncodingSpec, shapes: tuple[Shape, ...]) -> nn.ModuleList:
     """The modules of an encoding, one composition a stage.
 
-    Raises: SpecError where they reserve channels, which stages do not support.
+    Raises: SpecError if they reserve channels, which stages do not support.
     """
     stages = [position(encoding, shape) for shape in shapes]
     if any(stage.reserved != ReservedChannels() for stage in stages):

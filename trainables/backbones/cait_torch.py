@@ -18,7 +18,7 @@ from trainables.encodings.encoding_torch import Composition, Grid, Tokens
 class PositionedCaiT(Host, Cait):  # type: ignore[misc]
     """A CaiT whose only source of position is `encoding`. The class token comes in after the blocks, without a place.
 
-    Raises: SpecError where the encoding reserves too many channels.
+    Raises: SpecError if the encoding reserves too many channels.
     """
 
     encoding: Composition

@@ -20,7 +20,7 @@ from trainables.encodings.encoding_torch import Composition, Grid, Tokens
 class PositionedConViT(Host, ConVit):  # type: ignore[misc]
     """A ConViT with `encoding` for its tokens; the gated attention of its first blocks uses offsets as well.
 
-    Raises: SpecError where the encoding reserves too many channels.
+    Raises: SpecError if the encoding reserves too many channels.
     """
 
     encoding: Composition

@@ -17,7 +17,7 @@ from trainables.encodings.encoding_torch import Composition, Grid, Tokens
 class PositionedTNT(Host, timm_tnt.TNT):  # type: ignore[misc]
     """A TNT in which `encoding` alone gives the positions of patches; a table gives those of the pixels in a patch.
 
-    Raises: SpecError where the encoding reserves too many channels.
+    Raises: SpecError if the encoding reserves too many channels.
     """
 
     encoding: Composition

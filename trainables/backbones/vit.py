@@ -56,7 +56,7 @@ class ViT(ModelSpec):
 
     @property
     def class_tokens(self) -> int:
-        """How many tokens the heads read, one each; 0 where they read the patches."""
+        """How many tokens the heads read, one each; 0 if they read the patches."""
         return {"token": 1, "distilled": 2, "avg": 0, "gap": 0}[self.pool]
 
     @property

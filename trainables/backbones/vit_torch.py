@@ -29,11 +29,11 @@ class Attention(timm_vit.Attention):  # type: ignore[misc]
     """timm's attention with an encoding between projection and softmax, and after it.
 
     Fused, unless the encoding reads the weights or timm's `fused_attn` says no. Logits are scaled
-    by the head's own width, also where an encoding adds channels.
+    by the head's own width, also if an encoding adds channels.
 
     A bias is a mask for `scaled_dot_product_attention`. Nothing is padded here: torch itself pads rows that are no
     multiple of 8 numbers for its memory-efficient kernel. FlexAttention is not used: it has no gradient on CPUs, and it
-    is fast only where it is compiled, which would be another computation than a run that is not.
+    is fast only if it is compiled, which would be another computation than a run that is not.
     """
 
     reserved = ReservedChannels()
@@ -143,7 +143,7 @@ class Block(timm_vit.Block):  # type: ignore[misc]
 class PositionedViT(Host, timm_vit.VisionTransformer):  # type: ignore[misc]
     """A ViT whose only source of position is `encoding`.
 
-    Raises: SpecError where the encoding reserves too many channels, or its parts are in an order that cannot work.
+    Raises: SpecError if the encoding reserves too many channels, or its parts are in an order that cannot work.
     """
 
     encoding: Composition
@@ -215,7 +215,7 @@ class PositionedViT(Host, timm_vit.VisionTransformer):  # type: ignore[misc]
         return self._after_blocks(images, None)
 
     def head_tokens(self, images: Tensor) -> Tokens:
-        """The prefix tokens alone where the heads read no others; then the last block computes no others."""
+        """The prefix tokens alone if the heads read no others; then the last block computes no others."""
         return self._after_blocks(images, self.num_prefix_tokens if self.global_pool == "token" else None)
 
     def _after_blocks(self, images: Tensor, read: int | None) -> Tokens:

@@ -17,7 +17,7 @@ from trainables.encodings.encoding_torch import Composition, Grid, Tokens
 class PositionedVOLO(Host, timm_volo.VOLO):  # type: ignore[misc]
     """A VOLO with `encoding` for its tokens; stem and outlookers see the border as well.
 
-    Raises: SpecError where the encoding reserves too many channels.
+    Raises: SpecError if the encoding reserves too many channels.
     """
 
     encoding: Composition

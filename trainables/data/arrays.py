@@ -51,7 +51,7 @@ def checked(images: Any, labels: Any) -> tuple[NDArray[np.uint8], NDArray[np.int
 
 
 def _with_channels_last(images: NDArray[Any]) -> NDArray[Any]:
-    """Shapes: (N, H, W, C). Raises: SpecError where the channels are not to be found, or could be two axes."""
+    """Shapes: (N, H, W, C). Raises: SpecError if the channels are not to be found, or could be two axes."""
     shape, legal = images.shape, "(N, H, W), (N, H, W, C) or (N, C, H, W) with C 1 or 3"
     if images.ndim == 3 and images.size:
         return images[..., None]
@@ -64,7 +64,7 @@ def _with_channels_last(images: NDArray[Any]) -> NDArray[Any]:
 
 
 def read(path: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The arrays of a file. Raises: SpecError where it is none, or its arrays cannot be used."""
+    """The arrays of a file. Raises: SpecError if it is none, or its arrays cannot be used."""
     import numpy as np
 
     must = f"an .npz file with arrays images and labels, as {_SAVE} writes it"

@@ -16,7 +16,7 @@ from trainables.spec import LocusError
 
 
 def load(spec: Arrays, reading: Reading) -> Splits:
-    """The splits that the spec asks for. Raises: LocusError where the file is not there, or has other arrays."""
+    """The splits that the spec asks for. Raises: LocusError if the file is not there, or has other arrays."""
     return load_images(spec, partial(records, spec), reading)
 
 

@@ -18,7 +18,7 @@ READERS = {"cifar10": CIFAR10, "cifar100": CIFAR100}
 
 
 def load(spec: Cifar10 | Cifar100, reading: Reading) -> Splits:
-    """The splits that the spec asks for. Raises: LocusError where the set is not there, or damaged."""
+    """The splits that the spec asks for. Raises: LocusError if the set is not there, or damaged."""
     return load_known(spec, reading, records)
 
 

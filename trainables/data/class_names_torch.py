@@ -14,7 +14,7 @@ from trainables.data.folder import content, scan
 def class_names(spec: Data, folder: Path | None) -> tuple[str, ...]:
     """The names of the classes; their numbers where the set has no names, or is not there any more.
 
-    Empty where the targets are no classes. `folder`: that of all data.
+    Empty if the targets are no classes. `folder`: that of all data.
     """
     if spec.metric == "r2":
         return ()

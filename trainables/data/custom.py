@@ -18,7 +18,7 @@ WHITE = 255
 class OwnData(OwnSpec, DatasetSpec):
     """A data set from a user's file: its kind is "file.py:Class", and `source` is the text of that file.
 
-    Raises: SpecError where the class does not declare what its images are.
+    Raises: SpecError if the class does not declare what its images are.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -49,7 +49,7 @@ class OwnData(OwnSpec, DatasetSpec):
         return self
 
     def _declared(self, name: str, must: str, holds: Any) -> Any:
-        """What the class declares under a name. Raises: SpecError where it declares nothing, or what cannot be."""
+        """What the class declares under a name. Raises: SpecError if it declares nothing, or what cannot be."""
         try:
             value = getattr(self.spec, name)
         except (NotImplementedError, AttributeError) as error:

@@ -119,7 +119,7 @@ class DatasetSpec(Spec):
         return ImageCounts(fields.train_size, fields.val_size, fields.test_size)
 
     def counts_at(self, seed: int) -> ImageCounts:
-        """How many images are used by a run of this seed, which matters only where seeds are folds."""
+        """How many images are used by a run of this seed, which matters only if seeds are folds."""
         return self.image_counts
 
     @property

@@ -43,7 +43,7 @@ class Decoded:
 
     @classmethod
     def read(cls, folder: Path, name: str) -> Decoded | None:
-        """The decoded images of a name, mapped into memory; None where there are none yet."""
+        """The decoded images of a name, mapped into memory; None if there are none yet."""
         images, labels = _files(folder, name)
         try:
             found = cls(np.load(images, mmap_mode="c"), np.load(labels))  # torch refuses arrays that cannot be written
@@ -62,10 +62,10 @@ class Decoded:
         labels: NDArray[np.int64],
         pixels: Callable[[int], NDArray[np.uint8]],
     ) -> Decoded:
-        """Decodes all images, or waits for the run that does; in memory alone where there is no folder.
+        """Decodes all images, or waits for the run that does; in memory alone if there is no folder.
 
         `pixels`: decodes one image by its number, called in several threads. The files are written whole or not at all.
-        Raises: LocusError where the disk is full; what `pixels` raises.
+        Raises: LocusError if the disk is full; what `pixels` raises.
         """
         shape = (len(labels), *size)
         if folder is None:
@@ -146,7 +146,7 @@ def _reserved(path: Path, shape: tuple[int, ...]) -> np.memmap[Any, np.dtype[np.
     """A new file of images, mapped into memory, with all its bytes on the disk.
 
     Otherwise a full disk would be a crash when memory is written, and no error.
-    Raises: LocusError where the disk is full.
+    Raises: LocusError if the disk is full.
     """
     try:
         images: np.memmap[Any, np.dtype[np.uint8]] = open_memmap(path, mode="w+", dtype=np.uint8, shape=shape)

@@ -14,7 +14,7 @@ SPLITS = {"train": "train", "validation": "val", "test": "test"}
 
 
 def load(spec: Flowers102, reading: Reading) -> Splits:
-    """The splits that the spec asks for. Raises: LocusError where the set is not there, or damaged."""
+    """The splits that the spec asks for. Raises: LocusError if the set is not there, or damaged."""
     return load_known(spec, reading, records)
 
 

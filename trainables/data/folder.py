@@ -237,7 +237,7 @@ class Folder(ImagesSpec):
         return self._with_folds(Described(train, validation, test, (*self._replaced(own), *_remarks(found, held))))
 
     def wrong_counts(self, found: Layout) -> str:
-        """What is wrong where a folder has other numbers of images than this spec says; empty where it has the same.
+        """What is wrong where a folder has other numbers of images than this spec says; empty if it has the same.
 
         A spec from before `val` without `test` was the validation set says that the images of `val` test.
         """

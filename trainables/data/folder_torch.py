@@ -17,7 +17,7 @@ from trainables.spec import LocusError
 
 
 def load(spec: Folder, reading: Reading) -> Splits:
-    """The splits that the spec asks for. Raises: LocusError where the folder is not there, or has other images."""
+    """The splits that the spec asks for. Raises: LocusError if the folder is not there, or has other images."""
     return load_images(spec, partial(records, spec), reading)
 
 

@@ -71,7 +71,7 @@ class ImagesSpec(DatasetSpec):
 
     @property
     def available(self) -> ImageCounts:
-        """How many images the set has in each of its splits, 0 where it has no such split."""
+        """How many images the set has in each of its splits, 0 if it has no such split."""
         return self.AVAILABLE
 
     @property

@@ -92,7 +92,7 @@ def chosen(spec: ImagesSpec, labels: Mapping[str, NDArray[np.int64]]) -> dict[st
 
     Images that are held out come first in the order of the training images, so the size of one draw moves no other.
     Where seeds are folds, all images that train or validate are those to train: `parts` deals them.
-    Raises: LocusError where a class has too few images.
+    Raises: LocusError if a class has too few images.
     """
     order = stratified_order(labels["train"], spec.data_seed, "images", "train")
     held, counts = spec.held_out_at(0), spec.counts_at(0)
@@ -120,7 +120,7 @@ Places = range | NDArray[np.int64]
 def parts(spec: ImagesSpec, labels: NDArray[np.int64], seed: int) -> list[Places]:
     """Where the images of each split lie in a run of this seed. `labels`: of all images that are used.
 
-    Raises: LocusError where a class has fewer images than there are folds.
+    Raises: LocusError if a class has fewer images than there are folds.
     """
     counts = spec.counts_at(seed)
     first, second, last = (int(end) for end in np.cumsum(counts))
@@ -136,7 +136,7 @@ def parts(spec: ImagesSpec, labels: NDArray[np.int64], seed: int) -> list[Places
 def dealt(labels: NDArray[np.int64], folds: int, seed: int, time: int) -> NDArray[np.int64]:
     """The fold of each image: each has the same number of images, and of each class, to one image.
 
-    `time`: how many times the images were dealt before. Raises: LocusError where a class has too few images.
+    `time`: how many times the images were dealt before. Raises: LocusError if a class has too few images.
     """
     fewest = int(np.unique(labels, return_counts=True)[1].min())
     if fewest < folds:
@@ -191,7 +191,7 @@ class Selected:
 
 
 def selected(spec: ImagesSpec, records: Mapping[str, Records]) -> Selected:
-    """The images that a spec asks for. Raises: LocusError where the set is not the one of the spec."""
+    """The images that a spec asks for. Raises: LocusError if the set is not the one of the spec."""
     _check(spec, records)
     wanted = chosen(spec, {name: of.labels for name, of in records.items()})
     places = [place for name in spec.image_counts._fields for place in wanted[name]]
@@ -203,7 +203,7 @@ def load_images(spec: ImagesSpec, records: Callable[[], dict[str, Records]], rea
 
     Without a folder they are decoded for this run alone. Large sets are streamed, and so are images to train which are
     changed one by one.
-    Raises: LocusError where the set is not there, is not the one of the spec, or cannot be read.
+    Raises: LocusError if the set is not there, is not the one of the spec, or cannot be read.
     """
     where = None if reading.folder is None else reading.folder / "decoded"
     name = spec.decoded_name
@@ -250,7 +250,7 @@ def _check(spec: ImagesSpec, records: Mapping[str, Records]) -> None:
 def load_known(spec: ImagesSpec, reading: Reading, records: Callable[[Any, Path], dict[str, Records]]) -> Splits:
     """The splits of a known set, which lies in the folder of all data.
 
-    Raises: LocusError where it is not there, or where `records` finds that it is damaged.
+    Raises: LocusError if it is not there, or where `records` finds that it is damaged.
     """
     folder = reading.folder or Path("<home>/data")
 

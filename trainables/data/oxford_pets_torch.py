@@ -14,7 +14,7 @@ SPLITS = {"train": "trainval", "test": "test"}
 
 
 def load(spec: OxfordPets, reading: Reading) -> Splits:
-    """The splits that the spec asks for. Raises: LocusError where the set is not there."""
+    """The splits that the spec asks for. Raises: LocusError if the set is not there."""
     return load_known(spec, reading, records)
 
 

@@ -67,7 +67,7 @@ class RedGreen(DatasetSpec):
 
     @property
     def classes(self) -> int:
-        """How many classes the images fall into; 1 where the targets are numbers."""
+        """How many classes the images fall into; 1 if the targets are numbers."""
         return 1 if self.task == "distance" else self.outputs
 
     @property

@@ -69,7 +69,7 @@ def arrays(spec: RedGreen) -> dict[Split, tuple[Images, NDArray[Any]]]:
     and in no other split; for `direction` this holds for mirrored pairs.
 
     Shapes: images (N, 3, S, S); targets (N,), for `distance` (N, 2). Units: offsets in sides of the image (-1 to 1).
-    Raises: SpecError where all offsets of a split are equal along an axis, because then R^2 is not defined.
+    Raises: SpecError if all offsets of a split are equal along an axis, because then R^2 is not defined.
     Source: thesis 4 and 5.1. Differs: class and place of the pair are independent; the squares are wholly inside
     their half.
     """

@@ -82,7 +82,7 @@ class Splits:
 
 
 def download(spec: Data, folder: Path) -> None:
-    """Fetches a known data set into the folder of all data. Raises: LocusError where it cannot be fetched."""
+    """Fetches a known data set into the folder of all data. Raises: LocusError if it cannot be fetched."""
     module = import_module(f"{type(spec).__module__}_torch")
     if not hasattr(module, "download"):
         raise LocusError(f"data.kind must be that of a known set to be fetched, got {spec.kind!r}")
@@ -142,7 +142,7 @@ def load(spec: Data, reading: Reading | None = None) -> Splits:
     """The splits of a data set, by the file `x_torch.py` beside the spec's file.
 
     That file has `load(spec, reading)`, or `arrays(spec)` and the value of white, `MAX_VALUE`.
-    Raises: LocusError where the images are not there, or cannot be read.
+    Raises: LocusError if the images are not there, or cannot be read.
     Cost: 0.1 s for 7,000 red-green images of 32 x 32.
     """
     module = import_module(f"{type(spec).__module__}_torch")

@@ -107,7 +107,7 @@ class _Pool:
             yield next(coming)
 
     def close(self) -> None:
-        """Ends the processes, also where an error still holds what was asked for."""
+        """Ends the processes, also if an error still holds what was asked for."""
         running: Any = self._loader._iterator
         if running is not None:
             running._shutdown_workers()
@@ -169,7 +169,7 @@ class StreamedSplit:
     def _batch(self, images: Iterator[Tensor | LocusError], count: int) -> Tensor:
         """So many of the next images, on the device; each part is copied when it comes, and leaves shared memory.
 
-        Raises: LocusError where a part is one.
+        Raises: LocusError if a part is one.
         """
         batch: Tensor | None = None
         filled = 0

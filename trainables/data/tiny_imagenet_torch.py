@@ -14,7 +14,7 @@ URL = "http://cs231n.stanford.edu/tiny-imagenet-200.zip"
 
 
 def load(spec: TinyImageNet, reading: Reading) -> Splits:
-    """The splits that the spec asks for. Raises: LocusError where the set is not there."""
+    """The splits that the spec asks for. Raises: LocusError if the set is not there."""
     return load_known(spec, reading, records)
 
 

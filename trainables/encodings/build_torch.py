@@ -22,7 +22,7 @@ def build(spec: EncodingSpec, widths: Widths, grid: Grid, depth: int) -> Composi
     """The module of an encoding: always a composition, its parts named by kind (`fourier`, a second one `fourier_2`).
 
     Parts are built from the last to the first: one that reserves channels of the tokens leaves fewer to those before.
-    Raises: SpecError where the parts reserve all channels, or stand in an order that cannot work.
+    Raises: SpecError if the parts reserve all channels, or stand in an order that cannot work.
     """
     specs = [part for part in parts_of(canonical(spec)) if not part.is_noop]
     modules: list[PositionEncoding] = []
@@ -83,7 +83,7 @@ def _built(spec: EncodingSpec, widths: Widths, grid: Grid, depth: int) -> Any:
 
 
 def _built_by_user(spec: Any, widths: Widths, grid: Grid, depth: int) -> PositionEncoding:
-    """What the method `build` of a user's spec returns. Raises: SpecError where that is no position encoding."""
+    """What the method `build` of a user's spec returns. Raises: SpecError if that is no position encoding."""
     module = spec.build(widths, grid, depth)
     must = Code if isinstance(spec, CodeSpec) else PositionEncoding
     if not isinstance(module, must):

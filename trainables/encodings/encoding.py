@@ -97,7 +97,7 @@ class EncodingSpec(Spec):
 
     @property
     def is_noop(self) -> bool:
-        """True where the encoding does nothing, so that a recipe with it equals one without it."""
+        """True if the encoding does nothing, so that a recipe with it equals one without it."""
         return False
 
     @property
@@ -107,12 +107,12 @@ class EncodingSpec(Spec):
 
     @property
     def shrinks(self) -> bool:
-        """True where it returns a smaller grid."""
+        """True if it returns a smaller grid."""
         return False
 
     @property
     def any_grid(self) -> bool:
-        """True where it works on any grid, including one that an earlier part made smaller."""
+        """True if it works on any grid, including one that an earlier part made smaller."""
         return False
 
     @property
@@ -122,12 +122,12 @@ class EncodingSpec(Spec):
 
     @property
     def modifies_qk(self) -> bool:
-        """True where it changes queries or keys."""
+        """True if it changes queries or keys."""
         return False
 
     @property
     def reads_qk(self) -> bool:
-        """True where it computes terms from queries or keys; parts that change them must come before it."""
+        """True if it computes terms from queries or keys; parts that change them must come before it."""
         return False
 
     @property

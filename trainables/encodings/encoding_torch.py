@@ -135,7 +135,7 @@ class PositionEncoding(nn.Module):
         return h if bias is None else h.plus(bias)
 
     def outputs(self, o: OutputsBHQE, weights: LogitsBHQN, grid: Grid, block: int) -> OutputsBHQE:
-        """The heads' outputs after the softmax. Called only where `reads_weights`."""
+        """The heads' outputs after the softmax. Called only if `reads_weights`."""
         return o
 
     def value_terms(self, h: Heads, block: int) -> OutputsBHQE | None:

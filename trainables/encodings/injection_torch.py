@@ -35,7 +35,7 @@ def by_head(code: CodeND, heads: int, like: Tensor) -> Tensor:
 
 
 def in_heads(slots: Iterable[Slot]) -> InHeads:
-    """What an injector needs in the heads: nothing where all slots are before a block."""
+    """What an injector needs in the heads: nothing if all slots are before a block."""
     return "nothing" if all(place == "common" for place, _ in slots) else "first"
 
 

@@ -16,7 +16,7 @@ def resampled_table(table: Tensor, old: Grid, new: Grid) -> Tensor:
     """A table with a row for each token, for another grid; prefix rows stay.
 
     Shapes: (prefix + P, D) to (prefix + P', D). Source: DeiT's evaluation at other sizes, and so CPVT tables 1, 2, 8.
-    Differs: in float64; without antialiasing also where the grid shrinks (timm antialiases by default).
+    Differs: in float64; without antialiasing also if the grid shrinks (timm antialiases by default).
     """
     prefix, patches = table[: old.prefix], table[old.prefix :]
     maps = _bicubic(patches.T.reshape(-1, old.rows, old.columns), new.rows, new.columns)

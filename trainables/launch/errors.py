@@ -68,7 +68,7 @@ def sentence(error: Exception) -> str:
 
 
 def death(text: str) -> str | None:
-    """The sentence for a dead process that a message of Ray's reports; None where it reports none."""
+    """The sentence for a dead process that a message of Ray's reports; None if it reports none."""
     return next((sentence for words, sentence in DEATHS.items() if words in text), None)
 
 

@@ -40,7 +40,7 @@ def cores() -> int:
 
 
 def memory_gib() -> float:
-    """The memory of the machine; 0 where the system does not tell it."""
+    """The memory of the machine; 0 if the system does not tell it."""
     if "SC_PHYS_PAGES" not in os.sysconf_names:
         return 0.0
     return round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1)

@@ -42,7 +42,7 @@ class ImportedCode:
         self._record_loaded()
 
     def load(self, planned: CodeDigest) -> None:
-        """Imports the files of a code. Raises: CodeChangedError where what is imported is not what was planned."""
+        """Imports the files of a code. Raises: CodeChangedError if what is imported is not what was planned."""
         self._record_loaded()
         before = {name: _read(name) for name in planned.files if name.startswith(PACKAGE) and name not in self._files}
         _require_equal(planned.files, self._files | before)

@@ -48,7 +48,7 @@ class Job(Spec):
 
     @staticmethod
     def working_folder() -> str:
-        """The working folder of this process; empty where it was removed."""
+        """The working folder of this process; empty if it was removed."""
         with suppress(OSError):
             return os.getcwd()
         return ""

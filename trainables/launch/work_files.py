@@ -89,7 +89,7 @@ class Sender:
 def local_files(job: Job) -> Iterator[tuple[Job, Sender | None]]:
     """A job whose files are on this node, and what sends copies; a job whose folder is a path stays as it is.
 
-    Raises: StorageError where files cannot be fetched, or at the end where a checkpoint cannot be sent.
+    Raises: StorageError if files cannot be fetched, or at the end where a checkpoint cannot be sent.
     """
     if not is_uri(job.folder):
         yield job, None

@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from trainables.training.distributed import DataParallel
 
 Report = Callable[[dict[str, Any]], bool]
-"""Passes on a message; False where the training must end."""
+"""Passes on a message; False if the training must end."""
 Said = Measurement | Diverged
 Say = Callable[[Said, Job], bool]
-"""Passes on what a training says, with the job as it is trained; False where the training must end."""
+"""Passes on what a training says, with the job as it is trained; False if the training must end."""
 
 MORE_PARTS = "the GPU's memory did not hold a batch: it is computed in {} times as many parts"
 BEGAN_AGAIN = "the checkpoint was damaged and is set aside (checkpoint.damaged): the run began again"
@@ -228,7 +228,7 @@ def _train(job: Job, device: str, team: DataParallel, say: Say) -> None:
 
 
 def _fits(job: Job, device: str, team: DataParallel, say: Say) -> bool:
-    """Trains a job; False where the memory of the GPU ran out. The loop is always closed: it writes its checkpoint."""
+    """Trains a job; False if the memory of the GPU ran out. The loop is always closed: it writes its checkpoint."""
     from torch import OutOfMemoryError
 
     from trainables.training.loop import train
@@ -293,7 +293,7 @@ def _is_last(said: Said, job: Job) -> bool:
 
 
 def note(job: Job) -> str:
-    """What a user should know of how a job is trained; empty where all is as planned."""
+    """What a user should know of how a job is trained; empty if all is as planned."""
     more_parts = MORE_PARTS.format(job.more_parts) if job.more_parts > 1 else ""
     again = BEGAN_AGAIN if (Path(job.folder) / "checkpoint.damaged").exists() else ""
     return "; ".join(filter(None, (again, more_parts)))

@@ -44,7 +44,7 @@ def heat(weights: Any, grid: Grid, registers: int = 0) -> Array:
 
 
 def area(maps: Any) -> Array:
-    """The share of the patches that a heat map covers: 1 where all have the same heat, 1 / P where one has all of it.
+    """The share of the patches that a heat map covers: 1 if all have the same heat, 1 / P where one has all of it.
 
     Shapes: (B, R, C) to (B,). Source: the exponential of the map's entropy, as a share of the number of patches.
     Differs: ours; the concat paper says only that an attention area is larger.

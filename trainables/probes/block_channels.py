@@ -60,7 +60,7 @@ def code_share(tokens: Any, codes: Any) -> Array:
 def kept(states: Array, codes: Any) -> Array:
     """How much each channel keeps of its code's shape: the correlation over patches of its mean over images with it.
 
-    0 where one of both is the same everywhere. Shapes: states (blocks, B, P, D), codes (P, D), to (blocks, D).
+    0 if one of both is the same everywhere. Shapes: states (blocks, B, P, D), codes (P, D), to (blocks, D).
     """
     means, code = states.mean(axis=1), float64(codes)
     means, code = means - means.mean(axis=1, keepdims=True), code - code.mean(axis=0)

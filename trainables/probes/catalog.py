@@ -35,7 +35,7 @@ def probe_run(
 
     `parent`: the weights that the run started from, where it has a parent. `data`: the folder of all data.
     `environment`: of the run's answer. `unknown`: why today's code cannot make the initial weights again.
-    Raises: LocusError where the kept weights, or the data, cannot be read.
+    Raises: LocusError if the kept weights, or the data, cannot be read.
     """
     found = probe_of(name)
     after = found(trained(run, weights, data))

@@ -48,7 +48,7 @@ def image_classes(with_position: Any, without_position: Any, targets: Any) -> Im
     """The class of each image, from the predictions of two models and the true classes.
 
     Shapes: predictions (images,) as classes, or (images, outputs) of which the largest counts; targets (images,).
-    Raises: ProbeError where they differ in their number of images.
+    Raises: ProbeError if they differ in their number of images.
     Source: Gabor paper 4.1, table 2. Differs: nothing; both models share one frozen backbone there.
     """
     truth = float64(targets)
@@ -92,7 +92,7 @@ def probe(subject: Subject) -> Findings:
 
 
 def without_encoding(subject: Subject) -> Host:
-    """The same model with no encoding. Raises: ProbeError where position takes channels of the backbone."""
+    """The same model with no encoding. Raises: ProbeError if position takes channels of the backbone."""
     bare = subject.recipe.put({"encoding.kind": "none", "trainable": "all", "init": Fresh()})
     model = build_model(bare).double().eval()
     mine = model.state_dict()

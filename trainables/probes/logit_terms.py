@@ -78,7 +78,7 @@ def _changed(block: BlockRecord) -> bool:
 def _terms(model: PositionedViT, block: BlockRecord, number: int, position: Tensor | None) -> Tensor:
     """The terms of a block. Queries and keys are affine in what the encoding sees, so position is what is left.
 
-    `position`: the codes in the tokens, None where there are none.
+    `position`: the codes in the tokens, None if there are none.
     """
     h, full = block.projected[0], block.heads[0]
     q, k = (0, 0) if position is None else _projected_positions(model, block, number, position)

@@ -1,6 +1,6 @@
 """The code that computed an answer, as digests of syntax trees.
 
-An answer counts only where the code that computes its numbers is today's. The files follow from the recipe: the
+An answer counts only if the code that computes its numbers is today's. The files follow from the recipe: the
 training loop, and for each kind in use its spec, its torch half, and all files that they import. A user's own file
 counts by its text, and by the files of this package that it imports and uses outside its `study`. The files of `NEVER`
 are left out: their content is in the key, or changes no number.

@@ -34,7 +34,7 @@ def known_by_content(value: Any) -> Any:
 def weight_files(path: Path) -> list[Path]:
     """All files that a file of weights stands for: itself, and after an index those that it names, beside it.
 
-    Raises: LocusError where an index cannot be read, or a file that it names is not there.
+    Raises: LocusError if an index cannot be read, or a file that it names is not there.
     """
     if not path.name.endswith(INDEX):
         return [path]

@@ -184,7 +184,7 @@ class Recipe(Spec):
         return self.model.shapes(self.data.size)
 
     def size_at(self, side: int) -> Size:
-        """The size of a square image of another side. Raises: SpecError where model or encoding cannot have it."""
+        """The size of a square image of another side. Raises: SpecError if model or encoding cannot have it."""
         size = (self.data.size[0], side, side)
         try:
             self.model.check(size)

@@ -58,7 +58,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def read(path: Path, device: torch.device | str = "cpu") -> Any:
-    """What `write` wrote, its tensors on a device. Raises: DamagedError where bytes are missing or have changed."""
+    """What `write` wrote, its tensors on a device. Raises: DamagedError if bytes are missing or have changed."""
     content = io.BytesIO(path.read_bytes())
     try:
         with zipfile.ZipFile(content) as archive:
@@ -80,7 +80,7 @@ def record_sources(folder: Path, sources: Mapping[str, Any]) -> None:
 
 
 def recorded_sources(folder: Path) -> dict[str, Any]:
-    """What `record_sources` wrote; nothing where it wrote nothing."""
+    """What `record_sources` wrote; nothing if it wrote nothing."""
     path = folder / SOURCES
     found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     return found

@@ -92,7 +92,7 @@ class DataParallel:
     def synchronized(self, model: Host, device: torch.device) -> Host:
         """The model, with batch norms over the whole batch of all workers where there are several.
 
-        Raises: SpecError where a batch norm learns on CPUs, which torch cannot synchronize: each worker would normalize
+        Raises: SpecError if a batch norm learns on CPUs, which torch cannot synchronize: each worker would normalize
         its own share, and other numbers would come out than with one worker.
         """
         if self.world_size == 1 or not any(_learns(module) for module in model.modules()):

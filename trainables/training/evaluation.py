@@ -29,7 +29,7 @@ class Evaluation:
 
     @torch.inference_mode()
     def __call__(self, model: Host, split: SplitName, images: Images, side: int | None = None) -> float:
-        """The score on a split's images, or on them resized to another side; NaN where an output is not finite."""
+        """The score on a split's images, or on them resized to another side; NaN if an output is not finite."""
         data = self.recipe.data
         model, resize = self.model_at(model, side)
         total = torch.zeros(data.outputs, dtype=torch.float64, device=images.targets.device)
@@ -44,7 +44,7 @@ class Evaluation:
     def model_at(self, model: Host, side: int | None) -> tuple[Host, Callable[[Tensor], Tensor]]:
         """The model for images of another side (None: as they are) in evaluation mode, and how images get that side.
 
-        Raises: SpecError where the model cannot have that side.
+        Raises: SpecError if the model cannot have that side.
         """
         if side is None:
             return model.eval(), nn.Identity()

@@ -68,8 +68,8 @@ def train(
     A checkpoint that is damaged for any of the workers is set aside, and the run begins again.
     `loader_workers`: processes that decode images which are streamed; they change the speed alone.
 
-    Raises: SpecError where a parent's weights do not fit, or nothing learns; LocusError where images cannot be read;
-    OSError where a checkpoint cannot be written.
+    Raises: SpecError if a parent's weights do not fit, or nothing learns; LocusError if images cannot be read;
+    OSError if a checkpoint cannot be written.
     """
     saver = Saver(folder / CHECKPOINT)
     with closing(saver), closing(Workers(loader_workers)) as workers:
@@ -246,7 +246,7 @@ class Training:
         """One step on a batch; this worker's summed loss, left on the device so that nothing waits for it.
 
         `chosen`: the numbers of the images of all workers; `images` and `targets` are this worker's share. DDP averages
-        gradients over workers; the factor makes that the gradient of the whole batch's mean loss, also where the shares
+        gradients over workers; the factor makes that the gradient of the whole batch's mean loss, also if the shares
         are uneven. A worker without a share takes part with an image whose loss is multiplied by 0. Gradients of
         several parts add up.
         """
@@ -272,7 +272,7 @@ class Training:
         return torch.stack(losses).sum()
 
     def first_nonfinite(self, values: Mapping[str, float]) -> str | None:
-        """The first that is not finite of the loss, the weights and the metrics; None where all are finite."""
+        """The first that is not finite of the loss, the weights and the metrics; None if all are finite."""
         if not math.isfinite(values["train/loss"]):
             return "train/loss"
         if not bool(torch.stack([parameter.isfinite().all() for parameter in self.learning]).all()):
@@ -335,7 +335,7 @@ def build_model_with_weights(
     """The model before its first step: drawn from the seed, then with the weights of its `init`.
 
     `sources`: where weights from elsewhere come from is added here; a run's environment records it.
-    Raises: SpecError where weights do not fit, or a head would be neither loaded nor trained.
+    Raises: SpecError if weights do not fit, or a head would be neither loaded nor trained.
     """
     model = build_model(recipe)
     init_weights(model, seed)

@@ -13,7 +13,7 @@ from trainables.data.dataset import Metric
 
 
 def metric_sums(metric: Metric, outputs: Tensor, targets: Tensor) -> Tensor:
-    """The right answers of each class, or the squared errors of each target. NaN where an output is not finite.
+    """The right answers of each class, or the squared errors of each target. NaN if an output is not finite.
 
     Shapes: outputs (N, K); targets (N,) for accuracies, (N, K) for r2; returns (K,).
     """

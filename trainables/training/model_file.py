@@ -37,7 +37,7 @@ def write_model(path: Path, model: TrainedModel, *, force: bool = False) -> None
     """Writes a trained model whole, in the format that the name's ending names.
 
     `force`: a file that is there is replaced.
-    Raises: SpecError for another ending; LocusError where a file is there, it cannot be written, or a package is
+    Raises: SpecError for another ending; LocusError if a file is there, it cannot be written, or a package is
     missing.
     """
     check_path(path, force=force)
@@ -63,7 +63,7 @@ def check_path(path: Path, *, force: bool = False) -> None:
 def read_model(path: Path, *, trust: bool = False) -> TrainedModel:
     """The model of a file that `write_model` wrote, ready to predict.
 
-    `trust`: code of somebody's own, which the file may carry (an encoding, a data set), is run, also where nobody has
+    `trust`: code of somebody's own, which the file may carry (an encoding, a data set), is run, also if nobody has
     run it here before.
     Raises: LocusError for another file, for one with code that is not trusted, and where today's code computes other
     outputs.

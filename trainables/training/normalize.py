@@ -32,7 +32,7 @@ def normalizer(recipe: Recipe, device: torch.device, dtype: torch.dtype) -> nn.M
 def pixel_statistics(recipe: Recipe) -> MeanStd | None:
     """The mean and std of a recipe's pixels: given ones, those that timm names for its weights, or none.
 
-    Raises: SpecError where timm knows no such model, or one for images of other channels.
+    Raises: SpecError if timm knows no such model, or one for images of other channels.
     """
     how = recipe.normalize
     if not isinstance(how, FromTimm):

@@ -28,7 +28,7 @@ def set_trainable(model: Host, trainable: Literal["all", "position", "position+h
     """Lets all parameters learn, or those of the encoding alone, or of the encoding and the heads.
 
     An encoding that is frozen keeps its initial values in any case.
-    Raises: SpecError where the encoding should learn and has nothing that learns.
+    Raises: SpecError if the encoding should learn and has nothing that learns.
     """
     model.requires_grad_(trainable == "all")
     model.encoding.requires_grad_(True)

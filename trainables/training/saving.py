@@ -96,7 +96,7 @@ class Saver:
         self._writing = self._thread.submit(self._write, content)
 
     def wait(self) -> None:
-        """Waits until the last checkpoint is on disk. Raises: OSError where it could not be written."""
+        """Waits until the last checkpoint is on disk. Raises: OSError if it could not be written."""
         writing, self._writing = self._writing, None
         if writing is not None:
             self._took += writing.result()

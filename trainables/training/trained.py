@@ -32,7 +32,7 @@ SHOWN = 10
 class Facts(Spec):
     """What a trained model is: what was trained, and where its weights come from.
 
-    `classes`: the names of the outputs; empty where the outputs are numbers. `image_size`: channels, rows and columns.
+    `classes`: the names of the outputs; empty if the outputs are numbers. `image_size`: channels, rows and columns.
     `white`: the byte by which pixels are divided first; then `normalize` is done, where it is given. `averaged`:
     whether the weights are the moving average. `scores`: those of the run's last epoch. `locus`: the version that wrote
     this; `code`: the digest of the code that trained.
@@ -63,7 +63,7 @@ def texts(plain: Mapping[str, Any]) -> dict[str, str]:
 class Predictions:
     """What a model answers for some images: a row an image. Shapes: outputs (N, K).
 
-    `images`: the paths, or the numbers of the images. `classes`: the names of the outputs; empty where these are
+    `images`: the paths, or the numbers of the images. `classes`: the names of the outputs; empty if these are
     numbers and no classes.
     """
 
@@ -73,7 +73,7 @@ class Predictions:
 
     @property
     def probabilities(self) -> NDArray[np.float64]:
-        """The softmax of the outputs. Shapes: (N, K). Raises: SpecError where the model has no classes."""
+        """The softmax of the outputs. Shapes: (N, K). Raises: SpecError if the model has no classes."""
         if not self.classes:
             raise SpecError(
                 "probabilities must be those of classes, got a model whose outputs are numbers: see outputs"

@@ -67,7 +67,7 @@ SAFE: list[Any] = [*((_LeftOut, name) for name in HARMLESS), (_empty, "collectio
 class Read:
     """Weights by the names of the model, and where they stood in the file.
 
-    `entry`: what came before their names, empty where nothing did. `left_out`: what else the file holds, in short.
+    `entry`: what came before their names, empty if nothing did. `left_out`: what else the file holds, in short.
     """
 
     weights: dict[str, Tensor]
@@ -84,7 +84,7 @@ def read_weights(
     `teacher.backbone.`) is removed. `entry`: the beginning of the names that are meant, in a file of several models.
     `node`: whose field `entry` is, for an error.
 
-    Raises: LocusError where the file is not there, is another one, holds no weights of these names, or holds those of
+    Raises: LocusError if the file is not there, is another one, holds no weights of these names, or holds those of
     several models.
     """
     path = Path(path)

@@ -20,10 +20,10 @@ def load_weights(
 ) -> list[str]:
     """Loads a part of another model's weights by name; the names that were loaded. `context` begins an error message.
 
-    `encoding`: every parameter of the encoding. `backbone`: every other one, a head only where its shape fits. `all`:
+    `encoding`: every parameter of the encoding. `backbone`: every other one, a head only if its shape fits. `all`:
     both, but an encoding that the other model does not have keeps its initial values.
 
-    Raises: SpecError where a parameter is missing in the other model, or has another shape there.
+    Raises: SpecError if a parameter is missing in the other model, or has another shape there.
     """
     loaded = {}
     for name, mine in model.state_dict().items():

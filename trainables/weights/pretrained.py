@@ -57,7 +57,7 @@ def load_pretrained(
     `sources`: the checksum of what timm fetched is added here, and what timm says of the images that it was trained on:
     mean and std of their pixels, and their rows and columns. Of a file: where in it the weights stood, and what was
     left out. A table is resampled where the recipe's images are others.
-    Raises: SpecError where the weights do not fit; LocusError where they cannot be read, or have another checksum.
+    Raises: SpecError if the weights do not fit; LocusError if they cannot be read, or have another checksum.
     """
     sources = {} if sources is None else sources
     table = TABLES.get(recipe.model.kind, TABLE)
@@ -77,7 +77,7 @@ def load_pretrained(
 def fetch_timm(name: str) -> dict[str, Tensor]:
     """The state dict of a pretrained model of timm's, from its cache or the network.
 
-    Raises: SpecError for a name that timm has no weights of; LocusError where they cannot be fetched.
+    Raises: SpecError for a name that timm has no weights of; LocusError if they cannot be fetched.
     """
     known = timm.list_pretrained()
     if name not in known:

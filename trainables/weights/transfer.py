@@ -35,7 +35,7 @@ def transferred(model: Host, other: Host, old: Sequence[Shape], new: Sequence[Sh
     """The weights and statistics of a model as those of another one, whose stages have other grids.
 
     Each tensor of the encoding is resampled by the innermost encoding around it (`PositionEncoding.resampled`).
-    Raises: SpecError where a tensor has another shape there and no encoding resamples it.
+    Raises: SpecError if a tensor has another shape there and no encoding resamples it.
     """
     state = {name: model.resampled(name, value, other) for name, value in model.state_dict().items()}
     for (place, stage), before, after in zip(_stages(model), old, new, strict=True):

@@ -148,7 +148,7 @@ class Evidence:
         return high < self.region.low or low > self.region.high
 
     def opposed(self, word: Decided, level: float) -> str:
-        """How the numbers of seeds that learn say the opposite of the scores, in words; empty where they do not.
+        """How the numbers of seeds that learn say the opposite of the scores, in words; empty if they do not.
 
         `level`: of the test of the numbers.
         """
@@ -191,7 +191,7 @@ NEEDS_SCORES = (AtChance, ProbeBetween, ClaimOfMaps)
 
 
 def lacking(claim: Claim, scores: Mapping[str, Scores]) -> str | None:
-    """Why the scores cannot decide a claim, in a sentence; None where they can."""
+    """Why the scores cannot decide a claim, in a sentence; None if they can."""
     if isinstance(claim, Faster):
         return _lacking_points(scores)
     reasons = (_lacking(name, scores.get(name), claim) for name in claim.names)
@@ -418,7 +418,7 @@ def score_words(claim: Claim, name: str, scores: Scores) -> str:
 
 
 def spread_words(scores: Scores, of: int = 1) -> str:
-    """The 95 % interval of the seeds that learn, and the seeds; these alone where too few learn for an interval.
+    """The 95 % interval of the seeds that learn, and the seeds; these alone if too few learn for an interval.
 
     `of`: among how many trials this one was chosen by the same runs: its interval is one of so many that hold together.
     """

@@ -45,7 +45,7 @@ class Departure:
 
 
 def departure(edition: Edition) -> Departure | None:
-    """How an edition leaves its study's question; None where it does not.
+    """How an edition leaves its study's question; None if it does not.
 
     A budget with a `gap` leaves it, for the reason in its text. An edition with values of the user's own leaves it,
     too: any value may change the question, and no study lists values that do not.
@@ -66,7 +66,7 @@ def _own_words(edition: Edition) -> str:
 
 
 def written_words(history: History) -> str:
-    """Whether the claims were written before the runs, in a sentence; empty where the journal does not say."""
+    """Whether the claims were written before the runs, in a sentence; empty if the journal does not say."""
     known, begun = history.claims_since, history.begun
     if not known or begun is None:
         return ""

@@ -30,7 +30,7 @@ from service.analysis.statistics import (
 
 
 def unpaired(who: Scores, than: Scores) -> Estimate | None:
-    """The mean of `who` minus that of `than`, whose seeds have nothing in common; None where either has no seed.
+    """The mean of `who` minus that of `than`, whose seeds have nothing in common; None if either has no seed.
 
     Source: Welch 1947, The generalization of `Student's' problem when several different population variances are
     involved. Differs: the degrees of freedom are rounded down to a whole number, which widens the interval; the floor

@@ -208,7 +208,7 @@ def _values(name: str, contenders: Iterable[Contender]) -> str:
 
 
 def other_scale(a: Recipe, b: Recipe) -> str:
-    """Why two scores have nothing in common, in a clause; empty where they have the same metric and chance."""
+    """Why two scores have nothing in common, in a clause; empty if they have the same metric and chance."""
     if a.data.scale == b.data.scale:
         return ""
     one, other = (recipe.data.scale.replace(", ", " with chance ") for recipe in (a, b))
@@ -216,7 +216,7 @@ def other_scale(a: Recipe, b: Recipe) -> str:
 
 
 def other_images(a: Recipe, b: Recipe) -> str:
-    """In what the images differ, so that a difference may come from other test images; empty where they are alike."""
+    """In what the images differ, so that a difference may come from other test images; empty if they are alike."""
     differing = [change.what.removeprefix(".") for change in _nodes(a.data, b.data, "data")]
     harmless = ["data.normalize"]
     if isinstance(a.data, ImagesSpec) and isinstance(b.data, ImagesSpec):

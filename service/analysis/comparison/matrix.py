@@ -26,7 +26,7 @@ class CellVerdict:
     """The verdict of a claim in its study, and whether it holds over all claims of the matrix.
 
     `p`: of the test that decided it in its study, adjusted for the study's looks, and for all claims of the matrix in
-    place of those of the study; None where its study leaves it undecided.
+    place of those of the study; None if its study leaves it undecided.
     """
 
     verdict: Verdict
@@ -34,7 +34,7 @@ class CellVerdict:
 
     @property
     def holds(self) -> bool:
-        """Whether what the study decided is still decided; True where it decided nothing."""
+        """Whether what the study decided is still decided; True if it decided nothing."""
         return self.p is None or self.p < ALPHA
 
     @property
@@ -57,7 +57,7 @@ class CellVerdict:
 class FilledCell:
     """What the paper printed, and what was found: the verdicts of claims, or a number of parameters.
 
-    `parameters`: the encoding's parameters that are trained; None where the row counts none. `study_ran`: whether the
+    `parameters`: the encoding's parameters that are trained; None if the row counts none. `study_ran`: whether the
     home has the row's study at this budget; without it there are no verdicts.
     """
 

@@ -140,7 +140,7 @@ class Needed:
 
     @property
     def estimate(self) -> Estimate | None:
-        """Of the logarithm of the number of images over seeds; None where a seed's number is not among those tried."""
+        """Of the logarithm of the number of images over seeds; None if a seed's number is not among those tried."""
         return None if self.beyond or self.below else estimate([math.log(size) for size in self.sizes])
 
 

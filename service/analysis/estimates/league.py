@@ -351,7 +351,7 @@ class League:
     """The methods of an ablation over tasks. `control`: the one with which the others are compared.
 
     `arms`: by task, then by method, in the order of the study; an arm that is not there was left out of the study.
-    `families`: by task, the family. `runs`: those of the tasks on which every method has all its seeds; None where
+    `families`: by task, the family. `runs`: those of the tasks on which every method has all its seeds; None if
     there is no such task, or where the methods are too few for a ranking.
     """
 
@@ -363,7 +363,7 @@ class League:
 
     @cached_property
     def ranking(self) -> Ranking | None:
-        """The ranks over the families of the tasks that count; None where nothing is ranked."""
+        """The ranks over the families of the tasks that count; None if nothing is ranked."""
         return self.runs.ranking() if self.runs else None
 
     @property
@@ -396,7 +396,7 @@ class League:
 
     @property
     def groups(self) -> list[list[str]]:
-        """The largest groups of methods that are not told apart; none where nothing is tested."""
+        """The largest groups of methods that are not told apart; none if nothing is tested."""
         return self.ranking.groups() if self.ranking and self.ranking.testable else []
 
 
@@ -422,7 +422,7 @@ def _families(count: int) -> str:
 
 
 def why_untested(found: League) -> str:
-    """Why the ranks are not tested; empty where they are."""
+    """Why the ranks are not tested; empty if they are."""
     assert found.ranking is not None
     if found.ranking.testable:
         return ""

@@ -121,7 +121,7 @@ def guessed_spread(scale: Scale) -> float:
 
 
 def never_apart(who: str, pairs: int, least: float, std: float, scale: Scale, alpha: float = ALPHA) -> str:
-    """What seeds can do that detect no difference which the scale can have, in words; empty where they detect one.
+    """What seeds can do that detect no difference which the scale can have, in words; empty if they detect one.
 
     `who`: two trials; `least`: the smallest difference that the seeds detect. The largest of the scale is from chance
     to a perfect score.

@@ -31,7 +31,7 @@ class Rung:
 
 
 def judge_rungs(history: History) -> list[Rung]:
-    """Each rung of a search, also where nothing was stopped; empty for an ablation.
+    """Each rung of a search, also if nothing was stopped; empty for an ablation.
 
     A trial that was stopped has no final score. So where trials are stopped, the correlation is that among the better
     ones, and is lower than that among all would be.
@@ -70,7 +70,7 @@ def rank_correlation(pairs: list[tuple[float, float]]) -> float | None:
 
 
 def stopping_sentence(found: list[Rung]) -> str:
-    """The rank correlations in a sentence; empty where none is known."""
+    """The rank correlations in a sentence; empty if none is known."""
     known = [rung for rung in found if rung.correlation is not None]
     parts = [
         f"{rung.correlation:.2f} after epoch {rung.epoch} ({rung.ended} of {rung.reached} trials)" for rung in known

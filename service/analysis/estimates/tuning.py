@@ -44,7 +44,7 @@ class ArmTuning:
 
     @property
     def values(self) -> str:
-        """The tuned values, in words; empty where nothing was chosen."""
+        """The tuned values, in words; empty if nothing was chosen."""
         chosen = self.chosen
         if chosen is None:
             return ""
@@ -80,7 +80,7 @@ class ArmTuning:
 
 
 def tunings(result: StudyResult) -> list[ArmTuning]:
-    """The tuning of each arm, in the order of the study; none where arms are not tuned."""
+    """The tuning of each arm, in the order of the study; none if arms are not tuned."""
     plan, settled = result.edition.study.plan, result.history.tuning.chosen
     if not isinstance(plan, Ablation) or plan.tune is None:
         return []
@@ -97,7 +97,7 @@ def _arm(row: TrialResult) -> str:
 
 
 def tuning_sentence(result: StudyResult) -> str:
-    """How the arms were tuned, for the note under a table; empty where they were not."""
+    """How the arms were tuned, for the note under a table; empty if they were not."""
     plan = result.edition.study.plan
     if not isinstance(plan, Ablation) or plan.tune is None:
         return ""

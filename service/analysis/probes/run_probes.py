@@ -50,7 +50,7 @@ class RunProbes:
     def __call__(self, name: str) -> Probed:
         """What the probe finds: read where it is kept, else computed from the weights, and kept. Nothing is trained.
 
-        Raises: LocusError where the run's weights were not kept, or cannot be read.
+        Raises: LocusError if the run's weights were not kept, or cannot be read.
         Cost: 0.1 to 10 s, on one thread.
         """
         known = self.kept(name)

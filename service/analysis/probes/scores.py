@@ -61,7 +61,7 @@ def _maps(trial: Mapping[int, RunProbes], claim: ClaimOfMaps) -> dict[int, NDArr
 
 
 def correlation(one: NDArray[Any], other: NDArray[Any]) -> float:
-    """Pearson's correlation of two arrays of maps over pairs of two different positions; NaN where one is constant.
+    """Pearson's correlation of two arrays of maps over pairs of two different positions; NaN if one is constant.
 
     Shapes: (..., P, R, C) each, a picture of the grid for each of its P positions.
     """

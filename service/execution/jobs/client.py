@@ -155,7 +155,7 @@ def _submit(
 def _running(
     client: JobSubmissionClient, address: str, job: str, edition: Edition, options: RunOptions, *, fresh: bool
 ) -> Submission:
-    """The job that runs a study already. Raises: JobError where a command asks for what that job cannot become."""
+    """The job that runs a study already. Raises: JobError if a command asks for what that job cannot become."""
     there = client.get_job_info(job).metadata.get(HOME) or None
     runs = f"{edition.id} is already running there as {job}"
     if options.home is not None and options.home != there:
@@ -166,7 +166,7 @@ def _running(
 
 
 def attach(name: str, address: str) -> Submission:
-    """The newest job of a study on a cluster, by its id or bare name. Raises: JobError where there is none."""
+    """The newest job of a study on a cluster, by its id or bare name. Raises: JobError if there is none."""
     with _told(address):
         client = connect(address)
         job = _find(client, name)

@@ -63,7 +63,7 @@ class _Stream:
         threading.Thread(target=self._run, name="tail", daemon=True).start()
 
     def next(self) -> str | None:
-        """The next piece; an empty one where none came for a while, None where the stream has ended."""
+        """The next piece; an empty one where none came for a while, None if the stream has ended."""
         try:
             return self._pieces.get(timeout=QUIET_S)
         except queue.Empty:
@@ -135,7 +135,7 @@ class Submission:
     def _ask(self, question: Callable[[], T]) -> T:
         """The cluster's answer. One that is lost on the way is asked for again.
 
-        Raises: SubmissionError where none comes for ten minutes.
+        Raises: SubmissionError if none comes for ten minutes.
         """
         until = time.monotonic() + LOST_S
         while True:
@@ -210,7 +210,7 @@ class Submission:
         """The driver's lines until it has told the address of its parent run, which it does once its plan is printed.
 
         Raises: SubmissionError with the refusal, where the driver refused, or with why there is no plan: a traceback is
-        told by its last line. UnpackedError where its files were not there.
+        told by its last line. UnpackedError if its files were not there.
         """
         held: list[str] = []
         for line in self.printed(follow=True):

@@ -103,7 +103,7 @@ class Busy:
 
     @property
     def mean(self) -> float:
-        """Of one; 0 where there is none."""
+        """Of one; 0 if there is none."""
         return self.seconds / max(self.count, 1)
 
     def add(self, seconds: float) -> None:

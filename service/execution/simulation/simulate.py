@@ -96,7 +96,7 @@ class Stopping:
 
 
 def compare_stopping(edition: Edition, runs: FakeRuns, trials: list[Trial], slots: int) -> list[Stopping]:
-    """A row for each way; empty where the study stops nothing early."""
+    """A row for each way; empty if the study stops nothing early."""
     plan = edition.study.plan
     if not isinstance(plan, Search) or plan.stop is None or not trials:
         return []
@@ -152,7 +152,7 @@ WINDOWS = 10
 
 @dataclass(frozen=True)
 class EpochTime:
-    """How long an epoch takes, and who says so, in words; empty where nobody does. Units: seconds."""
+    """How long an epoch takes, and who says so, in words; empty if nobody does. Units: seconds."""
 
     seconds: float
     source: str
@@ -183,7 +183,7 @@ STATED_CORES = 2
 class Simulated:
     """What came out. Units: seconds of simulated time, bytes; `took`: seconds of this machine.
 
-    `epoch_from`: who says how long an epoch takes (`epoch_s`); empty where nobody does, and `seconds` mean nothing.
+    `epoch_from`: who says how long an epoch takes (`epoch_s`); empty if nobody does, and `seconds` mean nothing.
     `checkpoint_bytes_s`: what all runs together write to their work folders in a second, where a checkpoint takes no
     time; a run never gives more than 2 % of its time to checkpoints.
     """

@@ -45,7 +45,7 @@ class LocalRay:
     def start(self, apart: Apart, **settings: Any) -> None:
         """Starts Ray, in up to three tries. What a failed try has left is ended; the logs of the last one stay.
 
-        Raises: RayError with one sentence; KeyboardInterrupt where nobody waits for it any more.
+        Raises: RayError with one sentence; KeyboardInterrupt if nobody waits for it any more.
         """
         token.protect_local_token()
         for number in range(1, TRIES + 1):
@@ -83,7 +83,7 @@ class LocalRay:
             _kill(self._processes())
 
     def check(self) -> None:
-        """Raises: RayError where a process of Ray has died: on this machine there is no other node to wait for."""
+        """Raises: RayError if a process of Ray has died: on this machine there is no other node to wait for."""
         if (node := self._node) is None:
             return
         for name, process in node.dead_processes():

@@ -193,7 +193,7 @@ def run_on_tune(
     how long a run may take. `look` is called about once a second; `busy` with what is being done before runs begin, and
     with nothing when that is over.
     All of it happens in a thread: Ray may stand still for a minute, and this one hears signals meanwhile.
-    Raises: RayError where Ray does not start, or dies; KeyboardInterrupt.
+    Raises: RayError if Ray does not start, or dies; KeyboardInterrupt.
     Cost: 5 s to start Ray here, 0.1 to 0.3 s a run beside its training.
     """
     apart, here = Apart(), LocalRay(note) if address == "local" else None

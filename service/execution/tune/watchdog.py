@@ -73,14 +73,14 @@ class Watchdog:
             self.report(name)
 
     def overdue(self, name: str) -> str | None:
-        """Why a run must end at its report; None where it may go on."""
+        """Why a run must end at its report; None if it may go on."""
         run = self._runs.get(name)
         if run is None or self.run_hours is None or self._awake - run.begun < self.run_hours * 3600:
             return None
         return f"{OVERDUE} {self.run_hours:g}; the same command continues it"
 
     def silent(self, name: str) -> str | None:
-        """Why a run must be killed, because it no longer reports; None where it may go on."""
+        """Why a run must be killed, because it no longer reports; None if it may go on."""
         run = self._runs.get(name)
         if run is None:
             return None

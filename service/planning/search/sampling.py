@@ -59,7 +59,7 @@ class Sampler:
         self._told: dict[str, _Told] = {}
 
     def propose(self, number: int, role: Role = "trial") -> dict[str, Any] | None:
-        """The values of a new point; None where every point was tried. A `rival` is drawn at random from the first.
+        """The values of a new point; None if every point was tried. A `rival` is drawn at random from the first.
 
         The plan's own first points come first, then those of its sampler. A point with the recipe of an earlier trial
         would train nothing, so another one is drawn instead.

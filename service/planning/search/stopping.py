@@ -68,7 +68,7 @@ LOST = 0.05
 
 
 def race_cutoff(history: History, trial: Trial, run: Run) -> float | None:
-    """The mean that a point or an arm would need for its next seed; None where it gets that seed.
+    """The mean that a point or an arm would need for its next seed; None if it gets that seed.
 
     A run that has begun goes on: a part of it would look like an answer.
     """
@@ -195,7 +195,7 @@ class Saved:
     noun: str = "point"
 
     def __str__(self) -> str:
-        """In a sentence; empty where nothing was stopped."""
+        """In a sentence; empty if nothing was stopped."""
         if not self.halved + self.raced:
             return ""
         raced = f"by the race over seeds ({plural(self.raced, self.noun)}); {self.trained:,} were trained."

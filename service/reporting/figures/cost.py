@@ -35,7 +35,7 @@ class Axis:
 
 
 def cost(result: StudyResult) -> Plot | None:
-    """The figure; None where no two trials differ in a cost."""
+    """The figure; None if no two trials differ in a cost."""
     rows = [row for row in shown(result) if training_s(row) is not None]
     if not _axes(rows):
         return None

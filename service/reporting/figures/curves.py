@@ -169,7 +169,7 @@ def _caption_curves(result: StudyResult, lines: Sequence[Line]) -> str:
 
 
 def size_curves(result: StudyResult) -> Plot | None:
-    """The figure; None where no trial was tested at another side."""
+    """The figure; None if no trial was tested at another side."""
     rows = [row for row in shown(result) if any(at.values for at in row.test_sizes.values())]
     if not rows:
         return None
@@ -214,7 +214,7 @@ APART = 0.25
 
 
 def data_sizes(result: StudyResult) -> Plot | None:
-    """The figure of an ablation; None where no arms differ in the number of training images alone, at four or more."""
+    """The figure of an ablation; None if no arms differ in the number of training images alone, at four or more."""
     found = result.efficiency
     if not found or not isinstance(result.edition.study.plan, Ablation):
         return None

@@ -161,7 +161,7 @@ class Surface:
 
 
 def contour(result: StudyResult) -> Plot | None:
-    """The figure of a search over two paths of numbers or more; None where there are fewer, or few points."""
+    """The figure of a search over two paths of numbers or more; None if there are fewer, or few points."""
     pair = chosen_pair(result)
     if pair is None or len(_rows(result, pair)) < FEWEST or not _whole(_rows(result, pair)):
         return None
@@ -169,7 +169,7 @@ def contour(result: StudyResult) -> Plot | None:
 
 
 def chosen_pair(result: StudyResult) -> Pair | None:
-    """The two paths of numbers, or the two of several that matter most; None where it is not known which do."""
+    """The two paths of numbers, or the two of several that matter most; None if it is not known which do."""
     numeric = _numeric(result)
     if len(numeric) > 2:
         known = shares(result)
@@ -214,7 +214,7 @@ def _axis(panel: Panel, result: StudyResult) -> tuple[float, float, bool]:
 
 
 def surface(result: StudyResult, pair: Pair) -> Surface | None:
-    """The scores between the points; None where other paths are searched, too, or the points span no surface."""
+    """The scores between the points; None if other paths are searched, too, or the points span no surface."""
     plan, rows = result.edition.study.plan, _whole(_rows(result, pair))
     if not isinstance(plan, Search) or len(panels(plan.space)) > 2 or len(rows) < FEWEST_BETWEEN:
         return None

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Row:
-    """The name of a row, and its pictures, each with a head; None where there is no picture."""
+    """The name of a row, and its pictures, each with a head; None if there is no picture."""
 
     name: str
     pictures: Sequence[Any]
@@ -241,7 +241,7 @@ def term_maps(result: StudyResult) -> Plot | None:
 
 
 def terms_by_block(result: StudyResult) -> Plot | None:
-    """A panel a term: how much it varies over the keys, by block; a line a trial. None where one block has codes."""
+    """A panel a term: how much it varies over the keys, by block; a line a trial. None if one block has codes."""
     palette = Palette.of(result)
     lines: list[tuple[str, Look, Any]] = []
     for row, kept in found(result, "logit_terms"):

@@ -184,7 +184,7 @@ class Pair:
 
 
 def forest(result: StudyResult) -> Plot | None:
-    """The figure; None where nothing is compared."""
+    """The figure; None if nothing is compared."""
     arms, claims = to_baseline(result), claimed(result)
     if not arms and not claims:
         return None

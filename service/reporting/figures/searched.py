@@ -34,14 +34,14 @@ UNIT = re.compile(r"\bin (patches|pixels)\b|\((pixels) a side\)")
 
 
 def axis_label(path: str, recipes: Iterable[Recipe]) -> str:
-    """`encoding.gamma (patches)`; the path alone where it has no unit, or where the trials' units differ."""
+    """`encoding.gamma (patches)`; the path alone if it has no unit, or where the trials' units differ."""
     units = {unit(recipe, path) for recipe in recipes}
     (one,) = units if len(units) == 1 else ("",)
     return f"{path} ({one})" if one else path
 
 
 def unit(recipe: Recipe, path: str) -> str:
-    """The unit of a field, as its description names it; nothing where it names none or the recipe has no such field.
+    """The unit of a field, as its description names it; nothing if it names none or the recipe has no such field.
 
     A length in patches is one in grid widths where its encoding takes coordinates from 0 to 1.
     """
@@ -74,7 +74,7 @@ class Panel:
     given: tuple[str, str] | None = None
 
     def value(self, row: TrialResult) -> float | None:
-        """Where a trial stands on this axis; None where the path was not open for it."""
+        """Where a trial stands on this axis; None if the path was not open for it."""
         values = row.trial.values
         if self.given is not None and str(values.get(self.given[0])) != self.given[1]:
             return None
@@ -171,7 +171,7 @@ def _log_ticks(axis: Axis, low: float, high: float, room: int) -> None:
 
 
 def shares(result: StudyResult) -> dict[Panel, float]:
-    """The importance of each path for which it is known; empty where the points are too few for it."""
+    """The importance of each path for which it is known; empty if the points are too few for it."""
     return _by_path(result, result.importances[0]) if result.importances else {}
 
 

@@ -168,7 +168,7 @@ class Tuned(Stamped):
 class Adopted(Stamped):
     """For this run the answer of another code counts than today's, for the user adopted it.
 
-    `code`: None where the adopted answer is gone, and today's code counts.
+    `code`: None if the adopted answer is gone, and today's code counts.
     """
 
     fact: Literal["adopted"] = Field(default="adopted", init=False)
@@ -204,9 +204,9 @@ def line_of(plain: Mapping[str, Any]) -> bytes:
 
 
 def content_of(line: bytes) -> bytes | None:
-    """The JSON of a line without its checksum, which is checked; None where the line has none.
+    """The JSON of a line without its checksum, which is checked; None if the line has none.
 
-    Raises: ValueError where the line differs from its checksum.
+    Raises: ValueError if the line differs from its checksum.
     """
     found = SUM.fullmatch(line)
     if found is None:

@@ -106,7 +106,7 @@ class Lines:
                 yield self._number, fact
 
     def next(self, line: bytes) -> Fact | None:
-        """The fact of the next line; None where it does not count. Raises: JournalError, FormError."""
+        """The fact of the next line; None if it does not count. Raises: JournalError, FormError."""
         number = self._number + 1
         fact = fact_of(line, self._path, number)
         if isinstance(fact, Opened):
@@ -150,7 +150,7 @@ def remedy(id: str) -> str:
 
 
 def _plain(line: bytes) -> dict[str, Any]:
-    """The values of a line; none where it is no JSON object."""
+    """The values of a line; none if it is no JSON object."""
     try:
         found = plain_json(line)
     except ValueError:

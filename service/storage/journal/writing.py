@@ -26,7 +26,7 @@ class Journal:
 
     `facts`: those that the file held when it was opened. `session`: what says that this driver may write. `claims`: the
     digest of the claims that are asked.
-    Raises: HeldError where another driver runs the study, JournalError where the file cannot be read.
+    Raises: HeldError if another driver runs the study, JournalError if the file cannot be read.
     """
 
     def __init__(self, path: Path, lock: Path, session: Session | None = None, *, claims: str = "") -> None:
@@ -64,7 +64,7 @@ class Journal:
     def write(self, fact: Fact) -> Fact:
         """Appends a fact with the time. It is on the disk before this returns, unless it measures or starts a run.
 
-        Raises: TakenOverError where another driver has taken the study over; nothing is written then. Before a
+        Raises: TakenOverError if another driver has taken the study over; nothing is written then. Before a
         measurement nothing is looked at, as there may be thousands in a row: `look` first.
         Cost: 1-2 ms.
         """
@@ -85,7 +85,7 @@ class Journal:
             raise OSError(errno.ENOSPC, f"{self.path} must take {len(line)} bytes, got place for {written}")
 
     def look(self) -> None:
-        """Looks whether this driver may still write. Raises: TakenOverError where another one has taken over."""
+        """Looks whether this driver may still write. Raises: TakenOverError if another one has taken over."""
         self.session.look()
 
     @property
@@ -103,8 +103,8 @@ def cut(path: Path, lock: Path, add: Callable[[Fact], object] = lambda fact: Non
 
     `add` is called with each fact, and raises JournalError for one that does not fit the study, which is cut as well.
     What the later lines told is lost but for the answers, which are files of their own. Returns the number of the line;
-    None where all lines are facts.
-    Raises: HeldError where a driver runs the study, FormError for a journal of another form, which is not cut.
+    None if all lines are facts.
+    Raises: HeldError if a driver runs the study, FormError for a journal of another form, which is not cut.
     """
     session = Session(path.parent / DRIVERS)
     with _locked(lock, session.folder):
@@ -144,7 +144,7 @@ def _first_bad(path: Path, lines: list[bytes], add: Callable[[Fact], object]) ->
 def _locked(lock: Path, drivers: Path) -> Iterator[None]:
     """Holds the lock of a study.
 
-    Raises: HeldError where another driver of this machine holds it, LocusError where its folder can only be read.
+    Raises: HeldError if another driver of this machine holds it, LocusError if its folder can only be read.
     """
     require_writable(lock.parent)
     file = FileLock(lock)

@@ -35,7 +35,7 @@ TRIES = 5
 
 
 def sent_journal(remote: RemoteFolder) -> bytes | None:
-    """The whole lines of the journal that was sent last; None where none was. Raises: StorageError."""
+    """The whole lines of the journal that was sent last; None if none was. Raises: StorageError."""
     for _ in range(TRIES):
         names = remote.names()
         begun = [name for name in names if name.endswith(f"/{_segment(0)}")]
@@ -180,7 +180,7 @@ class Copies:
     def fetch(self) -> int:
         """Brings home what is only at the storage: the study, its journal, its answers. Returns how many files.
 
-        Raises: OtherJournalError where both have a journal and neither continues the other; StorageError.
+        Raises: OtherJournalError if both have a journal and neither continues the other; StorageError.
         """
         folder = self.home.study(self.id)
         folder.root.mkdir(parents=True, exist_ok=True)
@@ -284,7 +284,7 @@ def _is_of(file: str, name: str) -> bool:
 
 
 def _digests(answer: bytes | None) -> dict[str, str] | None:
-    """The digests of weights that the file of an answer holds; None where there is no file, or it is damaged."""
+    """The digests of weights that the file of an answer holds; None if there is no file, or it is damaged."""
     content = None if answer is None else unsealed(answer)
     return None if content is None else dict(plain_json(content).get("weights", {}))
 

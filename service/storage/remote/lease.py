@@ -36,7 +36,7 @@ class Lease:
         self.number = 0
 
     def begin(self) -> None:
-        """Takes the next number. Raises: HeldError where another driver lives, or begins at the same moment."""
+        """Takes the next number. Raises: HeldError if another driver lives, or begins at the same moment."""
         last = max(self._numbers(), default=0)
         other = self._read(last) if last else None
         if other is not None and self._lives(other, last):
@@ -98,7 +98,7 @@ class Lease:
         return [int(name) for name in names if name.isdigit()]
 
     def _read(self, number: int) -> dict[str, object] | None:
-        """What the file of a driver tells; None where it is gone. One that is not written yet tells nothing."""
+        """What the file of a driver tells; None if it is gone. One that is not written yet tells nothing."""
         content = self._drivers.read(_name(number))
         if content is None:
             return None

@@ -34,7 +34,7 @@ class Mirror:
     def __enter__(self) -> Mirror:
         """Takes the lease, and fetches what another driver has sent until then.
 
-        Raises: HeldError where another driver runs the study with this storage; OtherJournalError; StorageError.
+        Raises: HeldError if another driver runs the study with this storage; OtherJournalError; StorageError.
         """
         if self._copies is not None:
             self._lease = Lease(self._copies.id, self._copies.study.inside("drivers"))
@@ -82,7 +82,7 @@ class Mirror:
         return None
 
     def _has_ended(self) -> bool:
-        """Ends the thread; False where it stands still in a call to the storage, for which nobody waits longer.
+        """Ends the thread; False if it stands still in a call to the storage, for which nobody waits longer.
 
         Its lease is not ended then: the next driver sees no sign of life.
         """

@@ -74,7 +74,7 @@ def no_code(subject: Subject) -> Findings:
 def initial(run: Run, parent: Path | None, data: Path | None, environment: Mapping[str, Any]) -> Subject:
     """A run's model before its first step. `environment`: of its answer, which names weights that timm fetched.
 
-    Raises: LocusError where weights that it starts from are gone, or are other ones today.
+    Raises: LocusError if weights that it starts from are gone, or are other ones today.
     """
     sources: dict[str, Any] = {}
     model = build_model_with_weights(run.recipe, run.seed, parent, sources)
@@ -85,7 +85,7 @@ def initial(run: Run, parent: Path | None, data: Path | None, environment: Mappi
 
 
 def trained(run: Run, weights: Path, data: Path | None) -> Subject:
-    """A run's model with the weights that were kept. Raises: LocusError where their file is damaged."""
+    """A run's model with the weights that were kept. Raises: LocusError if their file is damaged."""
     model = build_model(run.recipe).double()  # before weights are loaded, which may be in float64
     model.load_state_dict(read(weights))
     return _subject(run, model, data)
@@ -113,7 +113,7 @@ def first_encoding(model: Host) -> Composition:
 
 @torch.no_grad()
 def codes_of(model: Host, shape: Shape | None = None) -> Tensor | None:
-    """The code of each patch before the first block; None where no part of the encoding is a code of the tokens.
+    """The code of each patch before the first block; None if no part of the encoding is a code of the tokens.
 
     What parts add is summed; what they put beside the content are further channels. Parts of another kind are left
     out: those inside attention, and convolutions, whose result depends on the image.

@@ -21,7 +21,7 @@ from trainables.training.normalize import normalizer
 class Teacher:
     """A trained model that labels images. It sees the student's pixels, normalized as it was trained.
 
-    Raises: SpecError where the weights are not those of the teacher's recipe.
+    Raises: SpecError if the weights are not those of the teacher's recipe.
     Source: DeiT 3, equations 2 and 3. Differs: nothing.
     """
 
