@@ -302,7 +302,7 @@ class ProbeAsAlike(ClaimOfMaps):
     """The maps of `who` and `than` are as alike as those of two seeds of `than`, or less so.
 
     What is judged is the correlation of `ProbeAlike`, less that of the same seed and the next one of `than`. No bound
-    on the correlation itself says what is alike, as two trainings of one model differ, too. Where the maps of two seeds
+    on the correlation itself says what is alike, as two trainings of one model differ, too. If the maps of two seeds
     correlate by no more than the claim's end (its size), the claim stays undecided: all maps are as alike as those.
     """
 

@@ -17,7 +17,7 @@ class Published(Spec):
     """A number of a paper, shown beside the test score of an arm (or of `best`).
 
     `same_data`: whether the paper's images are of the study's kind, so that both share an axis.
-    `margin`: how near our mean must be to count as equal; where it is null, it follows from `spread` (`within`).
+    `margin`: how near our mean must be to count as equal; if it is null, it follows from `spread` (`within`).
     """
 
     who: str

@@ -321,7 +321,7 @@ class Edition(Spec):
     def stated_time(self) -> str:
         """What the budget takes on 2 cores, in words; nothing if the study says nothing, or values were changed.
 
-        Where sizes follow from the images, it holds for any images.
+        If sizes follow from the images, it holds for any images.
         """
         size = self.study.budgets.get(self.budget)
         fits = size is not None and size.fit is not None and all(path.startswith("data.") for path in self.own_paths)

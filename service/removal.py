@@ -52,7 +52,7 @@ class Forgettable:
     def remove(self) -> int:
         """Removes all of it but for the answers that came into use since; how many these are.
 
-        MLflow comes first: where it does not answer, nothing else is gone. Raises: LocusError, before anything is
+        MLflow comes first: if it does not answer, nothing else is gone. Raises: LocusError, before anything is
         removed, where a driver runs the study now, and for a folder that cannot be removed.
         """
         folder = self.home.study(self.id)

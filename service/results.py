@@ -147,7 +147,7 @@ def watch_report(
 ) -> Result:
     """Writes a study's report, again every so many seconds while a driver runs it, and at its end; the last result.
 
-    `opened` reads the result as it is now; `show` gets each page. Where nothing has happened, no page is written.
+    `opened` reads the result as it is now; `show` gets each page. If nothing has happened, no page is written.
     Raises: KeyboardInterrupt, after a page that a browser does not load again.
     """
     try:

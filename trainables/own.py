@@ -1,6 +1,6 @@
 """Specs from a user's own file: a kind is written "file.py:Class", and the recipe carries the text of that file.
 
-Encodings and data sets use it alike. A field takes a spec from our list or from the user's file; where a value names a
+Encodings and data sets use it alike. A field takes a spec from our list or from the user's file; if a value names a
 kind of the user's file, the text of that file is stored beside it.
 """
 
@@ -107,7 +107,7 @@ def source_of(kind: str, path: str) -> str:
 
 
 def carry(values: Any) -> Any:
-    """`{path: value}` as plain values. Where a value names a kind of a user's file, the text of that file is added."""
+    """`{path: value}` as plain values. If a value names a kind of a user's file, the text of that file is added."""
     if not isinstance(values, Mapping):
         return values
     carried: dict[str, Any] = {}

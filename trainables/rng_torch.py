@@ -2,7 +2,7 @@
 
 A stream is a generator seeded by a seed and a name, such as (0, "order", 3). Our own code never uses the global
 generators of torch and numpy: two runs in one process cannot disturb each other, and no state needs to be saved to
-resume. Where other people's code draws from them, they are `seeded` by a stream for that time.
+resume. If other people's code draws from them, they are `seeded` by a stream for that time.
 """
 
 from __future__ import annotations

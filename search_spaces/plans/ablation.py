@@ -209,7 +209,7 @@ def leave_one_out(parts: Mapping[str, Mapping[str, Any]], everything: str = "all
 def require_different(recipes: Mapping[str, Any]) -> None:
     """Refuses arms that are one recipe: their difference would be 0 whatever is true.
 
-    A value of the user's own can make them so: where an arm leaves a path alone, `--set` of that path changes what the
+    A value of the user's own can make them so: if an arm leaves a path alone, `--set` of that path changes what the
     arm is. `recipes`: the identity of each arm's recipe.
     """
     seen: dict[str, str] = {}
@@ -237,7 +237,7 @@ def _overrides(arm: Mapping[str, Any], path: str) -> bool:
 def _require_same_arms(study: str, arms: Mapping[str, Mapping[str, Any]], path: str) -> None:
     """Refuses a path that makes some arms other than their names say.
 
-    An arm is known by the kind of its encoding, model or data, and by the values of its encoding. Where others leave
+    An arm is known by the kind of its encoding, model or data, and by the values of its encoding. If others leave
     such a path alone, the base's value is what they are.
     """
     node = path.removesuffix(".kind")

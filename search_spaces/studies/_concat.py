@@ -28,7 +28,7 @@ BACKBONES: dict[str, dict[str, Any]] = {
     "volo": {"model.kind": "volo"},
     "tnt": {"model.kind": "tnt"},
 }
-"""Each backbone two blocks deep; where its own table stood, the learned one stands."""
+"""Each backbone two blocks deep; if its own table stood, the learned one stands."""
 
 
 def _whole(*models: Any) -> dict[str, dict[str, Any]]:

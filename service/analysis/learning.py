@@ -10,7 +10,7 @@ from service.analysis.statistics import ALPHA, Scores
 def most_that_fail(failed: int, seeds: int, level: float = ALPHA) -> float:
     """The largest share of all seeds that may not learn, where `failed` of `seeds` did not; one-sided.
 
-    Where none failed, it is 1 - level^(1 / seeds): 63 % for 3 seeds, 45 % for 5, 26 % for 10.
+    If none failed, it is 1 - level^(1 / seeds): 63 % for 3 seeds, 45 % for 5, 26 % for 10.
     Source: Clopper and Pearson 1934. Differs: nothing.
     """
     if failed >= seeds:
@@ -32,7 +32,7 @@ def counts(scores: Scores) -> tuple[int, int]:
 def most_unlike(learnt: int, runs: int, level: float = ALPHA) -> float:
     """The largest share of all runs that may be unlike those judged, where `learnt` of `runs` learn; one-sided.
 
-    Where some learn, it is the share that may not; where none does, the share that may.
+    If some learn, it is the share that may not; if none does, the share that may.
     """
     return most_that_fail(runs - learnt if learnt else 0, runs, level)
 
@@ -40,7 +40,7 @@ def most_unlike(learnt: int, runs: int, level: float = ALPHA) -> float:
 def shifts(scores: Scores, level: float) -> list[float]:
     """By how much the runs that may be unlike those that are judged may move the mean, up and down; signed.
 
-    As many may fail as the seeds allow, and those are at chance. Where no seed learns, one that does may be perfect.
+    As many may fail as the seeds allow, and those are at chance. If no seed learns, one that does may be perfect.
     Over several tasks all failures may be on the task that moves the mean most. `level`: of all together.
     """
     groups = [[cell for cell in scores.cells if cell[1].learnt], [cell for cell in scores.cells if not cell[1].learnt]]

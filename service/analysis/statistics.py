@@ -53,7 +53,7 @@ def level_of(look: int) -> float:
 class Scale:
     """What a score can be: its chance, its ends, and the smallest step that its images can show (one more is right).
 
-    `task`: False for values that nothing learns, such as correlations. `overlap`: where seeds are folds of the same
+    `task`: False for values that nothing learns, such as correlations. `overlap`: if seeds are folds of the same
     images, how many images validate beside those that train.
     """
 
@@ -303,7 +303,7 @@ class Scores:
 
     @property
     def uniform(self) -> bool:
-        """True if all seeds learn, or none: where some do, the mean of all describes neither."""
+        """True if all seeds learn, or none: if some do, the mean of all describes neither."""
         return len(self.learnt) in (0, self.n)
 
     @cached_property

@@ -161,7 +161,7 @@ class StudyResult:
 
     @property
     def drawn_again(self) -> list[TrialResult]:
-        """The trials whose kept models are tested on further test images: where intervals are shown, and a generator
+        """The trials whose kept models are tested on further test images: if intervals are shown, and a generator
         makes the images.
         """
         study = self.edition.study

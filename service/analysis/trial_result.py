@@ -250,7 +250,7 @@ class TrialResult:
         return self.probes[chosen](name)
 
     def value(self, path: str) -> Any:
-        """What this trial has at a path; where its recipe has no such field, what the trial sets there, or None.
+        """What this trial has at a path; if its recipe has no such field, what the trial sets there, or None.
 
         A trial sets `model.name`; its recipe has the numbers of that model instead.
         """

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def status(name: str | None, address: str, home: str | None, *, adopt: bool, as_json: bool) -> None:
-    """Shows a study of a cluster, or all. `home`: where the home is seen from here, should the cluster be gone.
+    """Shows a study of a cluster, or all. `home`: if the home is seen from here, should the cluster be gone.
 
     Raises: LocusError if the cluster does not answer or does not know the study, and no home is given.
     """

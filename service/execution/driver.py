@@ -146,7 +146,7 @@ class Driver:
     def heed(self) -> Control | None:
         """Does what other commands have asked for since the last call, and returns it, or None if nothing was asked.
 
-        Where all runs are to stop now, the caller must stop them.
+        If all runs are to stop now, the caller must stop them.
         """
         asked = take(self.folder)
         if asked is None:

@@ -11,7 +11,7 @@ SAME = 10
 class RepeatedFailure:
     """Counts failures for the same reason. `reason`: that of `SAME` failures in a row, or None.
 
-    The count goes back to zero when a run ends with an answer. Where nodes were lost, it also goes back to zero when an
+    The count goes back to zero when a run ends with an answer. If nodes were lost, it also goes back to zero when an
     epoch is trained: a study on machines that are taken away now and then may go on while it makes progress.
     """
 

@@ -186,7 +186,7 @@ def _each(name: str, epochs: Iterable[Mapping[str, float]]) -> list[float]:
 
 
 def run_size(recipes: Iterable[Recipe]) -> str:
-    """The epochs and images of a run; where recipes differ, the least and the most."""
+    """The epochs and images of a run; if recipes differ, the least and the most."""
     recipes = list(recipes)
     counts = [recipe.data.image_counts for recipe in recipes]
     epochs = _range(recipe.optimizer.epochs for recipe in recipes)
@@ -206,7 +206,7 @@ def fitted(edition: Edition) -> list[str]:
 def image_sources(recipes: Iterable[Recipe]) -> list[str]:
     """Which images of each set of photographs are used, and where those of each split come from, a line a set.
 
-    Behind it what a reader should know: where images are few, and of a folder, such as files that are not read, a
+    Behind it what a reader should know: if images are few, and of a folder, such as files that are not read, a
     sentence each.
     """
     sets: dict[tuple[str, str], list[ImagesSpec]] = {}

@@ -30,7 +30,7 @@ class Unproposed:
     """A recipe for each run of a point that is not chosen yet, at most, and for each parent that these runs need.
 
     It is that of the point's arm, or a search's base. Confirmations of a search count, and the arms whose tuning has
-    not ended. Parents are those of the base or the arm, once a seed: where a point changes its parent, there are more.
+    not ended. Parents are those of the base or the arm, once a seed: if a point changes its parent, there are more.
     """
 
     points: list[Recipe]

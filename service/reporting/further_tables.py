@@ -296,7 +296,7 @@ def _shared(result: StudyResult) -> list[Setting]:
 
 
 def shared(result: StudyResult) -> list[Table]:
-    """What all trials share: where it differs from the defaults, and all of it."""
+    """What all trials share: if it differs from the defaults, and all of it."""
     settings = _shared(result)
     own = [one for one in settings if one.default is not None]
     differs = [

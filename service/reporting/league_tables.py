@@ -153,7 +153,7 @@ def properties(result: StudyResult, found: League) -> Table:
 
 
 def _scores(names: Sequence[str], found: Mapping[str, Scores]) -> list[str]:
-    """Means of scores; where seeds are missing, with how many there are: `0.9000 (1/3)`."""
+    """Means of scores; if seeds are missing, with how many there are: `0.9000 (1/3)`."""
     shares = {name: "" if one.complete else f" ({one.n}/{one.asked})" for name, one in found.items()}
     return [f"{fixed(found[name].mean)}{shares[name]}".strip() if name in found else "" for name in names]
 

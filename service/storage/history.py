@@ -77,7 +77,7 @@ class History:
     def open(cls, home: Home, edition: Edition, codes: CodeDigests | None = None, *, adopt: bool = False) -> History:
         """The history of an edition as its journal has it, by today's code; empty if it was never run.
 
-        `adopt`: where a run has no answer by today's code, its last one by another code counts.
+        `adopt`: if a run has no answer by today's code, its last one by another code counts.
         Raises: JournalError for a line that is no fact, or is none of this study.
         """
         codes, journal = codes or CodeDigests(), home.study(edition.id).journal

@@ -244,7 +244,7 @@ class Home:
 
     @property
     def tracking(self) -> str:
-        """The URI of the default MLflow store. Where the path has `?` or `%`, it holds for this process alone."""
+        """The URI of the default MLflow store. If the path has `?` or `%`, it holds for this process alone."""
         return f"sqlite:///{_without_signs(self.root) / self.database.name}"
 
     @property

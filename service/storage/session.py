@@ -53,7 +53,7 @@ class Host:
 
     @classmethod
     def here(cls) -> Host:
-        """The machine of this process. Where its system numbers no starts, its name stands for the number."""
+        """The machine of this process. If its system numbers no starts, its name stands for the number."""
         try:
             return cls(socket.gethostname(), BOOT.read_text().strip())
         except OSError:

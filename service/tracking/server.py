@@ -1,6 +1,6 @@
 """Starts MLflow on this machine and prints the links of studies.
 
-The server is bound to the loopback address and ends with the command, also if its terminal is closed. Where MLflow
+The server is bound to the loopback address and ends with the command, also if its terminal is closed. If MLflow
 already shows the same runs on that port, it is used and left running. For studies on a tracking server, only the links
 are printed.
 """

@@ -51,7 +51,7 @@ def trial_charts(study: Study, shown: Iterable[str]) -> dict[str, Any]:
 
 
 def run_charts(study: Study, shown: Iterable[str]) -> dict[str, Any]:
-    """Curves over the epochs; where runs are grouped, their mean with a band. `shown`: MLflow's metrics of runs."""
+    """Curves over the epochs; if runs are grouped, their mean with a band. `shown`: MLflow's metrics of runs."""
     charts = [_line(study.score.metric), _line("train/loss"), _bar(study.score.test), _bar(TRAIN_S)]
     return _page("curves", charts, {*SEED_METRICS, *_scores(study), *shown})
 

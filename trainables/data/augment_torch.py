@@ -73,7 +73,7 @@ class Augmentation:
     def batch(self, images: Tensor, targets: Tensor, numbers: Tensor, epoch: int, step: int) -> tuple[Tensor, Tensor]:
         """A batch of floats, changed, with its targets: classes, or a probability of each class.
 
-        `numbers`: the numbers of the images. Where images are mixed, a worker's share must hold the two images that
+        `numbers`: the numbers of the images. If images are mixed, a worker's share must hold the two images that
         are mixed, the first of one half and the last of the other (`DataParallel.shard`).
         Shapes: (B, C, R, S) and (B,) to the same and (B,) or (B, K).
         """

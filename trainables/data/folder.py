@@ -51,7 +51,7 @@ def is_read(found: Layout) -> bool:
 
 
 def no_folder(root: str) -> str:
-    """A path of something else than a folder in a sentence; where it holds arrays, with what to do."""
+    """A path of something else than a folder in a sentence; if it holds arrays, with what to do."""
     arrays = root.lower().endswith((".npy", ".npz"))
     how = " (np.savez(path, images=images, labels=labels) writes what --data FILE.npz reads)" if arrays else ""
     return f"{shown(root)}{how or ('' if os.path.exists(root) else near_path(Path(root)))}"
@@ -101,7 +101,7 @@ def _wrong_classes(
 def content(found: Layout, held: Mapping[str, Content]) -> dict[str, Any]:
     """What a folder holds: its digest, its classes, and how many images each of its splits has.
 
-    The digest is of the paths and contents of all images; where they are too large together, of paths, sizes and times.
+    The digest is of the paths and contents of all images; if they are too large together, of paths, sizes and times.
     What a split's folder is called is no part of it.
     """
     text = hashlib.sha256()
@@ -291,7 +291,7 @@ class Folder(ImagesSpec):
     def _scored(self, shares: tuple[float, float]) -> Chances:
         """The shares of the images that validate and of those that test, from those of `val` and of `test`.
 
-        Where a folder is missing, its share is that of `train`.
+        If a folder is missing, its share is that of `train`.
         """
         match self.sources[1:]:
             case "test", "test":

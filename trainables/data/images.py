@@ -42,7 +42,7 @@ class ImagesSpec(DatasetSpec):
     own split, or held out of the training images where it has none. Every draw has the same share of each class, and a
     smaller draw is part of a larger one. `samples_per_class`: instead of `train_size`, so many images of each class.
     `folds`: seed s is validated on fold s mod `folds` of the training images and trained on the others; every `folds`
-    seeds the images are dealt anew. Each fold has the same share of each class. Where the set has no test images, and
+    seeds the images are dealt anew. Each fold has the same share of each class. If the set has no test images, and
     no `test_size` is held out, the fold also tests. `data_seed`: which images are drawn, and how they are dealt.
     `balanced`: scores are the mean over the classes of each one's accuracy, so that a frequent class counts no more
     than a rare one.

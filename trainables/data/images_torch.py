@@ -91,7 +91,7 @@ def chosen(spec: ImagesSpec, labels: Mapping[str, NDArray[np.int64]]) -> dict[st
     """Which images a spec asks for, a split: the set's own split that each comes from, and its number there.
 
     Images that are held out come first in the order of the training images, so the size of one draw moves no other.
-    Where seeds are folds, all images that train or validate are those to train: `parts` deals them.
+    If seeds are folds, all images that train or validate are those to train: `parts` deals them.
     Raises: LocusError if a class has too few images.
     """
     order = stratified_order(labels["train"], spec.data_seed, "images", "train")

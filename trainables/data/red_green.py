@@ -77,7 +77,7 @@ class RedGreen(DatasetSpec):
 
     @property
     def places(self) -> tuple[int, int]:
-        """How many rows and columns a square can lie at; where halves are asked for, in the upper half alone."""
+        """How many rows and columns a square can lie at; if halves are asked for, in the upper half alone."""
         step = self.square if self.aligned else 1
         height = self.image_size // 2 if self.halves else self.image_size
         return (height - self.square) // step + 1, (self.image_size - self.square) // step + 1

@@ -83,7 +83,7 @@ class HeadsSpec(PairSpec):
     """An encoding inside attention that declares its parameters.
 
     `terms` is computed once in a forward pass, in float32 whatever precision the backbone has; `heads` applies it in
-    each block. Where a subclass has a number of `draws`, `at.drawn` has so many random numbers from 0 to 1 in training,
+    each block. If a subclass has a number of `draws`, `at.drawn` has so many random numbers from 0 to 1 in training,
     others at each step, and is None in evaluation. A subclass declares `modifies_qk` where `heads` changes queries or
     keys, `reads_qk` where it reads them, and `accepts_fewer_queries` where `heads` is right also if only the first
     tokens have queries (`h.queries` of them).

@@ -149,7 +149,7 @@ class Extended(Injector):
 class LogitParts(Injector):
     """Some of q.k (1), pos_q.k (2), q.pos_k (3) and pos_q.pos_k (4), all at the head's own scale.
 
-    Where the parts are a product of two sums, q and k become these sums. Otherwise a query is [q, pos_q], and a key is
+    If the parts are a product of two sums, q and k become these sums. Otherwise a query is [q, pos_q], and a key is
     the sum that q is multiplied with, then the sum that pos_q is multiplied with. So heads become at most twice as
     wide, and no term is stored for each pair.
     Source: Gabor paper eq. 11, table 3. Differs: eq. 3 numbers 2 and 3 the other way round.

@@ -21,7 +21,7 @@ class LogCPB(HeadsSpec):
     """16 sigmoid(MLP(offset)) in the logits of two patches, where an offset is sign(d) log2(1 + |d|) / log2(8).
 
     d is the offset, query minus key, scaled to [-8, 8] along each side by the largest one. `pretrained_window_size`:
-    rows and columns of the grid whose largest offset that is; null is the model's own. Where models are tested on other
+    rows and columns of the grid whose largest offset that is; null is the model's own. If models are tested on other
     grids, the grid of training keeps the bias of a small offset as it was. `shared`: one network for all blocks.
     Shapes: mlp.0.weight (depth or 1, hidden, 2: row, column), mlp.2.weight (depth or 1, H, hidden). Units: patches.
     Source: Liu et al. 2022, Swin Transformer V2, section 3.3, eqs. 3, 4; its published code (ReLU, 16 sigmoid).

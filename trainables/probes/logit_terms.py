@@ -39,7 +39,7 @@ def logit_terms(model: Host, images: Tensor, carried: bool = False) -> list[Bloc
     the concat paper sees the residual stream (p_{d+1} = p); all else in a token counts as content. The layer norm
     divides content and position by the deviation of their sum; its bias, and that of the projection, belong to the
     content. Codes in queries and keys are split in every block that has them; what an earlier block has added to the
-    tokens there is content. Where several blocks add codes to the tokens, `carried` adds them up.
+    tokens there is content. If several blocks add codes to the tokens, `carried` adds them up.
     Shapes: images (B, channels, rows, columns). Raises: ProbeError for an encoding, or a backbone, for which no such
     split is exact.
     Source: concat paper eqs. 8 and 9; Gabor paper eq. 11. Differs: the papers leave out the layer norm.

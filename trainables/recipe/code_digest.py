@@ -247,5 +247,5 @@ def _sources(recipe: Recipe) -> list[tuple[str, str]]:
 
 
 def _one(found: list[str]) -> str:
-    """One digest for a file; where a recipe and its parents hold several versions of it, of all of them in order."""
+    """One digest for a file; if a recipe and its parents hold several versions of it, of all of them in order."""
     return found[0] if len({*found}) == 1 else digest(found)

@@ -98,7 +98,7 @@ class FromFile(Spec):
 class FromTimm(Spec):
     """Weights that timm fetches, which needs a network or timm's cache. `part`: which weights to load.
 
-    `sha256`: the checksum of the state dict, which every run records (`init_sha256` of its environment). Where it is
+    `sha256`: the checksum of the state dict, which every run records (`init_sha256` of its environment). If it is
     given, weights with another one are refused.
     """
 

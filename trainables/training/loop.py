@@ -59,7 +59,7 @@ def train(
 ) -> Generator[Measurement | Diverged]:
     """Trains a run: one Measurement an epoch, the last with the test set's metric too, or a Diverged as the last item.
 
-    Where the folder has a checkpoint, training goes on from it, also inside an epoch, after the measurements before it
+    If the folder has a checkpoint, training goes on from it, also inside an epoch, after the measurements before it
     have been yielded again. Checkpoints are written as `Saver` says, when the iterator is closed (by its user, with
     `closing`: what the garbage collector has to close may save nothing), before the tests of the last epoch where a
     crash in them could lose more than a second of training, and at the end, after the weights.

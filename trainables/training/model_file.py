@@ -1,6 +1,6 @@
 """Files of trained models: weights, and what the model is, in torch's format, in that of safetensors, or as ONNX.
 
-A file of the first two is read back. It holds the outputs for two images that are made by formula: where today's code
+A file of the first two is read back. It holds the outputs for two images that are made by formula: if today's code
 computes others from the weights, the file is refused, for its predictions would be others, too.
 """
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from trainables.spec import SpecError
 
 HEADS = ("head.", "head_dist.")
-"""How names of heads begin. Where the other model has another number of outputs, a head keeps its initial values."""
+"""How names of heads begin. If the other model has another number of outputs, a head keeps its initial values."""
 
 
 def load_weights(

@@ -214,7 +214,7 @@ def _lacking_points(scores: Mapping[str, Scores]) -> str | None:
 
 
 def _unlike_itself(claim: ProbeAsAlike, seeds: Scores) -> str | None:
-    """Why maps cannot be compared with those of another seed: where these have nothing in common, all are as alike."""
+    """Why maps cannot be compared with those of another seed: if these have nothing in common, all are as alike."""
     least = max(abs(end) for end in (claim.low, claim.high) if end is not None)
     mean = seeds.mean or 0.0
     if mean > least:

@@ -19,7 +19,7 @@ def compute_probes(result: StudyResult, note: Callable[[str], None], stopped: Ca
     """Computes what is not kept, run by run, until all is there or a person stops it.
 
     `note` is called with a sentence before the first one, and for each probe that fails: the others go on, and the
-    report says what is missing. Where torch is not installed, nothing is computed.
+    report says what is missing. If torch is not installed, nothing is computed.
     """
     named = result.edition.study.probes
     probes = _missing(result.probed, named, lambda run: True)

@@ -100,7 +100,7 @@ class DriverSearcher(Searcher):  # type: ignore[misc]
     def suggest(self, trial_id: str) -> Any:
         """A task's config; None: ask again later; FINISHED: nothing is left, or nothing but what other drivers train.
 
-        Where no run is in flight, Tune would wait for minutes without a call to anybody, and keep its resources.
+        If no run is in flight, Tune would wait for minutes without a call to anybody, and keep its resources.
         """
         job, self.held = self.held or self.driver.next(), None
         if job is None and self.driver.in_flight.jobs:

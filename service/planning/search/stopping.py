@@ -153,7 +153,7 @@ def behind(rows: dict[str, list[float]], arms: int, step: float = 0.0, overlap: 
 def p_below(rows: dict[str, list[float]], arm: str, best: str, step: float = 0.0, overlap: float = 0.0) -> float:
     """The one-sided p of the null hypothesis that an arm is no worse than the best so far. `rows`: a score a seed.
 
-    All arms say how much seeds differ, so that three of them suffice; where this pair differs more than all do, its own
+    All arms say how much seeds differ, so that three of them suffice; if this pair differs more than all do, its own
     seeds alone say it.
     Source: two-way layout without replication (Fisher 1925); races: Maron and Moore 1994, F-Race (Birattari et al.
     2002). Differs: the larger of the two variances, with its degrees of freedom; at least the error of two scores that

@@ -53,7 +53,7 @@ def row_place(place: int) -> float:
 
 
 def draw_rows(rows: Sequence[Row], label: str) -> tuple[Figure, Axes]:
-    """The rows from top to bottom; where names are long, they stand above their rows."""
+    """The rows from top to bottom; if names are long, they stand above their rows."""
     above = max(len(row.name) for row in rows) * LETTER_IN > WIDTH_IN / 2.5
     names = [textwrap.fill(row.name, int(WIDTH_IN * 0.75 / LETTER_IN)) if above else row.name for row in rows]
     lines = 1 + max(name.count("\n") for name in names)

@@ -78,7 +78,7 @@ def read_lines(path: Path) -> list[tuple[int, Fact]]:
 def whole_lines(content: bytes) -> list[bytes]:
     """The lines of a journal that were written to their end.
 
-    What follows the last line break is the torn rest of one line; where it has breaks of another kind (CR), the file
+    What follows the last line break is the torn rest of one line; if it has breaks of another kind (CR), the file
     was changed by something else, and all of it counts, for a torn rest is dropped.
     """
     end = content.rfind(b"\n") + 1
