@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from service.callbacks import Callback
-    from service.comparing import ComparedStudies, MatrixWithPage
+    from service.comparisons import ComparedStudies, MatrixWithPage
     from service.execution.simulation.simulate import Simulated
     from service.planning.work_estimate import WorkEstimate
     from service.removal import Forgettable
@@ -296,7 +296,7 @@ def compare(
     `code`: two of: the first digits of the code of an answer, or of a commit, or "today". `adopt`: answers of older
     code count. Raises: LocusError if it is not clear what is to be compared.
     """
-    from service.comparing import compare as compared
+    from service.comparisons import compare as compared
 
     found = Home.find(home)
     ids = [editions.latest(found, name) for name in (a, b) if name is not None]
@@ -308,7 +308,7 @@ def matrix(name: str, *, budget: str = "cpu", home: str | None = None, adopt: bo
 
     `adopt`: answers of older code count. Raises: LocusError for an unknown name.
     """
-    from service.comparing import fill_matrix
+    from service.comparisons import fill_matrix
 
     return fill_matrix(Home.usable(home), name, budget, adopt=adopt)
 

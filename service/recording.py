@@ -27,7 +27,7 @@ from service.storage.history import History
 from service.storage.home import Home
 from service.storage.outcomes import Outcomes
 from service.storage.states import RunState
-from service.terminal.looking import run_command
+from service.terminal.studies_tables import run_command
 from trainables.recipe.code_digest import CodeDigests
 from trainables.spec import LocusError, SpecError
 from trainables.whole_files import require_writable, write_whole

@@ -17,14 +17,15 @@ from search_spaces.words import plural
 from service import steering
 from service.analysis.probes.computing import compute_probes
 from service.callbacks import Callback, Callbacks
+from service.check_recipes import try_own
 from service.execution import machine
-from service.execution.driver import Attention, Driver, Finished
+from service.execution.disk_errors import causes, disk_errors_in_a_sentence
+from service.execution.driver import Driver, DriverPolls, Finished
 from service.execution.jobs import archive
-from service.execution.machine_share import Neighbours
+from service.execution.other_drivers import Neighbours
 from service.execution.repeated import SAME
 from service.execution.signals import Stop, StopSignals
 from service.execution.socket_folder import socket_folder
-from service.execution.unwritable import causes, told_in_a_sentence
 from service.planning.estimate import estimate_work, measured, run_memory
 from service.planning.placement import Placement
 from service.planning.run_options import RunOptions
@@ -38,11 +39,10 @@ from service.storage.home import Home
 from service.storage.journal import Journal
 from service.storage.outcomes import Outcomes
 from service.storage.remote.copies import Copies
-from service.storage.remote.mirror import Mirror
+from service.storage.remote.storage_sync import StorageSync
 from service.storage.tracking_uri import place_in_words, tracking_uri
 from service.terminal.live import Progress
 from service.tracking.client_settings import set_up_client
-from service.trying import try_own
 from trainables.launch.job import Job
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.cost import check_workers
@@ -76,15 +76,15 @@ def run_study(
     home = Home.find(options.home)
     if options.address == "local":
         socket_folder()  # Ray needs one; asked here, before the plan
-    with told_in_a_sentence(home.root):
+    with disk_errors_in_a_sentence(home.root):
         running = StudyRun(edition, home, options, progress, tell)
         signals = StopSignals(running.stop, progress.note)
         with (
             signals.installed(),
-            Mirror(running.copies) as mirror,
+            StorageSync(running.copies) as storage,
             Journal(running.folder.journal, running.folder.lock, claims=edition.claims_digest) as journal,
         ):
-            running.open(mirror, journal, callbacks)
+            running.open(storage, journal, callbacks)
             try:
                 running.run(signals)
             except KeyboardInterrupt:
@@ -134,14 +134,14 @@ class StudyRun:
         self.stored: dict[str, str] | None = None
         self.took = 0.0
 
-    def open(self, mirror: Mirror, journal: Journal, callbacks: Sequence[Callback]) -> None:
+    def open(self, storage: StorageSync, journal: Journal, callbacks: Sequence[Callback]) -> None:
         """Writes the study into its home and its storage, and opens MLflow."""
         from service.tracking.sync import MlflowSync
 
         edition, home, note = self.edition, self.home, self.progress.note
-        self.mirror = mirror
+        self.storage = storage
         editions.save_edition(edition, home)
-        mirror.open(journal)
+        storage.open(journal)
         if self.copies is None and (left := self.folder.storage_uri):
             note(f"the copies at {left} stay as they are, because this command has no --storage {left}")
             self.folder.storage.unlink()
@@ -193,7 +193,7 @@ class StudyRun:
         progress.begin(
             driver.history, driver.lock, lambda: driver.in_flight.share(driver.placement.max_concurrent), epoch_s
         )
-        attention = Attention(driver, progress.note)
+        attention = DriverPolls(driver, progress.note)
         while isinstance(job := _next(driver, attention), Job):
             # outside `interruptible`: after an interrupted import, Ray cannot be shut down
             from service.execution.tune.run import run_on_tune
@@ -238,7 +238,7 @@ class StudyRun:
 
     def close_storage(self) -> None:
         """Sends what is left; leaves that to another driver that has taken the study over."""
-        if not self.driver.journal.lost and (warning := self.mirror.close(self.driver.history)):
+        if not self.driver.journal.lost and (warning := self.storage.close(self.driver.history)):
             self.progress.note(warning)
 
     def name_replaced_answers(self) -> None:
@@ -322,7 +322,7 @@ def _download(edition: Edition, home: Home, progress: Progress) -> None:
         download(data, home.data)
 
 
-def _next(driver: Driver, attention: Attention) -> Job | Finished:
+def _next(driver: Driver, attention: DriverPolls) -> Job | Finished:
     """The next job. Waits while other drivers of the home use the whole machine, or train all that this one wants."""
     while (found := driver.next()) is None:
         attention.look()

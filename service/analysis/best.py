@@ -72,7 +72,7 @@ def find_best(history: History) -> Best:
 
 def best_rivals(history: History) -> tuple[Trial, ...]:
     """The best of a search's random points, chosen as the search's own best is: once all confirmations have ended."""
-    trials = history.chosen("rival_confirmation")
+    trials = history.confirmations("rival_confirmation")
     if any(history.answer(trial).status == "open" for trial in trials):
         return ()
     complete = list(_complete(history, trials))
@@ -95,7 +95,7 @@ def place_key(history: History, trial: Trial) -> tuple[int, int, float, int]:
 
 def _confirmed(history: History) -> list[Trial]:
     """The confirmations, once all of them have ended."""
-    trials = history.chosen("confirmation")
+    trials = history.confirmations("confirmation")
     whole = {trial.number for trial in trials} == {*history.confirms}
     return trials if whole and all(history.answer(trial).status != "open" for trial in trials) else []
 

@@ -17,9 +17,9 @@ from service.analysis.trial_summary import TrialSummary, summarize
 from service.planning.forecast import Forecast
 from service.planning.schedule import Done, next_action
 from service.storage import editions
+from service.storage.driver_lease import Holder
 from service.storage.history import History
 from service.storage.home import Home
-from service.storage.session import Holder
 from trainables.kept import keep, kept, seen
 from trainables.recipe.code_digest import CodeDigests
 from trainables.spec import LocusError, digest

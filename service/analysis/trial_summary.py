@@ -52,13 +52,13 @@ class Summaries:
     def __init__(self, history: History) -> None:
         self.history = history
         self._settled: dict[str, TrialSummary] = {}
-        self._generation = history.generation
+        self._invalidations = history.invalidations
 
     def __call__(self, *, alive: bool = True) -> list[TrialSummary]:
         """One summary a trial, in order. `alive`: a driver runs, so an unfinished run is running, not interrupted."""
         history = self.history
-        if self._generation != history.generation:
-            self._generation = history.generation
+        if self._invalidations != history.invalidations:
+            self._invalidations = history.invalidations
             self._settled.clear()
         best = find_best(history)
         mark = "best (tie)" if best.tied else "best"

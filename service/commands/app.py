@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from service.terminal.options import StudyOptions, own_values
+from service.commands.options import StudyOptions, own_values
 from service.terminal.output import console, printable, sentence
 from trainables.errors import SpecError
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from service.commands.app import app, resolve_chosen, say
-from service.terminal.options import Name, StudyOptions, takes_study_options
+from service.commands.options import Name, StudyOptions, takes_study_options
 
 if TYPE_CHECKING:
     from service.results import SubmittedStudy

@@ -7,7 +7,7 @@ import typer
 from rich.text import Text
 
 from service.commands.app import app
-from service.terminal.options import Address, HomeOption, Json, Storage, Tracking
+from service.commands.options import Address, HomeOption, Json, Storage, Tracking
 from service.terminal.output import columns, console, counted, print_json
 from trainables.errors import SpecError
 

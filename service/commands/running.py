@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from service.commands.app import INTERRUPTED, UNFINISHED, again, app, remark, resolve, resolve_chosen
-from service.terminal.options import (
+from service.commands.options import (
     Arms,
     Budget,
     Data,
@@ -40,9 +40,9 @@ def plan(name: Name, chosen: StudyOptions) -> None:
 
 def _plan(edition: Any, options: "RunOptions", *, fresh: bool) -> None:
     from service import api
+    from service.check_recipes import try_own
     from service.storage.home import Home
     from service.terminal import ending
-    from service.trying import try_own
 
     history, estimate = api.plan(edition, options, fresh=fresh, adopt=options.adopt)
     ending.plan(history, estimate)
@@ -62,8 +62,8 @@ def check(
     home: HomeOption = None,
 ) -> None:
     """Build each arm and compute one step on two images: mistakes of an own file show before anything is spent."""
+    from service.check_recipes import try_recipes
     from service.storage.home import Home
-    from service.trying import try_recipes
     from trainables.data import Folder
 
     edition = resolve(name, set, preset, arms, budget=budget, data=data, home=home)

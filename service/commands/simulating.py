@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from service.commands.app import app
+from service.commands.options import SPEED, Budget, HomeOption, Json, Name, Seeds, Set, Trials, own_values, whole
 from service.execution.simulation.constants import MAX_CONCURRENT
-from service.terminal.options import SPEED, Budget, HomeOption, Json, Name, Seeds, Set, Trials, own_values, whole
 from service.terminal.output import console, print_json
 
 

@@ -6,7 +6,7 @@ import typer
 
 from service.commands.app import app, remark, say
 from service.commands.cluster import attached
-from service.terminal.options import FLAG, Address, HomeOption, Known
+from service.commands.options import FLAG, Address, HomeOption, Known
 
 
 @app.command()

@@ -8,7 +8,7 @@ import typer
 from rich.text import Text
 
 from service.commands.app import app, remark, say
-from service.terminal.options import FLAG, HomeOption, Known
+from service.commands.options import FLAG, HomeOption, Known
 from service.terminal.output import console
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from search_spaces.study import Edition, Trial
 from search_spaces.words import plural
 from service.execution.decisions import Decisions, EarlyStops
-from service.execution.machine_share import InFlight, Neighbours
+from service.execution.other_drivers import InFlight, Neighbours
 from service.execution.repeated import RepeatedFailure
 from service.execution.signals import Stop
 from service.execution.work_folders import WorkFolders
@@ -340,7 +340,7 @@ class Driver:
         self.work.clear(job.run.key, job.code.digest)
 
 
-class Attention:
+class DriverPolls:
     """Looks, about once a second, at other drivers of the home and at requests of other commands."""
 
     def __init__(self, driver: Driver, note: Callable[[str], None]) -> None:

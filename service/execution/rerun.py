@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from service.storage.home import Home
-from service.storage.outcomes import CLOCKED, Difference, Outcomes, compare
+from service.storage.outcomes import CLOCKED, NumberChange, Outcomes, compare
 from trainables.recipe import Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.outcome import Diverged, Measurement
@@ -32,7 +32,7 @@ class Rerun:
 
     key: str
     compared: int
-    differences: list[Difference]
+    differences: list[NumberChange]
     changed: list[str]
     ending: str
 
@@ -75,7 +75,7 @@ def rerun(home: Home, start: str, report: Callable[[str], None] = lambda line: N
                 report(f"epoch {measured.epoch}/{run.recipe.optimizer.epochs}")
     differences = compare(before.curve, {measured.epoch: measured.values for measured in now})
     if ending != before.outcome.kind:
-        differences.append(Difference(len(now), f"ended {ending}, before {before.outcome.kind}", None, None))
+        differences.append(NumberChange(len(now), f"ended {ending}, before {before.outcome.kind}", None, None))
     compared = sum(not name.startswith(CLOCKED) for measured in now for name in measured.values)
     return Rerun(run.key, compared, differences, CodeDigests()(run.recipe).changed(before.code), ending)
 

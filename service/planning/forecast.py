@@ -158,7 +158,7 @@ class Forecast:
         self._begin()
 
     def _begin(self) -> None:
-        self._generation = self.history.generation
+        self._invalidations = self.history.invalidations
         self._settled: set[str] = set()
         self._runs: dict[str, bool] = {}
         """The runs of settled trials by their keys, and whether they were answered."""
@@ -170,7 +170,7 @@ class Forecast:
     def __call__(self, max_concurrent: int, reused: Collection[str] = ()) -> Left:
         """Returns what is left now. `reused`: the keys of runs whose answers other studies have; they take no time."""
         history = self.history
-        if self._generation != history.generation:
+        if self._invalidations != history.invalidations:
             self._begin()
         self._settle()
         runs: dict[str, Run] = {}

@@ -210,7 +210,7 @@ def _wanted(history: History) -> Iterator[tuple[Trial, Run]]:
         if history.state(first).status == "completed":
             left = [run for run in others if not history.state(run).answered and not history.given_up(run)]
             yield from ((trial, run) for run in (left[:1] if plan.stop else left))
-    yield from _by_seed(history, [trial for role in CONFIRMATIONS for trial in history.chosen(role)])
+    yield from _by_seed(history, [trial for role in CONFIRMATIONS for trial in history.confirmations(role)])
 
 
 def _by_seed(history: History, trials: list[Trial], most: int | None = None) -> Iterator[tuple[Trial, Run]]:

@@ -33,7 +33,7 @@ from trainables.recipe.code_digest import CodeDigests
 from trainables.spec import SpecError
 
 SETTLED = ("completed", "stopped", "diverged")
-"""Ends of a trial that change only if `generation` rises."""
+"""Ends of a trial that change only if `invalidations` goes up."""
 ODD = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What Python itself says of values that have another form than those of a point."""
 
@@ -41,9 +41,10 @@ ODD = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
 class History:
     """The state that a study's facts add up to. `code_of` returns today's code digest of a recipe.
 
-    `generation` rises whenever trials that were settled may no longer be. `looks`: how many times verdicts could be
-    seen, the present time with them: more seeds, or more points, after a verdict are another look. `begun`: when the
-    first run began; `claims_since`: by the digest of claims, when they were first asked. Units: seconds since 1970.
+    `invalidations` goes up when trials that were settled may no longer be: whoever keeps results of them drops these.
+    `looks`: how many times verdicts could be seen, the present time with them: more seeds, or more points, after a
+    verdict are another look. `begun`: when the first run began; `claims_since`: by the digest of claims, when they were
+    first asked. Units: seconds since 1970.
     """
 
     def __init__(self, edition: Edition, code_of: Callable[[Recipe], str], facts: Iterable[Fact] = ()) -> None:
@@ -65,7 +66,7 @@ class History:
         self._waiting: dict[str, list[Trial]] | None = None
         self._answers: dict[str, TrialAnswer] = {}
         self._tried: dict[Role, tuple[int, set[str]]] = {}
-        self.generation = 0
+        self.invalidations = 0
         self.looks = 1
         self.begun: float | None = None
         self.claims_since: dict[str, float] = {}
@@ -144,7 +145,7 @@ class History:
     def _was_judged(self, seeds: int) -> bool:
         """Whether some claim, or the whole study, had all answers of so many seeds."""
         if isinstance(self.edition.study.plan, Search):
-            groups = [self.chosen("confirmation")]
+            groups = [self.confirmations("confirmation")]
         else:
             arms = {trial.name: trial for trial in self.of("trial")}
             asked = [*(claim.names for claim in self.edition.study.claims), [*self.edition.study.plan.arms]]
@@ -219,14 +220,14 @@ class History:
             return 0
         return self.trial_count if self.rivals_exhausted is None else min(self.trial_count, self.rivals_exhausted)
 
-    def chosen(self, role: Role) -> list[Trial]:
+    def confirmations(self, role: Role) -> list[Trial]:
         """The confirmations of a role that count; an extension of the study may have replaced others."""
         numbers = {"confirmation": self.confirms, "rival_confirmation": self.rival_confirms}[role]
         return [trial for trial in self.of(role) if trial.number in numbers]
 
     def is_replaced(self, trial: Trial) -> bool:
         """Whether a trial is a confirmation that does not count any more."""
-        return trial.role in CONFIRMATIONS and trial not in self.chosen(trial.role)
+        return trial.role in CONFIRMATIONS and trial not in self.confirmations(trial.role)
 
     def code(self, run: Run) -> str:
         """The digest of the code whose answer counts for a run: today's, or what was adopted."""
@@ -301,7 +302,7 @@ class History:
     def _unsettle(self) -> None:
         self._waiting = None
         self._answers.clear()
-        self.generation += 1
+        self.invalidations += 1
 
     def _is_settled(self, trial: Trial) -> bool:
         states = [self.state(run) for run in self.runs(trial).values()]

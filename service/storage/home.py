@@ -28,7 +28,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from service.storage.session import DRIVERS, Holder, Host, at_work, at_work_elsewhere, newest
+from service.storage.driver_lease import DRIVERS, Holder, Host, at_work, at_work_elsewhere, newest
 from trainables.spec import LocusError
 from trainables.whole_files import write_whole
 
@@ -61,7 +61,7 @@ class StudyFolder:
 
     @property
     def drivers(self) -> Path:
-        """The files in which drivers say that they run this study (`service.storage.session`)."""
+        """The files in which drivers say that they run this study (`service.storage.driver_lease`)."""
         return self.root / DRIVERS
 
     @property
@@ -95,7 +95,7 @@ class StudyFolder:
 
     @property
     def presence(self) -> Path:
-        """What the driver tells other drivers of the home while it runs (`service.execution.machine_share`)."""
+        """What the driver tells other drivers of the home while it runs (`service.execution.other_drivers`)."""
         return self.root / "presence.json"
 
     @property

@@ -253,7 +253,7 @@ CLOCKED = ("time/", "train/images_per_s", "memory/")
 
 
 @dataclass(frozen=True)
-class Difference:
+class NumberChange:
     """A number that did not come out again."""
 
     epoch: int
@@ -262,12 +262,12 @@ class Difference:
     now: float | None
 
 
-def compare(before: Curve, now: Curve) -> list[Difference]:
+def compare(before: Curve, now: Curve) -> list[NumberChange]:
     """The numbers in which two curves of one run differ, apart from times."""
     if before == now:  # nearly always
         return []
     return [
-        Difference(epoch, name, before.get(epoch, {}).get(name), now.get(epoch, {}).get(name))
+        NumberChange(epoch, name, before.get(epoch, {}).get(name), now.get(epoch, {}).get(name))
         for epoch in sorted({*before, *now})
         for name in sorted({*before.get(epoch, {}), *now.get(epoch, {})})
         if not name.startswith(CLOCKED) and before.get(epoch, {}).get(name) != now.get(epoch, {}).get(name)

@@ -80,7 +80,7 @@ class EventLines:
 
     def _owner(self, key: str) -> tuple[Trial, int] | None:
         """The trial and the seed of a run; None if the study has no such run (its data may have changed since)."""
-        known = len(self.history.trials), self.history.generation
+        known = len(self.history.trials), self.history.invalidations
         if key not in self._owners and known != self._known:
             self._known = known
             for trial in self.history.trials:

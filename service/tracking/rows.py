@@ -116,7 +116,7 @@ def _asked(history: History) -> int:
     trials = len(plan.arms) if isinstance(plan, Ablation) else history.trial_count
     waiting = max(trials - len(history.of("trial")), 0) + max(history.rival_count - len(history.of("rival")), 0)
     chosen = len(history.confirms) + len(history.rival_confirms)
-    waiting += chosen - sum(len(history.chosen(role)) for role in CONFIRMATIONS)
+    waiting += chosen - sum(len(history.confirmations(role)) for role in CONFIRMATIONS)
     tune = tuning_of(history.edition)
     tuning = len([*unplanned(history)]) * tune.seeds if tune else 0
     return len(keys) + waiting * history.seeds + tuning

@@ -9,13 +9,13 @@ from tests.house.sources import ROOMS, ROOT, Source, sources
 
 LIGHT = ("torch", "timm", "ray", "optuna", "mlflow", "numpy", "pandas", "scipy", "matplotlib", "sklearn", "torchvision")
 DOORS = {
-    "ray.tune": {f"service/execution/tune/{file}.py" for file in ("run", "callbacks", "asha")},
+    "ray.tune": {f"service/execution/tune/{file}.py" for file in ("run", "callbacks", "rival_asha")},
     "ray.train": {"trainables/launch/worker.py"},
     "ray.job_submission": {"service/execution/jobs/client.py"},
     "optuna": {"service/planning/search/sampling.py", "service/planning/search/importance.py"},
 }
 RAY = DOORS["ray.tune"] | DOORS["ray.job_submission"]
-RAY |= {f"service/execution/tune/{file}.py" for file in ("session", "local", "token", "nodes")}
+RAY |= {f"service/execution/tune/{file}.py" for file in ("ray_session", "local", "token", "nodes")}
 RAY |= DOORS["ray.train"]
 MLFLOW = "service/tracking/"
 HEAVY_ROOMS = ("training", "weights", "probes", "launch")
@@ -48,8 +48,8 @@ ORDER = {
             "results",
             "consistency",
             "removal",
-            "trying",
-            "comparing",
+            "check_recipes",
+            "comparisons",
             "steering",
             "doctor",
             "recording",

@@ -8,11 +8,11 @@ from pathlib import Path
 
 TASKS = {
     "A search stops a point too early at a rung.": ("service/planning/search/stopping.py",),
-    "A driver died, and its home still says that it is in use.": ("service/storage/session.py",),
+    "A driver died, and its home still says that it is in use.": ("service/storage/driver_lease.py",),
     "The table of runs in the MLflow UI should have one more column.": ("service/tracking/views.py",),
     "The p-values of several claims are adjusted together in the wrong order.": ("service/analysis/statistics.py",),
     "Another trial should count as the best one if two have the same score.": ("service/analysis/best.py",),
-    "`locus run` should have one more option.": ("service/terminal/options.py", "service/planning/run_options.py"),
+    "`locus run` should have one more option.": ("service/commands/options.py", "service/planning/run_options.py"),
     "`locus plan` predicts half of the time that a study takes.": ("service/planning/estimate.py",),
     "A finished run is trained again although its code did not change.": (
         "service/storage/outcomes.py",

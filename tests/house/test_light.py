@@ -12,9 +12,9 @@ from search_spaces import library
 from search_spaces.study import Ablation, Study
 from search_spaces.words import rough_time
 from service.api import plan
+from service.check_recipes import try_own
 from service.planning.run_options import RunOptions
 from service.storage.home import Home
-from service.trying import try_own
 from tests.house.sources import ROOT
 from tests.rooms.toy import conduct
 from trainables.encodings import Fourier

@@ -100,7 +100,7 @@ def compare_stopping(edition: Edition, runs: FakeRuns, trials: list[Trial], slot
     plan = edition.study.plan
     if not isinstance(plan, Search) or plan.stop is None or not trials:
         return []
-    from service.execution.tune.asha import Asha  # Ray, which a study that stops nothing does not need
+    from service.execution.tune.rival_asha import Asha  # Ray, which a study that stops nothing does not need
 
     ours = EarlyStopper(edition)
     asha = Asha(runs.epochs, rungs(runs.epochs)[0], plan.stop.factor)

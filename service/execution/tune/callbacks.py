@@ -24,7 +24,7 @@ ANSWER_S = 2.0
 
 
 @contextmanager
-def told_as_dead_actors() -> Iterator[None]:
+def death_errors_as_actor_errors() -> Iterator[None]:
     """Within the block every death of a process is an actor's death, which Tune records as the error of one run.
 
     Tune knows two errors: an actor died, or its code raised. Any other, such as that Ray killed a process because its

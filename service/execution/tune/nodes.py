@@ -10,7 +10,7 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from service.execution.tune.session import session
+from service.execution.tune.ray_session import session
 
 ANSWER_S = 120.0
 """How long a node may take to start a process that imports torch."""

@@ -24,9 +24,9 @@ from ray.tune.search import Searcher
 from service.execution.driver import Driver, Finished
 from service.execution.machine import cores, memory_gib
 from service.execution.signals import Apart
-from service.execution.tune.callbacks import Attending, Nodes, Waiting, Watch, job_of, told_as_dead_actors
+from service.execution.tune.callbacks import Attending, Nodes, Waiting, Watch, death_errors_as_actor_errors, job_of
 from service.execution.tune.local import LocalRay
-from service.execution.tune.session import session
+from service.execution.tune.ray_session import session
 from service.planning.placement import Placement
 from trainables.launch.errors import LOST, UNREACHABLE, changed, is_code_error, lost, reason
 from trainables.launch.job import Job
@@ -234,7 +234,7 @@ def _tune(
     placement = driver.placement
     waiting, watch = Waiting(driver, note, _resources_in_words(placement)), Watch(run_hours)
     nodes = Nodes()
-    with scratch("locus-tune-") as folder, told_as_dead_actors():
+    with scratch("locus-tune-") as folder, death_errors_as_actor_errors():
         tune.Tuner(
             tune.with_resources(GroupTrial if placement.workers else AloneTrial, _resources(placement)),
             tune_config=tune.TuneConfig(

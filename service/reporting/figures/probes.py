@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Row:
+class PictureRow:
     """The name of a row, and its pictures, each with a head; None if there is no picture."""
 
     name: str
@@ -40,12 +40,12 @@ def spaced(count: int) -> list[int]:
     return sorted({round(place) for place in np.linspace(0, count - 1, min(count, MOST_BLOCKS))})
 
 
-def pictured(name: str, rows: Sequence[Row], *words: str) -> Plot | None:
+def pictured(name: str, rows: Sequence[PictureRow], *words: str) -> Plot | None:
     """A figure of these rows, its caption made of these sentences; None without a row."""
     return Plot(name, sentences(words), lambda: draw_pictures(rows)) if rows else None
 
 
-def draw_pictures(rows: Sequence[Row]) -> Figure:
+def draw_pictures(rows: Sequence[PictureRow]) -> Figure:
     """The pictures, row by row; bright is high. Heads stand over a row where they differ from those of the row above.
 
     The name of a row stands over its first picture.
@@ -183,12 +183,12 @@ def _draw_distances(rows: list[tuple[str, Look, dict[When, Any], Any]]) -> Figur
 
 def attention_weights(result: StudyResult) -> Plot | None:
     """A row a trial, of its first seed: the weights between all patches, a square a block; None without maps."""
-    rows: list[Row] = []
+    rows: list[PictureRow] = []
     for row, one in of_first_seeds(result, "attention_maps", "maps"):
         maps = np.asarray(one.arrays["maps"], dtype=float)
         blocks = spaced(len(maps))
         pictures = [maps[block].reshape(maps.shape[1], -1) for block in blocks]
-        rows.append(Row(name(result, row), pictures, [f"block {block}" for block in blocks]))
+        rows.append(PictureRow(name(result, row), pictures, [f"block {block}" for block in blocks]))
     return pictured(
         "attention_weights",
         rows,
@@ -201,14 +201,14 @@ def attention_weights(result: StudyResult) -> Plot | None:
 
 def heat_maps(result: StudyResult) -> Plot | None:
     """A row a trial, of its first seed: what it looks at in a few images, which stand above; None without maps."""
-    rows: list[Row] = []
+    rows: list[PictureRow] = []
     images: Any = None
     for row, one in of_first_seeds(result, "attention_maps", "heat"):
         own, heat = one.arrays["images"], np.asarray(one.arrays["heat"], dtype=float)
         if images is None or not np.array_equal(own, images):
-            rows.append(Row("images", [*own], [""] * len(own)))
+            rows.append(PictureRow("images", [*own], [""] * len(own)))
             images = own
-        rows.append(Row(name(result, row), [*heat], [""] * len(heat)))
+        rows.append(PictureRow(name(result, row), [*heat], [""] * len(heat)))
     return pictured(
         "attention_maps",
         rows,
@@ -225,11 +225,11 @@ PANEL_IN = 1.9
 
 def term_maps(result: StudyResult) -> Plot | None:
     """A row a trial, of its first seed after training: each term of the first block, patches by patches."""
-    rows: list[Row] = []
+    rows: list[PictureRow] = []
     for row, one in of_first_seeds(result, "logit_terms", "mean"):
         prefix = row.recipe.shapes[0].prefix
         terms = np.asarray(one.arrays["mean"], dtype=float)[:, prefix:, prefix:]
-        rows.append(Row(name(result, row), [*(terms - terms.mean(axis=2, keepdims=True))], TERMS))
+        rows.append(PictureRow(name(result, row), [*(terms - terms.mean(axis=2, keepdims=True))], TERMS))
     return pictured(
         "logit_term_maps",
         rows,
@@ -281,13 +281,13 @@ PROJECTED = ("p", "q", "k", "v")
 
 def shapes(result: StudyResult) -> Plot | None:
     """A row a trial, of its first seed after training: the channel of each shape that varies most; None without any."""
-    rows: list[Row] = []
+    rows: list[PictureRow] = []
     for row, one in of_first_seeds(result, "channel_shapes", "maps"):
         maps, kinds = np.asarray(one.arrays["maps"], dtype=float), np.asarray(one.arrays["kinds"])
         spread = maps.var(axis=(0, 1))
         best = [np.where(kinds == kind, spread, -1.0) for kind in SHAPES]
         pictures = [maps[:, :, some.argmax()] if some.max() >= 0 else None for some in best]
-        rows.append(Row(name(result, row), pictures, SHAPES))
+        rows.append(PictureRow(name(result, row), pictures, SHAPES))
     return pictured(
         "channel_shapes",
         rows,
@@ -299,11 +299,11 @@ def shapes(result: StudyResult) -> Plot | None:
 
 def projected(result: StudyResult) -> Plot | None:
     """A row a trial, of its first seed after training: the channel of the values that has most of edges."""
-    rows: list[Row] = []
+    rows: list[PictureRow] = []
     for row, one in of_first_seeds(result, "projections", "maps"):
         maps = np.asarray(one.arrays["maps"], dtype=float)
         channel = int(one.arrays["shares"][PROJECTED.index("v")].argmax())
-        rows.append(Row(name(result, row), [*maps[:, :, :, channel]], PROJECTED))
+        rows.append(PictureRow(name(result, row), [*maps[:, :, :, channel]], PROJECTED))
     return pictured(
         "projections",
         rows,
@@ -315,14 +315,14 @@ def projected(result: StudyResult) -> Plot | None:
 
 def by_block(result: StudyResult) -> Plot | None:
     """Two rows a trial, of its first seed after training: a channel of position and one of content, block by block."""
-    rows: list[Row] = []
+    rows: list[PictureRow] = []
     for row, one in of_first_seeds(result, "block_channels", "maps"):
         maps = np.asarray(one.arrays["maps"], dtype=float)
         blocks = spaced(len(maps) - 1)
         heads = ["input", *(f"after {block}" for block in blocks)]
         for number, kind in enumerate(("position", "content")):
             pictures = [maps[state, :, :, number] for state in (0, *(block + 1 for block in blocks))]
-            rows.append(Row(f"{name(result, row)}: {kind}", pictures, heads))
+            rows.append(PictureRow(f"{name(result, row)}: {kind}", pictures, heads))
     return pictured(
         "block_channels",
         rows,

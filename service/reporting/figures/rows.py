@@ -35,7 +35,7 @@ SAME = 0.012
 
 
 @dataclass(frozen=True)
-class Row:
+class FigureRow:
     """One row. `value`: the number in words; `strong`: the best; `hollow`: seeds are missing."""
 
     name: str
@@ -52,7 +52,7 @@ def row_place(place: int) -> float:
     return -float(place)
 
 
-def draw_rows(rows: Sequence[Row], label: str) -> tuple[Figure, Axes]:
+def draw_rows(rows: Sequence[FigureRow], label: str) -> tuple[Figure, Axes]:
     """The rows from top to bottom; if names are long, they stand above their rows."""
     above = max(len(row.name) for row in rows) * LETTER_IN > WIDTH_IN / 2.5
     names = [textwrap.fill(row.name, int(WIDTH_IN * 0.75 / LETTER_IN)) if above else row.name for row in rows]
@@ -79,7 +79,7 @@ def draw_rows(rows: Sequence[Row], label: str) -> tuple[Figure, Axes]:
     return fig, axes
 
 
-def _draw_row(axes: Axes, at: float, row: Row) -> None:
+def _draw_row(axes: Axes, at: float, row: FigureRow) -> None:
     color = row.look.color
     if row.interval:
         axes.plot(row.interval, [at, at], color=color, linewidth=2.2, solid_capstyle="butt", alpha=0.6)
@@ -129,7 +129,7 @@ def name(result: StudyResult, row: TrialResult) -> str:
 def _draw_dots(result: StudyResult, rows: Sequence[TrialResult]) -> Figure:
     palette = Palette.of(result)
     lines = [
-        Row(name(result, row), row.test.mean or 0.0, row.test.interval if row.test.uniform else None,
+        FigureRow(name(result, row), row.test.mean or 0.0, row.test.interval if row.test.uniform else None,
             palette[row], fixed(row.test.mean or 0.0), strong=row in result.winners, hollow=not row.test.complete)
         for row in rows
     ]  # fmt: skip
@@ -232,7 +232,7 @@ def _seeds(who: Scores, than: Scores) -> tuple[dict[int, float], frozenset[int]]
 
 
 def _draw_forest(result: StudyResult, pairs: Sequence[Pair]) -> Figure:
-    rows = [Row(pair.name, pair.mean, pair.interval, pair.look, signed(pair.mean)) for pair in pairs]
+    rows = [FigureRow(pair.name, pair.mean, pair.interval, pair.look, signed(pair.mean)) for pair in pairs]
     fig, axes = draw_rows(rows, f"difference of {metric_words(result.edition.study.score.test)}, paired by seed")
     axes.axvline(0, color=MUTED, linewidth=0.9, zorder=1)
     for place, pair in enumerate(pairs):

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from service.storage.driver_lease import DRIVERS, Session, TakenOverError, held, newest
 from service.storage.journal.facts import Fact, Measured, Opened, Started, line_of
 from service.storage.journal.reading import FormError, JournalError, Lines, Place, fact_of, read_on, whole_lines
-from service.storage.session import DRIVERS, Session, TakenOverError, held, newest
 from trainables.whole_files import put_aside, require_writable, write_whole
 
 PATIENCE_S = 0.5

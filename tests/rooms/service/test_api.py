@@ -18,7 +18,7 @@ from service.commands import cluster, running
 from service.planning.run_options import RunOptions
 from service.storage import commit, editions
 from service.storage.home import Home
-from service.terminal import looking
+from service.terminal import studies_tables
 from tests.rooms.by_hand import ablated, edit_lines
 from tests.rooms.toy import conduct
 from trainables.recipe import FromFile, Recipe
@@ -192,7 +192,7 @@ def test_a_page_with_answers_is_not_replaced_by_one_without(tmp_path, capsys) ->
     ):
         service.report(id, home=str(tmp_path))
     assert page.read_text() == before
-    looking.status_of_one(one_status(Home(tmp_path), id), Home(tmp_path))
+    studies_tables.status_of_one(one_status(Home(tmp_path), id), Home(tmp_path))
     assert f"not counted: {status.stale} answers of other code; locus plan names the files" in capsys.readouterr().out
 
 

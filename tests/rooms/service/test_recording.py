@@ -18,7 +18,7 @@ from service.cli import app
 from service.recording import record
 from service.storage.home import Home
 from service.storage.journal import Adopted, Journal, Started, read_lines
-from service.terminal import listing
+from service.terminal import catalog
 from tests.rooms.by_hand import ENVIRONMENT, EPOCHS, ByHand, edit_lines
 from tests.rooms.service.analysis.logits import mean_interval
 from tests.rooms.toy import conduct
@@ -210,7 +210,7 @@ def test_a_budget_with_a_gap_is_recorded_without_verdicts(mine: Path) -> None:
 
 
 def test_a_named_study_is_recorded_beside_its_file_and_listed(mine: Path, monkeypatch) -> None:
-    before = {row["name"]: row["found"] for row in listing.rows()}
+    before = {row["name"]: row["found"] for row in catalog.rows()}
     assert before["fourier-gamma"]["cpu"] == "before these rules"
     assert before["atlas"]["images"] == before["gap"]["paper"] == "not run"
     assert library.record_file("gap", "gap", "cpu") == Path(library.__file__).parent / "studies/records/gap@cpu.json"
@@ -218,7 +218,7 @@ def test_a_named_study_is_recorded_beside_its_file_and_listed(mine: Path, monkey
     conduct(Home(mine / "home"), library.find("fourier-gamma").at("smoke"))
     path = service.record("fourier-gamma", home=str(mine / "home"))
     assert path == mine / "studies/records/fourier-gamma@smoke.json"
-    after = {row["name"]: row["found"] for row in listing.rows()}
+    after = {row["name"]: row["found"] for row in catalog.rows()}
     assert after["fourier-gamma"] == before["fourier-gamma"] | {"smoke": f"results of {read(path).date}"}
     assert {**after, "fourier-gamma": ""} == {**before, "fourier-gamma": ""}
 

@@ -94,7 +94,7 @@ def test_tables_and_headline_name_the_best_random_point(result):
 
 def test_mlflow_tells_random_points_from_others_and_hides_their_test_scores(result):
     history = result.history
-    rival, fresh = history.of("rival")[0], history.chosen("rival_confirmation")[0]
+    rival, fresh = history.of("rival")[0], history.confirmations("rival_confirmation")[0]
     assert role(history.edition, rival) == "random point"
     assert role(history.edition, fresh) == "random confirmation"
     assert title(history.edition, rival).startswith("r0 ")

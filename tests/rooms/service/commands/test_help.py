@@ -4,8 +4,8 @@ import typer
 
 from service.cli import app
 from service.commands.app import PANELS
+from service.commands.options import OUTPUT, SPEED, WHAT, WHERE, StudyOptions
 from service.planning.run_options import RunOptions
-from service.terminal.options import OUTPUT, SPEED, WHAT, WHERE, StudyOptions
 
 COMMAND = typer.main.get_command(app)
 ITS_OWN = {"submit": {"address", "home"}}

@@ -11,7 +11,7 @@ from service.analysis.claims.verdicts import judge
 from service.analysis.comparison.matrix import fill
 from service.analysis.study_result import StudyResult
 from service.cli import app
-from service.comparing import MatrixWithPage
+from service.comparisons import MatrixWithPage
 from service.storage.home import Home
 from service.storage.journal import Counts
 from tests.rooms.by_hand import ByHand, ablated

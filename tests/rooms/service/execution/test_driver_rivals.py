@@ -64,7 +64,7 @@ def test_rivals_are_as_many_random_points_in_seeds_of_their_own(tmp_path) -> Non
         key=lambda trial: -found.answer(trial).mean,
     )
     assert found.rival_confirms == tuple(trial.number for trial in best[:5])
-    fresh = found.chosen("rival_confirmation")
+    fresh = found.confirmations("rival_confirmation")
     assert {run.seed for trial in fresh for run in found.runs(trial).values()} == {1000, 1001}
     assert {found.answer(trial).status for trial in fresh} == {"completed"}
     keys = [run.key for run in toy.order]
@@ -130,7 +130,7 @@ def test_more_seeds_reach_the_rivals(tmp_path) -> None:
     more = search(4, seeds=3)
     conduct(home, more)
     found = history(home, more)
-    for trial in found.chosen("rival_confirmation"):
+    for trial in found.confirmations("rival_confirmation"):
         assert {run.seed for run in found.runs(trial).values()} == {1000, 1001, 1002}
         assert found.answer(trial).status == "completed"
 

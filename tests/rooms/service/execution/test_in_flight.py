@@ -4,13 +4,13 @@ import subprocess
 import sys
 import threading
 
-from service.execution.machine_share import InFlight
+from service.execution.other_drivers import InFlight
 from service.storage.home import Home
 
 HOLDER = """
 import sys
 from pathlib import Path
-from service.execution.machine_share import InFlight
+from service.execution.other_drivers import InFlight
 from service.storage.home import Home
 
 held = InFlight(Home(Path(sys.argv[1])))

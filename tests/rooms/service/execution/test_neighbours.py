@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.execution.machine_share import Neighbours, Presence
+from service.execution.other_drivers import Neighbours, Presence
 from service.planning.placement import Placement
 from service.storage.home import Home
 from service.storage.journal import Journal
@@ -114,7 +114,7 @@ def test_a_driver_that_was_suspended_holds_nobody_up(tmp_path, monkeypatch) -> N
         small.end()
         small.fill()
         assert small.running == 3, "the other one waits"
-        monkeypatch.setattr("service.execution.machine_share.ASKS_S", 0.0)
+        monkeypatch.setattr("service.execution.other_drivers.ASKS_S", 0.0)
         small.fill()
         assert small.running == 4, "its share, as soon as the other one asks no more"
 

@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 
 from service.analysis.study_status import one_status
-from service.execution.driver import Attention
-from service.execution.machine_share import Neighbours
+from service.execution.driver import DriverPolls
+from service.execution.other_drivers import Neighbours
 from service.planning.placement import Placement
 from service.planning.run_options import RunOptions
 from service.removal import forgettable
 from service.run_study import run_study
 from service.steering import change, request
 from service.storage.control import Control, ask
+from service.storage.driver_lease import Host, Session, TakenOverError
 from service.storage.home import Home
 from service.storage.journal import Ended, Journal, Measured, read
 from service.storage.outcomes import Outcomes
-from service.storage.session import Host, Session, TakenOverError
 from service.terminal.live import Progress
 from tests.rooms.service.execution.studies import arms, facts
 from tests.rooms.toy import Toy, conduct, driving, measure, message
@@ -76,7 +76,7 @@ def test_no_folder_of_a_run_is_begun_that_the_other_one_may_train(home: Home) ->
 
 def test_it_notices_within_a_second_and_takes_no_request_of_the_other_one(home: Home) -> None:
     with driving(home, arms()) as driver:
-        attention = Attention(driver, lambda line: None)
+        attention = DriverPolls(driver, lambda line: None)
         attention.look()
         with far(home):
             ask(driver.folder, Control(stop="now"))

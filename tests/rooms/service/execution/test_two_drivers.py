@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from search_spaces.study import Ablation, Edition, Study
-from service.execution.driver import FINISHED, Attention
-from service.execution.machine_share import Neighbours
+from service.execution.driver import FINISHED, DriverPolls
+from service.execution.other_drivers import Neighbours
 from service.execution.tune.run import DriverSearcher
 from service.planning.placement import Placement
 from service.storage.home import Home
@@ -71,7 +71,7 @@ def test_what_fails_elsewhere_is_trained_here(tmp_path) -> None:
         assert {job.run.key, rival.run.key} == {run.key for run in _runs(second)}
         assert second.next() is None
         notes: list[str] = []
-        attention = Attention(second, notes.append)
+        attention = DriverPolls(second, notes.append)
         attention.look()
         attention.look()
         assert notes == ["another study of this home trains 1 run of this one; its answers are used here"]
@@ -98,7 +98,7 @@ def test_a_study_with_nothing_to_train_waits_for_nobody(tmp_path) -> None:
             assert third.next() is None
             assert DriverSearcher(third, None).suggest("1") == "FINISHED", "Tune would wait for minutes"
             notes: list[str] = []
-            Attention(third, notes.append).look()
+            DriverPolls(third, notes.append).look()
             assert notes == ["this machine is shared with neighbour@base: at most 1 concurrent run here"]
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from service.execution.unwritable import HomeGoneError, UnwritableError, told_in_a_sentence
-from service.storage.session import TakenOverError
+from service.execution.disk_errors import HomeGoneError, UnwritableError, disk_errors_in_a_sentence
+from service.storage.driver_lease import TakenOverError
 
 
 def follows(error: OSError) -> None:
@@ -30,7 +30,7 @@ def follows(error: OSError) -> None:
     ],
 )
 def test_a_disk_that_cannot_be_written_is_a_sentence_whatever_followed(tmp_path: Path, number: int, words: str) -> None:
-    with pytest.raises(UnwritableError) as told, told_in_a_sentence(tmp_path):
+    with pytest.raises(UnwritableError) as told, disk_errors_in_a_sentence(tmp_path):
         follows(OSError(number, "told by the system"))
     said = str(told.value)
     assert said.startswith(f"{tmp_path} must be on a disk that can be written, got: {words}; ")
@@ -41,13 +41,13 @@ def test_a_disk_that_cannot_be_written_is_a_sentence_whatever_followed(tmp_path:
 
 def test_a_file_elsewhere_is_named(tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
-    with pytest.raises(UnwritableError, match=f"^{scratch} must be"), told_in_a_sentence(tmp_path / "home"):
+    with pytest.raises(UnwritableError, match=f"^{scratch} must be"), disk_errors_in_a_sentence(tmp_path / "home"):
         raise OSError(errno.ENOSPC, "full", str(scratch))
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError(errno.ENOENT, "none"), ValueError("odd"), KeyboardInterrupt()])
 def test_other_errors_stay_as_they_are(tmp_path: Path, error: BaseException) -> None:
-    with pytest.raises(type(error)) as told, told_in_a_sentence(tmp_path):
+    with pytest.raises(type(error)) as told, disk_errors_in_a_sentence(tmp_path):
         raise error
     assert told.value is error
 
@@ -64,8 +64,8 @@ def test_a_home_that_is_gone_is_told_in_one_sentence(tmp_path: Path) -> None:
             (home / "presence.draft").write_text("")
 
     said = f"^{home} must be there while a study runs, got no folder"
-    with pytest.raises(HomeGoneError, match=said) as told, told_in_a_sentence(home):
+    with pytest.raises(HomeGoneError, match=said) as told, disk_errors_in_a_sentence(home):
         removed()
     assert told.value.exit_code == 1
-    with pytest.raises(FileNotFoundError), told_in_a_sentence(tmp_path):
+    with pytest.raises(FileNotFoundError), disk_errors_in_a_sentence(tmp_path):
         (tmp_path / "none" / "file").write_text("")

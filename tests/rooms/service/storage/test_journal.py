@@ -98,7 +98,7 @@ def test_there_is_one_writer(tmp_path: Path) -> None:
     with Journal(folder / "journal.jsonl", folder / "lock") as journal:
         code = (
             "import sys; from pathlib import Path; from service.storage.journal import Journal\n"
-            "from service.storage.session import HeldError\n"
+            "from service.storage.driver_lease import HeldError\n"
             "folder = Path(sys.argv[1])\n"
             "try: Journal(folder / 'journal.jsonl', folder / 'lock').__enter__()\n"
             "except HeldError as error: print(error)"

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from service.storage.driver_lease import STALE_S, HeldError, Host, Session, TakenOverError, newest
 from service.storage.home import StudyFolder
 from service.storage.journal import Counts, Ended, Journal, Measured, Opened, Place, Started, read, read_on
 from service.storage.journal.facts import line_of
-from service.storage.session import STALE_S, HeldError, Host, Session, TakenOverError, newest
 
 THERE = Host("there", "start of there")
 MEASURED = Measured(run=16 * "1", code=12 * "c", epoch=1, values={"val/accuracy": 0.5})
@@ -49,7 +49,7 @@ WRITER = """
 import sys, time
 from pathlib import Path
 from service.storage.journal import Counts, Journal, Measured
-from service.storage.session import Session, TakenOverError
+from service.storage.driver_lease import Session, TakenOverError
 folder = Path(sys.argv[1])
 session = Session(folder / "drivers", beat_s=0.1)
 try:

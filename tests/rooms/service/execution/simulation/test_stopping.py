@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.execution.tune.asha import Asha
+from service.execution.tune.rival_asha import Asha
 from service.planning.search.stopping import rungs
 
 

@@ -10,7 +10,7 @@ from ray.air.execution._internal.tracked_actor_task import TrackedActorTask
 from ray.exceptions import ActorDiedError, OutOfMemoryError, RayActorError, RayError, RayTaskError
 
 from service.execution.tune import callbacks as deaths
-from service.execution.tune.callbacks import Nodes, Watch, is_node_gone, living_nodes, told_as_dead_actors
+from service.execution.tune.callbacks import Nodes, Watch, death_errors_as_actor_errors, is_node_gone, living_nodes
 from service.execution.tune.run import JournalScheduler
 from service.storage.home import Home
 from service.storage.journal import FailedWith
@@ -40,7 +40,7 @@ def test_a_process_that_ray_killed_is_a_dead_actor_and_does_not_end_tune():
     """Where Tune no longer raises, the block is of no use any more."""
     with pytest.raises(RuntimeError, match="unexpected exception"):
         told(OutOfMemoryError("running low on memory"))
-    with told_as_dead_actors():
+    with death_errors_as_actor_errors():
         heard = told(OutOfMemoryError("running low on memory"))
     assert [type(error) for error in heard] == [RayActorError, RayActorError]
     assert str(heard[0]) == "running low on memory"
@@ -48,7 +48,7 @@ def test_a_process_that_ray_killed_is_a_dead_actor_and_does_not_end_tune():
 
 @pytest.mark.parametrize("error", [ActorDiedError(), RayTaskError("train", "Traceback", ValueError("odd"))])
 def test_errors_that_tune_knows_stay_as_they_are(error: RayError):
-    with told_as_dead_actors():
+    with death_errors_as_actor_errors():
         assert {*told(error)} == {error}
 
 

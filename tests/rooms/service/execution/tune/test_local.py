@@ -11,7 +11,7 @@ import pytest
 from service.execution.signals import Apart
 from service.execution.tune import local
 from service.execution.tune.local import TRIES, LocalRay, RayError
-from service.execution.tune.session import module_folders
+from service.execution.tune.ray_session import module_folders
 from tests.house.test_arrows import ROOT
 from tests.journeys.processes import kill_tree
 
@@ -87,7 +87,7 @@ import json, os, sys
 import ray
 from ray._private import services
 from service.execution.tune.local import LocalRay
-from service.execution.tune.session import session
+from service.execution.tune.ray_session import session
 
 first = services.start_raylet
 

@@ -11,7 +11,7 @@ from tests.house.test_arrows import ROOT
 COLLECTED_WHILE_IT_ENDS = """
 import gc, threading, time
 import ray
-from service.execution.tune.session import session
+from service.execution.tune.ray_session import session
 
 class Cycle:
     pass

@@ -9,7 +9,7 @@ from service.storage.home import Home
 from service.storage.journal import Ended, read
 from service.storage.outcomes import Outcomes
 from service.storage.remote.copies import Copies, OtherJournalError, fetch
-from service.storage.remote.mirror import Mirror
+from service.storage.remote.storage_sync import StorageSync
 from tests.rooms.service.execution.studies import arms, facts, search
 from tests.rooms.toy import CutError, Toy, conduct, driving
 from trainables.recipe import FromTrial
@@ -37,7 +37,7 @@ def scores(home: Home, edition) -> dict:
 def mirrored(home: Home, edition, uri: str, seed: int, **toy):
     """One command with a storage; None where it was cut, like a machine that dies: nothing is sent at its end."""
     copies = Copies(uri, home, edition.id)
-    with Mirror(copies) as mirror, driving(home, edition, copies=copies) as driver:
+    with StorageSync(copies) as mirror, driving(home, edition, copies=copies) as driver:
         mirror.open(driver.journal)
         toy = Toy(driver, random.Random(seed), **toy)
         try:

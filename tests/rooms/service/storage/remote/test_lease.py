@@ -8,12 +8,12 @@ import threading
 
 import pytest
 
+from service.storage.driver_lease import HeldError, TakenOverError
 from service.storage.home import Home
-from service.storage.remote import mirror as mirroring
+from service.storage.remote import storage_sync as mirroring
 from service.storage.remote.copies import Copies
-from service.storage.remote.lease import Lease
-from service.storage.remote.mirror import Mirror
-from service.storage.session import HeldError, TakenOverError
+from service.storage.remote.storage_lease import Lease
+from service.storage.remote.storage_sync import StorageSync
 from tests.rooms.service.execution.studies import arms
 from tests.rooms.toy import driving
 from trainables.remote_files import RemoteFolder
@@ -101,7 +101,7 @@ def test_a_driver_that_was_taken_over_ends_and_sends_nothing_more(tmp_path, monk
     monkeypatch.setattr(mirroring, "SEND_S", 0.05)
     edition, home = arms(), Home(tmp_path / "home")
     copies = Copies(f"file://{tmp_path}/there", home, edition.id)
-    with Mirror(copies) as mirror, driving(home, edition, copies=copies) as driver:
+    with StorageSync(copies) as mirror, driving(home, edition, copies=copies) as driver:
         mirror.open(driver.journal)
         driver.next()
         elsewhere(copies.study.inside("drivers"), 2)

@@ -4,17 +4,17 @@ import os
 import threading
 
 from service.storage.home import Home
-from service.storage.remote import mirror
+from service.storage.remote import storage_sync
 from service.storage.remote.copies import Copies
-from service.storage.remote.lease import Lease
-from service.storage.remote.mirror import Mirror
+from service.storage.remote.storage_lease import Lease
+from service.storage.remote.storage_sync import StorageSync
 from tests.rooms.service.execution.studies import arms
 from tests.rooms.toy import driving
 
 
 def test_a_storage_that_stands_still_is_said_at_the_end(tmp_path, monkeypatch):
     for name in ("SEND_S", "CLOSE_S"):
-        monkeypatch.setattr(mirror, name, 0.05)
+        monkeypatch.setattr(storage_sync, name, 0.05)
     asking, beat = threading.Event(), Lease.beat
 
     def told(lease):
@@ -24,7 +24,7 @@ def test_a_storage_that_stands_still_is_said_at_the_end(tmp_path, monkeypatch):
     home, edition = Home(tmp_path / "home"), arms()
     copies = Copies(f"file://{tmp_path}/there", home, edition.id)
     away = tmp_path / "there" / "studies" / edition.id / "drivers" / "2.json"
-    with Mirror(copies) as mine, driving(home, edition, copies=copies) as driver:
+    with StorageSync(copies) as mine, driving(home, edition, copies=copies) as driver:
         os.mkfifo(away)  # who reads it waits until another process writes
         monkeypatch.setattr(Lease, "beat", told)
         mine.open(driver.journal)

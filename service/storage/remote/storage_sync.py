@@ -11,7 +11,7 @@ from dataclasses import replace
 from service.storage.history import History
 from service.storage.journal import Journal
 from service.storage.remote.copies import Copies, JournalCopy
-from service.storage.remote.lease import Lease
+from service.storage.remote.storage_lease import Lease
 from trainables.remote_files import StorageError
 
 SEND_S = 5.0
@@ -20,8 +20,8 @@ CLOSE_S = 60.0
 """How long the end of a study waits for a storage that does not answer."""
 
 
-class Mirror:
-    """The copies of one study while it runs: `with Mirror(copies) as mirror`, `open`, `close`. No copies: no mirror.
+class StorageSync:
+    """Sends the copies of one study while it runs: `open`, then `close`. Without copies it does nothing.
 
     It takes the lease before the journal is opened, so that a refused command writes nothing.
     """
@@ -31,7 +31,7 @@ class Mirror:
         self._end = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def __enter__(self) -> Mirror:
+    def __enter__(self) -> StorageSync:
         """Takes the lease, and fetches what another driver has sent until then.
 
         Raises: HeldError if another driver runs the study with this storage; OtherJournalError; StorageError.

@@ -1,7 +1,7 @@
 """Which driver may send to a storage: homes on different machines may share one, and no lock reaches both.
 
-As in a home (`service.storage.session`), each driver takes a number that no other one has, and gives a sign of life
-every few seconds; who finds a greater number than its own has lost the study.
+As in a home (`service.storage.driver_lease`), each driver takes a number that no other one has, and gives a sign of
+life every few seconds; who finds a greater number than its own has lost the study.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import uuid
 from dataclasses import replace
 from pathlib import Path
 
+from service.storage.driver_lease import STALE_S, HeldError, Host
 from service.storage.plain_json import plain_json
-from service.storage.session import STALE_S, HeldError, Host
 from trainables.remote_files import RemoteFolder, StorageError
 
 SPACE = Path("/proc/self/ns/pid")

@@ -15,7 +15,7 @@ from search_spaces.words import clock, configuration, listed, plural, setting_wo
 from service.analysis.study_status import StudyStatus
 from service.storage import editions
 from service.storage.home import Home
-from service.terminal import listing
+from service.terminal import catalog
 from service.terminal.output import (
     NARROW,
     address,
@@ -57,9 +57,9 @@ def show(
         first = "; ".join(_said(point) for point in plan.first) or "none"
         sentence(out, f"  first: {first}; {plan.trials} trials")
     _show_base(out, study, {*study.paths(), *own}, defaults)
-    sizes = listing.sizes(study)
+    sizes = catalog.sizes(study)
     budgets = [
-        (name, f"{_said(one.values) or 'as it is'}; {sizes[name]}{listing.time(study, name)}")
+        (name, f"{_said(one.values) or 'as it is'}; {sizes[name]}{catalog.time(study, name)}")
         for name, one in study.budgets.items()
     ]
     section(out, "budgets (trials x seeds, time)", budgets)

@@ -11,7 +11,7 @@ from service.analysis.study_status import StudyStatus, all_status, one_status
 from service.commands.app import remark, say
 from service.storage import editions
 from service.storage.home import Home
-from service.terminal import looking
+from service.terminal import studies_tables
 from service.terminal.output import console, labelled, print_json
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _one(name: str, address: str, *, adopt: bool, as_json: bool) -> None:
 def _show(found: StudyStatus, edition: Edition, submission: SubmittedStudy, state: str) -> None:
     out, at = console(), f"{found.id} --address {submission.address}"
     facts = submission.facts()
-    looking.status_rows(found, edition)
+    studies_tables.status_rows(found, edition)
     labelled(out, "job", f"{submission.job}  {state}")
     if url := facts.get("mlflow"):
         labelled(out, "MLflow", url)
@@ -96,7 +96,7 @@ def _all(address: str, *, adopt: bool, as_json: bool) -> None:
     if as_json:
         print_json([found.plain() | job for found, job in rows])
     else:
-        looking.status_table([replace(one, state=_both(one.state, job.get("job_state"))) for one, job in rows])
+        studies_tables.status_table([replace(one, state=_both(one.state, job.get("job_state"))) for one, job in rows])
 
 
 def _of_home(mine: dict[str, SubmittedStudy], *, adopt: bool) -> Iterator[StudyStatus]:
@@ -121,9 +121,9 @@ def _lost(name: str | None, address: str, home: Home, why: str, *, adopt: bool, 
         print_json([one.plain() | {"job": None, "job_state": None, "why": why} for one in found])
         return
     if name is None:
-        looking.status_table(found)
+        studies_tables.status_table(found)
     else:
-        looking.status_rows(found[0], editions.stored(home, ids[0]))
+        studies_tables.status_rows(found[0], editions.stored(home, ids[0]))
     remark(why)
     for one in found:
         if one.state in ("lost", "failed"):

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from service.commands.app import app, resolve
-from service.terminal.options import (
+from service.commands.options import (
     FLAG,
     OUTPUT,
     Address,
@@ -32,12 +32,12 @@ def studies(
     as_json: Json = False,
 ) -> None:
     """List the named studies: question, paper, plan, size at each budget."""
-    from service.terminal import listing
+    from service.terminal import catalog
 
     if papers:
-        listing.papers(as_json)
+        catalog.papers(as_json)
     else:
-        listing.studies(as_json)
+        catalog.studies(as_json)
 
 
 @app.command()
@@ -60,18 +60,18 @@ def show(
     """Show a study (question, recipe, space or arms, published, claims, budgets, gaps), or what a kind may be."""
     from search_spaces import library
     from service.analysis.recorded import at_budgets
-    from service.terminal import looking
+    from service.terminal import studies_tables
 
-    if looking.is_kind(name):
-        looking.show_kind(name, as_json)
+    if studies_tables.is_kind(name):
+        studies_tables.show_kind(name, as_json)
     elif set or preset:
-        looking.show(resolve(name, set, preset, budget=budget or "base"), as_json, defaults=defaults)
+        studies_tables.show(resolve(name, set, preset, budget=budget or "base"), as_json, defaults=defaults)
     elif not budget and name not in library.names() and not library.in_file(name):
-        looking.show(resolve(name, None, None), as_json, defaults=defaults)
+        studies_tables.show(resolve(name, None, None), as_json, defaults=defaults)
     else:
         study = library.find(name)
         sized = resolve(name, None, None, budget=budget) if budget else study
-        looking.show(sized, as_json, at_budgets(study, name), defaults=defaults)
+        studies_tables.show(sized, as_json, at_budgets(study, name), defaults=defaults)
 
 
 @app.command()
@@ -87,21 +87,21 @@ def status(
 ) -> None:
     """Show the state of studies, from their journals. With --address on a cluster; --home serves where that is gone."""
     if address:
-        from service.commands import afar
+        from service.commands import cluster_status
 
-        afar.status(name, address, home, adopt=adopt, as_json=as_json)
+        cluster_status.status(name, address, home, adopt=adopt, as_json=as_json)
         return
     from service import api
     from service.storage.home import Home
-    from service.terminal import looking
+    from service.terminal import studies_tables
 
     found = api.status(name, home=home, adopt=adopt)
     if as_json:
         print_json([one.plain() for one in found])
     elif name:
-        looking.status_of_one(found[0], Home.find(home))
+        studies_tables.status_of_one(found[0], Home.find(home))
     else:
-        looking.status_of_all(found, Home.find(home))
+        studies_tables.status_of_all(found, Home.find(home))
 
 
 @app.command()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from service.storage.session import TakenOverError
+from service.storage.driver_lease import TakenOverError
 from trainables.spec import LocusError
 
 ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
@@ -28,7 +28,7 @@ class HomeGoneError(LocusError):
 
 
 @contextmanager
-def told_in_a_sentence(folder: Path) -> Iterator[None]:
+def disk_errors_in_a_sentence(folder: Path) -> Iterator[None]:
     """Replaces an error of a full or read-only disk or of a home that is gone, or one that followed from it.
 
     `folder`: the home, where everything is written. Raises: UnwritableError, HomeGoneError.

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from service.commands.app import INTERRUPTED, app, remark, say
-from service.terminal.options import FLAG, Address, AdoptOption, HomeOption, Known, Tracking, study_names, whole
+from service.commands.options import FLAG, Address, AdoptOption, HomeOption, Known, Tracking, study_names, whole
 from trainables.errors import LocusError, SpecError
 
 EVERY_S = 30
