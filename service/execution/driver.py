@@ -160,7 +160,21 @@ class Driver:
         return asked
 
     def next(self) -> Job | Finished | None:
-        """The next job to train; None: ask again when a run has ended, or another driver of the home lets go."""
+        """Returns the next job to train; None: ask again when a run has ended, or another driver of the home lets go.
+
+        What `next_action` decides, and what follows:
+
+        =============================================  ==========================================================
+        a run is to be trained (Assign)                its answer is there: record it; another driver trains it,
+                                                       or the machine is full: None; else claim it and return it
+        its parent diverged (MarkDiverged)             record that this run diverged, untrained
+        a trial is to be listed or chosen (Propose,    write the facts that `Decisions` makes of it, and look
+        PlanArms, RegisterParent, Tune, Choose,        again; Propose and Tune wait where another driver trains
+        Confirm, LeaveOut)                             points that come before
+        runs in flight must end first (Wait)           None
+        nothing is left (Done), or a stop was asked    FINISHED
+        =============================================  ==========================================================
+        """
         self.in_flight.look()
         while not self.stop and self.repeated.reason is None:
             if len(self.in_flight) >= self.placement.max_concurrent:
