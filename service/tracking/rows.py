@@ -15,7 +15,7 @@ from search_spaces.roles import CONFIRMATIONS
 from search_spaces.study import Ablation, Trial
 from search_spaces.words import listed, quoted
 from service.analysis.best import Best, find_best
-from service.analysis.format import raced_words, stopped_words
+from service.analysis.format import TRIAL_COLORS, raced_words, stopped_words
 from service.analysis.trial_scores import validation_scores
 from service.planning.schedule import unplanned
 from service.storage.history import History
@@ -43,13 +43,6 @@ MlflowStatus = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
 RunId = tuple[str, str, int | None]
 """How a row is known within its study: level, number label, seed."""
 STUDY: RunId = ("study", "", None)
-COLORS = (
-    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#882255", "#999933", "#332288", "#666666",
-)  # fmt: skip
-"""The colors of trials, in order. Color-blind readers can distinguish them.
-
-Source: Okabe and Ito; Tol. Differs: no yellow.
-"""
 
 
 @dataclass(frozen=True)
@@ -249,6 +242,6 @@ def _tags(history: History, level: str, trial: Trial | None = None) -> dict[str,
         tags |= {
             "locus.number": trial.label,
             "locus.role": role(history.edition, trial),
-            "mlflow.runColor": COLORS[(trial.tunes[1] if trial.tunes else trial.number) % len(COLORS)],
+            "mlflow.runColor": TRIAL_COLORS[(trial.tunes[1] if trial.tunes else trial.number) % len(TRIAL_COLORS)],
         }
     return tags

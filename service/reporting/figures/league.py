@@ -9,9 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from service.analysis.estimates.league import League, Profile, why_untested
-from service.analysis.format import metric_words, p_text
+from service.analysis.format import TRIAL_COLORS, metric_words, p_text
 from service.reporting.figures.plot import Plot, sentences
-from service.reporting.figures.style import FAINT, INK, MUTED, SERIES, empty_figure, panel_grid
+from service.reporting.figures.style import FAINT, INK, MUTED, empty_figure, panel_grid
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
@@ -72,7 +72,7 @@ def _scale(axes: Axes, most: int) -> None:
 def _method(axes: Axes, text: str, mean: float, y: float, end: tuple[int, bool], *, strong: bool) -> None:
     """A line from a mean rank down and out to the name. `end`: where it ends, and whether that is the left side."""
     at, left = end
-    ink = SERIES[0] if strong else INK
+    ink = TRIAL_COLORS[0] if strong else INK
     outer = min(at, mean) - 0.1 if left else max(at, mean) + 0.1
     axes.plot([mean, mean, outer], [0, y, y], color=ink if strong else FAINT, linewidth=1, zorder=0.5)
     axes.plot([mean], [0], marker="o", markersize=3.5, color=ink)
@@ -117,7 +117,7 @@ def _draw_performance_profiles(found: League, profiles: dict[str, Profile], metr
     columns = 4
     fig, panels = panel_grid(len(others), columns, PANEL_IN)
     for place, (axes, name) in enumerate(zip(panels, others, strict=True)):
-        _line(axes, profiles[found.control], SERIES[0], 1.0)
+        _line(axes, profiles[found.control], TRIAL_COLORS[0], 1.0)
         _line(axes, profiles[name], INK, 1.6)
         axes.set_title(name, fontsize=8.5, color=INK, loc="left")
         axes.set_ylim(-0.03, 1.03)

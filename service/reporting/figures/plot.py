@@ -15,10 +15,11 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import Normal
 from matplotlib.text import Text
 
-from service.reporting.figures.style import FAINT, INK, MUTED, PAPER, POINT, SERIES, STYLE
+from service.analysis.format import TRIAL_COLORS
+from service.reporting.figures.style import FAINT, INK, MUTED, PAPER, POINT, STYLE
 
 VARIABLES = {INK: "ink", MUTED: "muted", FAINT: "faint", PAPER: "paper", POINT: "point"} | {
-    color: f"series-{number}" for number, color in enumerate(SERIES)
+    color: f"series-{number}" for number, color in enumerate(TRIAL_COLORS)
 }
 """By color: the CSS variable that replaces it in a page."""
 COLORS = re.compile("|".join(rf"{color}\b" for color in VARIABLES), flags=re.IGNORECASE)

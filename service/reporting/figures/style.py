@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from search_spaces.roles import RIVALS
 from search_spaces.study import Ablation
+from service.analysis.format import TRIAL_COLORS
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
 
 INK, MUTED, FAINT, PAPER, POINT = "#1d232b", "#68707b", "#dadee3", "#fefefe", "#8b939e"
-SERIES = ("#0072b2", "#d55e00", "#009e73", "#b5568d", "#56a4d9", "#c98a00", "#7a6a55", "#5b5bb0")
-"""Okabe and Ito's colors, the light ones darkened for thin lines; then two of ours."""
 STYLE = {
     "svg.fonttype": "none",
     "font.family": "sans-serif",
@@ -137,8 +136,8 @@ class Palette:
 
 
 def _look(place: int) -> Look:
-    again = place // len(SERIES)
-    return Look(SERIES[place % len(SERIES)], DASHES[again % len(DASHES)], MARKERS[again % len(MARKERS)])
+    again = place // len(TRIAL_COLORS)
+    return Look(TRIAL_COLORS[place % len(TRIAL_COLORS)], DASHES[again % len(DASHES)], MARKERS[again % len(MARKERS)])
 
 
 def _by_curve(result: StudyResult) -> dict[int, Look]:
@@ -150,7 +149,7 @@ def _by_curve(result: StudyResult) -> dict[int, Look]:
     most = max(map(len, numbers))
     looks = {}
     for place, some in enumerate(numbers):
-        for step, number in enumerate(some, place // len(SERIES) * most):
+        for step, number in enumerate(some, place // len(TRIAL_COLORS) * most):
             marker = MARKERS[(step + step // len(DASHES)) % len(MARKERS)]
-            looks[number] = Look(SERIES[place % len(SERIES)], DASHES[step % len(DASHES)], marker)
+            looks[number] = Look(TRIAL_COLORS[place % len(TRIAL_COLORS)], DASHES[step % len(DASHES)], marker)
     return looks

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from search_spaces.study import Ablation, Study
+from service.analysis.format import TRIAL_COLORS
 from service.reporting.figures.curves import beside, data_sizes, law_line
-from service.reporting.figures.style import SERIES, STYLE, Palette
+from service.reporting.figures.style import STYLE, Palette
 from service.results import Result
 from service.storage.home import Home
 from service.storage.journal import Counts
@@ -48,7 +49,7 @@ def near_its_size(result, axes) -> None:
     assert axes.get_xscale() == "log"
     assert [text.get_text() for text in axes.get_xticklabels()] == ["100", "200", "400", "800"]
     curves = result.efficiency
-    for place, (curve, color) in enumerate(zip(curves, SERIES[:2], strict=True)):
+    for place, (curve, color) in enumerate(zip(curves, TRIAL_COLORS[:2], strict=True)):
         mine = [line for line in axes.lines if line.get_color() == color]
         factor = beside(curves, place)
         assert 0.8 < factor < 1.25
@@ -69,11 +70,11 @@ def near_its_size(result, axes) -> None:
 def test_the_arms_of_a_curve_share_its_color_on_the_whole_page(result):
     palette = Palette.of(result)
     looks = {row.name: palette[row] for row in result.of("trial")}
-    assert {look.color for name, look in looks.items() if name.startswith("fourier")} == {SERIES[0]}
-    assert {look.color for name, look in looks.items() if name.startswith("learnable")} == {SERIES[1]}
+    assert {look.color for name, look in looks.items() if name.startswith("fourier")} == {TRIAL_COLORS[0]}
+    assert {look.color for name, look in looks.items() if name.startswith("learnable")} == {TRIAL_COLORS[1]}
     assert len(set(looks.values())) == 8, "they differ in line and marker"
     names = {text.get_text(): text.get_color() for text in data_sizes(result).draw().axes[0].texts}
-    assert names.items() >= {"fourier": SERIES[0], "learnable": SERIES[1]}.items()
+    assert names.items() >= {"fourier": TRIAL_COLORS[0], "learnable": TRIAL_COLORS[1]}.items()
 
 
 def by_class(root, seeds: int = 2) -> Result:
@@ -101,7 +102,7 @@ def test_images_of_each_class_count_and_captions_name_what_occurs(result, tmp_pa
     assert (curve.name, [*curve.scores]) == ("table", [100, 200, 300, 400])
     assert beside([curve], 0) == 1
     palette = Palette.of(odd)
-    assert [palette[row].color for row in odd.of("trial")] == [SERIES[0]] * 4 + [SERIES[1]]
+    assert [palette[row].color for row in odd.of("trial")] == [TRIAL_COLORS[0]] * 4 + [TRIAL_COLORS[1]]
     there, plain = data_sizes(odd).caption, data_sizes(result).caption
     for words, absent in (("A cross is a diverged seed", plain), ("No interval for fewer than 3 seeds", plain)):
         assert words in there

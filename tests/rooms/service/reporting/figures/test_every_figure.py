@@ -10,6 +10,7 @@ from matplotlib.colors import to_hex
 
 from search_spaces.space import Above, Choice, Integer, Real, Space, Subset
 from search_spaces.study import Ablation, Search, Study
+from service.analysis.format import TRIAL_COLORS
 from service.analysis.statistics import difference
 from service.reporting.all_figures import FIGURES
 from service.reporting.figures.cost import cost
@@ -18,7 +19,7 @@ from service.reporting.figures.landscape import landscape
 from service.reporting.figures.plot import drawn, inline, to_svg
 from service.reporting.figures.rows import claimed, dots, draw_seeds, forest, to_baseline
 from service.reporting.figures.searched import panels
-from service.reporting.figures.style import GRAY, SERIES, STYLE, WIDTH_IN, Palette, one_panel
+from service.reporting.figures.style import GRAY, STYLE, WIDTH_IN, Palette, one_panel
 from service.results import Result
 from service.storage.home import Home
 from service.storage.journal import Confirms, Counts
@@ -95,8 +96,8 @@ def test_a_page_recolors_a_figure_and_escapes_its_name(ablation):
     svg = to_svg(dots(ablation).draw(), "trials")
     page = inline(svg, 'of "none" & <b>')
     assert 'aria-label="of &quot;none&quot; &amp; &lt;b&gt;"' in page
-    assert SERIES[0] in svg
-    assert not any(color in page for color in SERIES)
+    assert TRIAL_COLORS[0] in svg
+    assert not any(color in page for color in TRIAL_COLORS)
     assert "var(--series-0)" in page
 
 
@@ -116,11 +117,11 @@ def test_dots_are_the_means_and_the_seeds(ablation):
 
 def test_equal_seeds_are_stacked():
     _, axes = one_panel(2)
-    draw_seeds(axes, 0, {0: 0.5, 1: 0.5, 2: 0.5, 3: 0.9}, {1}, SERIES[0])
+    draw_seeds(axes, 0, {0: 0.5, 1: 0.5, 2: 0.5, 3: 0.9}, {1}, TRIAL_COLORS[0])
     assert len({y for _, y in marks(axes, "o") + marks(axes, "x") if y}) == 3, "the fourth stands alone"
     assert [x for x, _ in marks(axes, "x")] == [0.5]
     _, axes = one_panel(2)
-    draw_seeds(axes, 0, dict.fromkeys(range(10), 0.5), set(), SERIES[0])
+    draw_seeds(axes, 0, dict.fromkeys(range(10), 0.5), set(), TRIAL_COLORS[0])
     heights = {round(y, 6) for _, y in marks(axes, "o")}
     assert len(heights) == 10
     assert min(heights) > -0.5, "they stay in their row"
@@ -250,7 +251,7 @@ def test_captions_explain_what_occurs_and_nothing_else(search, ablation, calm, t
 def test_an_arm_has_one_color_in_every_figure(ablation):
     palette = Palette.of(ablation)
     wanted = {row.name: palette[row].color for row in ablation.of("trial")}
-    assert list(wanted.values()) == list(SERIES[:6]), "the best has no color of its own"
+    assert list(wanted.values()) == list(TRIAL_COLORS[:6]), "the best has no color of its own"
     assert {line.name: line.look.color for line in curve_lines(ablation)} == wanted
     assert {pair.name: pair.look.color for pair in to_baseline(ablation)}.items() <= wanted.items()
     fig = learning_curves(ablation).draw()
