@@ -1,4 +1,4 @@
-"""Numbers and lists as people read them: four digits, a true minus, p-values as in journals; and the colors of trials."""
+"""Numbers and lists as people read them: four digits, a true minus, p-values as in journals; the colors of trials."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from search_spaces.words import plural
 from trainables.spec import Spec, SpecError
 
 FILLED = 0.8
@@ -90,12 +91,12 @@ class Placement(Spec):
 
     def __str__(self) -> str:
         group = f", {self.workers} workers a run" if self.workers else ""
-        runs, threads = _count(self.max_concurrent, "concurrent run"), _count(self.threads, "thread")
+        runs, threads = plural(self.max_concurrent, "concurrent run"), plural(self.threads, "thread")
         shared = f" ({self.runs_per_gpu} runs a GPU)" if self.runs_per_gpu > 1 else ""
         compiled = ", compiled" if self.compile else ""
         waits = self.fits is not None and self.max_concurrent > self.fits
         memory = " (by memory)" if self.by_memory else f" ({self.fits} fit now)" if waits else ""
-        each = _count(self.loader_workers, "loader worker")
+        each = plural(self.loader_workers, "loader worker")
         loaders = f", {each} each where images are streamed (up to {self.loader_gib:.1f} GiB)"
         return (
             f"{runs}{memory}, {threads} each{group}, {self.device}{shared}{compiled}"
@@ -129,7 +130,7 @@ def place(
     group = max(workers, 1)
     waits = machine.grows and max_concurrent is not None
     if threads * group > machine.cores and not waits:
-        cores = _count(machine.cores, "core")
+        cores = plural(machine.cores, "core")
         raise SpecError(f"a run of {group} x {threads} threads must fit {cores}, got {threads * group}")
     if machine.gpus and group > machine.gpus:
         raise SpecError(f"workers must be at most {machine.gpus}, one a GPU, got {workers}")
@@ -177,7 +178,7 @@ def _room(machine: Machine, threads: int, group: int, runs_per_gpu: int, run_gib
         if held < most:
             gib = sum(node.gib for node in machine.nodes)
             return _Room(held, True, f"{gib:.1f} GiB of memory", f"{run_gib:.1f} GiB")
-    return _Room(most, False, _count(machine.cores, "core"), str(each))
+    return _Room(most, False, plural(machine.cores, "core"), str(each))
 
 
 def loader_gib(workers: int) -> float:
@@ -213,7 +214,3 @@ def runs_by_memory(gpu_gib: float, run_gib: float) -> int:
 def runs_by_cores(machine: Machine, threads: int) -> int:
     """How many runs of so many threads the cores have room for, a GPU."""
     return max(1, machine.cores // threads // machine.gpus)
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
