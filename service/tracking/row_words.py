@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from search_spaces.roles import POINTS, Role
@@ -48,31 +49,54 @@ def is_point(edition: Edition, trial: Trial) -> bool:
     return trial.role in POINTS and not isinstance(edition.study.plan, Ablation)
 
 
-def params(edition: Edition, trial: Trial) -> dict[str, str]:
-    """Everything that tells a trial from others of its study and of its experiment."""
-    recipe = trial.recipe
-    found = {
-        "trial": title(edition, trial),
-        "role": role(edition, trial),
-        "budget": edition.budget + edition.mark,
-        "data.task": getattr(recipe.data, "task", recipe.data.kind),
-    }
-    weight = estimate_cost(recipe)
-    counts = {"parameters": str(weight.parameters), "parameters.learnt": str(weight.learnt)}
-    every = _set(recipe) | found | varied(edition, trial) | {"encoding.kind": recipe.encoding.label} | counts
-    return {path: value if len(value) <= LONGEST else f"{value[:LONGEST]} ..." for path, value in every.items()}
+@dataclass(frozen=True)
+class TrialWords:
+    """What the rows of one trial say again and again; each is made once."""
 
+    edition: Edition
+    trial: Trial
 
-def varied(edition: Edition, trial: Trial) -> dict[str, str]:
-    """What a trial has at the paths in which the trials of its study differ."""
-    found = {}
-    for path in edition.study.paths():
-        try:
-            found[path] = value_words(trial.recipe.get(path))
-        except SpecError:  # a path of another kind's; or a model's name, in place of which the recipe has its numbers
-            if path in trial.values:
-                found[path] = value_words(trial.values[path])
-    return found
+    @cached_property
+    def title(self) -> str:
+        """The name of the trial in MLflow."""
+        return title(self.edition, self.trial)
+
+    @cached_property
+    def role(self) -> str:
+        """What the trial is for."""
+        return role(self.edition, self.trial)
+
+    @cached_property
+    def params(self) -> dict[str, str]:
+        """Everything that tells the trial from others of its study and of its experiment."""
+        edition, recipe = self.edition, self.trial.recipe
+        found = {
+            "trial": self.title,
+            "role": self.role,
+            "budget": edition.budget + edition.mark,
+            "data.task": getattr(recipe.data, "task", recipe.data.kind),
+        }
+        weight = estimate_cost(recipe)
+        counts = {"parameters": str(weight.parameters), "parameters.learnt": str(weight.learnt)}
+        every = _set(recipe) | found | self.varied | {"encoding.kind": recipe.encoding.label} | counts
+        return {path: value if len(value) <= LONGEST else f"{value[:LONGEST]} ..." for path, value in every.items()}
+
+    @cached_property
+    def varied(self) -> dict[str, str]:
+        """What the trial has at the paths in which the trials of its study differ."""
+        found = {}
+        for path in self.edition.study.paths():
+            try:
+                found[path] = value_words(self.trial.recipe.get(path))
+            except SpecError:  # a path of another kind's; or a model's name, for which the recipe has its numbers
+                if path in self.trial.values:
+                    found[path] = value_words(self.trial.values[path])
+        return found
+
+    def note(self, head: str, reason: str, more: str = "") -> str:
+        """A description: what a row is, the values of the trial, and why it did not end as asked."""
+        values = [f"- {path} = {_cell(value)}" for path, value in self.varied.items()]
+        return cut("\n\n".join(filter(None, (head, "\n".join(values), f"Why: {reason}" if reason else "", more))))
 
 
 def _set(recipe: Recipe) -> dict[str, str]:
@@ -165,21 +189,20 @@ def study_note(history: History, best: Best, conclusion: Conclusion) -> str:
     return cut("\n\n".join(filter(None, parts)))
 
 
-def trial_note(history: History, trial: Trial, reason: str) -> str:
-    """A trial: what it is, its values, and why it did not end as asked."""
-    seeds = plural(history.answer(trial).asked, "seed")
-    head = f"{role(history.edition, trial).capitalize()} **{title(history.edition, trial)}** of {history.edition.id}"
-    return _note(history.edition, trial, f"{head}: {seeds}.", reason)
+def trial_note(words: TrialWords, asked: int, reason: str) -> str:
+    """A trial: what it is, its values, and why it did not end as asked. `asked`: how many seeds it has."""
+    head = f"{words.role.capitalize()} **{words.title}** of {words.edition.id}"
+    return words.note(f"{head}: {plural(asked, 'seed')}.", reason)
 
 
-def run_note(history: History, trial: Trial, run: Run, reason: str) -> str:
+def run_note(history: History, words: TrialWords, run: Run, reason: str) -> str:
     """A run: its trial, values and seed, why it did not complete, and where its weights lie."""
-    head = f"**{title(history.edition, trial)}**, seed {run.seed}, of {history.edition.id}."
-    kept = "weights" in history.edition.study.keep or trial.role == "parent"
+    head = f"**{words.title}**, seed {run.seed}, of {words.edition.id}."
+    kept = "weights" in words.edition.study.keep or words.trial.role == "parent"
     weights = ""
     if kept and history.state(run).status == "completed":
         weights = f"Weights: `outcomes/{run.key}/{history.code(run)}.pt` in the home of the study."
-    return _note(history.edition, trial, head, reason, weights)
+    return words.note(head, reason, weights)
 
 
 def experiment_note(studies: list[tuple[str, str, str]]) -> str:
@@ -194,11 +217,6 @@ def cut(text: str) -> str:
     if len(text) <= LONGEST_NOTE:
         return text
     return text[: LONGEST_NOTE - 4].rpartition("\n")[0] + "\n..."
-
-
-def _note(edition: Edition, trial: Trial, head: str, reason: str, more: str = "") -> str:
-    values = [f"- {path} = {_cell(value)}" for path, value in varied(edition, trial).items()]
-    return cut("\n\n".join(filter(None, (head, "\n".join(values), f"Why: {reason}" if reason else "", more))))
 
 
 def _table(history: History, best: Best) -> list[str]:

@@ -25,10 +25,9 @@ from service.tracking.mean_curve import Point, mean_curve, seed_curve
 from service.tracking.row_words import (
     NO_CONCLUSION,
     Conclusion,
+    TrialWords,
     is_point,
-    params,
     rank_tag,
-    role,
     run_note,
     score_words,
     study_note,
@@ -124,23 +123,26 @@ def _best_values(history: History, best: Best) -> dict[str, float]:
     return {f"best/{name}": value for name, value in last.values.items()}
 
 
-def trial_row(history: History, trial: Trial, runs: dict[int, Run], best: Best, ended: MlflowStatus = "RUNNING") -> Row:
+def trial_row(
+    history: History, words: TrialWords, runs: dict[int, Run], best: Best, ended: MlflowStatus = "RUNNING"
+) -> Row:
     """A trial with its mean curve and its scores, once its asked seeds have ended.
 
     `best`: the best trials of the study; `ended`: how the study ended, RUNNING before.
     """
+    trial = words.trial
     states = [history.state(run) for run in begun(history, runs).values()]
     answer = history.answer(trial)
     whole = answer.status != "open" or ended == "FINISHED"
     reason = next(filter(None, map(_reason, states)), "")
     if answer.raced:
         reason = raced_words(len(answer.values), answer.asked, answer.cutoff or 0.0)
-    tags = _tags(history, "trial", trial) | {
+    tags = _tags(history, "trial", words) | {
         "locus.outcome": answer.status if whole else _unfinished(ended),
         "locus.seeds": str(answer.asked),
         "locus.code": history.code(next(iter(runs.values()))),
         "locus.rank": rank_tag(history, trial),
-        "mlflow.note.content": trial_note(history, trial, reason),
+        "mlflow.note.content": trial_note(words, answer.asked, reason),
     }
     points = mean_curve(history, trial) if whole else []
     if is_point(history.edition, trial):  # the test set is looked at for the answer, not for the search
@@ -153,9 +155,9 @@ def trial_row(history: History, trial: Trial, runs: dict[int, Run], best: Best, 
         said["locus.test"] = score_words(test_scores(history, trial))
     return Row(
         ("trial", trial.label, None),
-        title(history.edition, trial),
+        words.title,
         "FINISHED" if whole else _halted(ended),
-        params(history.edition, trial),
+        words.params,
         tags | {name: words for name, words in said.items() if words},
         points,
         min(state.begun or state.last or 0.0 for state in states),
@@ -170,11 +172,11 @@ def _mark(trial: Trial, best: Best) -> str:
     return "best (tie)" if best.tied else "best"
 
 
-def run_row(history: History, trial: Trial, run: Run, ended: MlflowStatus = "RUNNING") -> Row:
+def run_row(history: History, words: TrialWords, run: Run, ended: MlflowStatus = "RUNNING") -> Row:
     """One training, with its curve as it came."""
-    state = history.state(run)
+    trial, name, state = words.trial, words.title, history.state(run)
     flying = state.status == "running"
-    tags = _tags(history, "run", trial) | {
+    tags = _tags(history, "run", words) | {
         "locus.seed": str(run.seed),
         "locus.key": run.key,
         "locus.code": history.code(run),
@@ -184,14 +186,13 @@ def run_row(history: History, trial: Trial, run: Run, ended: MlflowStatus = "RUN
     tags |= {"locus.reused": "true"} if state.reused else {}
     tags |= {"locus.reason": reason} if reason else {}
     again = {"locus.trained_again": str(state.lost)} if state.lost else {}
-    tags["mlflow.note.content"] = run_note(history, trial, run, reason)
-    name = title(history.edition, trial)
+    tags["mlflow.note.content"] = run_note(history, words, run, reason)
     short = name if name == trial.name else name.split(" ", 1)[0]
     return Row(
         ("run", trial.label, run.seed),
         f"{short} seed {run.seed}",
         _halted(ended) if flying else "FAILED" if state.status == "failed" else "FINISHED",
-        params(history.edition, trial) | {"seed": str(run.seed)},
+        words.params | {"seed": str(run.seed)},
         tags | again,
         seed_curve(state),
         state.begun or min((fact.time for fact in state.curve.values()), default=state.last or 0.0),
@@ -208,8 +209,9 @@ def rows(history: History, ended: MlflowStatus) -> Iterator[Row]:
     best = find_best(history)
     for trial, runs in of:
         if here := begun(history, runs):
-            yield trial_row(history, trial, runs, best, ended)
-            yield from (run_row(history, trial, run, ended) for run in here.values())
+            words = TrialWords(history.edition, trial)
+            yield trial_row(history, words, runs, best, ended)
+            yield from (run_row(history, words, run, ended) for run in here.values())
 
 
 def _answered_trials(history: History) -> int:
@@ -236,12 +238,13 @@ def _reason(state: RunState) -> str:
             return ""
 
 
-def _tags(history: History, level: str, trial: Trial | None = None) -> dict[str, str]:
+def _tags(history: History, level: str, words: TrialWords | None = None) -> dict[str, str]:
     tags = {"locus.study": history.edition.id, "locus.level": level}
-    if trial is not None:
+    if words is not None:
+        trial = words.trial
         tags |= {
             "locus.number": trial.label,
-            "locus.role": role(history.edition, trial),
+            "locus.role": words.role,
             "mlflow.runColor": TRIAL_COLORS[(trial.tunes[1] if trial.tunes else trial.number) % len(TRIAL_COLORS)],
         }
     return tags

@@ -34,7 +34,7 @@ from service.storage.journal import Adopted, Confirms, Counts, Exhausted, Fact, 
 from service.storage.tracking_uri import default_experiment, experiment_name, without_secrets
 from service.tracking.databases import MlflowError, check_file, lasting
 from service.tracking.experiment import describe
-from service.tracking.row_words import NO_CONCLUSION, Conclusion
+from service.tracking.row_words import NO_CONCLUSION, Conclusion, TrialWords
 from service.tracking.rows import STUDY, MlflowStatus, begun, run_row, study_row, trial_row
 from service.tracking.store import Store, make_database
 from service.tracking.views import Links, links
@@ -350,6 +350,7 @@ class SyncState:
         self._marked: set[str] = set()
         self._grown = True
         self._runs: list[tuple[Trial, dict[int, Run]]] = []
+        self._words: dict[str, TrialWords] = {}
 
     def add(self, fact: Fact) -> None:
         """Adds one fact."""
@@ -383,8 +384,9 @@ class SyncState:
                 some.append((trial, runs, news))
         total, done = 1 + sum(1 + len(news) for _, _, news in some), 1
         for trial, runs, news in some:
-            row = trial_row(self.history, trial, runs, best, ended)
-            run_rows = [run_row(self.history, trial, run, ended) for run in news]
+            words = self._words.setdefault(trial.label, TrialWords(self.history.edition, trial))
+            row = trial_row(self.history, words, runs, best, ended)
+            run_rows = [run_row(self.history, words, run, ended) for run in news]
             if new := [one for one in (row, *run_rows) if one.id not in store.shown]:
                 store.create(new)
             for one in run_rows:

@@ -21,7 +21,7 @@ from service.storage.journal import Tuned, read
 from service.terminal.event_log import EventLines
 from service.terminal.trials_table import legend
 from service.tracking import row_words as tracked
-from service.tracking.row_words import params, role, title
+from service.tracking.row_words import TrialWords, role, title
 from service.tracking.rows import rows
 from service.tracking.sync import MlflowSync
 from tests.rooms.by_hand import edit_lines
@@ -145,7 +145,7 @@ def test_mlflow_tells_trials_that_tune_from_arms_and_hides_their_test_scores(res
     trial = history.of("tuning")[0]
     assert role(history.edition, trial) == "tuning"
     assert title(history.edition, trial).startswith("t0.0 token: gamma=")
-    assert params(history.edition, trial)["encoding.gamma"] == f"{trial.recipe.encoding.gamma:.6g}"
+    assert TrialWords(history.edition, trial).params["encoding.gamma"] == f"{trial.recipe.encoding.gamma:.6g}"
     assert not tracked.test_scores(history, trial).n
     assert tracked.test_scores(history, history.of("trial")[0]).n
     study, *others = rows(history, "FINISHED")

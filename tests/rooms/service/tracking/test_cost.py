@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from mlflow.tracking import MlflowClient
 
+from service.analysis.best import find_best
 from service.storage.history import History
 from service.storage.journal import Counts, Ended, StoppedAt
 from service.tracking.mean_curve import mean_curve
+from service.tracking.row_words import TrialWords
+from service.tracking.rows import run_row, trial_row
 from tests.rooms.service.tracking.facts import Facts, points, runs, search, show
 
 
@@ -80,3 +85,24 @@ def test_means_have_six_digits(home):
     assert found.data.metrics["val/accuracy_mean"] == 0.976667
     assert found.data.metrics["val/accuracy_std"] == 0.0057735
     assert found.data.tags["locus.score"] == "0.9767 ± 0.0058 (n 3)"
+
+
+def test_the_two_rows_of_an_epoch_say_again_only_what_is_new(timed):
+    """They were made of 2,900 calls, most of them for what never changes, such as params."""
+    known = timed.start(timed.plan(2, encoding__gamma=3.0), 0)
+    timed.measure(known, 0.5, 0.625)
+    history = History(timed.edition, lambda recipe: timed.code, timed.facts)
+    trial, best, calls = history.trials[-1], find_best(history), []
+    words, runs = TrialWords(timed.edition, trial), history.runs(trial)
+
+    def made():
+        return [trial_row(history, words, runs, best), run_row(history, words, runs[0])]
+
+    first = made()
+    sys.setprofile(lambda frame, event, _: calls.append(frame) if event == "call" else None)
+    try:
+        again = made()
+    finally:
+        sys.setprofile(None)
+    assert first == again == made()
+    assert 100 < len(calls) < 300

@@ -5,7 +5,7 @@ from __future__ import annotations
 from search_spaces import library
 from search_spaces.study import Ablation, Study
 from service.storage.journal import FailedWith
-from service.tracking.row_words import LONGEST, params
+from service.tracking.row_words import LONGEST, TrialWords
 from tests.rooms.service.tracking.facts import BASE, Facts, runs, search, show
 from trainables.recipe import FromTrial, Recipe
 
@@ -15,7 +15,7 @@ ALWAYS = {"trial", "role", "budget", "data.task", "parameters", "parameters.lear
 def arm(base: Recipe, values: dict) -> dict[str, str]:
     study = Study(name="arms", question="Which?", base=base, plan=Ablation({"a": {}, "b": values}, "a"), seeds=2)
     edition = study.at(set={"optimizer.weight_decay": 0.25}, name="mine")
-    return params(edition, edition.arms()[1])
+    return TrialWords(edition, edition.arms()[1]).params
 
 
 def test_a_trial_shows_what_its_recipe_sets_and_little_else():
@@ -52,7 +52,7 @@ def test_no_study_shows_many_parameters_long_ones_or_folders():
         edition = library.find(study).at()
         plan = edition.study.plan
         for trial in edition.arms() if isinstance(plan, Ablation) else [edition.trial(0, dict(plan.first[0]))]:
-            found = params(edition, trial)
+            found = TrialWords(edition, trial).params
             assert len(found) < 40, study
             assert max(map(len, found.values())) <= LONGEST + len(" ..."), study
             assert not [path for path in found if path.endswith(("source", "folder"))], study
