@@ -147,3 +147,8 @@ def parent_name(parent: Run, use: Use) -> str:
     data = parent.recipe.data
     name = f"{parent.recipe.encoding.label} on {getattr(data, 'task', data.kind)}"
     return f"teacher: {name}" if use == "teacher" else name
+
+
+def planned_runs(history: History) -> int:
+    """How many runs the study will have at most, as the plan, `status` and MLflow count them."""
+    return len(known_runs(history)) + len(unproposed(history).recipes)

@@ -11,16 +11,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from search_spaces.roles import CONFIRMATIONS
-from search_spaces.study import Ablation, Trial
+from search_spaces.study import Trial
 from search_spaces.words import listed, quoted
 from service.analysis.best import Best, find_best
 from service.analysis.format import TRIAL_COLORS, raced_words, stopped_words
 from service.analysis.trial_scores import validation_scores
-from service.planning.schedule import unplanned
+from service.planning.runs_ahead import planned_runs
 from service.storage.history import History
 from service.storage.states import RunState
-from service.storage.tuned import tuning_of
 from service.tracking.mean_curve import Point, mean_curve, seed_curve
 from service.tracking.row_words import (
     NO_CONCLUSION,
@@ -79,7 +77,7 @@ def study_row(
     answered = {run.key for run in runs if history.state(run).answered and history.state(run).was_run}
     values: dict[str, float] = {
         "progress/runs": len(answered),
-        "progress/asked": max(_asked(history), len(answered)),
+        "progress/asked": max(planned_runs(history), len(answered)),
         "progress/trials": _answered_trials(history),
     }
     best = find_best(history)
@@ -99,19 +97,6 @@ def study_row(
         STUDY, edition.id, ended, {"budget": edition.budget}, tags, [Point(round(last - began), last, values)],
         began, last, parent=None, only_changes=True,
     )  # fmt: skip
-
-
-def _asked(history: History) -> int:
-    """How many runs the study will have had: of trials not yet there, all seeds. Early stopping makes it fewer."""
-    keys = {run.key for trial in history.trials for run in history.asked(trial)}
-    plan = history.edition.study.plan
-    trials = len(plan.arms) if isinstance(plan, Ablation) else history.trial_count
-    waiting = max(trials - len(history.of("trial")), 0) + max(history.rival_count - len(history.of("rival")), 0)
-    chosen = len(history.confirms) + len(history.rival_confirms)
-    waiting += chosen - sum(len(history.confirmations(role)) for role in CONFIRMATIONS)
-    tune = tuning_of(history.edition)
-    tuning = len([*unplanned(history)]) * tune.seeds if tune else 0
-    return len(keys) + waiting * history.seeds + tuning
 
 
 def _best_values(history: History, best: Best) -> dict[str, float]:
