@@ -108,9 +108,9 @@ def test_the_forest_draws_each_seed_against_its_own_partner(result) -> None:
 
 
 def _figures(result):
-    from service.reporting.all_figures import figures
+    from service.reporting.all_figures import FIGURES, figures
 
-    return figures(result)
+    return figures(result, FIGURES)
 
 
 def test_claims_are_judged_by_whole_names(result) -> None:
