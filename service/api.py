@@ -15,28 +15,25 @@ from search_spaces.study import Edition, Study
 from search_spaces.words import plural
 from service.analysis.format import Lines
 from service.analysis.study_status import StudyStatus, all_status, one_status
-from service.execution.rerun import Rerun
-from service.execution.rerun import rerun as again  # here, for a later import would put the module in the verb's place
-from service.execution.simulation.constants import MAX_CONCURRENT
+from service.execution.simulation_constants import MAX_CONCURRENT
 from service.own_images import Images, check_sendable, image_values
 from service.planning.run_options import RunOptions
 from service.storage import editions
 from service.storage.history import History
-from service.storage.home import Home
-from service.storage.tracking_uri import place_in_words, tracking_uri
-from service.tracking.client_settings import set_up_client
+from service.storage.home import Home, place_in_words, tracking_uri
+from service.tracking import set_up_client
 from trainables.spec import LocusError, SpecError
 
 if TYPE_CHECKING:
     from torch import nn
 
     from service.callbacks import Callback
-    from service.comparisons import ComparedStudies, MatrixWithPage
-    from service.execution.simulation.simulate import Simulated
-    from service.planning.work_estimate import WorkEstimate
+    from service.consistency import Rerun
+    from service.execution.simulate import Simulated
+    from service.planning.estimate import WorkEstimate
     from service.removal import Forgettable
-    from service.results import Result, SubmittedStudy
-    from service.storage.check import Check
+    from service.results import ComparedStudies, MatrixWithPage, Result, SubmittedStudy
+    from service.storage import Check
     from service.terminal.live import Detail, Progress
     from trainables.encodings import EncodingSpec
     from trainables.training.attach import AttachedViT
@@ -188,14 +185,14 @@ def _settled(home: Home) -> str:
     if not (home.original or home.moved_from):
         return ""
     set_up_client()
-    from service.tracking.relocation import settle
+    from service.tracking.views import settle
 
     return settle(home)
 
 
 def _fetch(home: Home, id: str, storage: str) -> str:
     """Brings home what only the storage has of a study; what was fetched, in words."""
-    from service.storage.remote.copies import fetch
+    from service.storage.remote import fetch
 
     return fetch(storage, home, id)
 
@@ -256,7 +253,7 @@ def submit(
 
     Raises: LocusError with one sentence, also for a cluster that does not answer.
     """
-    from service.execution.jobs.client import submit as send
+    from service.execution.jobs import submit as send
     from service.results import SubmittedStudy
 
     chosen = RunOptions.among({**locals(), "address": None})
@@ -296,7 +293,7 @@ def compare(
     `code`: two of: the first digits of the code of an answer, or of a commit, or "today". `adopt`: answers of older
     code count. Raises: LocusError if it is not clear what is to be compared.
     """
-    from service.comparisons import compare as compared
+    from service.results import compare as compared
 
     found = Home.find(home)
     ids = [editions.latest(found, name) for name in (a, b) if name is not None]
@@ -308,7 +305,7 @@ def matrix(name: str, *, budget: str = "cpu", home: str | None = None, adopt: bo
 
     `adopt`: answers of older code count. Raises: LocusError for an unknown name.
     """
-    from service.comparisons import fill_matrix
+    from service.results import fill_matrix
 
     return fill_matrix(Home.usable(home), name, budget, adopt=adopt)
 
@@ -333,8 +330,8 @@ def simulate(
     `look` is called with the trials that were begun and those that were asked for.
     Raises: SpecError as `resolve` does, and for counts that are not positive.
     """
-    from service.execution.simulation.simulate import EpochTime, epoch_time
-    from service.execution.simulation.simulate import simulate as simulated
+    from service.execution.simulate import EpochTime, epoch_time
+    from service.execution.simulate import simulate as simulated
 
     for name, value in (("max-concurrent", max_concurrent), ("epoch-s", epoch_s)):
         if value is not None and value <= 0:
@@ -462,7 +459,9 @@ def record(name: str, *, home: str | None = None) -> Path:
 
 def rerun(key: str, *, home: str | None = None) -> Rerun:
     """Trains one run again, without Ray, and compares it number by number with its outcome."""
-    return again(Home.find(home), key)
+    from service.consistency import rerun as train_again
+
+    return train_again(Home.find(home), key)
 
 
 def verify(name: str, *, home: str | None = None, tracking: str | None = None) -> list[Check]:
@@ -478,7 +477,7 @@ def repair(name: str, *, home: str | None = None) -> list[str]:
 
     Raises: LocusError if the study is being run.
     """
-    from service.repairing import repair as repaired
+    from service.consistency import repair as repaired
 
     found = Home.find(home)
     return repaired(found, editions.stored(found, editions.latest(found, name)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from search_spaces.study import Trial
-from service.storage.journal import Ended, Fact, FailedWith, Measured, StoppedAt
+from service.storage.facts import Ended, Fact, FailedWith, Measured, StoppedAt
 from trainables.spec import SpecError
 
 if TYPE_CHECKING:

@@ -11,15 +11,15 @@ import sys
 
 import typer
 
-from service.commands import cluster, doctor, results_verbs, running, simulating, status_verbs, steering, trusting
+from service.commands import cluster, results_verbs, running, status_verbs
 from service.commands.app import MISTAKE, PressedError, app
 from service.terminal import output
-from service.tracking.client_settings import set_up_client
+from service.tracking import set_up_client
 from trainables.errors import LocusError
 from trainables.trusted import guarded
 from trainables.watched import watched
 
-VERBS = (status_verbs, running, results_verbs, cluster, steering, simulating, doctor, trusting)
+VERBS = (status_verbs, running, results_verbs, cluster)
 """The files of the verbs. `commands.app.PANELS` has the order in which `--help` lists them."""
 
 CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)

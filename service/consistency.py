@@ -1,25 +1,121 @@
-"""Checks whether all records of a study agree: journal, outcomes, weights, work folders and MLflow."""
+"""Checks whether all records of a study agree, sets damaged files aside, and trains one run again to compare it.
+
+A rerun trains with the threads and on the device that the outcome's environment names, compiled if that says so.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from search_spaces.study import Edition
 from search_spaces.words import plural
+from service.planning.forecast import LOST
 from service.planning.schedule import best_number
-from service.repairing import answers_of, wrong_answers
-from service.storage.check import Check
+from service.storage import Check
+from service.storage.facts import Ended, Fact, FailedWith
 from service.storage.history import History
 from service.storage.home import Home, StudyFolder
-from service.storage.journal import Ended, JournalError, read_on
-from service.storage.outcomes import Outcomes
-from service.storage.tuned import tuning_of
-from service.tracking.agreement import checked, compare_with_mlflow
-from service.tracking.store import look_up
-from service.tracking.sync import check as check_tracking
-from trainables.recipe import Run
+from service.storage.journal import Journal, JournalError, cut, read_on
+from service.storage.outcomes import CLOCKED, NumberChange, Outcomes, ProbeFileError, compare, read_probe
+from service.storage.states import tuning_of
+from trainables.recipe import Recipe, Run
+from trainables.recipe.code_digest import CodeDigests
+from trainables.recipe.findings import LOOKS
+from trainables.recipe.outcome import Diverged, Measurement
 from trainables.spec import LocusError
+
+if TYPE_CHECKING:
+    from trainables.training.distributed import DataParallel
+
+
+@dataclass(frozen=True)
+class WrongAnswer:
+    """What is wrong with the files of an answer. `check`: which check found it; `probe`: the probe whose file it is."""
+
+    fact: Ended
+    check: str
+    sentence: str
+    probe: str = ""
+
+
+def answers_of(facts: Iterable[Fact], history: History) -> list[Ended]:
+    """The facts of the answers that a study has; one that was lost is asked for again."""
+    ended = {(fact.run, fact.code): fact for fact in facts if isinstance(fact, Ended)}  # the last one, where two are
+    return [fact for place, fact in ended.items() if history.states[place].answered]
+
+
+def wrong_answers(outcomes: Outcomes, history: History, ended: Iterable[Ended]) -> Iterator[WrongAnswer]:
+    """What is wrong with the files of answers. Cost: reads them, and all weights."""
+    keeps = "weights" in history.edition.study.keep
+    parents = {run.key for trial in history.of("parent") for run in history.runs(trial).values()}
+    for fact in ended:
+        who = f"{fact.run} by {fact.code}"
+        answered = outcomes.get(fact.run, fact.code)
+        if answered is None:
+            damaged = outcomes.path(fact.run, fact.code).exists()
+            yield WrongAnswer(fact, "outcomes", f"{who} {'is damaged' if damaged else 'has no file'}")
+            continue
+        if answered.run.key != fact.run or answered.name != fact.code:
+            yield WrongAnswer(fact, "keys", f"{who} holds {answered.run.key} by {answered.name}")
+        measured = history.states[fact.run, fact.code].values
+        if compare(measured, answered.curve):  # times differ where a run was trained again for its weights
+            yield WrongAnswer(fact, "curves", f"{who} differs from the journal")
+        for name in LOOKS:
+            if damage := _damage(outcomes, fact, name):
+                yield WrongAnswer(fact, "probes", f"the probe {name} of {who} is damaged: {damage}", name)
+        kept = fact.outcome == "completed" and (keeps or fact.run in parents)
+        if kept and not outcomes.has_sound_weights(fact.run, fact.code):
+            there = outcomes.weights(fact.run, fact.code).exists()
+            yield WrongAnswer(fact, "weights", f"{who} has {'damaged' if there else 'no'} weights")
+
+
+def _damage(outcomes: Outcomes, fact: Ended, probe: str) -> str:
+    """Why the file of a probe cannot be read; empty if it can, or where there is none."""
+    path = outcomes.probe(fact.run, fact.code, probe)
+    try:
+        if path.exists():
+            read_probe(path)
+    except ProbeFileError as error:
+        return str(error)
+    return ""
+
+
+def repair(home: Home, edition: Edition) -> list[str]:
+    """Sets aside what is damaged of a study's journal and answers; what was done, in sentences.
+
+    Nothing is trained: the next `locus run` trains again what is missing then. No file is removed: each is kept beside,
+    as `.damaged`. Raises: LocusError if the study was never run, JournalError if a driver runs it.
+    """
+    folder, outcomes = home.study(edition.id), Outcomes(home)
+    if not folder.journal.exists():
+        raise LocusError(f"{edition.id} was never run here")
+    said = []
+    fitting = History(edition, lambda recipe: "")
+    if (line := cut(folder.journal, folder.lock, fitting.add)) is not None:
+        why = f"the journal is cut at line {line}, which is no fact of {edition.id}"
+        said.append(f"{why}; answers that are there are used again")
+    with Journal(folder.journal, folder.lock) as journal:
+        history = History.open(home, edition)
+        lost: dict[tuple[str, str], str] = {}
+        for wrong in [*wrong_answers(outcomes, history, answers_of(journal.facts, history))]:
+            run, code = wrong.fact.run, wrong.fact.code
+            if wrong.probe:
+                outcomes.set_probe_aside(run, code, wrong.probe)
+                said.append(f"{wrong.sentence}; it is set aside")
+                continue
+            outcomes.set_aside(run, code, answer=wrong.check in ("keys", "curves"))
+            lost[run, code] = wrong.sentence
+        for (run, code), sentence in lost.items():
+            journal.write(FailedWith(run=run, code=code, reason=LOST, counts=False))
+            said.append(f"{sentence}; what is damaged is set aside")
+    if lost:
+        said.append(f"{plural(len(lost), 'run')} to train again: locus run {edition.id}")
+    return said
 
 
 def verify(home: Home, edition: Edition, tracking: str | None = None) -> list[Check]:
@@ -28,6 +124,10 @@ def verify(home: Home, edition: Edition, tracking: str | None = None) -> list[Ch
     Cost: reads all answers and weights, and asks an MLflow server for each curve (2-10 ms).
     Raises: LocusError if the study was never run, and where MLflow does not answer or cannot be read.
     """
+    from service.tracking.agreement import compare_with_mlflow
+    from service.tracking.store import look_up
+    from service.tracking.sync import check as check_tracking
+
     folder = home.study(edition.id)
     if not folder.journal.exists():
         raise LocusError(f"{edition.id} was never run here")
@@ -66,7 +166,7 @@ def _tuning(history: History) -> Iterator[Check]:
         counts = chosen is not None and history.answer(chosen).status == "completed"
         if (counts or chosen is None) and best is not None and (chosen is None or chosen.number != best):
             wrong.append(f"{arm!r} has the values of trial {chosen and chosen.number}, but trial {best} is higher")
-    yield checked("tuning", len(history.tuning.chosen), "arms, each with the values of its highest trial", wrong)
+    yield Check.of("tuning", len(history.tuning.chosen), "arms, each with the values of its highest trial", wrong)
 
 
 SOUND = {
@@ -82,7 +182,7 @@ SOUND = {
 def _outcomes(outcomes: Outcomes, history: History, ended: list[Ended]) -> Iterator[Check]:
     found = [*wrong_answers(outcomes, history, ended)]
     for name, words in SOUND.items():
-        yield checked(name, len(ended), words, [one.sentence for one in found if one.check == name])
+        yield Check.of(name, len(ended), words, [one.sentence for one in found if one.check == name])
 
 
 def _work(folder: StudyFolder, history: History) -> Check:
@@ -90,10 +190,115 @@ def _work(folder: StudyFolder, history: History) -> Check:
     found = [path for path in folder.root.glob("work/*/*/*") if path.is_dir()]
     answered = {place for place, state in history.states.items() if state.answered}
     wrong = [_place(path) for path in found if (path.parts[-3], path.parts[-2]) in answered]
-    return checked(
+    return Check.of(
         "work folders", len(found), "of unfinished runs", [f"{place} is of a run that ended" for place in wrong]
     )
 
 
 def _place(path: Path) -> str:
     return "/".join(path.parts[-3:])
+
+
+SETTINGS = ("threads", "matmul_fp32_precision", "conv_fp32_precision")
+"""Parts of an environment that a rerun sets again, and so does not compare."""
+
+
+@dataclass(frozen=True)
+class Rerun:
+    """What a rerun found: how many numbers were compared, those that differ, the files that changed since."""
+
+    key: str
+    compared: int
+    differences: list[NumberChange]
+    changed: list[str]
+    ending: str
+
+    @property
+    def equal(self) -> bool:
+        """True if every number is the same, bit for bit."""
+        return not self.differences
+
+
+def rerun(home: Home, start: str, report: Callable[[str], None] = lambda line: None) -> Rerun:
+    """Trains the run again whose key starts with `start`. `report` is called with a line for the device, for each
+    difference of the environment, and for each epoch.
+
+    Raises: LocusError for a key that names no run, a parent whose weights are gone, or a device that is not here.
+    """
+    outcomes = Outcomes(home)
+    before = outcomes.find(start)[-1]
+    run = before.run
+    parents = {use: _weights(outcomes, parent, run) for use, parent in run.parents.items()}
+    from trainables.training.loop import train  # torch, which a mistyped key need not wait for
+    from trainables.training.runtime import runtime
+
+    environment = before.environment
+    device = _device(environment, run.key)
+    threads = int(environment.get("threads", 1))
+    compiled = ", compiled" if environment.get("compile") else ""
+    report(f"trained again on {environment.get('device', 'cpu')} with threads {threads}{compiled}")
+    now: list[Measurement] = []
+    ending = "completed"
+    settings, team = runtime(threads, run.recipe.optimizer.precision), _team(environment, run.recipe)
+    with tempfile.TemporaryDirectory(prefix="locus-rerun-") as folder, settings:
+        for line in _environment_differences(environment, device):
+            report(line)
+        with closing(train(run, Path(folder), device, parents=parents, team=team, data=home.data)) as epochs:
+            for measured in epochs:
+                if isinstance(measured, Diverged):
+                    ending = "diverged"
+                    break
+                now.append(measured)
+                report(f"epoch {measured.epoch}/{run.recipe.optimizer.epochs}")
+    differences = compare(before.curve, {measured.epoch: measured.values for measured in now})
+    if ending != before.outcome.kind:
+        differences.append(NumberChange(len(now), f"ended {ending}, before {before.outcome.kind}", None, None))
+    compared = sum(not name.startswith(CLOCKED) for measured in now for name in measured.values)
+    return Rerun(run.key, compared, differences, CodeDigests()(run.recipe).changed(before.code), ending)
+
+
+def _device(environment: Mapping[str, Any], key: str) -> str:
+    """The device of this machine that an environment names. Raises: LocusError if it has none of that name."""
+    import torch
+
+    name = environment.get("device", "cpu")
+    if name == "cpu":
+        return "cpu"
+    here = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+    if name not in here:
+        found = ", ".join(here) or "cpu"
+        raise LocusError(f"{key} was trained on {name}: a rerun must be on a machine with one, got {found}")
+    return f"cuda:{here.index(name)}"
+
+
+def _team(environment: Mapping[str, Any], recipe: Recipe) -> DataParallel:
+    """One worker that computes batches in as many parts as an environment says, and compiled where it says so."""
+    from trainables.training.distributed import SINGLE
+
+    accumulate = recipe.optimizer.accumulate
+    team = replace(SINGLE, more_parts=environment.get("accumulate", accumulate) // accumulate)
+    if not environment.get("compile"):
+        return team
+    from trainables.training.optional.compiled import compiled
+
+    return replace(team, wrap=compiled)
+
+
+def _environment_differences(environment: Mapping[str, Any], device: str) -> Iterator[str]:
+    """A line for everything in which this process differs from the environment of a run, settings apart."""
+    from trainables.training.runtime import environment as environment_of
+
+    for name, now in environment_of(device).items():
+        before = environment.get(name, now)
+        if before != now and name not in SETTINGS:
+            yield f"{name} was {before}, is {now}; numbers may differ"
+    if environment.get("workers", 0) > 1:
+        yield f"trained by {environment['workers']} workers before, now by one; the last digits may differ"
+
+
+def _weights(outcomes: Outcomes, parent: Run, child: Run) -> Path:
+    """The newest weights of a parent. Raises: LocusError if there are none as they were written."""
+    for found in reversed(outcomes.of(parent.key)):
+        if outcomes.has_sound_weights(parent.key, found.name):
+            return outcomes.weights(parent.key, found.name)
+    raise LocusError(f"the weights of the parent {parent.key} of {child.key} are gone or damaged; run its study again")

@@ -13,21 +13,20 @@ from search_spaces import library
 from search_spaces.record import RULES, Judged, Record, Row, Scored, defined
 from search_spaces.study import Ablation, Edition
 from search_spaces.words import plural, without_sources
-from service.analysis.claims.verdicts import Verdict
 from service.analysis.headline import headline
 from service.analysis.statistics import CONFIDENCE, Scores
 from service.analysis.study_result import StudyResult
 from service.analysis.trial_result import TrialResult
+from service.analysis.verdicts import Verdict
 from service.planning.forecast import Forecast
 from service.planning.schedule import Done, next_action
-from service.reporting.costs import training_s
-from service.reporting.provenance import circumstances
+from service.reporting.provenance import circumstances, training_s
 from service.storage import editions
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.outcomes import Outcomes
 from service.storage.states import RunState
-from service.terminal.studies_tables import run_command
+from service.terminal.tables import run_command
 from trainables.recipe.code_digest import CodeDigests
 from trainables.spec import LocusError, SpecError
 from trainables.whole_files import require_writable, write_whole

@@ -12,13 +12,12 @@ from filelock import FileLock, Timeout
 
 from search_spaces.words import plural
 from service.storage import editions
-from service.storage.home import Home
+from service.storage.facts import KEY
+from service.storage.home import Home, check_removable, remove_member
 from service.storage.journal import read
-from service.storage.journal.facts import KEY
-from service.storage.removing import check_removable, remove
-from service.tracking.experiment import forget as forget_in_experiment
 from service.tracking.store import Store, look_up
 from service.tracking.sync import check
+from service.tracking.views import forget_in_experiment
 from trainables.spec import LocusError
 
 
@@ -63,8 +62,8 @@ class Forgettable:
                 self.store.delete(self.home.artifacts)
                 forget_in_experiment(self.store)
             for key in going:
-                remove(self.home.outcomes, key)
-            remove(folder.root.parent, self.id)
+                remove_member(self.home.outcomes, key)
+            remove_member(folder.root.parent, self.id)
         return len(self.answers) - len(going)
 
 

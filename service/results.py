@@ -1,4 +1,4 @@
-"""The result of a study, for Python and notebooks: tables, the best trial with its model, verdicts, the report.
+"""The results of studies, for Python and notebooks: one with its tables, model and report, or several set side by side.
 
 result = Result.open(Home.find(), "fourier-gamma@cpu")
 result.trials(); result.best.model(); result.claims; result.report()
@@ -11,22 +11,28 @@ import html
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path, PosixPath
 from typing import TYPE_CHECKING, Any
 
+from search_spaces.library import find_matrix
 from search_spaces.study import Edition
-from service.analysis.estimates.stopping import stopping_sentence
+from service.analysis.code_versions import known_codes, versions
+from service.analysis.comparison import Comparison, side
 from service.analysis.headline import headline
+from service.analysis.matrix import FilledMatrix, fill
 from service.analysis.study_result import StudyResult
 from service.analysis.study_status import StudyStatus, all_status, one_status
-from service.execution.jobs import archive
-from service.execution.jobs.asking import AnswerError, ask, ask_for_lines
-from service.execution.jobs.messages import EventsOf, ResultOf, StatusOf, StopNow
-from service.execution.jobs.submission import ENDED, Submission
+from service.execution import job_messages
+from service.execution.job_messages import EventsOf, ResultOf, StatusOf, StopNow
+from service.execution.submission import ENDED, AnswerError, Submission, ask, ask_for_lines
+from service.planning.stopping import stopping_sentence
 from service.storage.editions import stored
 from service.storage.home import Home, StudyFolder
-from service.terminal.event_log import events, news
-from service.tracking.client_settings import set_up_client
+from service.terminal.live import events, news
+from service.tracking import set_up_client
+from trainables.recipe.code_digest import CodeDigests
+from trainables.spec import LocusError
 from trainables.whole_files import require_writable
 
 if TYPE_CHECKING:
@@ -82,9 +88,9 @@ class Result(StudyResult):
         Raises: LocusError in a home that can only be read.
         """
         require_writable(self.home.study(self.edition.id).report, "; copy the home, and report with --home COPY")
-        from service.reporting.files import write
+        from service.reporting.page import write_report
 
-        return ReportPath(write(self, _named(links or self._served_links()), refresh_s))
+        return ReportPath(write_report(self, _named(links or self._served_links()), refresh_s))
 
     @staticmethod
     def find_run_id(home: Home, edition: Edition, tracking: str | None, label: str, seed: int) -> str:
@@ -185,7 +191,7 @@ class SubmittedStudy(Submission):
         home = self.visible_home(facts)
         if home is None or id not in home.ids():
             packed = _stored(facts) or base64.b64decode(ask(self, ResultOf(home=self._where(facts), study=id)))
-            home = archive.fetched(packed, f"{self._where(facts) or 'the home'} of the cluster at {self.address}")
+            home = job_messages.fetched(packed, f"{self._where(facts) or 'the home'} of the cluster at {self.address}")
         return Result.open(home, id, url, adopt=adopt)
 
     def study_status(self, *, adopt: bool = False) -> tuple[StudyStatus, Edition]:
@@ -249,5 +255,107 @@ def _stored(facts: dict[str, Any]) -> bytes | None:
     set_up_client()
     from service.tracking.sync import file_of
 
-    content = file_of(known["tracking"], known["run"], archive.NAME)
-    return content if content is not None and archive.digest(content) == known["sha256"] else None
+    content = file_of(known["tracking"], known["run"], job_messages.NAME)
+    return content if content is not None and job_messages.digest(content) == known["sha256"] else None
+
+
+@dataclass(frozen=True, repr=False)
+class ComparedStudies(Comparison):
+    """A comparison with its table and its page."""
+
+    home: Home
+
+    @property
+    def headline(self) -> str:
+        """In which trials the two differ significantly, in a sentence."""
+        from service.reporting.pages import headline
+
+        return headline(self)
+
+    @property
+    def notes(self) -> list[str]:
+        """What the numbers mean, and what one side has alone."""
+        from service.reporting.pages import note, only_words
+
+        return list(filter(None, [*only_words(self), note(self)]))
+
+    def table(self) -> DataFrame:
+        """A row for each trial that both have: scores, the difference with its interval and p, how it was compared."""
+        from service.analysis.tables import Table
+
+        return Table.of(self.plain()["trials"], " ".join([self.headline, *self.notes]))
+
+    def report(self) -> Path:
+        """Writes the page beside the report of A, and returns its path."""
+        from service.reporting.pages import write
+
+        return write(self.home, self)
+
+    def __repr__(self) -> str:
+        notes = "\n".join(f"  note: {warning}" for warning in self.warnings)
+        return f"A: {self.a.label}\nB: {self.b.label}\n{self.headline}\n{notes}".rstrip()
+
+    def _repr_html_(self) -> str:
+        heads = f"<p>A: <b>{html.escape(self.a.label)}</b><br>B: <b>{html.escape(self.b.label)}</b></p>"
+        notes = "".join(f"<li>{html.escape(warning)}</li>" for warning in self.warnings)
+        rows = self.table().to_html(index=False) if self.matches else ""
+        return f"{heads}<p>{html.escape(self.headline)}</p><ul>{notes}</ul>{rows}"
+
+
+def compare(home: Home, ids: list[str], code: tuple[str, str] | None, *, adopt: bool) -> ComparedStudies:
+    """The comparison of two ids, or of two code versions of one.
+
+    Raises: LocusError if it is not clear what is to be compared.
+    """
+    codes = CodeDigests()
+    results = [StudyResult.open(home, id, adopt=adopt, codes=codes) for id in dict.fromkeys(ids)]
+    if code is not None:
+        if len(ids) > 1:
+            raise LocusError(f"compare must be given one study beside --code, got {' and '.join(ids)}")
+        if code[0] == code[1]:
+            raise LocusError(f"--code must be two versions, got {code[0]} twice")
+        one, other = versions(results[0], code)
+        return ComparedStudies(one, other, home)
+    if len(results) == 1:
+        raise LocusError(
+            f"compare must be given two studies, or one with --code X Y, got {ids[0]} alone; "
+            f"codes of its answers: {known_codes(results[0])}"
+        )
+    return ComparedStudies(side(results[0]), side(results[1]), home)
+
+
+@dataclass(frozen=True, repr=False)
+class MatrixWithPage(FilledMatrix):
+    """A filled matrix with its table and its page."""
+
+    home: Home
+
+    def table(self) -> DataFrame:
+        """A row for each property, a column for each encoding: what the paper printed, and what was found."""
+        import pandas as pd
+
+        columns = {
+            encoding: [f"paper: {row[place].published}; {'; '.join(row[place].found)}" for row in self.cells]
+            for place, encoding in enumerate(self.matrix.encodings)
+        }
+        return pd.DataFrame(columns, index=[row[0].row for row in self.cells])
+
+    def report(self) -> Path:
+        """Writes the page, and returns its path."""
+        from service.reporting.pages import write_matrix
+
+        return write_matrix(self.home, self)
+
+    def __repr__(self) -> str:
+        lines = [f"{cell.row}, {cell.encoding}: paper {cell.published}; {'; '.join(cell.found)}" for row in self.cells
+                 for cell in row]  # fmt: skip
+        return "\n".join([self.id, *lines, self.headline, *self.commands])
+
+    def _repr_html_(self) -> str:
+        return f"<p>{html.escape(self.headline)}</p>{self.table().to_html()}"
+
+
+def fill_matrix(home: Home, name: str, budget: str, *, adopt: bool) -> MatrixWithPage:
+    """The matrix of a name at a budget. Raises: SpecError for an unknown name, or a budget that a study lacks."""
+    found = fill(home, find_matrix(name), budget, adopt=adopt)
+    return MatrixWithPage(**vars(found), home=home)

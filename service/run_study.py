@@ -7,56 +7,121 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import trainables
 from search_spaces.study import Ablation, Edition
 from search_spaces.words import plural
-from service import steering
-from service.analysis.probes.computing import compute_probes
+from service.analysis.probes import RunProbes
+from service.analysis.study_result import StudyResult
+from service.analysis.trial_result import TrialResult
 from service.callbacks import Callback, Callbacks
-from service.check_recipes import try_own
-from service.execution import machine
-from service.execution.disk_errors import causes, disk_errors_in_a_sentence
+from service.execution import job_messages, machine
+from service.execution import signals as steering
 from service.execution.driver import Driver, DriverPolls, Finished
-from service.execution.jobs import archive
+from service.execution.failures import SAME, causes, disk_errors_in_a_sentence
+from service.execution.folders import socket_folder
 from service.execution.other_drivers import Neighbours
-from service.execution.repeated import SAME
 from service.execution.signals import Stop, StopSignals
-from service.execution.socket_folder import socket_folder
-from service.planning.estimate import estimate_work, measured, run_memory
+from service.planning.estimate import WorkEstimate, estimate_work, run_memory
+from service.planning.forecast import known_trials, measured
 from service.planning.placement import Placement
 from service.planning.run_options import RunOptions
-from service.planning.runs_ahead import known_trials
-from service.planning.work_estimate import WorkEstimate
 from service.results import Result
 from service.storage import editions
-from service.storage.commit import commit
 from service.storage.history import History
-from service.storage.home import Home
+from service.storage.home import Home, place_in_words, tracking_uri
 from service.storage.journal import Journal
-from service.storage.outcomes import Outcomes
-from service.storage.remote.copies import Copies
-from service.storage.remote.storage_sync import StorageSync
-from service.storage.tracking_uri import place_in_words, tracking_uri
+from service.storage.outcomes import Outcomes, commit
+from service.storage.remote import Copies, StorageSync
 from service.terminal.live import Progress
-from service.tracking.client_settings import set_up_client
+from service.tracking import set_up_client
+from trainables.encodings import parts_of
+from trainables.kept import keep, kept, seen
 from trainables.launch.job import Job
+from trainables.own import OwnSpec
+from trainables.recipe import Recipe
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.cost import check_workers
-from trainables.recipe.findings import DRAWN_AGAIN
-from trainables.spec import LocusError
+from trainables.recipe.findings import DRAWN_AGAIN, FURTHER_IMAGES
+from trainables.spec import LocusError, digest
+
+if TYPE_CHECKING:
+    from service.tracking.rows import MlflowStatus
+    from service.tracking.sync import MlflowSync
+
+
+def try_own(edition: Edition, data: Path) -> list[str]:
+    """Tries the recipes with code of a user's own, as `try_recipes` does; nothing if torch is not installed.
+
+    What passed is kept, so that the next plan of the same code imports no torch.
+    """
+    try:
+        return [*try_recipes(edition, data, own_only=True)]
+    except ModuleNotFoundError as error:  # of a package that is not installed, which `version` looks for, too
+        if error.name not in ("torch", "timm"):
+            raise
+        return []
+
+
+def try_recipes(edition: Edition, data: Path, *, own_only: bool = False) -> Iterator[str]:
+    """Tries each arm, or the base and the first points of a search, and those that they start from.
+
+    Yields what looks odd, a sentence each. Raises: LocusError that names the arm, and the user's own file and line.
+    """
+    tried: set[str] = set()
+    for name, recipe in _recipes(edition):
+        key = recipe.model_dump_json()
+        if key in tried or (own_only and not _has_own_code(recipe)):
+            continue
+        tried.add(key)
+        try:
+            remarks = _kept_or_tried(recipe, data) if own_only else _tried(recipe, data)
+        except LocusError as error:
+            raise LocusError(f"{name}: {error}") from None
+        yield from (f"{name}: {remark}" for remark in remarks)
+
+
+def _tried(recipe: Recipe, data: Path) -> list[str]:
+    from trainables.launch.trial_step import try_step  # torch, which a laptop that only submits has not
+
+    return try_step(recipe, data)
+
+
+def _kept_or_tried(recipe: Recipe, data: Path) -> list[str]:
+    """What was odd in a recipe when it was tried, now or by an earlier command with the same data."""
+    name = f"tried-{digest([recipe.model_dump_json(), recipe.data.fingerprint], 64)}.json"
+    mark = "\n".join([*(version(one) for one in ("torch", "timm")), seen(Path(str(trainables.__file__)).parent)])
+    found: list[str] | None = kept(name, mark)
+    if found is None:
+        found = _tried(recipe, data)
+        keep(name, mark, found)
+    return found
+
+
+def _recipes(edition: Edition) -> Iterator[tuple[str, Recipe]]:
+    """The recipes that can be known before a search begins, by the words for each; parents come first."""
+    arms = isinstance(edition.study.plan, Ablation)
+    trials = known_trials(edition)
+    found = [(f"arm {one.name!r}" if arms else f"point {one.name}", one.recipe) for one in trials]
+    for name, recipe in found or [("the base", edition.study.base)]:
+        for use, parent in recipe.parents.items():
+            yield f"{name}, its {'teacher' if use == 'teacher' else 'parent'}", parent
+        yield name, recipe
+
+
+def _has_own_code(recipe: Recipe) -> bool:
+    return any(isinstance(part, OwnSpec) for part in (recipe.data, *parts_of(recipe.encoding)))
+
 
 ENDS = {"FINISHED": "finished", "KILLED": "stopped", "FAILED": "failed"}
 """How MLflow calls the end of a study, and what a program that watches is told."""
 POLL_S = 0.5
 """How often a driver that waits for another one asks again."""
-
-if TYPE_CHECKING:
-    from service.tracking.rows import MlflowStatus
-    from service.tracking.sync import MlflowSync
 
 
 def run_study(
@@ -196,7 +261,7 @@ class StudyRun:
         attention = DriverPolls(driver, progress.note)
         while isinstance(job := _next(driver, attention), Job):
             # outside `interruptible`: after an interrupted import, Ray cannot be shut down
-            from service.execution.tune.run import run_on_tune
+            from service.execution.tune import run_on_tune
 
             with signals.interruptible():
                 if not driver.stop:
@@ -336,7 +401,7 @@ def _close(driver: Driver, sync: MlflowSync, progress: Progress, ended: MlflowSt
     A report that cannot be written takes no answer from a study: it is said, and `locus report` writes it later.
     Returns where an MLflow server has the archive of the result; None if there is none.
     """
-    from service.tracking.row_words import Conclusion
+    from service.tracking.row_contents import Conclusion
 
     report: Path | None = None
     found = Conclusion()
@@ -354,16 +419,51 @@ def _close(driver: Driver, sync: MlflowSync, progress: Progress, ended: MlflowSt
             warning = sync.close(ended, report, found, progress.note, archive=packed)
             if warning:
                 progress.note(warning)
-            stored = {"sha256": archive.digest(packed.read_bytes())} if packed and not warning else None
+            stored = {"sha256": job_messages.digest(packed.read_bytes())} if packed and not warning else None
     return stored | sync.parent if stored else None
 
 
 def _pack(driver: Driver, folder: Path, progress: Progress) -> Path | None:
     """The archive of what is known so far, in a folder; None, and a word about it, where it cannot be made."""
-    path = folder / archive.NAME
+    path = folder / job_messages.NAME
     try:
-        path.write_bytes(archive.pack(driver.home, driver.edition.id))
+        path.write_bytes(job_messages.pack(driver.home, driver.edition.id))
     except (LocusError, OSError) as error:
         progress.note(f"the archive of the result cannot be made ({error}); the home has all of it")
         return None
     return path
+
+
+def compute_probes(result: StudyResult, note: Callable[[str], None], stopped: Callable[[], bool]) -> None:
+    """Computes what is not kept, run by run, until all is there or a person stops it.
+
+    `note` is called with a sentence before the first one, and for each probe that fails: the others go on, and the
+    report says what is missing. If torch is not installed, nothing is computed.
+    """
+    named = result.edition.study.probes
+    probes = _missing(result.probed, named, lambda run: True)
+    models = _missing(result.drawn_again, (FURTHER_IMAGES,), lambda run: run.can_be_computed)
+    if probes:
+        runs = sum(len(row.probes) for row in result.probed)
+        note(f"probes: {plural(len(probes), 'probe')} of {plural(runs, 'run')} to compute")
+    if models:
+        note(f"testing {plural(len(models), 'model')} on further draws of the test images")
+    for row, seed, run, name in [*probes, *models]:
+        if stopped():
+            return
+        try:
+            run(name)
+        except ModuleNotFoundError as error:
+            note(f"probes need {error.name}, which is not installed here")
+            return
+        except Exception as error:  # the study has its answers, which no probe may take from it
+            said = str(error) if isinstance(error, LocusError) else f"{type(error).__name__}: {error}"
+            note(f"the probe {name} of {row.name}, seed {seed}, failed: {said}")
+
+
+def _missing(
+    rows: Iterable[TrialResult], names: tuple[str, ...], wanted: Callable[[RunProbes], bool]
+) -> list[tuple[TrialResult, int, RunProbes, str]]:
+    """What is not kept of these probes: row, seed, run and name."""
+    runs = ((row, seed, run) for row in rows for seed, run in row.probes.items() if wanted(run))
+    return [(row, seed, run, name) for row, seed, run in runs for name in names if run.kept(name) is None]

@@ -51,7 +51,9 @@ RERUNS = ("slow", "fault")
 SHARING = {
     "tests/rooms/service/reporting/": "pages",
     "tests/rooms/service/tracking/": "databases",
-    "tests/rooms/service/storage/remote/": "server",
+    "tests/rooms/service/storage/test_copies.py": "server",
+    "tests/rooms/service/storage/test_journal_copy.py": "server",
+    "tests/rooms/service/storage/test_storage_": "server",
     "tests/rooms/trainables/launch/test_work_files.py": "server",
     "tests/rooms/trainables/test_remote_files.py": "server",
 }

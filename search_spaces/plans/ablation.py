@@ -36,7 +36,7 @@ class Ablation(Spec):
     task, and no arm is best, as scores of different tasks say nothing about each other. `families`: of tasks that ask
     nearly the same, or show nearly the same images, the family; any other task is a family by itself. Ranks are over
     families, for tasks of one family are no independent observations. `race`: an arm that cannot be the best any more
-    gets no further seed (`service/planning/search/stopping.py`).
+    gets no further seed (`service/planning/stopping.py`).
     """
 
     kind: Literal["ablation"] = Field(default="ablation", init=False)

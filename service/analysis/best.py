@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from search_spaces.roles import CONFIRMATIONS, POINTS, Role
 from search_spaces.study import Ablation, Trial
+from service.analysis.scores import score_scale, validation_scores
 from service.analysis.statistics import Scores
-from service.analysis.trial_scores import score_scale, validation_scores
 from service.storage.history import History
 from service.storage.states import TrialAnswer
 

@@ -1,7 +1,7 @@
 """Scores by seed, and what can be concluded from them: means, intervals, paired differences.
 
 Pure. The seeds of a trial that learn are the sample: an interval says where the score of such seeds lies, for the
-images that the study holds fixed. How many seeds learn is a result of its own (`learning.py`). A diverged seed is in
+images that the study holds fixed. How many seeds learn is a result of its own (`scores.py`). A diverged seed is in
 `values` at chance and is listed in `diverged`; a missing seed is left out. `service/README.md` holds the policy that
 these numbers follow.
 """
@@ -15,9 +15,41 @@ from functools import cached_property
 from itertools import pairwise
 from statistics import NormalDist, fmean, stdev
 
-from service.analysis.logits import Logits
 from service.planning.t_distribution import cdf, quantile
 from trainables.data.dataset import luck
+
+
+@dataclass(frozen=True)
+class Logits:
+    """The logits of scores from `low` to `high` that are counted in so many images.
+
+    Half an image is added on both sides, so that a perfect score has a logit.
+    Source: Haldane 1956; Anscombe 1956 (the empirical logit). Differs: nothing.
+    """
+
+    low: float
+    high: float
+    images: float
+
+    def of(self, score: float) -> float:
+        """The logit of a score; one beyond the ends counts as an end."""
+        right = min(max((score - self.low) / (self.high - self.low), 0.0), 1.0) * self.images
+        return math.log((right + 0.5) / (self.images - right + 0.5))
+
+    def score(self, logit: float) -> float:
+        """The score that has a logit; far out it lies half an image beyond the ends."""
+        return self.low + (self.high - self.low) * (_share(logit) * (self.images + 1) - 0.5) / self.images
+
+    def slope(self, logit: float) -> float:
+        """By how much the score rises as the logit rises by 1."""
+        share = _share(logit)
+        return (self.high - self.low) * share * (1 - share) * (self.images + 1) / self.images
+
+
+def _share(logit: float) -> float:
+    """The logistic function, without overflow."""
+    return 1 / (1 + math.exp(-logit)) if logit > -700 else 0.0
+
 
 ALPHA = 0.05
 """The level of all tests of a study: the share of true null hypotheses that may be rejected, at all looks together."""
@@ -450,39 +482,3 @@ def slope_weights(trials: int) -> list[float]:
     center = (trials - 1) / 2
     square = sum((place - center) ** 2 for place in range(trials))
     return [(place - center) / square for place in range(trials)]
-
-
-@dataclass(frozen=True)
-class Adjusted:
-    """A p-value adjusted for several tests, and the level that the unadjusted one was held to.
-
-    `alpha`: the level of all these tests together. The unadjusted p lies below `level` exactly where `p` lies below
-    `alpha`, so an interval at `level` agrees with `p`.
-    """
-
-    p: float
-    level: float
-    alpha: float = ALPHA
-
-    @property
-    def significant(self) -> bool:
-        """Whether the test found something."""
-        return self.p < self.alpha
-
-
-def holm(ps: Mapping[str, float], alpha: float = ALPHA) -> dict[str, Adjusted]:
-    """p-values by name, adjusted for having tested all of them at the level `alpha`.
-
-    Source: Holm 1979, A simple sequentially rejective multiple test procedure; an interval at each test's own level:
-    Serlin 1993, Confidence intervals and the scientific method. Differs: adjusted p-values are returned, the running
-    maximum of (m - rank) p, cut at 1.
-    """
-    adjusted: dict[str, Adjusted] = {}
-    largest, level, going = 0.0, alpha, True
-    for rank, name in enumerate(sorted(ps, key=lambda name: ps[name])):
-        tests = len(ps) - rank
-        level = alpha / tests if going else level
-        going = going and ps[name] < level
-        largest = max(largest, min(1.0, tests * ps[name]))
-        adjusted[name] = Adjusted(largest, level, alpha)
-    return {name: adjusted[name] for name in ps}

@@ -1,9 +1,9 @@
-"""What a study's trials add up to: their scores, the best, differences, verdicts. Reads files, and writes none."""
+"""What a study's trials add up to: scores, the best, differences, verdicts, how arms were tuned. Writes no file."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Self
 
@@ -19,28 +19,27 @@ from search_spaces.claim import (
 )
 from search_spaces.roles import POINTS
 from search_spaces.study import Ablation, Edition, Published, Search, Trial
+from search_spaces.words import listed, plural, quoted, setting_words
 from service.analysis.best import Best, best_rivals, find_best, place_key, point_scores
-from service.analysis.claims.verdicts import Agreement, Departure, Verdict, agreements, departure, judge
-from service.analysis.differences import Difference, compare_best, compare_pairs
-from service.analysis.estimates.data_efficiency import Curve, by_size, curves
-from service.analysis.estimates.stopping import Rung, judge_rungs
+from service.analysis.data_efficiency import Curve, by_size, curves
 from service.analysis.format import Lines
-from service.analysis.probes.scores import alike, probe_scores
-from service.analysis.statistics import FEWEST, Adjusted, Scores, kept, level_of
+from service.analysis.multiple_testing import Adjusted, Difference, compare_best, compare_pairs
+from service.analysis.probes import alike, probe_scores
+from service.analysis.scores import over_tasks
+from service.analysis.statistics import FEWEST, Scores, kept, level_of
 from service.analysis.trial_result import TrialResult, collect
-from service.analysis.trial_scores import over_tasks
-from service.planning.search.stopping import Saved, saved_images
+from service.analysis.verdicts import Agreement, Departure, Verdict, agreements, departure, judge
+from service.planning.stopping import Rung, Saved, judge_rungs, saved_images
 from service.storage.editions import stored
 from service.storage.history import History
-from service.storage.home import Home
+from service.storage.home import Home, without_secrets
 from service.storage.outcomes import Outcomes
-from service.storage.tracking_uri import without_secrets
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.findings import DRAWN_AGAIN, When
 from trainables.spec import LocusError
 
 if TYPE_CHECKING:
-    from service.analysis.estimates.league import League
+    from service.analysis.league import League
 
 
 class StudyResult:
@@ -310,7 +309,7 @@ class StudyResult:
         plan = self.edition.study.plan
         if not (isinstance(plan, Ablation) and plan.tasks):
             return None
-        from service.analysis.estimates.league import league  # here, for scipy takes a while to import
+        from service.analysis.league import league  # here, for scipy takes a while to import
 
         return league(plan, self.of("trial"))
 
@@ -320,7 +319,7 @@ class StudyResult:
 
         Empty if too little is known.
         """
-        from service.planning.search.importance import importances  # here, for Optuna takes a while to import
+        from service.planning.sampling import importances  # here, for Optuna takes a while to import
 
         return importances(self.history)
 
@@ -356,3 +355,95 @@ class StudyResult:
     def stale(self) -> int:
         """How many of the study's answers do not count, because another code trained them."""
         return self.history.stale
+
+
+@dataclass(frozen=True)
+class ArmTuning:
+    """The tuning of one arm. `rows`: its trials so far, of `asked`; `settled`: whether the arm's values are fixed.
+
+    `chosen`: the trial that gave the arm its values; None before the choice, and where every trial diverged.
+    """
+
+    arm: str
+    asked: int
+    paths: tuple[str, ...]
+    rows: tuple[TrialResult, ...]
+    settled: bool
+    chosen: TrialResult | None
+
+    @property
+    def failed(self) -> int:
+        """How many trials ended for a reason that is not their recipe's."""
+        return sum(row.answer.status == "incomplete" and bool(row.answer.reason) for row in self.rows)
+
+    @property
+    def ended(self) -> int:
+        """How many trials have ended, whatever they came to."""
+        return sum(row.answer.status != "open" for row in self.rows)
+
+    @property
+    def seconds(self) -> float:
+        """The time that all its runs took."""
+        return sum(row.seconds for row in self.rows)
+
+    @property
+    def values(self) -> str:
+        """The tuned values, in words; empty if nothing was chosen."""
+        chosen = self.chosen
+        if chosen is None:
+            return ""
+        return ", ".join(
+            setting_words({path: chosen.value(path) for path in self.paths if path in chosen.trial.values})
+        )
+
+    @property
+    def trials_words(self) -> str:
+        """`4`, `2 of 4`, `4, 1 diverged, 1 failed`."""
+        lost = {"diverged": sum(row.answer.status == "diverged" for row in self.rows), "failed": self.failed}
+        count = f"{self.ended}" if self.ended == self.asked else f"{self.ended} of {self.asked}"
+        return ", ".join([count, *(f"{number} {word}" for word, number in lost.items() if number)])
+
+    @property
+    def remark(self) -> str:
+        """What a reader must know before believing the arm's score; mostly nothing."""
+        if self.settled and self.chosen is None:
+            return (
+                f"{quoted(self.arm)} is not tuned: each of its {plural(self.asked, 'trial')} diverged, so it has the "
+                "values that the study gives it."
+            )
+        if self.chosen is not None and self.chosen.answer.status != "completed":
+            return (
+                f"The values of {quoted(self.arm)} stay as they were chosen, by runs of other code that do not count "
+                "any more; --fresh tunes again."
+            )
+        if self.settled and self.failed:
+            return f"{quoted(self.arm)} was tuned over fewer trials: {self.failed} of its {self.asked} failed."
+        if not self.settled and self.ended == self.asked:
+            return f"{quoted(self.arm)} is left out: none of its {plural(self.asked, 'tuning trial')} completed."
+        return ""
+
+
+def tunings(result: StudyResult) -> list[ArmTuning]:
+    """The tuning of each arm, in the order of the study; none if arms are not tuned."""
+    plan, settled = result.edition.study.plan, result.history.tuning.chosen
+    if not isinstance(plan, Ablation) or plan.tune is None:
+        return []
+    found = []
+    for arm in plan.arms:
+        rows = sorted((row for row in result.of("tuning") if _arm(row) == arm), key=lambda row: row.trial.number)
+        chosen = next((row for row in rows if arm in settled and row.trial.number == settled[arm]), None)
+        found.append(ArmTuning(arm, plan.tune.trials, tuple(plan.tune.paths), tuple(rows), arm in settled, chosen))
+    return found
+
+
+def _arm(row: TrialResult) -> str:
+    return row.trial.tunes[0] if row.trial.tunes else ""
+
+
+def tuning_sentence(result: StudyResult) -> str:
+    """How the arms were tuned, for the note under a table; empty if they were not."""
+    plan = result.edition.study.plan
+    if not isinstance(plan, Ablation) or plan.tune is None:
+        return ""
+    said = f"{plural(plan.tune.trials, 'trial')} of {listed(plan.tune.paths)}"
+    return f"Each arm was tuned first, by the same search over {said}, on seeds of its own."

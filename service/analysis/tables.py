@@ -12,7 +12,7 @@ import pandas as pd
 from search_spaces.study import Ablation
 from search_spaces.words import value_words
 from service.analysis.format import between, fixed, metric_words, p_text, signed
-from service.analysis.probes.scores import probe_values
+from service.analysis.probes import probe_values
 from trainables.recipe.outcome import at_image_size
 
 FIRST = ("trial", "name", "n", "mean", "test_mean", "test_low", "test_high", "difference", "p_holm")

@@ -55,7 +55,7 @@ class Verbs(TyperGroup):
 
     def _main_shell_completion(self, *given: Any, **more: Any) -> None:
         if "_LOCUS_COMPLETE" in os.environ:
-            from service.terminal.completion import complete_whole_words
+            from service.commands.options import complete_whole_words
 
             complete_whole_words()
         super()._main_shell_completion(*given, **more)

@@ -1,15 +1,31 @@
-"""The verb that sends a study to a Ray cluster, and the one that a cluster's job is."""
+"""The verbs for a cluster and for a study that runs: submit, logs, stop, doctor."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
-from service.commands.app import app, resolve_chosen, say
-from service.commands.options import Name, StudyOptions, takes_study_options
+from service.commands.app import app, remark, resolve_chosen, say
+from service.commands.options import (
+    FLAG,
+    Address,
+    HomeOption,
+    Json,
+    Known,
+    Name,
+    Storage,
+    StudyOptions,
+    Tracking,
+    takes_study_options,
+)
+from service.terminal.output import columns, console, counted, print_json
+from trainables.errors import SpecError
 
 if TYPE_CHECKING:
-    from service.results import SubmittedStudy
+    from service.doctor import Finding
+
 
 JobAddress = Annotated[str, typer.Option(help="a Ray cluster's job address, http://head:8265")]
 
@@ -25,7 +41,7 @@ def submit(
     ] = None,
 ) -> None:
     """Submit a study to a Ray cluster and follow until its plan is printed there."""
-    from service.execution.jobs import client as jobs
+    from service.execution import jobs
 
     options = chosen.run_options(home=home)
     submission = jobs.submit(resolve_chosen(name, chosen), options, address, fresh=chosen.fresh, say=say)
@@ -35,14 +51,118 @@ def submit(
 @app.command(hidden=True)
 def job(file: Path) -> None:
     """Run what a job.json says: what a cluster's job runs."""
-    from service.commands.job import carry_out
+    from service.commands.remote import carry_out
 
     carry_out(file)
 
 
-def attached(name: str, address: str) -> "SubmittedStudy":
-    """The newest submission of a study's name. Raises: JobError if there is none, or the cluster does not answer."""
-    from service.execution.jobs import client as jobs
-    from service.results import SubmittedStudy
+@app.command()
+def logs(
+    name: Known,
+    run: Annotated[
+        str | None, typer.Option(help="one run alone: its key, or row and seed as 3.0", metavar="RUN")
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="continue until the study ends", metavar=FLAG)] = False,
+    home: HomeOption = None,
+    address: Address = None,
+) -> None:
+    """Print what has happened in a study, a line for every event; or the output of a submitted one."""
+    if address:
+        from service.commands.remote import attached
 
-    return SubmittedStudy(**vars(jobs.attach(name, address)))
+        submission = attached(name, address)
+        for line in submission.events(run, follow=follow) if run else submission.logs(follow=follow):
+            say(line)
+        return
+    from service.storage import editions
+    from service.storage.home import Home
+    from service.terminal.live import events
+
+    found = Home.find(home)
+    for line in events(found, editions.latest(found, name), run=run, follow=follow):
+        say(line)
+
+
+@app.command()
+def stop(
+    name: Known,
+    now: Annotated[bool, typer.Option("--now", help="do not wait for the end of an epoch", metavar=FLAG)] = False,
+    home: HomeOption = None,
+    address: Address = None,
+) -> None:
+    """Stop a study that runs, here or on a cluster: each run ends after its epoch; the same command continues."""
+    if address:
+        from service.commands.remote import attached
+
+        submission = attached(name, address)
+        if now:
+            submission.stop_now()
+        else:
+            submission.stop()
+        say(submission.describe())
+        return
+    from service.execution.signals import Control, request
+    from service.storage import editions
+    from service.storage.home import Home
+
+    found = Home.find(home)
+    id = editions.latest(found, name)
+    does = request(found, id, Control(stop="now" if now else "after the epoch"))
+    remark(f"the driver of {id} {does}")
+
+
+STYLES = {"ok": "green", "look": "bold yellow", "wrong": "bold red"}
+
+
+@app.command()
+def doctor(
+    address: Address = None,
+    home: HomeOption = None,
+    tracking: Tracking = None,
+    storage: Storage = None,
+    data: Annotated[
+        str | None,
+        typer.Option(help="a folder of images: reads each once, and lists those that are damaged", metavar="PATH"),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Examine this machine, a cluster and its nodes, or images: what keeps studies from running well, what to do."""
+    if data is None:
+        found = list(_examined(address, home, storage, tracking))
+    elif address is not None:
+        raise SpecError("--data must stand without --address: images are read on this machine")
+    else:
+        found = _of_images(data)
+    if as_json:
+        print_json([finding.plain() for finding in found])
+    else:
+        _show(found)
+    if any(finding.state == "wrong" for finding in found):
+        raise typer.Exit(1)
+
+
+def _examined(address: str | None, home: str | None, storage: str | None, tracking: str | None) -> Iterable["Finding"]:
+    if address is not None:
+        from service.doctor import examine_cluster
+
+        return examine_cluster(address, home)
+    from service.doctor import examine
+    from service.planning.run_options import RunOptions
+    from service.storage.home import tracking_uri
+
+    return examine(RunOptions(home=home, storage=storage), tracking_uri(tracking))
+
+
+def _of_images(path: str) -> list["Finding"]:
+    """What is found in a folder of images. A terminal shows how many were read."""
+    from service.doctor import examine_images
+
+    with counted("images") as look:
+        return list(examine_images(path, look))
+
+
+def _show(found: Iterable["Finding"]) -> None:
+    view = columns("", "examined", "found", "what to do")
+    for one in found:
+        view.add_row(Text(one.state, style=STYLES[one.state]), Text(one.name), Text(one.detail), Text(one.do))
+    console().print(view)

@@ -34,14 +34,14 @@ def report(
 ) -> None:
     """Write a study's report: a page of HTML, with figures. What is not seen from here is fetched first."""
     from service import api
-    from service.commands.cluster import attached
-    from service.terminal import ending
+    from service.commands.remote import attached
+    from service.terminal import summaries
 
     if every is not None and (every < 1 or not watch):
         raise SpecError(f"--every must be of at least 1 s and stand beside --watch, got {every}")
 
     def show(result: Any, page: Path) -> None:
-        ending.report_written(result, page)
+        summaries.report_written(result, page)
         if open:
             typer.launch(page.as_uri())
 
@@ -54,7 +54,7 @@ def report(
         api.check_report(result)
         show(result, result.report())
     for verdict in result.claims:
-        ending.verdict(verdict)
+        summaries.verdict(verdict)
     if check and any(verdict.word == "REFUTED" for verdict in result.claims):
         raise typer.Exit(1)
 
@@ -103,7 +103,7 @@ def record(
     """Save the results of a finished study as JSON beside the study's file; show, studies and the report read it."""
     from search_spaces.record import read
     from service import api
-    from service.analysis.recorded import paragraphs
+    from service.analysis.study_status import paragraphs
 
     path = api.record(name, home=home)
     if found := read(path):
@@ -157,7 +157,7 @@ def export(
     """Write a study's numbers as CSV or LaTeX, or a trained model as a file or to MLflow's model registry."""
     from service import api
     from service.reporting.latex import as_csv
-    from service.terminal.ending import exported
+    from service.terminal.summaries import exported
 
     if sum((csv, latex, model is not None, register is not None)) != 1:
         raise SpecError("export must be told one of --csv, --latex, --model and --register")
@@ -206,14 +206,14 @@ def verify(
 ) -> None:
     """Check that journal, outcomes, MLflow and files agree; exit 1 if they do not."""
     from service import api
-    from service.terminal import ending
+    from service.terminal import summaries
 
     if repair:
         for line in api.repair(name, home=home) or ["nothing is damaged"]:
             remark(line)
         return
     checks = api.verify(name, home=home, tracking=tracking)
-    ending.checks(checks)
+    summaries.checks(checks)
     if not all(check.ok for check in checks):
         raise typer.Exit(1)
 
@@ -261,8 +261,7 @@ def ui(
 ) -> None:
     """Start MLflow on loopback and print links: trials best first, runs by trial, the report."""
     from service.storage import editions
-    from service.storage.home import Home
-    from service.storage.tracking_uri import tracking_uri
+    from service.storage.home import Home, tracking_uri
     from service.tracking.server import serve
 
     found = Home.find(home)

@@ -1,28 +1,38 @@
-"""The verbs that train, or say what they would train: plan, check, run, rerun."""
+"""The verbs that train, or say what they would train: plan, check, run, rerun, simulate; and trust, before any."""
 
 import shlex
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
-from service.commands.app import INTERRUPTED, UNFINISHED, again, app, remark, resolve, resolve_chosen
+from service.commands.app import INTERRUPTED, UNFINISHED, again, app, remark, resolve, resolve_chosen, say
 from service.commands.options import (
+    FLAG,
+    SPEED,
     Arms,
     Budget,
     Data,
     DryRun,
     HomeOption,
     Join,
+    Json,
+    Known,
     Name,
     Preset,
     Quiet,
+    Seeds,
     Set,
     StudyOptions,
+    Trials,
     Verbose,
+    own_values,
     takes_study_options,
+    whole,
 )
-from service.terminal.output import console, labelled
+from service.execution.simulation_constants import MAX_CONCURRENT
+from service.terminal.output import console, labelled, print_json
 from trainables.errors import SpecError
 
 if TYPE_CHECKING:
@@ -40,12 +50,12 @@ def plan(name: Name, chosen: StudyOptions) -> None:
 
 def _plan(edition: Any, options: "RunOptions", *, fresh: bool) -> None:
     from service import api
-    from service.check_recipes import try_own
+    from service.run_study import try_own
     from service.storage.home import Home
-    from service.terminal import ending
+    from service.terminal import summaries
 
     history, estimate = api.plan(edition, options, fresh=fresh, adopt=options.adopt)
-    ending.plan(history, estimate)
+    summaries.plan(history, estimate)
     remark(api.shown_in(history.edition, options))
     for line in try_own(edition, Home.find(options.home).data):
         remark(line)
@@ -62,7 +72,7 @@ def check(
     home: HomeOption = None,
 ) -> None:
     """Build each arm and compute one step on two images: mistakes of an own file show before anything is spent."""
-    from service.check_recipes import try_recipes
+    from service.run_study import try_recipes
     from service.storage.home import Home
     from trainables.data import Folder
 
@@ -105,9 +115,9 @@ def run_resolved(
 ) -> None:
     """Runs a resolved edition, and prints how it ended. `tell`: as `run_study` has it, where it was submitted."""
     from service import api
+    from service.execution.signals import BeingRunError
     from service.planning.schedule import Done, next_action
-    from service.steering import BeingRunError
-    from service.terminal import ending
+    from service.terminal import summaries
 
     command, more = again(), f"{again('--seeds')} --seeds"
     if tell is not None:
@@ -123,10 +133,10 @@ def run_resolved(
         _stopped("", command)
         raise typer.Exit(INTERRUPTED) from None
     if not isinstance(next_action(result.history, set()), Done) and options.hours:
-        ending.answer(result)
+        summaries.answer(result)
         _stopped(f" after {options.hours:g} hours", command)
         raise typer.Exit(UNFINISHED)
-    ending.ending(result, f"{more} {result.history.seeds + 2}")
+    summaries.ending(result, f"{more} {result.history.seeds + 2}")
     if result.history.failed:
         raise typer.Exit(1)
 
@@ -145,7 +155,7 @@ def rerun(
     key: Annotated[str, typer.Argument(help="a run's key, or its beginning", metavar="KEY")], home: HomeOption = None
 ) -> None:
     """Train one run again, without Ray, and compare it number by number with its outcome."""
-    from service.execution.rerun import rerun as train_again
+    from service.consistency import rerun as train_again
     from service.storage.home import Home
 
     done = train_again(Home.find(home), key, remark)
@@ -156,3 +166,83 @@ def rerun(
     remark(f"{done.key}: {done.compared} numbers compared, {len(done.differences)} differ")
     if not done.equal:
         raise typer.Exit(1)
+
+
+@app.command()
+def simulate(
+    name: Name,
+    budget: Budget = None,
+    set: Set = None,
+    seeds: Seeds = None,
+    trials: Trials = None,
+    max_concurrent: Annotated[
+        int,
+        typer.Option(
+            help="concurrent runs, such as the GPUs of a cluster",
+            metavar="INTEGER",
+            parser=whole("max-concurrent"),
+            rich_help_panel=SPEED,
+        ),
+    ] = MAX_CONCURRENT,
+    epoch_s: Annotated[
+        float | None,
+        typer.Option(
+            help="seconds that an epoch takes (default: as measured here, or stated)",
+            metavar="SECONDS",
+            rich_help_panel=SPEED,
+        ),
+    ] = None,
+    home: HomeOption = None,
+    as_json: Json = False,
+) -> None:
+    """Simulate a study with runs that train nothing: its time, its early stopping, and what would be full first."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from service import api
+    from service.terminal.summaries import simulation
+
+    parts = (TextColumn("trials"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*parts, console=console(stderr=True), transient=True) as progress:
+        bar = progress.add_task("trials", total=None)
+        found = api.simulate(
+            name,
+            budget=budget,
+            set=own_values(set),
+            seeds=seeds,
+            trials=trials,
+            home=home,
+            max_concurrent=max_concurrent,
+            epoch_s=epoch_s,
+            look=lambda done, asked: progress.update(bar, completed=done, total=asked),
+        )
+    if as_json:
+        print_json(found.plain())
+    else:
+        simulation(found)
+
+
+@app.command()
+def trust(
+    name: Known,
+    yes: Annotated[bool, typer.Option("--yes", help="do not ask", metavar=FLAG)] = False,
+    home: HomeOption = None,
+) -> None:
+    """Show the code that a study in a home carries, and let commands run it when they read the study."""
+    from service.storage import editions
+    from service.storage.editions import carried
+    from service.storage.home import Home
+    from trainables import trusted
+    from trainables.source import sha256_of
+
+    found = Home.find(home)
+    id, known = editions.latest(found, name), trusted.known()
+    new = [(file, text) for file, text in carried(found, id) if sha256_of(file, text) not in known]
+    if not new:
+        remark(f"{id} carries no code that you have not run before")
+        return
+    for file, text in new:
+        console().print(Text(f"{file}, which {id} carries", style="bold"))
+        say(f"{text.rstrip()}\n")
+    if yes or typer.confirm("Does it do nothing but what you want? Commands that read the study run it."):
+        for file, text in new:
+            trusted.trust(sha256_of(file, text))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,6 +22,9 @@ from service.commands.options import (
     study_names,
 )
 from service.terminal.output import print_json
+
+if TYPE_CHECKING:
+    pass
 
 
 @app.command()
@@ -59,19 +62,19 @@ def show(
 ) -> None:
     """Show a study (question, recipe, space or arms, published, claims, budgets, gaps), or what a kind may be."""
     from search_spaces import library
-    from service.analysis.recorded import at_budgets
-    from service.terminal import studies_tables
+    from service.analysis.study_status import at_budgets
+    from service.terminal import tables
 
-    if studies_tables.is_kind(name):
-        studies_tables.show_kind(name, as_json)
+    if tables.is_kind(name):
+        tables.show_kind(name, as_json)
     elif set or preset:
-        studies_tables.show(resolve(name, set, preset, budget=budget or "base"), as_json, defaults=defaults)
+        tables.show(resolve(name, set, preset, budget=budget or "base"), as_json, defaults=defaults)
     elif not budget and name not in library.names() and not library.in_file(name):
-        studies_tables.show(resolve(name, None, None), as_json, defaults=defaults)
+        tables.show(resolve(name, None, None), as_json, defaults=defaults)
     else:
         study = library.find(name)
         sized = resolve(name, None, None, budget=budget) if budget else study
-        studies_tables.show(sized, as_json, at_budgets(study, name), defaults=defaults)
+        tables.show(sized, as_json, at_budgets(study, name), defaults=defaults)
 
 
 @app.command()
@@ -87,21 +90,21 @@ def status(
 ) -> None:
     """Show the state of studies, from their journals. With --address on a cluster; --home serves where that is gone."""
     if address:
-        from service.commands import cluster_status
+        from service.commands.remote import cluster_status
 
-        cluster_status.status(name, address, home, adopt=adopt, as_json=as_json)
+        cluster_status(name, address, home, adopt=adopt, as_json=as_json)
         return
     from service import api
     from service.storage.home import Home
-    from service.terminal import studies_tables
+    from service.terminal import tables
 
     found = api.status(name, home=home, adopt=adopt)
     if as_json:
         print_json([one.plain() for one in found])
     elif name:
-        studies_tables.status_of_one(found[0], Home.find(home))
+        tables.status_of_one(found[0], Home.find(home))
     else:
-        studies_tables.status_of_all(found, Home.find(home))
+        tables.status_of_all(found, Home.find(home))
 
 
 @app.command()
@@ -121,14 +124,14 @@ def compare(
 ) -> None:
     """Compare two studies, or two code versions of one: what differs, and each difference of scores."""
     from service import api
-    from service.terminal import comparing
+    from service.terminal import summaries
 
     found = api.compare(a, b, code=code, home=home, adopt=adopt)
     if as_json:
         print_json(found.plain())
         return
     page = _written(found.report)
-    comparing.comparison(found, found.headline, found.notes, page)
+    summaries.comparison(found, found.headline, found.notes, page)
     if open and page is not None:
         typer.launch(page.as_uri())
 
@@ -147,17 +150,17 @@ def matrix(
 ) -> None:
     """Fill a table of a paper with what several studies found: which encoding has which property."""
     from service import api
-    from service.terminal import comparing as printing
+    from service.terminal import summaries
 
     if name is None:
-        printing.matrices()
+        summaries.matrices()
         return
     found = api.matrix(name, budget=budget, home=home, adopt=adopt)
     if as_json:
         print_json(found.plain())
         return
     page = _written(found.report)
-    printing.matrix(found, found.home, page)
+    summaries.matrix(found, found.home, page)
     if open and page is not None:
         typer.launch(page.as_uri())
 

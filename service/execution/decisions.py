@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 from search_spaces.roles import CONFIRMATIONS, POINTS, Role
 from search_spaces.study import Edition, Search, Trial
-from service.analysis.trial_scores import validation_scores
-from service.planning.runs_ahead import parent_name
+from service.analysis.scores import validation_scores
+from service.planning.forecast import parent_name
 from service.planning.schedule import Choose, Confirm, LeaveOut, PlanArms, Propose, RegisterParent, Tune
-from service.planning.search.stopping import EarlyStopper
+from service.planning.stopping import EarlyStopper
+from service.storage.facts import Confirms, Exhausted, Fact, Planned, StoppedAt, Tuned
 from service.storage.history import SETTLED, History
-from service.storage.journal import Confirms, Exhausted, Fact, Planned, StoppedAt, Tuned
 from trainables.recipe import Run
 from trainables.recipe.outcome import Measurement
 
 if TYPE_CHECKING:
-    from service.planning.search.sampling import Sampler
+    from service.planning.sampling import Sampler
 
 
 class EarlyStops:
@@ -79,7 +79,7 @@ class Decisions:
 
     @cached_property
     def _sampler(self) -> Sampler:
-        from service.planning.search.sampling import Sampler  # Optuna, which an ablation does not need
+        from service.planning.sampling import Sampler  # Optuna, which an ablation does not need
 
         return Sampler(self.history)
 

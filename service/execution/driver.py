@@ -1,6 +1,6 @@
 """Drives one study: assigns runs, records measurements, decides, and stores the answers.
 
-The driver knows no engine. Whoever trains calls `next`, `on_result` and `on_failure`; `execution/tune/` lets Ray Tune
+The driver knows no engine. Whoever trains calls `next`, `on_result` and `on_failure`; `execution/tune.py` lets Ray Tune
 do so. Facts go to the journal first, then to the history, then to the listeners (screen, MLflow), which may lag.
 """
 
@@ -19,12 +19,12 @@ from typing import Any
 from search_spaces.study import Edition, Trial
 from search_spaces.words import plural
 from service.execution.decisions import Decisions, EarlyStops
+from service.execution.failures import RepeatedFailure
+from service.execution.folders import WorkFolders
 from service.execution.other_drivers import InFlight, Neighbours
-from service.execution.repeated import RepeatedFailure
-from service.execution.signals import Stop
-from service.execution.work_folders import WorkFolders
+from service.execution.signals import Control, Stop, take_request
+from service.planning.forecast import lost_answers
 from service.planning.placement import Placement
-from service.planning.runs_ahead import lost_answers
 from service.planning.schedule import (
     Assign,
     Choose,
@@ -39,22 +39,12 @@ from service.planning.schedule import (
     Wait,
     next_action,
 )
-from service.storage.control import Control, take
+from service.storage.facts import Adopted, Counts, Ended, Fact, FailedWith, Measured, Started, StoppedAt
 from service.storage.history import History
 from service.storage.home import Home, StudyFolder
-from service.storage.journal import (
-    Adopted,
-    Counts,
-    Ended,
-    Fact,
-    FailedWith,
-    Journal,
-    Measured,
-    Started,
-    StoppedAt,
-)
+from service.storage.journal import Journal
 from service.storage.outcomes import Answered, Outcomes
-from service.storage.remote.copies import Copies, SentOutcomes
+from service.storage.remote import Copies, SentOutcomes
 from trainables.launch.errors import CHANGED
 from trainables.launch.job import Job
 from trainables.recipe import Run
@@ -112,7 +102,7 @@ class Driver:
 
     def begin(self) -> None:
         """Records the counts that are asked for now, and the decisions that a killed driver did not write."""
-        take(self.folder)  # what the driver before did not read
+        take_request(self.folder)  # what the driver before did not read
         before = [fact for fact in self.journal.facts if isinstance(fact, Counts)]
         self.history.raise_counts(self.edition)
         asked = Counts(seeds=self.history.seeds, trials=self.history.trials_asked or None)
@@ -148,7 +138,7 @@ class Driver:
 
         If all runs are to stop now, the caller must stop them.
         """
-        asked = take(self.folder)
+        asked = take_request(self.folder)
         if asked is None:
             return None
         if asked.max_concurrent:

@@ -77,7 +77,7 @@ def machine(options: RunOptions) -> Machine:
         here = Node(cores=cores(), gib=memory_gib())
         found = Machine(cores=here.cores, gpus=gpus(), gpu_gib=gpu_gib(), nodes=(here,))
     else:
-        from service.execution.tune import ray_session as ray_session
+        from service.execution import ray_session
 
         found = ray_session.machine(options.address, options.threads)
     if options.device == "cuda" and not found.gpus:

@@ -12,8 +12,8 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from service.planning.placement import Placement
+from service.storage import plain_json
 from service.storage.home import Home
-from service.storage.plain_json import plain_json
 from trainables.launch.job import Job
 from trainables.whole_files import write_whole
 

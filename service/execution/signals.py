@@ -1,4 +1,4 @@
-"""Ctrl-C: the first one asks a study to stop, the second interrupts it; the report is written in both cases.
+"""How a study that runs is asked to stop or to change: Ctrl-C and other signals, and a file for its driver.
 
 SIGTERM and SIGHUP (a container, Slurm or a closed terminal ends) ask as the first Ctrl-C does, however often they come.
 The main thread must hear them meanwhile, so calls that may stand still, such as those of Ray, are made in a thread.
@@ -13,7 +13,60 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
+
+from search_spaces.roles import MOST_SEEDS, MOST_TRIALS
+from search_spaces.study import Edition, Search
+from search_spaces.words import plural
+from service.planning.run_options import RunOptions
+from service.storage.history import History
+from service.storage.home import Home, StudyFolder
+from trainables.spec import Field, LocusError, Spec
+from trainables.whole_files import write_whole
+
+
+class Control(Spec):
+    """Changes of a study while it runs; None changes nothing.
+
+    `seeds`, `trials`: counts, which only rise. `max_concurrent`: how many runs train together from now on. `stop`: each
+    run ends after its epoch, or all end now.
+    """
+
+    seeds: int | None = Field(default=None, ge=1, le=MOST_SEEDS)
+    trials: int | None = Field(default=None, ge=1, le=MOST_TRIALS)
+    max_concurrent: int | None = Field(default=None, ge=1)
+    stop: Literal["after the epoch", "now"] | None = None
+
+    def given(self) -> dict[str, Any]:
+        """What is to change."""
+        return {name: value for name, value in dict(self).items() if value is not None}
+
+
+def ask_driver(folder: StudyFolder, asked: Control) -> None:
+    """Leaves a request for the driver, beside what it has not read yet."""
+    before = _read(folder.control) or Control()
+    write_whole(folder.control, Control(**{**before.given(), **asked.given()}).model_dump_json())
+
+
+def take_request(folder: StudyFolder) -> Control | None:
+    """The request that was left, which is removed; None without one, or where it cannot be read. Cost: 10 us."""
+    taken = folder.control.with_suffix(".taken")
+    try:
+        os.replace(folder.control, taken)
+    except FileNotFoundError:
+        return None
+    found = _read(taken)
+    taken.unlink(missing_ok=True)
+    return found
+
+
+def _read(path: Path) -> Control | None:
+    try:
+        return Control.model_validate_json(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+
 
 STOPPING = "stopping after this epoch, press again to stop now"
 ENDING = "{} received: stopping after this epoch"
@@ -207,3 +260,73 @@ def _undisturbed() -> Iterator[None]:
 
 def _in_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
+
+
+PATIENCE_S = 20.0
+"""How long a driver may take to read a request. It reads them while runs train, every second."""
+POLL_S = 0.2
+NOTHING = Control()
+
+
+class BeingRunError(LocusError):
+    """A study that another driver runs. `asked`: what that driver was asked to change."""
+
+    def __init__(self, message: str, asked: Control = NOTHING) -> None:
+        super().__init__(message)
+        self.asked = asked
+
+
+def more(edition: Edition, home: Home, options: RunOptions) -> Control:
+    """What a command asks for beyond what a study that runs will do: more seeds or trials, or other concurrent runs."""
+    history = History.open(home, edition)
+    plan = edition.study.plan
+    trials = plan.trials if isinstance(plan, Search) else 0
+    return Control(
+        seeds=edition.study.seeds if edition.study.seeds > history.seeds else None,
+        trials=trials if trials > history.trials_asked else None,
+        max_concurrent=options.max_concurrent,
+    )
+
+
+def change(edition: Edition, home: Home, options: RunOptions) -> BeingRunError:
+    """Asks the driver of a study for what a command wants beyond it; the sentence that says so, to be raised."""
+    there = home.study(edition.id).storage_uri
+    if options.storage not in (None, there):
+        has = f"with the storage {there}" if there else "without a storage"
+        return BeingRunError(
+            f"{edition.id} is being run by another driver {has}; for --storage {options.storage}, stop it first "
+            f"(locus stop {edition.id})"
+        )
+    asked = more(edition, home, options)
+    does = request(home, edition.id, asked) if asked.given() else "does all of this; see locus status"
+    driver = home.study(edition.id).driver
+    where = f" {driver}," if driver and driver.is_elsewhere() else ""
+    return BeingRunError(f"{edition.id} is being run by another driver,{where} which {does}", asked)
+
+
+def request(home: Home, id: str, asked: Control) -> str:
+    """Leaves a request for a driver and waits until it was read; what happened, in words.
+
+    Raises: LocusError if the study is not being run, or its driver ended before it read the request.
+    """
+    folder = home.study(id)
+    if not folder.driven:
+        raise LocusError(f"{id} is not being run here; see locus status")
+    ask_driver(folder, asked)
+    until = time.monotonic() + PATIENCE_S
+    while folder.control.exists():
+        if not folder.driven:
+            folder.control.unlink(missing_ok=True)
+            raise LocusError(f"{id} ended before its driver read this; type it again")
+        if time.monotonic() > until:
+            return f"will be asked {_words(asked)} as soon as it trains"
+        time.sleep(POLL_S)
+    return f"was asked {_words(asked)}"
+
+
+def _words(asked: Control) -> str:
+    """A request in words: `for 8 seeds and 4 concurrent runs`."""
+    if asked.stop:
+        return "to stop each run after its epoch" if asked.stop == "after the epoch" else "to stop now"
+    counts = (("seed", asked.seeds), ("trial", asked.trials), ("concurrent run", asked.max_concurrent))
+    return "for " + " and ".join(plural(count, word) for word, count in counts if count is not None)

@@ -1,34 +1,277 @@
-"""What a study would train: what is there already, what is missing and why, how much time and memory it takes.
+"""What a study would train, in numbers and in words: what is there already, what is missing and why, time and memory.
 
 It only reads files. The time comes from the epochs of earlier answers; it is unknown before the first one.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Literal
 
+import trainables
 from search_spaces.fit import fit_words
-from search_spaces.study import Edition
-from search_spaces.words import plural
-from service.planning.forecast import EpochTimes, Forecast, run_time
-from service.planning.placement import Placement
-from service.planning.runs_ahead import known_runs, known_trials, lost_answers, most_trials, unproposed
-from service.planning.search.stopping import saved_images
-from service.planning.work_estimate import RunWork, WorkEstimate, work_rows
-from service.storage.history import History
+from search_spaces.study import Edition, Trial
+from search_spaces.words import clock, listed, plural, rough_time
+from service.planning.forecast import (
+    Forecast,
+    Unproposed,
+    known_runs,
+    known_trials,
+    lost_answers,
+    measured_times_and_peaks,
+    most_trials,
+    parent_name,
+    unlisted_arms,
+    unproposed,
+)
+from service.planning.placement import Placement, runs_by_memory
+from service.planning.schedule import unplanned
+from service.planning.stopping import saved_images
+from service.storage.history import History, ancestors
 from service.storage.outcomes import Outcomes
+from service.storage.states import tuning_of
 from trainables.data import Arrays, Folder, ImagesSpec
 from trainables.data.augment import Mixing
 from trainables.data.dataset import SplitName
-from trainables.recipe import FromTimm, Recipe
+from trainables.kept import keep, kept, seen
+from trainables.recipe import FromTimm, Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
-from trainables.recipe.cost import estimate_cost
+from trainables.recipe.cost import Cost, estimate_cost, most_forward_flops, training_operations
+from trainables.spec import digest
 
-LOOKED_AT = 60
-"""How many earlier answers are read for the time of an epoch."""
+MOST = 12
+"""How many arms that are still to be tuned have a row of their own."""
+
+RunWork = Literal["done", "reused", "missing"]
+
+
+@dataclass(frozen=True)
+class WorkRow:
+    """One trial: its runs that are done in this study, reused from the answers of others, and to be trained."""
+
+    label: str
+    name: str
+    done: int = 0
+    reused: int = 0
+    missing: int = 0
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """Done, reused, missing."""
+        return self.done, self.reused, self.missing
+
+
+def work_rows(history: History, work: Mapping[str, RunWork], ahead: Unproposed) -> tuple[WorkRow, ...]:
+    """A row a trial, parents too. `work`: what is to be done for a run, by key."""
+    rows = [_row(trial.label, _name(history, trial), [*history.asked(trial)], work) for trial in history.trials]
+    rows += [_row(arm.label, arm.name, history.asked(arm), work) for arm in unlisted_arms(history)]
+    rows += [_row("p", name, runs, work) for name, runs in _unlisted_parents(history).items()]
+    if tuning_of(history.edition):
+        rows += _tuning_rows(history)
+    elif ahead.points:
+        words = "points that the search proposes, and their confirmation, at most"
+        rows.append(WorkRow("", words, missing=len(ahead.points)))
+    if ahead.parents:
+        rows.append(WorkRow("p", "parents of runs that are not proposed yet", missing=len(ahead.parents)))
+    return tuple(rows)
+
+
+def _tuning_rows(history: History) -> list[WorkRow]:
+    """What tuning proposes, and the arms whose values it chooses."""
+    tune, arms, ahead = tuning_of(history.edition), history.tuning.untuned_arms(), [*unplanned(history)]
+    if len(arms) > MOST:
+        rows = [WorkRow("", f"{len(arms)} arms, as tuned", missing=len(arms) * history.seeds)]
+    else:
+        rows = [WorkRow("", f"{name}, as tuned", missing=history.seeds) for name in arms]
+    if not ahead or tune is None:
+        return rows
+    tuned = list(dict.fromkeys(one.arm for one in ahead))
+    names = f"{len(tuned)} arms" if len(tuned) > MOST else listed(tuned)
+    words = f"tuning of {names}, {plural(tune.trials, 'trial')} each"
+    return [WorkRow("t", words, missing=len(ahead) * tune.seeds), *rows]
+
+
+def _name(history: History, trial: Trial) -> str:
+    """The name of a trial; behind it, that a choice was made by it and stays, though another code trained it."""
+    kept = history.tuning.is_settled(trial) and not history.asked(trial)
+    return f"{trial.name}, kept (other code)" if kept else trial.name
+
+
+def _row(label: str, name: str, runs: list[Run], work: Mapping[str, RunWork]) -> WorkRow:
+    found = [work.get(run.key) for run in runs]
+    return WorkRow(label, name, *(found.count(one) for one in ("done", "reused", "missing")))
+
+
+def _unlisted_parents(history: History) -> dict[str, list[Run]]:
+    """The runs that others need and that the journal does not list yet, by the name of their trial."""
+    listed = {run.key for trial in history.trials for run in history.runs(trial).values()}
+    found: dict[str, dict[str, Run]] = {}
+    for trial in [*history.trials, *unlisted_arms(history)]:
+        for run in history.asked(trial):
+            for use, parent in run.parents.items():
+                for one in [*ancestors(parent), parent]:
+                    if one.key not in listed:
+                        found.setdefault(parent_name(one, use), {})[one.key] = one
+    return {name: list(runs.values()) for name, runs in found.items()}
+
+
+GPU_FLOPS = 50e12
+"""Floating-point operations that a GPU is taken to do in a second while it trains. It is an assumption: the peak of an
+A100 is 312e12 in bfloat16 (NVIDIA's data sheet), and small transformers reach a part of it."""
+STEP_S = 0.02
+"""The least time of a step of training, also an assumption: Python starts a thousand kernels, however small."""
+
+
+@dataclass(frozen=True)
+class WorkEstimate:
+    """Counts of runs: `done` in this study, `reused` from the outcomes, `missing`, `unknown` (points not yet proposed).
+
+    `uncounted`: the answers that do not count, because another code trained them: those of this study, which `status`
+    and the report count, too, and those of other studies; `changed`: the files in which that code differs; `absent`: a
+    sentence for each file of weights and each data set that missing runs need and that is not there. `points` counts
+    the points of a space that has fewer than the trials `asked` for; elsewhere it equals them. `peak_gib`: the most
+    memory that a run took, where one is known; `epoch_s`: the time of an epoch of a run; `work`: a row a trial;
+    `races`: whether arms may get fewer seeds than are asked for; `stated_time`: what the study says that the budget
+    takes on 2 cores; `recipes`: one for each run to train, the base
+    where a point is unknown; `gpu_hours`: see `with_gpu_hours`. Units: seconds, bytes.
+    """
+
+    done: int
+    reused: int
+    missing: int
+    unknown: int
+    uncounted: int
+    changed: tuple[str, ...]
+    seconds: float | None
+    weight: Cost
+    placement: Placement
+    absent: tuple[str, ...] = ()
+    images: str = ""
+    pixels: str = ""
+    run_size: str = ""
+    sources: tuple[str, ...] = ()
+    asked: int = 0
+    points: int = 0
+    peak_gib: float | None = None
+    epoch_s: float | None = None
+    work: tuple[WorkRow, ...] = ()
+    stated_time: str = ""
+    recipes: tuple[Recipe, ...] = ()
+    gpu_hours: float | None = None
+    saved: str = ""
+    races: bool = False
+
+    @property
+    def run_gib(self) -> float:
+        """The memory of one run: measured where one is known, else by arithmetic."""
+        return self.weight.memory_bytes / 2**30 if self.peak_gib is None else self.peak_gib
+
+    def beside(self, seconds: float, peak_gib: float | None) -> str:
+        """What was predicted beside what was measured. Units: seconds of the whole study; GiB of a run."""
+        time = "time unknown" if self.seconds is None else clock(self.seconds)
+        measured = "" if peak_gib is None else f" and {peak_gib:.1f} GiB a run"
+        return f"predicted: {time} and {self.run_gib:.1f} GiB a run; measured: {clock(seconds)}{measured}"
+
+    def with_gpu_hours(self) -> WorkEstimate:
+        """The estimate with the hours of one GPU at `GPU_FLOPS`, where nothing else is known of the time.
+
+        Torch counts the operations, where they and not the steps may decide; what it counted is kept. The hours stay
+        unknown without torch, and for a model of the user's own that needs numbers to be built.
+        """
+        if self.seconds is not None or self.stated_time or not self.recipes:
+            return self
+        alike = {digest(recipe.identity()): recipe for recipe in self.recipes}
+        counts = Counter(digest(recipe.identity()) for recipe in self.recipes)
+        seconds = {one: _steps(recipe) * STEP_S for one, recipe in alike.items()}
+        most = {one: training_operations(recipe, most_forward_flops) for one, recipe in alike.items()}
+        large = [one for one in alike if most[one] / GPU_FLOPS > seconds[one]]
+        counted = _counted([alike[one] for one in large])
+        if counted is None:
+            return self
+        seconds |= {one: max(flops / GPU_FLOPS, seconds[one]) for one, flops in zip(large, counted, strict=True)}
+        hours = sum(counts[one] * seconds[one] for one in alike) / 3600
+        return replace(self, gpu_hours=hours)
+
+    @property
+    def to_train(self) -> int:
+        """How many runs would be trained, at most."""
+        return self.missing + self.unknown
+
+    def lines(self, id: str) -> Iterator[str]:
+        """The plan in words; the last line begins with `plan:`."""
+        if self.uncounted:
+            files = f": {listed([*self.changed])} changed" if self.changed else ""
+            yield f"not counted: {plural(self.uncounted, 'answer')} of other code{files} (--adopt counts them)"
+        yield from self.absent
+        yield from (words for words in (self.run_size, *self.sources, self.images, self.pixels) if words)
+        if self.points < self.asked:
+            yield f"the space has no more than {self.points} points: {self.asked} trials were asked for"
+        most = "at most " if self.races and self.to_train else ""
+        parts = [f"{most}{plural(self.to_train, 'run')} to train", f"{self.done} done", f"{self.reused} reused"]
+        if shared := self._shared():
+            yield shared
+        if self.saved:
+            yield self.saved
+        memory = self.run_gib * self.placement.max_concurrent
+        some = self.weight.learnt < self.weight.parameters
+        learnt = f", {self.weight.learnt:,} of them learn" if some else ""
+        yield f"{self.placement}; {self.weight.parameters:,} parameters{learnt}, {memory:.1f} GiB in all"
+        yield f"plan: {id}: {', '.join(parts)}; {self._time()}"
+
+    def _time(self) -> str:
+        """The time in words: measured, or stated by the study, or counted by arithmetic, or unknown."""
+        if not self.to_train:
+            return "nothing to wait for"
+        if self.seconds is not None:
+            return f"about {clock(self.seconds)}"
+        if self.stated_time:
+            said = f" (the study says: {self.stated_time} on 2 cores)"
+        elif self.gpu_hours is not None:
+            said = f" (about {rough_time(60 * self.gpu_hours)} of a GPU at {GPU_FLOPS / 1e12:.0f} TFLOP/s)"
+        else:
+            said = ""
+        return f"time unknown until the first epoch{said}"
+
+    def _shared(self) -> str:
+        """How many runs the memory of a GPU would hold, where that is known and not what was chosen."""
+        gpu = self.placement.gpu_gib
+        if gpu is None or self.placement.workers:
+            return ""
+        fit = runs_by_memory(gpu, self.run_gib)
+        if fit == self.placement.runs_per_gpu:
+            return ""
+        return f"a GPU of {gpu:.0f} GiB would hold {plural(fit, 'run')} by memory (--runs-per-gpu)"
+
+
+def _steps(recipe: Recipe) -> int:
+    return recipe.optimizer.epochs * math.ceil(recipe.data.image_counts.train / recipe.optimizer.batch_size)
+
+
+def _counted(recipes: list[Recipe]) -> list[int] | None:
+    """The operations of each run, as torch counts them; None without torch, or where it cannot count them."""
+    if not recipes:
+        return []
+    try:
+        mark = "\n".join([version("torch"), version("timm"), seen(Path(str(trainables.__file__)).parent)])
+    except PackageNotFoundError:  # a laptop that only submits
+        return None
+    name = f"operations-{digest([recipe.model_dump_json() for recipe in recipes], 64)}.json"
+    found: list[int] | None = kept(name, mark)
+    if found is None:
+        try:
+            from trainables.recipe.flops_torch import training_flops
+
+            found = [training_flops(recipe) for recipe in recipes]
+        except (ImportError, RuntimeError, TypeError):  # a tensor of shapes alone has no numbers to read
+            return None
+        keep(name, mark, found)
+    return found
 
 
 START_S = 11.0
@@ -70,7 +313,7 @@ def estimate_work(
             changed.update(file for one in outcomes.of(run.key)[-1:] for file in codes(run.recipe).changed(one.code))
     ahead, counts, base = unproposed(history), Counter(work.values()), history.edition.study.base
     left += ahead.recipes
-    times, peaks = _measured_times_and_peaks(history, outcomes, placement)
+    times, peaks = measured_times_and_peaks(history, outcomes, placement)
     reused = {key for key, one in work.items() if one == "reused"}
     seconds = Forecast(history, times)(placement.max_concurrent, reused).seconds
     recipes = [base, *(trial.recipe for trial in known_trials(history.edition))]
@@ -129,12 +372,6 @@ def _pixels(recipe: Recipe) -> str:
     return f"pixels are normalized by timm's mean and std of {recipe.normalize.name} (data.normalize.kind)"
 
 
-def measured(history: History, name: str) -> list[float]:
-    """A metric of every epoch that this study has measured."""
-    curves = [state.curve for state in history.states.values()]
-    return [one.values[name] for curve in curves for one in curve.values() if name in one.values]
-
-
 def run_memory(history: History, outcomes: Outcomes) -> float:
     """The memory of a run, for the choice of how many share a GPU: of the largest arm or first point. Units: GiB.
 
@@ -143,46 +380,8 @@ def run_memory(history: History, outcomes: Outcomes) -> float:
     study = history.edition.study
     some = known_trials(history.edition)
     costs = [estimate_cost(recipe) for recipe in [study.base, *(trial.recipe for trial in some)]]
-    _, peaks = _measured_times_and_peaks(history, outcomes)
+    _, peaks = measured_times_and_peaks(history, outcomes)
     return max([*peaks, *(cost.memory_bytes / 2**30 for cost in costs)])
-
-
-def usual_epoch_s(history: History, outcomes: Outcomes) -> float | None:
-    """The time of an epoch of this study, or of earlier answers of the same data and model; None if none is known.
-
-    Units: seconds.
-    """
-    return _measured_times_and_peaks(history, outcomes)[0].usual
-
-
-def _measured_times_and_peaks(
-    history: History, outcomes: Outcomes, placement: Placement | None = None
-) -> tuple[EpochTimes, list[float]]:
-    """The times of epochs and the memory of runs: of this study, else of earlier answers of the same kind of device."""
-    states = [(run.recipe, history.state(run)) for run in known_runs(history)]
-    own = EpochTimes(
-        run_time(recipe, (epoch.values for epoch in state.curve.values()), state.answered) for recipe, state in states
-    )
-    if own.usual is not None:
-        return own, measured(history, "memory/peak_gib")
-    return _measured_alike(outcomes, history.edition.study.base, placement)
-
-
-def _measured_alike(outcomes: Outcomes, base: Recipe, placement: Placement | None) -> tuple[EpochTimes, list[float]]:
-    """The time of an epoch and the memory of earlier answers of the same data and model, on a CPU or on a GPU."""
-    files = sorted(outcomes.folder.glob("*/*.json"), key=lambda path: path.stat().st_mtime)[-LOOKED_AT:]
-    found = [outcomes.get(path.parent.name, path.stem) for path in files]
-    alike = [one for one in found if one and (one.run.recipe.data, one.run.recipe.model) == (base.data, base.model)]
-    if placement is not None:
-        alike = [one for one in alike if (one.environment.get("device", "cpu") == "cpu") == (placement.device == "cpu")]
-    curves = [(one.run.recipe, [epoch.values for epoch in one.outcome.curve]) for one in alike]
-    times = EpochTimes(run_time(recipe, curve, ended=True) for recipe, curve in curves)
-    return times, [peak for _, curve in curves for peak in _each("memory/peak_gib", curve)]
-
-
-def _each(name: str, epochs: Iterable[Mapping[str, float]]) -> list[float]:
-    """A metric of the epochs that have it."""
-    return [values[name] for values in epochs if name in values]
 
 
 def run_size(recipes: Iterable[Recipe]) -> str:

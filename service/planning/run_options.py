@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator
 
-from service.storage.tracking_uri import has_options
+from service.storage.home import has_options
 from trainables.spec import Spec, require
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from search_spaces.words import plural
 from service.analysis.tables import runs_table
+from service.reporting.pages import Column, Table, frame_csv
 from service.reporting.results_table import DIVERGED, claimed_words, measured, shown, star_words
-from service.reporting.table import Column, Table, frame_csv
 from trainables.spec import LocusError, SpecError
 
 if TYPE_CHECKING:

@@ -1,27 +1,50 @@
-"""What the report of a study shows: texts, tables and figures, each with its number."""
+"""What the report of a study shows, each table and figure with its number; written as one page, with files beside it.
+
+<home>/studies/<id>/report/report.html results.csv trials.csv *.svg *.pdf table-*.csv table-*.tex files.json
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
 
 from search_spaces.words import duration, listed, plural, quoted
-from service.analysis.advice import advice
-from service.analysis.claims.verdicts import images_words, written_words
-from service.analysis.estimates.tuning import tunings
 from service.analysis.format import ordinal
-from service.analysis.headline import headline
-from service.analysis.recorded import recorded
+from service.analysis.headline import advice, headline
 from service.analysis.statistics import level_of
-from service.analysis.tables import costs
-from service.reporting.all_figures import FIGURES, PROBE_FIGURES, figures
-from service.reporting.figures.plot import Drawn
+from service.analysis.study_result import tunings
+from service.analysis.study_status import recorded
+from service.analysis.tables import costs, runs_table, trials_table
+from service.analysis.verdicts import images_words, written_words
+from service.reporting.figures.cost import cost
+from service.reporting.figures.curves import data_sizes, learning_curves, size_curves
+from service.reporting.figures.plot import STYLE, Drawn, Plot, drawn, inline
+from service.reporting.figures.probes import (
+    attention_distances,
+    attention_weights,
+    by_block,
+    heat_maps,
+    projected,
+    shapes,
+    similarity_maps,
+    term_maps,
+    terms_by_block,
+)
+from service.reporting.figures.rows import dots, forest
+from service.reporting.figures.search import contour, landscape, optimization_history
 from service.reporting.further_tables import (
     own_sources,
     parents,
     points,
+    probe_tables,
     random_points,
     rungs,
     shared,
@@ -30,17 +53,22 @@ from service.reporting.further_tables import (
     unfinished,
     varied,
 )
-from service.reporting.league_tables import efficiency, league_tables
-from service.reporting.probe_tables import probe_tables
+from service.reporting.latex import latex, paper_table
+from service.reporting.league import critical_difference, efficiency, league_tables, performance_profiles
+from service.reporting.pages import Table, frame_csv, templates
 from service.reporting.provenance import adopted, code_rows, surroundings, trained_s, wall_s
-from service.reporting.results_table import measured
-from service.reporting.snippet import command, snippet
-from service.reporting.table import Table
+from service.reporting.results_table import RESULTS, measured
+from service.storage import plain_json
+from trainables.backbones import ViT
+from trainables.encodings import EncodingSpec, OwnEncoding, parts_of
 from trainables.recipe.code_digest import CodeDigests
+from trainables.spec import Spec
+from trainables.whole_files import write_whole
 
 if TYPE_CHECKING:
-    from service.analysis.claims.verdicts import Verdict
     from service.analysis.study_result import StudyResult
+    from service.analysis.verdicts import Verdict
+    from trainables.recipe import Recipe
 
 
 @dataclass(frozen=True)
@@ -183,3 +211,177 @@ def _verdicts_note(result: StudyResult) -> str:
     draws = [verdict.draws for verdict in result.claims if verdict.measured is not None]
     images = images_words(draws, result.edition.study.base.data)
     return f"Verdicts are {level} over seeds{looks}. {images} {written_words(result.history)}".rstrip()
+
+
+TIMM = "vit_tiny_patch16_224"
+"""The ViT of timm whose numbers are replaced by those of the study."""
+POOLS: dict[str, dict[str, Any]] = {
+    "token": {},
+    "distilled": {},
+    "avg": {"class_token": False, "global_pool": "avg"},
+    "gap": {"class_token": False, "global_pool": "avg", "fc_norm": False},
+}
+"""How timm's ViT is told what `model.pool` says; a teacher's token belongs to the training alone."""
+
+
+def snippet(result: StudyResult) -> str:
+    """The lines; empty if no trial is best, its model is no ViT, or its encoding is of a user's own file."""
+    best = result.best
+    if best is None or not isinstance(best.recipe.model, ViT):
+        return ""
+    if any(isinstance(part, OwnEncoding) for part in parts_of(best.recipe.encoding)):
+        return ""
+    images, numbers = _of_timm(best.recipe, best.recipe.model)
+    return "\n".join(
+        [
+            "import timm",
+            "import service",
+            "",
+            "model = timm.create_model(",
+            f'    "{TIMM}", {_named(images)},',
+            f"    {_named(numbers)},",
+            ")",
+            f"service.attach(model, {written(best.recipe.encoding)})",
+        ]
+    )
+
+
+def command(result: StudyResult) -> str:
+    """The command that writes the best model as a file; empty if none was kept, or no trial is best."""
+    kept = result.best is not None and any(path.exists() for path in result.best.weights.values())
+    return f"locus export {result.edition.id} --model best.pt" if kept else ""
+
+
+def written(encoding: EncodingSpec) -> str:
+    """An encoding as Python writes it: its numbers, and what else differs from its defaults."""
+    fields = type(encoding).model_fields
+    values = {name: getattr(encoding, name) for name in fields if name != "kind"}
+    own = {
+        name: value
+        for name, value in values.items()
+        if type(value) in (int, float) or value != fields[name].get_default(call_default_factory=True)
+    }
+    name = f"service.{type(encoding).__name__}"
+    if any(isinstance(value, Spec) for value in own.values()):  # such as `mapping`, whose class service does not name
+        return f"{name}.read({encoding.identity()!r})"
+    return f"{name}({_named(own)})"
+
+
+def _named(values: Mapping[str, Any]) -> str:
+    """Values by name, as a call in Python has them."""
+    return ", ".join(f"{name}={_text(value)}" for name, value in values.items())
+
+
+def _text(value: Any) -> str:
+    """A value as Python writes it."""
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_text, value))}{',' if len(value) == 1 else ''})"
+    if isinstance(value, str):
+        return json.dumps(value)
+    return written(value) if isinstance(value, EncodingSpec) else repr(value)
+
+
+def _of_timm(recipe: Recipe, model: ViT) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The numbers of the images and classes, and those of a ViT, under timm's names."""
+    channels, rows, columns = recipe.data.size
+    images = {"img_size": (rows, columns), "in_chans": channels, "num_classes": recipe.data.outputs}
+    return images, {
+        "patch_size": model.patch_size,
+        "embed_dim": model.embed_dim,
+        "depth": model.depth,
+        "num_heads": model.num_heads,
+        "mlp_ratio": model.mlp_ratio,
+        **POOLS[model.pool],
+    }
+
+
+SYMBOLS = {"SUPPORTED": "✓", "REFUTED": "✕", "INCONCLUSIVE": "?", "NOT JUDGED": "–"}
+"""A sign beside each verdict, so that readers need no colors to distinguish them."""
+FEW = 12
+"""A folded table with so few rows is open at first."""
+WRITTEN = "files.json"
+"""Beside the page: the names of the files that were written with it, each with the SHA-256 of its content."""
+
+
+def write_report(result: StudyResult, links: Mapping[str, str] | None = None, refresh_s: int | None = None) -> Path:
+    """Writes the report of a result and returns the path of its page. Cost: 1-3 s, most of it figures.
+
+    The page is written last, so that whatever it links to is there. `links`: by name, the study's addresses in MLflow.
+    `refresh_s`: a browser loads the page again after so many seconds. A study's driver and those who watch it may write
+    at the same time.
+    """
+    shown = page(result, links or {})
+    folder = result.home.study(result.edition.id).report
+    files: dict[str, str | bytes] = {
+        "results.csv": frame_csv(runs_table(result)),
+        "trials.csv": frame_csv(trials_table(result)),
+    }
+    for table in shown.tables:
+        in_latex = paper_table(result, table) if table.name == RESULTS else table
+        files |= {f"table-{table.name}.csv": table.csv(), f"table-{table.name}.tex": latex(in_latex, shown.id)}
+    for figure in shown.all_figures:
+        files |= {f"{figure.name}.svg": figure.svg, f"{figure.name}.pdf": figure.pdf}
+    files |= {"report.html": _render(shown, refresh_s)}
+    earlier, now = _written(folder), {name: _digest(content) for name, content in files.items()}
+    write_whole(folder / WRITTEN, json.dumps(earlier | now, indent=0))  # both, because the next lines may be cut
+    for name, content in files.items():
+        write_whole(folder / name, content)
+    for path in folder.iterdir():
+        if path.name in earlier.keys() - now.keys() and path.is_file():
+            with suppress(FileNotFoundError):  # somebody else removed it
+                if earlier[path.name] == _digest(path.read_bytes()):
+                    path.unlink()
+    write_whole(folder / WRITTEN, json.dumps(now, indent=0))
+    return folder / "report.html"
+
+
+def _digest(content: str | bytes) -> str:
+    return hashlib.sha256(content if isinstance(content, bytes) else content.encode()).hexdigest()
+
+
+def _written(folder: Path) -> dict[str, str]:
+    """What an earlier page wrote, by name. A file that a user has changed since is not ours any more."""
+    try:
+        known = plain_json((folder / WRITTEN).read_bytes())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
+def _render(page: Page, refresh_s: int | None) -> str:
+    page_of_study = templates().get_template("report.html.j2")
+    return page_of_study.render(page=page, symbols=SYMBOLS, few=FEW, refresh_s=refresh_s, inline=inline)
+
+
+FIGURES = (
+    critical_difference,
+    performance_profiles,
+    landscape,
+    contour,
+    optimization_history,
+    data_sizes,
+    dots,
+    forest,
+    size_curves,
+    cost,
+    learning_curves,
+)
+"""Every kind of figure of a study's results, the most important first."""
+PROBE_FIGURES = (
+    similarity_maps,
+    attention_distances,
+    attention_weights,
+    heat_maps,
+    terms_by_block,
+    term_maps,
+    shapes,
+    projected,
+    by_block,
+)
+"""Every kind of figure of what the encodings know, in the order of a report."""
+
+
+def figures(result: StudyResult, kinds: Sequence[Callable[[StudyResult], Plot | None]]) -> list[Drawn]:
+    """Draws those kinds of figures for which a result has the numbers. Cost: about 0.3 s each."""
+    with mpl.rc_context(STYLE):
+        return [drawn(plot) for kind in kinds if (plot := kind(result)) is not None]

@@ -1,13 +1,33 @@
-"""The templates of all pages, and the links in their texts. It needs no matplotlib, so it is quick."""
+"""What pages are made of, and the pages of a comparison and of a matrix. This file needs no matplotlib."""
 
 from __future__ import annotations
 
+import csv
+import io
 import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import jinja2
 from markupsafe import Markup, escape
+
+from search_spaces.words import listed, plural, quoted
+from service.analysis.comparison import Comparison, Match
+from service.analysis.format import between, fixed, metric_words, p_text, signed, spread
+from service.analysis.matrix import FilledMatrix
+from service.analysis.multiple_testing import Difference, opposed_words
+from service.analysis.statistics import FEWEST, Scores
+from service.analysis.verdicts import images_words
+from service.storage.home import Home
+from trainables.whole_files import write_whole
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 
 REFERENCE = re.compile(
     r"arXiv:(?P<arxiv>\d{4}\.\d{4,5})|doi:(?P<doi>10\.\d{4,9}/[^\s,;()]*[^\s,;().])|(?P<url>https?://[^\s,;()]*[^\s,;().])"
@@ -43,3 +63,294 @@ def templates() -> jinja2.Environment:
     )
     found.filters["linked"] = linked
     return found
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column. `group`: the head that it shares with its neighbors; `words`: it holds words, not numbers.
+
+    `under`: a page shows it as a second line of the column before it, and so needs less width. `name`: by which a user
+    chooses it.
+    """
+
+    head: str
+    cells: Sequence[str]
+    group: str = ""
+    words: bool = False
+    under: bool = False
+    name: str = ""
+
+    @property
+    def full_head(self) -> str:
+        """The head where there is one line for it: `test accuracy, 95 % interval`."""
+        return ", ".join(filter(None, (self.group, self.head)))
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of text under a title. `name`: of its files and its anchor; `strong`: the rows to mark.
+
+    `folded`: a page shows the table only on demand, because it is long.
+    """
+
+    name: str
+    title: str
+    columns: Sequence[Column]
+    strong: frozenset[int] = frozenset()
+    note: str = ""
+    folded: bool = False
+
+    @property
+    def rows(self) -> list[tuple[str, ...]]:
+        """The cells, row by row."""
+        return list(zip(*(column.cells for column in self.columns), strict=True))
+
+    @property
+    def stacks(self) -> list[list[Column]]:
+        """The columns as a page shows them: each with those that stand under it."""
+        found: list[list[Column]] = []
+        for column in self.columns:
+            if column.under and found:
+                found[-1].append(column)
+            else:
+                found.append([column])
+        return found
+
+    @property
+    def stacked_groups(self) -> list[tuple[str, int]]:
+        """The heads over the stacks, each with the number of stacks that it spans; no group is an empty head."""
+        return list(_spans([stack[0].group for stack in self.stacks]))
+
+    @property
+    def groups(self) -> list[tuple[str, int]]:
+        """The heads over the columns, each with the number of columns that it spans."""
+        return list(_spans([column.group for column in self.columns]))
+
+    @property
+    def grouped(self) -> bool:
+        """Whether any column has a head over it."""
+        return any(column.group for column in self.columns)
+
+    def csv(self) -> str:
+        """The table as shown, with one line of heads."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow([as_text(column.full_head) for column in self.columns])
+        writer.writerows(map(as_text, row) for row in self.rows)
+        return text.getvalue()
+
+
+NUMBERS = re.compile(r"[-+][-+\d.,%e±()\[\] ]*")
+"""A signed number, with what our tables write beside it."""
+
+
+def as_text(cell: str) -> str:
+    """A cell of a CSV file that no spreadsheet takes for a formula: a name may begin with one of = + - @."""
+    return f"'{cell}" if cell[:1] in ("=", "+", "-", "@", "\t", "\r") and not NUMBERS.fullmatch(cell) else cell
+
+
+def frame_csv(frame: DataFrame) -> str:
+    """A frame as CSV; its words are `as_text`."""
+    found: str = frame.map(lambda cell: as_text(cell) if isinstance(cell, str) else cell).to_csv(index=False)
+    return found
+
+
+def _spans(groups: list[str]) -> Iterator[tuple[str, int]]:
+    for group, same in groupby(groups):
+        yield group, len(list(same))
+
+
+WIDTH, HEIGHT, MARGIN = 180, 20, 6
+"""The drawing of a difference. Units: pixels."""
+AXIS = Markup('<line x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="{h}" stroke="var(--muted)" stroke-width="0.9"/>')
+BAR = Markup(
+    '<line x1="{a:.1f}" x2="{b:.1f}" y1="7" y2="7" stroke="var(--series-0)" stroke-width="2.2" opacity="0.6"/>'
+)
+DOT = Markup('<circle cx="{x:.1f}" cy="{y}" r="{r}" fill="var(--series-0)"/>')
+CROSS = Markup('<path d="M{a:.1f} 14l4 4m0 -4l-4 4" stroke="var(--muted)" fill="none"/>')
+
+
+MEAN = "Mean ± standard deviation over seeds, with their number."
+DOTS = "A line is the interval, a large dot the mean, a small dot a seed, a cross one that diverged in A or B."
+
+
+def changes(comparison: Comparison) -> Table | None:
+    """What differs between A and B; None if nothing does."""
+    found = comparison.changes
+    if not found:
+        return None
+    columns = [
+        Column("", [change.what for change in found], words=True),
+        Column("A", [change.a for change in found], words=True),
+        Column("B", [change.b for change in found], words=True),
+    ]
+    return Table("changes", "What differs between A and B", columns)
+
+
+def scores(comparison: Comparison) -> Table | None:
+    """The trials that both have, with B minus A; None if there are none."""
+    matches = comparison.matches
+    if not matches:
+        return None
+    gaps = [comparison.differences.get(place) for place in range(len(matches))]
+    metric = metric_words(comparison.metric)
+    columns = [
+        Column("trial", [match.name for match in matches], words=True),
+        Column("A", [_score(match.a.test) for match in matches], metric),
+        Column("B", [_score(match.b.test) for match in matches], metric),
+        Column("mean", [signed(gap.mean) if gap else "" for gap in gaps], "B minus A"),
+        Column("interval (Holm)", [between(gap.interval) if gap else "" for gap in gaps], "B minus A", under=True),
+        Column("p (Holm)", [p_text(gap.p).removeprefix("= ") if gap else "" for gap in gaps], "B minus A"),
+        Column("", _drawings(comparison), "B minus A", words=True),
+        Column("compared", [match.how_words for match in matches], words=True),
+    ]
+    return Table(
+        "scores",
+        f"The {metric} of {plural(len(matches), 'trial')} of both",
+        columns,
+        note=f"{MEAN} {note(comparison)} {DOTS}",
+    )
+
+
+def _score(scores: Scores) -> str:
+    seeds = f"{scores.n}" if scores.complete else f"{scores.n}/{scores.asked}"
+    return f"{spread(scores.mean, scores.std)} ({seeds})"
+
+
+def note(comparison: Comparison) -> str:
+    """What the numbers of the table mean, in sentences."""
+    hows = {match.how for match in comparison.matches}
+    parts = []
+    if comparison.tests:
+        parts.append(
+            f"p is two-sided and adjusted for {plural(comparison.tests, 'difference')} (Holm); each interval is at the "
+            f"level of its test, so it leaves out 0 where p is below {comparison.alpha:.3g}."
+        )
+        draws = (gap.estimate.draws for gap in comparison.differences.values() if gap.adjusted)
+        sides = (side.edition.study.base.data for side in (comparison.a, comparison.b))
+        parts.append(images_words(draws, max(sides, key=lambda data: data.overlap)))
+    if "paired" in hows:
+        parts.append("Pairs: the two runs of a seed, subtracted.")
+    if "unpaired" in hows:
+        parts.append("Unpaired: the seeds differ (Welch's test).")
+    if "same runs" in hows:
+        parts.append("Same runs: both have the very same runs, so the difference is 0 by itself.")
+    if failing := [match for match in comparison.matches if not (match.a.test.uniform and match.b.test.uniform)]:
+        parts.append(f"Means are of all seeds, differences of those that learn: {'; '.join(map(_learn, failing))}.")
+    named = {comparison.matches[place].name: gap for place, gap in comparison.differences.items()}
+    parts += filter(None, [opposed_words(named)])
+    if any(match.a.test.diverged or match.b.test.diverged for match in comparison.matches):
+        parts.append("A diverged seed counts at chance.")
+    if any(match.estimate and not match.estimate.testable for match in comparison.matches):
+        parts.append(f"No test for fewer than {FEWEST} pairs, or seeds.")
+    return " ".join(parts)
+
+
+def _learn(match: Match) -> str:
+    """How many seeds of a trial learn: `of “peg” 5 of 5 in A, 3 of 5 in B`."""
+    learn = [f"{len(one.test.learnt)} of {one.test.n} in {side}" for side, one in (("A", match.a), ("B", match.b))]
+    return f"of {quoted(match.name)} {', '.join(learn)}"
+
+
+def _drawings(comparison: Comparison) -> Sequence[str]:
+    """Each difference on one common axis: its interval, its mean, its seeds."""
+    gaps = [comparison.differences.get(place) for place in range(len(comparison.matches))]
+    seeds = [_by_seed(comparison, place) for place in range(len(gaps))]
+    ends = [0.0]
+    for gap, values in zip(gaps, seeds, strict=True):
+        ends += [*values.values(), *((gap.mean, *(gap.interval or ())) if gap else ())]
+    low, high = min(ends), max(ends)
+    span = (high - low) or 1.0
+
+    def at(value: float) -> float:
+        return MARGIN + (WIDTH - 2 * MARGIN) * (value - low) / span
+
+    return [
+        _drawing(gap, values, comparison.matches[place].a.test.diverged | comparison.matches[place].b.test.diverged, at)
+        if gap
+        else ""
+        for place, (gap, values) in enumerate(zip(gaps, seeds, strict=True))
+    ]
+
+
+def _by_seed(comparison: Comparison, place: int) -> dict[int, float]:
+    match = comparison.matches[place]
+    a, b = match.a.test.values, match.b.test.values
+    return {seed: b[seed] - a[seed] for seed in match.seeds} if match.how == "paired" else {}
+
+
+def _drawing(gap: Difference, seeds: dict[int, float], fallen: frozenset[int], at: Callable[[float], float]) -> str:
+    parts = [AXIS.format(x=at(0.0), h=HEIGHT)]
+    if gap.interval:
+        parts.append(BAR.format(a=at(gap.interval[0]), b=at(gap.interval[1])))
+    parts.append(DOT.format(x=at(gap.mean), y=7, r=3.6))
+    for seed, value in seeds.items():
+        parts.append(CROSS.format(a=at(value) - 2) if seed in fallen else DOT.format(x=at(value), y=16, r=1.6))
+    words = f"{signed(gap.mean)} {between(gap.interval)}".strip()
+    head = Markup('<svg class="gap" width="{w}" height="{h}" role="img" aria-label="{words}">')
+    return Markup("").join([head.format(w=WIDTH, h=HEIGHT, words=words), *parts, Markup("</svg>")])
+
+
+def path_of(home: Home, comparison: Comparison) -> Path:
+    """Where the page of a comparison lies: beside the report of A, with the name of B."""
+    one, other = comparison.a, comparison.b
+    if one.label == one.edition.id:
+        name = other.label.removeprefix(one.edition.id)
+    else:  # two code versions of one study
+        name = "-".join(["code", *(side.label.rpartition(" ")[2] for side in (one, other))])
+    name = re.sub(r"[^\w@~.-]+", "-", name)
+    return home.study(comparison.a.edition.id).report / f"compare-{name}.html"
+
+
+def write(home: Home, comparison: Comparison) -> Path:
+    """Writes the page and returns its path."""
+    text = (
+        templates()
+        .get_template("compare.html.j2")
+        .render(
+            a=comparison.a,
+            b=comparison.b,
+            headline=headline(comparison),
+            changes=changes(comparison),
+            scores=scores(comparison),
+            only=only_words(comparison),
+            warnings=comparison.warnings,
+        )
+    )
+    path = path_of(home, comparison)
+    write_whole(path, text)
+    return path
+
+
+def headline(comparison: Comparison) -> str:
+    """In which trials the two differ significantly, in a sentence."""
+    names = [match.name for match in comparison.matches]
+    if not names:
+        return "A and B have no trial in common."
+    found = comparison.differences
+    up, down = ([names[place] for place, gap in found.items() if gap.significant and (gap.mean > 0) == above]
+                for above in (True, False))  # fmt: skip
+    parts = [f"B is above A in {listed([*map(quoted, up)])}"] if up else []
+    parts += [f"B is below A in {listed([*map(quoted, down)])}"] if down else []
+    if parts:
+        return f"{listed(parts)}."
+    if not comparison.tests:
+        return "No difference can be tested."
+    return f"None of {comparison.tests} tested differences is significant; that does not mean that A and B are equal."
+
+
+def only_words(comparison: Comparison) -> list[str]:
+    """What one side has alone, a sentence a side."""
+    sides = zip(("A", "B"), comparison.only, strict=True)
+    return [f"In {side} alone: {listed([*map(quoted, names)])}." for side, names in sides if names]
+
+
+def write_matrix(home: Home, found: FilledMatrix) -> Path:
+    """Writes the page and returns its path."""
+    reports = {study: home.study(f"{study}@{found.budget}").report / "report.html" for study in found.matrix.studies}
+    links = {study: page.as_uri() for study, page in reports.items() if page.exists()}
+    text = templates().get_template("matrix.html.j2").render(found=found, links=links, fixed=fixed)
+    path = home.matrix(found.id)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, text)
+    return path

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from search_spaces.study import Ablation, Plan
 from search_spaces.words import plural
-from service.analysis.claims.verdicts import NOT_COVERED, images_words
-from service.analysis.differences import opposed_words
-from service.analysis.estimates.power import counted_images, paired_spread, power_sentence
-from service.analysis.estimates.tuning import tuning_sentence
 from service.analysis.format import between, fixed, metric_words, p_text, signed, spread, whole_percent
 from service.analysis.headline import point_name
-from service.analysis.learning import counts, most_that_fail
+from service.analysis.multiple_testing import opposed_words
+from service.analysis.power import counted_images, paired_spread, power_sentence
+from service.analysis.scores import counts, most_that_fail
 from service.analysis.statistics import FEWEST, Scores
-from service.reporting.costs import cost_columns, cost_note
-from service.reporting.table import Column, Table
+from service.analysis.study_result import tuning_sentence
+from service.analysis.verdicts import NOT_COVERED, images_words
+from service.reporting.pages import Column, Table
+from service.reporting.provenance import cost_columns, cost_note
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult

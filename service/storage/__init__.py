@@ -1,1 +1,34 @@
 """The files of a home: the journal, the outcomes, the editions, and the history that they add up to."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Self
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that should agree among what was written about a study. `detail`: what was compared, or disagrees."""
+
+    name: str
+    ok: bool
+    detail: str
+
+    @classmethod
+    def of(cls, name: str, looked: int, what: str, wrong: list[str]) -> Self:
+        """A check that is good if nothing is wrong; at most three wrong things are named."""
+        return cls(name, not wrong, few(wrong) if wrong else f"{looked} {what}")
+
+
+def few(things: list[str]) -> str:
+    """The first three things, and how many more there are."""
+    return "; ".join(things[:3]) + (f" and {len(things) - 3} more" if len(things) > 3 else "")
+
+
+def plain_json(text: str | bytes) -> Any:
+    """The value of a JSON text. Raises: ValueError for any other text, one that is nested too deeply included."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable
 
 from search_spaces.roles import COMPARED, CONFIRMATIONS, POINTS, Role
 from search_spaces.study import Ablation, Edition, Search, Trial
-from service.storage.home import Home
-from service.storage.journal import (
+from service.storage.facts import (
     Adopted,
     Confirms,
     Counts,
@@ -22,12 +21,10 @@ from service.storage.journal import (
     Planned,
     Started,
     Tuned,
-    UnfitError,
-    read_lines,
-    remedy,
 )
-from service.storage.states import TRIES, RunState, TrialAnswer, add_fact
-from service.storage.tuned import ArmTunings, tuning_of
+from service.storage.home import Home
+from service.storage.journal import UnfitError, read_lines, remedy
+from service.storage.states import TRIES, ArmTunings, RunState, TrialAnswer, add_fact, tuning_of
 from trainables.recipe import Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
 from trainables.spec import SpecError

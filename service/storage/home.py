@@ -1,4 +1,7 @@
-"""Where everything lies: one folder that the driver keeps, and the name of every file in it.
+"""Where everything lies: one folder that the driver keeps, the name of every file in it, and where MLflow shows it.
+
+The names come from journals, which may be a stranger's: a name that leads anywhere else is refused. A link (to a larger
+disk, for example) is unlinked; what it leads to stays.
 
 <home>/outcomes/<key>/<code>.json, .pt          answers, shared by all studies; <code>.<probe>.npz, what probes found
 <home>/studies/<id>/study.json journal.jsonl control.json presence.json driver.log storage experiment lock drivers/
@@ -11,12 +14,15 @@
 <home>/fetched                                   where the weights stayed, of a result that was fetched from elsewhere
 <home>/data/                                     known data sets, decoded images in decoded/, and images that Python
                                                  handed over, arrays-<digest>.npz (or $LOCUS_DATA)
+
+An address of MLflow is shown without its password, in logs, reports and lists of processes.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
+import re
 import shutil
 import tempfile
 import threading
@@ -25,12 +31,49 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 from filelock import FileLock, Timeout
 
-from service.storage.driver_lease import DRIVERS, Holder, Host, at_work, at_work_elsewhere, newest
-from trainables.spec import LocusError
+from service.storage.leases import DRIVERS, Holder, Host, at_work, at_work_elsewhere, newest
+from trainables.spec import LocusError, SpecError
 from trainables.whole_files import write_whole
+
+
+def remove_member(within: Path, *names: str) -> None:
+    """Removes what lies in a folder under a name; two names lead into a folder in it. Nothing if there is none.
+
+    Raises: LocusError for a name that leads out of the folder.
+    """
+    path = _place(within, names)
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+    elif path.exists():
+        shutil.rmtree(path)
+
+
+def check_removable(within: Path, name: str) -> None:
+    """Looks whether `remove` can remove what lies in a folder under a name. Raises: LocusError if it cannot."""
+    path, folders = _place(within, (name,)), [within]
+    if path.is_dir() and not path.is_symlink():
+        if path.is_mount():
+            raise LocusError(f"{path} must be a folder or a link to be removed, got a mounted disk; unmount it first")
+        folders += [Path(folder) for folder, _, _ in os.walk(path)]
+    for folder in folders:
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise LocusError(f"{folder} must be a folder that can be written to remove {path}; nothing was removed")
+
+
+def _place(within: Path, names: tuple[str, ...]) -> Path:
+    """The path of names in a folder; of a link on the way, the link itself."""
+    path = within
+    for name in names:
+        if name in ("", ".", "..") or "/" in name or "\0" in name:
+            raise LocusError(f"what is removed must lie directly in {path}, got the name {name!r}")
+        path /= name
+        if path.is_symlink():
+            break
+    return path
 
 
 @dataclass(frozen=True)
@@ -61,7 +104,7 @@ class StudyFolder:
 
     @property
     def drivers(self) -> Path:
-        """The files in which drivers say that they run this study (`service.storage.driver_lease`)."""
+        """The files in which drivers say that they run this study (`service.storage.leases`)."""
         return self.root / DRIVERS
 
     @property
@@ -296,3 +339,59 @@ def _linked(folder: Path) -> Path:
     link = place / "home"
     link.symlink_to(folder)
     return link
+
+
+SECRETS = ("password", "passwd", "pwd", "token", "secret")
+"""Parts of a query that hold a secret."""
+
+
+def tracking_uri(given: str | None = None) -> str | None:
+    """The URI of MLflow: as given, else $MLFLOW_TRACKING_URI; None for the store in the home.
+
+    Raises: SpecError for a server's address with credentials, which MLflow takes from the environment.
+    """
+    found = given or os.environ.get("MLFLOW_TRACKING_URI")
+    if found and found.startswith(("http://", "https://")) and has_secrets(found):
+        raise SpecError(
+            "the address of MLflow must hold no credentials, for it is printed and stored; set "
+            "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN"
+        )
+    return found
+
+
+def experiment_name(given: str | None = None) -> str | None:
+    """The MLflow experiment that was chosen: as given, else $MLFLOW_EXPERIMENT_NAME; None if none was."""
+    return given or os.environ.get("MLFLOW_EXPERIMENT_NAME") or None
+
+
+def default_experiment(study: str) -> str:
+    """The MLflow experiment of a study where none was chosen: a name that nobody else uses."""
+    return f"locus/{study}"
+
+
+def place_in_words(home: Home, id: str, tracking: str | None = None, experiment: str | None = None) -> str:
+    """Where MLflow shows an edition of a study once it is run, as a plan says it. MLflow is not asked."""
+    store = without_secrets(tracking) if tracking else str(home.database)
+    folder = home.study(id)
+    known = folder.experiment.read_text() if folder.experiment.exists() else default_experiment(id.partition("@")[0])
+    return f"MLflow: {store}, experiment {experiment_name(experiment) or known}"
+
+
+def has_secrets(uri: str) -> bool:
+    """Whether an address names a user, or a secret in its query."""
+    parts = urlsplit(uri)
+    return "@" in parts.netloc or bool({*SECRETS} & {name.lower() for name in parse_qs(parts.query)})
+
+
+def has_options(uri: str) -> bool:
+    """Whether the URI of a storage has parts that may hold a secret: a query, a chain, a user (Azure: a container)."""
+    parts = urlsplit(uri)
+    user, at, _ = parts.netloc.rpartition("@")
+    named = bool(at) and (":" in user or not parts.scheme.startswith("abfs"))
+    return "::" in uri or bool(parts.query) or named
+
+
+def without_secrets(text: str) -> str:
+    """A text in which the password of every address is `***`."""
+    text = re.sub(r"(://[^/\s:@]*):[^\s]*@", r"\1:***@", text)
+    return re.sub(rf"([?&](?:{'|'.join(SECRETS)})=)[^&\s'\"]*", r"\1***", text, flags=re.IGNORECASE)

@@ -1,14 +1,21 @@
-"""The answers of runs, by the question (a run's key) and the code that trained it. All studies share them.
+"""The answers of runs, by the question (a run's key) and the code that trained it, and what probes found beside them.
 
 Only Completed and Diverged are answers. A file is written as a whole, and ends with a digest of all before it. A file
 that differs from its digest is damaged, and counts no more than one that is not there. The same holds for weights,
 whose digests are in the file of the answer.
+
+The file of a probe holds the digest of the probe's own code; it counts only if that is today's. It also holds the key
+of its run and its own name, so that a file of another run in its place counts as damaged.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
+import json
+import subprocess
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,13 +24,95 @@ from typing import Any
 from pydantic import Field
 
 from search_spaces.words import plural
+from service.storage import plain_json
 from service.storage.home import Home
 from trainables.recipe import Run
 from trainables.recipe.code_digest import CodeDigest
+from trainables.recipe.findings import Findings, Probed, When
 from trainables.recipe.outcome import Answer, Diverged
 from trainables.spec import LocusError, Spec
 from trainables.trusted import UntrustedError
 from trainables.whole_files import put_aside, rename_durably, sealed, unsealed, write_whole
+
+COMMAND = ("git", "describe", "--always", "--dirty=+", "--exclude=*")
+
+
+def commit() -> str:
+    """The commit of this project, with `+` where files differ from it; empty if it was installed elsewhere."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():  # installed: a checkout above site-packages is another project's
+        return ""
+    try:
+        return subprocess.run(COMMAND, cwd=root, capture_output=True, text=True, timeout=5).stdout.strip()
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
+SAID = "said"
+"""The name of the entry that holds everything but the arrays, as JSON."""
+TIMES: tuple[When, When] = ("before", "after")
+ODD = (
+    AttributeError, EOFError, KeyError, NotImplementedError, OSError, RuntimeError, TypeError, ValueError,
+    zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+"""What numpy and zipfile raise for damaged bytes: an unknown compression, an encrypted entry, a header that is none."""
+
+
+class ProbeFileError(LocusError):
+    """A file of a probe that is not as it was written."""
+
+
+def write_probe(path: Path, probed: Probed, code: str) -> None:
+    """Writes what a probe found in a run, by the digest of the probe's code."""
+    import numpy as np
+
+    said: dict[str, Any] = {"code": code, "of": _of(path)}
+    entries: dict[str, Any] = {}
+    for when in TIMES:
+        found = probed.at(when)
+        said[when] = {"values": dict(found.values), "note": found.note}
+        entries |= {f"{when}.{name}": array for name, array in found.arrays.items()}
+    content = io.BytesIO()
+    entries[SAID] = np.array(json.dumps(said))
+    np.savez_compressed(content, allow_pickle=False, **entries)
+    write_whole(path, content.getvalue())
+
+
+def read_probe(path: Path) -> tuple[str, Probed]:
+    """The digest of a probe's code, and what it found. Raises: ProbeFileError for a file that is damaged."""
+    import numpy as np
+
+    try:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
+            said = plain_json(str(file[SAID]))
+            if said["of"] != _of(path):
+                raise ValueError(f"what it found in {said['of']}")
+            arrays = {name: file[name] for name in file.files if name != SAID}
+        before, after = (_findings(said[when], arrays, f"{when}.") for when in TIMES)
+        return str(said["code"]), Probed(before, after)
+    except ODD as error:
+        raise ProbeFileError(f"{path.name} must be as a probe wrote it, got {type(error).__name__}: {error}") from None
+
+
+def _of(path: Path) -> str:
+    return f"{path.parent.name}/{path.name}"
+
+
+def kept_probe(path: Path, code: str) -> Probed | None:
+    """What a probe of this code found; None if there is no such file, or it is damaged, or of other code."""
+    if not path.exists():
+        return None
+    try:
+        known, found = read_probe(path)
+    except ProbeFileError:
+        return None
+    return found if known == code else None
+
+
+def _findings(said: Mapping[str, Any], arrays: Mapping[str, Any], start: str) -> Findings:
+    mine = {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
+    return Findings({name: float(value) for name, value in said["values"].items()}, mine, said["note"])
+
 
 ENDS = (".pt", "_ema.pt")
 """How the names of the files of weights end: of the weights, and of their moving average, where there is one."""
@@ -103,7 +192,7 @@ class Outcomes:
         return str(self.weights(key, name))
 
     def probe(self, key: str, name: str, probe: str) -> Path:
-        """The file of what a probe found in the model of an answer (`service.storage.probe_files`)."""
+        """The file of what a probe found in the model of an answer (`service.storage.outcomes`)."""
         return self.folder / key / f"{name}.{probe}.npz"
 
     def of_run(self, run: Run, name: str, curve: Curve) -> Answered | None:

@@ -48,7 +48,7 @@ def studies(as_json: bool) -> None:
 def rows() -> list[dict[str, Any]]:
     """What the list says of each named study. It is kept until a file changes that a study is made of."""
     places = [Path(str(package.__file__)).parent for package in (search_spaces, trainables)]
-    words = (Path(__file__), Path(__file__).parents[1] / "analysis" / "recorded.py")
+    words = (Path(__file__), Path(__file__).parents[1] / "analysis" / "study_status.py")
     mark = seen(*places, *words, *library.records())
     name = f"studies-{hashlib.sha256(str(places).encode()).hexdigest()[:8]}.json"
     found = kept(name, mark)
@@ -59,10 +59,10 @@ def rows() -> list[dict[str, Any]]:
 
 
 def _row(study: Study) -> dict[str, Any]:
-    from service.analysis.recorded import standings
+    from service.analysis.study_status import standings
 
     said = sizes(study)
-    times = {budget: time(study, budget) for budget in said}
+    times = {budget: time_words(study, budget) for budget in said}
     found = standings(study, study.name)
     told = {key: getattr(study, key) for key in LISTED}
     return {**told, "plan": study.plan.kind, "sizes": said, "times": times, "found": found}
@@ -79,7 +79,7 @@ def sizes(study: Study) -> dict[str, str]:
     return {name: f"{trials[name]} x {size.seeds or study.seeds}" for name, size in found.items()}
 
 
-def time(study: Study, budget: str) -> str:
+def time_words(study: Study, budget: str) -> str:
     """What a study says of a budget's time, to stand behind its counts; nothing if it says none."""
     said = study.time_words(budget)
     return f" ({said})" if said else ""

@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 from mlflow.exceptions import MlflowException
 from sqlalchemy.exc import SQLAlchemyError
 
-from service.storage.check import Check
+from service.storage import Check, few
 from service.storage.history import History
 from service.storage.home import Home
 from service.tracking.databases import in_a_sentence
-from service.tracking.rows import STUDY, MlflowStatus, Row, RunId, rows
+from service.tracking.rows import STUDY, MlflowStatus, Row, RunId, TrackedRun, equal, rows
 from service.tracking.store import NOTE, PARENT, Store
-from service.tracking.tracked_run import TrackedRun, equal
 
 WORDS = {NOTE, "locus.headline", "locus.claims"}
 """Tags that are prose. They are not compared: the next run writes them as it would put them then."""
@@ -35,17 +34,8 @@ class Found:
     def as_check(self, name: str, looked: int, what: str) -> Check:
         """A check that is good where nothing is wrong."""
         if self.wrong or not self.behind:
-            return checked(name, looked, what, self.wrong)
-        return Check(name, True, f"behind: {_few(self.behind)}; the next run sends it")
-
-
-def checked(name: str, looked: int, what: str, wrong: list[str]) -> Check:
-    """A check that is good where nothing is wrong; at most three wrong things are named."""
-    return Check(name, not wrong, _few(wrong) if wrong else f"{looked} {what}")
-
-
-def _few(things: list[str]) -> str:
-    return "; ".join(things[:3]) + (f" and {len(things) - 3} more" if len(things) > 3 else "")
+            return Check.of(name, looked, what, self.wrong)
+        return Check(name, True, f"behind: {few(self.behind)}; the next run sends it")
 
 
 def compare_with_mlflow(
@@ -59,7 +49,9 @@ def compare_with_mlflow(
     if store is None:
         yield Check("MLflow", False, "does not know this study; run it again to send it")
         return
-    yield checked("MLflow copies", len(store.shown), "MLflow runs, none twice", [_double(one) for one in store.doubles])
+    yield Check.of(
+        "MLflow copies", len(store.shown), "MLflow runs, none twice", [_double(one) for one in store.doubles]
+    )
     if home is not None:
         yield _files(store, home)
     if alive:
@@ -104,7 +96,7 @@ def _files(store: Store, home: Home) -> Check:
     if wrong and (place := home.original or home.moved_from):
         do = "the next run takes those that lie here for its own"
         return Check("MLflow files", True, f"behind: they are those of {place}, where this home comes from; {do}")
-    return checked("MLflow files", len(store.shown), "MLflow runs, with their files in the home", wrong)
+    return Check.of("MLflow files", len(store.shown), "MLflow runs, with their files in the home", wrong)
 
 
 def _rows(store: Store, history: History, expected: dict[RunId, Row], *, killed: bool) -> Iterator[Check]:

@@ -22,12 +22,11 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from search_spaces.study import Edition
 from search_spaces.words import without_sources
-from service.storage.home import Home
-from service.storage.tracking_uri import without_secrets
+from service.storage.home import Home, without_secrets
 from service.tracking.databases import in_a_sentence
+from service.tracking.rows import TrackedRun
 from service.tracking.store import look_up
 from service.tracking.sync import check
-from service.tracking.tracked_run import TrackedRun
 from trainables.spec import LocusError
 
 if TYPE_CHECKING:

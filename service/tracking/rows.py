@@ -1,4 +1,4 @@
-"""What MLflow should show of a study: rows at three levels, folded from its history.
+"""What MLflow should show of a study: rows at three levels, folded from its history; and what it has of a row.
 
 Pure, without MLflow: a `Row` describes one MLflow run, and `store` sends what differs from what is there. The study is
 the parent of its trials, a trial of its runs. A trial is a search's point, an arm, a confirmation (`c7`), a parent
@@ -7,27 +7,30 @@ the parent of its trials, a trial of its runs. A trial is a search's point, an a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from search_spaces.study import Trial
 from search_spaces.words import listed, quoted
 from service.analysis.best import Best, find_best
 from service.analysis.format import TRIAL_COLORS, raced_words, stopped_words
-from service.analysis.trial_scores import validation_scores
-from service.planning.runs_ahead import planned_runs
+from service.analysis.scores import validation_scores
+from service.planning.forecast import planned_runs
 from service.storage.history import History
 from service.storage.states import RunState
-from service.tracking.mean_curve import Point, mean_curve, seed_curve
-from service.tracking.row_words import (
+from service.tracking.row_contents import (
     NO_CONCLUSION,
     Conclusion,
+    Point,
     TrialWords,
     is_point,
+    mean_curve,
     rank_tag,
     run_note,
     score_words,
+    seed_curve,
     study_note,
     test_scores,
     title,
@@ -233,3 +236,72 @@ def _tags(history: History, level: str, words: TrialWords | None = None) -> dict
             "mlflow.runColor": TRIAL_COLORS[(trial.tunes[1] if trial.tunes else trial.number) % len(TRIAL_COLORS)],
         }
     return tags
+
+
+LARGEST = 1.7976931348623157e308
+"""What MLflow keeps of an infinite number."""
+Curve = list[tuple[int, float]]
+"""The steps and values of a metric."""
+
+
+@dataclass
+class TrackedRun:
+    """What MLflow has of one row. `step`: the last one with points. `latest`: every metric's last value."""
+
+    id: str
+    status: MlflowStatus
+    params: dict[str, str]
+    tags: dict[str, str]
+    latest: dict[str, float]
+    step: int
+    experiment: str = ""
+    files: str = ""
+
+    @classmethod
+    def of(cls, run: Any) -> TrackedRun:
+        """From MLflow's own entity."""
+        step = max((metric.step for metric in run.data._metric_objs), default=-1)
+        info, data = run.info, run.data
+        where = info.experiment_id, info.artifact_uri
+        return cls(info.run_id, info.status, data.params, data.tags, data.metrics, step, *where)
+
+    @property
+    def row_id(self) -> RunId | None:
+        """The row it shows; None if its tags are not those that locus writes."""
+        level, seed = self.tags.get("locus.level"), self.tags.get("locus.seed")
+        if level is None or not (seed is None or seed.isdecimal()):
+            return None
+        return level, self.tags.get("locus.number", ""), None if seed is None else int(seed)
+
+    def differs(self, row: Row, curves: Mapping[str, Curve]) -> tuple[set[str], set[str]]:
+        """The metrics that are not as a row has them: those with a wrong point, and those that lack the last points.
+
+        `curves`: all points that MLflow has, by metric.
+        """
+        wanted: dict[str, Curve] = {}
+        for point in row.points:
+            for name, value in point.values.items():
+                wanted.setdefault(name, []).append((point.step, value))
+        wrong, lacks = set[str](), set[str]()
+        for name, curve in wanted.items():
+            there, last = curves.get(name, []), self.latest.get(name)
+            begins = len(there) <= len(curve) and all(map(_equal_points, there, curve))
+            if not begins or (there and last is not None and not equal(last, there[-1][1])):
+                wrong.add(name)
+            elif len(there) < len(curve):
+                lacks.add(name)
+        return wrong, lacks
+
+    def other_params(self, row: Row) -> set[str]:
+        """The params that have another value than a row's."""
+        return {name for name, value in self.params.items() if row.params.get(name, value) != value}
+
+
+def equal(one: float, other: float) -> bool:
+    """Whether MLflow's number is the journal's. In a damaged database it may be a text."""
+    kept = math.copysign(LARGEST, other) if math.isinf(other) else other
+    return one in (kept, other) or (isinstance(one, float) and math.isnan(one) and math.isnan(other))
+
+
+def _equal_points(one: tuple[int, float], other: tuple[int, float]) -> bool:
+    return one[0] == other[0] and equal(one[1], other[1])

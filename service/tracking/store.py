@@ -33,14 +33,18 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from search_spaces.study import Edition, Trial
 from search_spaces.words import without_sources
-from service.storage.home import Home
-from service.storage.removing import remove
-from service.storage.tracking_uri import default_experiment
-from service.tracking.databases import MlflowError, check_file, in_a_sentence, is_there
-from service.tracking.inserting import drafted, insert_runs, read_points
-from service.tracking.mean_curve import Point
-from service.tracking.rows import STUDY, Row, RunId
-from service.tracking.tracked_run import Curve, TrackedRun
+from service.storage.home import Home, default_experiment, remove_member
+from service.tracking.databases import (
+    MlflowError,
+    check_file,
+    drafted,
+    in_a_sentence,
+    insert_runs,
+    is_there,
+    read_points,
+)
+from service.tracking.row_contents import Point
+from service.tracking.rows import STUDY, Curve, Row, RunId, TrackedRun
 from trainables.recipe import Recipe
 from trainables.spec import digest
 from trainables.whole_files import rename_durably
@@ -280,9 +284,9 @@ class Store:
             self.client.delete_run(shown.id)
             if re.fullmatch("[0-9a-f]{32}", shown.id):
                 with suppress(OSError):  # what stays is of no row any more
-                    remove(artifacts, shown.id)
+                    remove_member(artifacts, shown.id)
                     for folder in artifacts.glob(f"*/{shown.id}"):
-                        remove(artifacts, folder.parent.name, shown.id)
+                        remove_member(artifacts, folder.parent.name, shown.id)
         self.shown.clear()
         self.doubles.clear()
 

@@ -28,16 +28,14 @@ from requests import RequestException, Response
 
 from search_spaces.study import Edition, Trial
 from service.analysis.best import find_best
+from service.storage.facts import Adopted, Confirms, Counts, Exhausted, Fact, Opened, Planned, Tuned
 from service.storage.history import History
-from service.storage.home import Home
-from service.storage.journal import Adopted, Confirms, Counts, Exhausted, Fact, Opened, Planned, Tuned
-from service.storage.tracking_uri import default_experiment, experiment_name, without_secrets
+from service.storage.home import Home, default_experiment, experiment_name, without_secrets
 from service.tracking.databases import MlflowError, check_file, lasting
-from service.tracking.experiment import describe
-from service.tracking.row_words import NO_CONCLUSION, Conclusion, TrialWords
+from service.tracking.row_contents import NO_CONCLUSION, Conclusion, TrialWords
 from service.tracking.rows import STUDY, MlflowStatus, begun, run_row, study_row, trial_row
 from service.tracking.store import Store, make_database
-from service.tracking.views import Links, links
+from service.tracking.views import Links, describe, links
 from trainables.recipe import Recipe, Run
 from trainables.whole_files import write_whole
 

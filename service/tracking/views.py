@@ -1,26 +1,41 @@
-"""The ways in: three named views of a study in its experiment, with their charts and addresses.
+"""A study's part of its experiment: three named views with charts and addresses, its description; a home that moved.
 
 MLflow's plain runs page shows one closed row and no numbers. A shared view is a tag of the experiment: MLflow lists it
 under "Views", and the page opens it where its address names it. It says which rows, columns, order, groups and charts.
 MLflow makes a chart of its own for each metric that no chart names. A chart that is marked as deleted switches it off.
 The tag's form is internal to MLflow's pages; a browser test holds it.
+
+Editions of a study share an experiment, and so do homes on one server. Its description is made of what the tags of the
+views say of their studies. A description that locus did not write stays as it is.
+
+MLflow notes the whole path of each run's files. So after a move the paths are those of the old place, and in a copy
+those of the original. They are brought up to date in the database's own tables, for MLflow has no call for it.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import sqlite3
 import zlib
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+from uuid import uuid4
+
+from filelock import FileLock
 
 from search_spaces.space import Integer, Real
-from search_spaces.study import Ablation, Search, Study
-from service.tracking.mean_curve import TRAIN_S
+from search_spaces.study import Ablation, Edition, Search, Study
+from service.storage.home import Home
+from service.tracking.databases import check_file, in_a_sentence, is_there
+from service.tracking.row_contents import TRAIN_S, experiment_note
 from service.tracking.rows import STUDY
-from service.tracking.store import HOME, Store, letters
+from service.tracking.store import HOME, MARK, NOTE, WRITTEN, Store, fingerprint, letters
 from trainables.recipe.outcome import at_image_size, of_ema
 
 SECTION = "locus"
@@ -274,3 +289,147 @@ def _view(id: str, level: str, columns: list[str], order: str, *, ascending: boo
         "columnOrder": columns,
         "columnWidths": {column: _width(column) for column in columns},
     }
+
+
+def describe(store: Store, edition: Edition, began: float) -> None:
+    """Brings the experiment's tags up to date. `began`: when the study began, in seconds since 1970."""
+    tags = views(store.home, edition.id, edition.study, began, store.metrics())
+    there = store.experiment_tags()
+    store.describe({**tags, **_description(there, _note_experiment(there | tags, store.experiment))})
+    for place in store.left:
+        _leave(store, place)
+    store.left.clear()
+
+
+def forget_in_experiment(store: Store) -> None:
+    """Removes a study's views from every experiment that shows it, and its part of their descriptions."""
+    for place in (store.experiment, *store.left):
+        _leave(store, place)
+
+
+def _leave(store: Store, place: str) -> None:
+    mine = {f"{PREFIX}{name(store.home, store.study, level)}" for level in NAMES}
+    there = store.experiment_tags(place)
+    left = {tag: value for tag, value in there.items() if tag not in mine}
+    store.describe({**dict.fromkeys(mine), **_description(there, _note_experiment(left, place))}, place)
+    store.unmark(place)
+
+
+def _description(there: dict[str, str], note: str | None) -> dict[str, str | None]:
+    """The tags of a new description; none if a person wrote the one that is there.
+
+    The fingerprints of both come first, so that a crash before the second call makes none of it a person's.
+    """
+    known = there.get(WRITTEN, "").split()
+    old, new = fingerprint(there.get(NOTE, "")), fingerprint(note or "")
+    if old not in known or (old == new and known == [new]):
+        return {}
+    return {WRITTEN: new if old == new else f"{old} {new}", NOTE: note}
+
+
+def _note_experiment(tags: dict[str, str], place: str) -> str | None:
+    """The description of an experiment; None if no study is left."""
+    studies = sorted(_studies(tags, runs_page(place)), key=lambda found: -found[0])
+    homes = Counter(study for _, _, study, _, _ in studies)
+    named = [
+        (f"{study} (home {home})" if homes[study] > 1 else study, question, link)
+        for _, home, study, question, link in studies
+    ]
+    return experiment_note(named) if named else None
+
+
+def _studies(tags: dict[str, str], page: str) -> Iterator[tuple[int, str, str, str, str]]:
+    """When each study began, its home, id, question and the link to its trials. A user's own view says no study."""
+    for tag, value in tags.items():
+        if tag.startswith(PREFIX) and tag.endswith(".trials"):
+            said = json.loads(value)
+            if {"study", "home"} <= said.keys():
+                link = f"#{page}&viewStateShareKey={tag.removeprefix(PREFIX)}"
+                yield said["createdAt"], said["home"], said["study"], said["question"], link
+
+
+PLACES = (
+    ("experiments", "artifact_location"),
+    ("runs", "artifact_uri"),
+    ("logged_models", "artifact_location"),
+    ("model_versions", "source"),
+    ("model_versions", "storage_location"),
+)
+"""Where MLflow's tables hold a path of files."""
+
+
+def settle(home: Home) -> str:
+    """Lets a copied or a moved home be one of its own, once; what was done, in a sentence. Call it before a study runs.
+
+    A copy gets a name of its own, so that on a shared MLflow the runs of its original are not taken for its own.
+    Raises: MlflowError if the home's own database cannot be read.
+    """
+    original, (name, place) = home.original, home.known_as
+    if name is None or place is None or not (original or home.moved_from):
+        return ""
+    check_file(home.tracking)
+    new = uuid4().hex[:12] if original else name
+    with FileLock(home.root / "mlflow.lock"):
+        try:
+            if is_there(home.tracking):
+                _follow(home, place, name, new)
+            else:
+                home.name_anew(new)
+        except sqlite3.Error as error:
+            raise in_a_sentence(error, f"sqlite:///{home.database}") from None
+    if original:
+        return f"this home is a copy of {place}: it has an id of its own now, and nothing of it is written there"
+    return f"this home was moved here from {place}: MLflow's files are those that lie here now"
+
+
+def _follow(home: Home, place: Path, name: str, new: str) -> None:
+    """Changes the database and the home's name together: neither, where one of them fails."""
+    with closing(sqlite3.connect(f"file:{quote(str(home.database))}?mode=rw", uri=True)) as base, base:
+        _move_files(base, place, home.root)
+        if new != name:
+            _rename(base, name, new)
+        home.name_anew(new)
+
+
+def _move_files(base: sqlite3.Connection, old: Path, new: Path) -> None:
+    """Lets every path of files that lay in the old home be the one in the new home."""
+    before, after = old.as_uri(), new.as_uri()
+    for table, column in PLACES:
+        base.execute(
+            f"UPDATE {table} SET {column} = ? || substr({column}, ?) WHERE {column} = ? OR substr({column}, 1, ?) = ?",
+            (after, len(before) + 1, before, len(before) + 1, f"{before}/"),
+        )
+
+
+def _rename(base: sqlite3.Connection, old: str, new: str) -> None:
+    """Lets the runs and the views of a copy be those of its own name."""
+    base.execute("UPDATE tags SET value = ? WHERE key = ? AND value = ?", (new, HOME, old))
+    for experiment, tags in _tags(base).items():
+        for key, value in tags.items():
+            for kind in (PREFIX, MARK):
+                if key.startswith(f"{kind}{old}."):
+                    text = renamed(value, old, new) if kind == PREFIX else value
+                    base.execute(
+                        "UPDATE experiment_tags SET key = ?, value = ? WHERE experiment_id = ? AND key = ?",
+                        (f"{kind}{new}.{key.removeprefix(f'{kind}{old}.')}", text, experiment, key),
+                    )
+        for key, value in _note_relocation(tags, old, new):
+            base.execute(
+                "UPDATE experiment_tags SET value = ? WHERE experiment_id = ? AND key = ?", (value, experiment, key)
+            )
+
+
+def _tags(base: sqlite3.Connection) -> dict[int, dict[str, str]]:
+    found: dict[int, dict[str, str]] = {}
+    for experiment, key, value in base.execute("SELECT experiment_id, key, value FROM experiment_tags"):
+        found.setdefault(experiment, {})[key] = value
+    return found
+
+
+def _note_relocation(tags: dict[str, str], old: str, new: str) -> Iterator[tuple[str, str]]:
+    """The description with the new name, where locus wrote it."""
+    note = tags.get(NOTE, "")
+    if fingerprint(note) in tags.get(WRITTEN, "").split():
+        text = note.replace(old, new)
+        yield NOTE, text
+        yield WRITTEN, fingerprint(text)

@@ -14,11 +14,11 @@ import pytest
 
 from search_spaces.space import Real, Space
 from search_spaces.study import Edition, Search, Study
-from service.execution.simulation.constants import MLFLOW_ROW_S, START_S, TUNE_REPORT_S, TUNE_RUN_S
+from service.execution.simulation_constants import MLFLOW_ROW_S, START_S, TUNE_REPORT_S, TUNE_RUN_S
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import read
-from service.tracking.row_words import NO_CONCLUSION
+from service.tracking.row_contents import NO_CONCLUSION
 from service.tracking.store import Store
 from service.tracking.sync import SyncState
 from tests.deploy.mlflow_served import USER, mlflow_served
@@ -33,7 +33,7 @@ TUNE = """
 import sys, time
 from pathlib import Path
 from service.execution.driver import Driver
-from service.execution.tune.run import run_on_tune
+from service.execution.tune import run_on_tune
 from service.planning.placement import Placement
 from service.storage import editions
 from service.storage.home import Home

@@ -33,7 +33,7 @@ from pathlib import Path
 from search_spaces.space import Real, Space
 from search_spaces.study import Search, Study
 from service.storage.home import Home
-from service.tracking.row_words import NO_CONCLUSION
+from service.tracking.row_contents import NO_CONCLUSION
 from service.tracking.sync import SyncState
 from service.storage.history import History
 from tests.rooms.toy import Toy, driving

@@ -12,8 +12,8 @@ import pytest
 
 from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Edition, Search, Study
+from service.storage.facts import Confirms, Counts
 from service.storage.home import Home
-from service.storage.journal import Confirms, Counts
 from service.tracking.store import look_up
 from tests.rooms.by_hand import ByHand, base
 

@@ -6,7 +6,7 @@ import pytest
 
 import service
 from service.api import plan
-from service.planning.estimate import measured
+from service.planning.forecast import measured
 from service.planning.run_options import RunOptions
 from tests.rooms.trainables.data.pictures import image_folder
 

@@ -10,8 +10,8 @@ import pytest
 from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Search, Study
 from service.results import Result
+from service.storage.facts import Confirms, Counts
 from service.storage.home import Home
-from service.storage.journal import Confirms, Counts
 from tests.rooms.by_hand import ByHand, base
 
 pytestmark = pytest.mark.benchmark

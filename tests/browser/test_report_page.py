@@ -5,8 +5,8 @@ import pytest
 from search_spaces.space import Choice, Integer, Real, Space
 from search_spaces.study import Search, Study
 from service.results import Result
+from service.storage.facts import Confirms, Counts
 from service.storage.home import Home
-from service.storage.journal import Confirms, Counts
 from tests.browser.chromium import Chromium
 from tests.rooms.by_hand import ByHand, ablated, base, searched
 from tests.rooms.service.analysis.test_data_efficiency import studied

@@ -10,11 +10,11 @@ import numpy as np
 from scipy.stats import t as student
 
 from search_spaces.claim import AtLeast, Better, BetterOverTasks, Claim, Equivalent, NoWorse, Rising
-from service.analysis.claims.verdicts import Verdict, judge
-from service.analysis.comparison.comparison import unpaired
-from service.analysis.differences import compare_best, together
+from service.analysis.comparison import unpaired
+from service.analysis.multiple_testing import compare_best, together
+from service.analysis.scores import over_tasks
 from service.analysis.statistics import Scale, Scores, level_of
-from service.analysis.trial_scores import over_tasks
+from service.analysis.verdicts import Verdict, judge
 from tests.calibration.rows import Row, share
 
 REPETITIONS = 2000

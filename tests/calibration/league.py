@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.stats import norm, trim_mean
 
-from service.analysis.estimates.league import Ranking, RunsOverTasks
+from service.analysis.league import Ranking, RunsOverTasks
 from service.analysis.statistics import ALPHA, Scale, Scores
 from tests.calibration.rows import Row, share
 

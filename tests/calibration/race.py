@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from service.planning.search.stopping import FEWEST, LOST, behind
+from service.planning.stopping import FEWEST, LOST, behind
 from tests.calibration.rows import Row, share
 
 REPETITIONS = 1000

@@ -21,12 +21,12 @@ from search_spaces.claim import Faster
 from search_spaces.space import Above, Choice, Integer, Real, Space, Subset
 from search_spaces.study import Edition, Halving, Search, Study, Trial
 from service.analysis.best import PointScores, point_scores
-from service.analysis.claims.verdicts import judge
 from service.analysis.statistics import ALPHA
+from service.analysis.verdicts import judge
 from service.execution.decisions import Decisions, EarlyStops
 from service.planning.schedule import Assign, Confirm, Done, Wait, next_action
+from service.storage.facts import Counts, Ended, Measured, StoppedAt
 from service.storage.history import History
-from service.storage.journal import Counts, Ended, Measured, StoppedAt
 from tests.calibration.rows import Row, share
 from trainables.encodings import IRPE, PEG, Fourier
 from trainables.recipe import Recipe, Run

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 import yaml
 
-from service.execution.jobs.contents import STOP_S
+from service.execution.submission import STOP_S
 from tests.deploy.deployed import DEPLOY, OWN, Loader, strings
 
 FOLDER = DEPLOY / "compose"

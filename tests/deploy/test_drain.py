@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from ray.job_submission import JobStatus
 
-from service.execution.jobs.contents import STOP_S
+from service.execution.submission import STOP_S
 from tests.deploy.deployed import DEPLOY
 
 

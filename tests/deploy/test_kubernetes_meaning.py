@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.execution.jobs.contents import STOP_S, job_environment
+from service.execution.submission import STOP_S, job_environment
 from tests.deploy.deployed import PINS, cluster_spec, pod_templates, values_of
 
 RAY = ("head", "worker")

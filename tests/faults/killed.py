@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
+from service.storage.facts import Fact
 from service.storage.home import Home
-from service.storage.journal import Fact, read
+from service.storage.journal import read
 from service.storage.outcomes import CLOCKED
 from trainables.training.checkpoint import read as read_tensors
 

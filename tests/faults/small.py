@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces.study import Ablation, Edition, Score, Study
+from service.execution import tune
 from service.execution.driver import Driver
-from service.execution.tune import run as cluster
 from service.planning.placement import Placement
 from service.storage import editions
+from service.storage.facts import Fact
 from service.storage.home import Home
-from service.storage.journal import Fact, Journal, read
+from service.storage.journal import Journal, read
 from tests.journeys.processes import titled
 from trainables.launch.job import Job
 from trainables.recipe import Recipe
@@ -53,7 +54,7 @@ def conduct(
         try:
             first = driver.next()
             if isinstance(first, Job):
-                cluster.run_on_tune(driver, first, run_hours=run_hours)
+                tune.run_on_tune(driver, first, run_hours=run_hours)
         finally:
             driver.in_flight.close()
         return read(folder.journal)[0]

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from service.execution import watchdog
 from service.execution.driver import Driver
-from service.execution.tune import watchdog
 from service.planning.placement import Placement
+from service.storage.facts import Ended, Fact, FailedWith, Measured, Started
 from service.storage.home import Home
-from service.storage.journal import Ended, Fact, FailedWith, Measured, Started
 from tests.faults.small import conduct, edition, processes
 from trainables.launch.errors import KILLED
 from trainables.training.checkpoint import write

@@ -14,8 +14,8 @@ import pytest
 from mlflow.entities import ViewType
 
 from search_spaces.study import Edition
+from service.storage.facts import Fact
 from service.storage.home import Home
-from service.storage.journal import Fact
 from service.tracking.store import look_up, make_database
 from service.tracking.sync import MlflowSync
 from tests.faults.mlflow_server import LosesAnswers, Mlflow

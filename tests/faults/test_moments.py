@@ -34,7 +34,8 @@ study = Study(
 KILLED = """
 import os, signal
 from service.__main__ import main
-from service.storage.journal import Journal, Planned
+from service.storage.facts import Planned
+from service.storage.journal import Journal
 
 write, listed = Journal.write, []
 

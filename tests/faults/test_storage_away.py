@@ -6,7 +6,7 @@ import time
 import pytest
 
 from service.storage.home import Home
-from service.storage.remote.copies import fetch
+from service.storage.remote import fetch
 from tests.faults.killed import facts, measured_once, numbers, recovery_s
 from tests.s3_server import S3Server
 

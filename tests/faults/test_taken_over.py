@@ -6,9 +6,10 @@ import signal
 import pytest
 
 from service.storage import editions
-from service.storage.driver_lease import Host, Session, at_work_elsewhere
+from service.storage.facts import Counts
 from service.storage.home import Home
-from service.storage.journal import Counts, Journal, read
+from service.storage.journal import Journal, read
+from service.storage.leases import Host, Session, at_work_elsewhere
 from service.tracking.store import look_up
 from tests.faults.killed import ended, facts
 from tests.waiting import until

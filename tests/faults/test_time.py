@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from service.execution.tune.callbacks import Attending
+from service.execution.watchdog import Attending
 from service.planning.placement import Placement
 from tests.faults.killed import ended, facts, measured_once, numbers, recovery_s
 from tests.faults.small import conduct, edition

@@ -7,7 +7,7 @@ from statistics import fmean
 from search_spaces.library import find, record_file
 from search_spaces.plans.ablation import BETWEEN
 from search_spaces.record import Record, Scored, read
-from service.analysis.recorded import standings
+from service.analysis.study_status import standings
 
 COLUMNS = {
     "direction": ("direction", None),

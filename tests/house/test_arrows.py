@@ -9,14 +9,13 @@ from tests.house.sources import ROOMS, ROOT, Source, sources
 
 LIGHT = ("torch", "timm", "ray", "optuna", "mlflow", "numpy", "pandas", "scipy", "matplotlib", "sklearn", "torchvision")
 DOORS = {
-    "ray.tune": {f"service/execution/tune/{file}.py" for file in ("run", "callbacks", "rival_asha")},
+    "ray.tune": {"service/execution/tune.py", "service/execution/watchdog.py"},
     "ray.train": {"trainables/launch/worker.py"},
-    "ray.job_submission": {"service/execution/jobs/client.py"},
-    "optuna": {"service/planning/search/sampling.py", "service/planning/search/importance.py"},
+    "ray.job_submission": {"service/execution/jobs.py"},
+    "optuna": {"service/planning/sampling.py"},
 }
 RAY = DOORS["ray.tune"] | DOORS["ray.job_submission"]
-RAY |= {f"service/execution/tune/{file}.py" for file in ("ray_session", "local", "token", "nodes")}
-RAY |= DOORS["ray.train"]
+RAY |= {"service/execution/ray_session.py"} | DOORS["ray.train"]
 MLFLOW = "service/tracking/"
 HEAVY_ROOMS = ("training", "weights", "probes", "launch")
 """Rooms of trainables/ that may import torch in every file."""
@@ -43,15 +42,11 @@ ORDER = {
         ("analysis",),
         ("execution",),
         ("reporting", "tracking", "terminal"),
-        ("repairing",),
         (
             "results",
-            "consistency",
             "removal",
-            "check_recipes",
-            "comparisons",
-            "steering",
             "doctor",
+            "consistency",
             "recording",
             "own_images",
             "callbacks",
@@ -72,10 +67,10 @@ LIGHT_SERVICE = (
     "service/planning/",
     "service/terminal/",
     "service/analysis/study_status.py",
-    "service/analysis/trial_summary.py",
+    "service/analysis/trial_result.py",
     "service/analysis/best.py",
     "service/analysis/statistics.py",
-    "service/analysis/estimates/power.py",
+    "service/analysis/power.py",
     "service/execution/driver.py",
     "service/__init__.py",
     "service/cli.py",

@@ -12,8 +12,8 @@ from search_spaces import library
 from search_spaces.study import Ablation, Study
 from search_spaces.words import rough_time
 from service.api import plan
-from service.check_recipes import try_own
 from service.planning.run_options import RunOptions
+from service.run_study import try_own
 from service.storage.home import Home
 from tests.house.sources import ROOT
 from tests.rooms.toy import conduct

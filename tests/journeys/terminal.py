@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import service
+from service.storage.facts import Fact, Opened
 from service.storage.home import Home
-from service.storage.journal import Fact, Opened, read
+from service.storage.journal import read
 from tests.waiting import LIMIT_S, LONG_S, until
 
 ROOT = Path(service.__file__).parents[1]

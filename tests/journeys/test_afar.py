@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from service.execution.signals import Control, ask_driver
 from service.results import Result
 from service.storage import editions
-from service.storage.control import Control, ask
 from service.storage.home import Home
 from service.tracking.store import look_up
 from tests.faults.mlflow_server import Mlflow
@@ -100,10 +100,10 @@ except service.LocusError as error:
 
 ASKS = """
 import sys, time
-from service.commands.cluster import attached
-from service.execution.jobs import asking
+from service.commands.remote import attached
+from service.execution import submission
 
-asking.KEPT_S = 0
+submission.KEPT_S = 0
 submission = attached(*sys.argv[1:])
 submission.home_status()
 submission.home_status()
@@ -172,7 +172,7 @@ def test_a_stop_that_another_command_asked_for_is_no_failure(cluster, laptop, at
     assert laptop.type(*send).code == 0
     watch = laptop.begin("logs", f"{ID}~asked", *at, "-f")
     watch.wait_for("epoch 1/40")
-    ask(Home(laptop.home).study(f"{ID}~asked"), Control(stop="now"))
+    ask_driver(Home(laptop.home).study(f"{ID}~asked"), Control(stop="now"))
     assert watch.end().code == 0
     status = laptop.type("status", f"{ID}~asked", *at)
     assert re.search(r"job +locus-waves-long-asked-1 +STOPPED", status.out), said(status)

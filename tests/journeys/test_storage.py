@@ -6,10 +6,11 @@ import pytest
 
 from search_spaces.study import Edition
 from service.storage import editions
+from service.storage.facts import Ended, Started
 from service.storage.home import Home
-from service.storage.journal import Ended, Started, read
+from service.storage.journal import read
 from service.storage.outcomes import Outcomes
-from service.storage.remote.copies import fetch
+from service.storage.remote import fetch
 from trainables.remote_files import RemoteFolder
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]

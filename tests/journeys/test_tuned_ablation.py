@@ -3,8 +3,9 @@
 import pytest
 
 import service
+from service.storage.facts import Started
 from service.storage.home import Home
-from service.storage.journal import Started, read
+from service.storage.journal import read
 
 BASE = {
     "data.kind": "digits",

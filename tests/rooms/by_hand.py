@@ -13,9 +13,9 @@ from search_spaces.claim import AtChance, AtLeast, Better, Equivalent
 from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Edition, Halving, Published, Search, Study, Trial
 from service.storage.editions import save_edition
+from service.storage.facts import Confirms, Counts, Ended, FailedWith, Measured, Planned, Started, StoppedAt, line_of
 from service.storage.home import Home
-from service.storage.journal import Confirms, Counts, Ended, FailedWith, Journal, Measured, Planned, Started, StoppedAt
-from service.storage.journal.facts import line_of
+from service.storage.journal import Journal
 from service.storage.outcomes import Answered, Outcomes
 from trainables.data import RedGreen
 from trainables.encodings import Fourier

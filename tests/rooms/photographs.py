@@ -9,8 +9,8 @@ import numpy as np
 from PIL import Image
 
 from search_spaces.study import Ablation, Study
+from service.storage.facts import Counts, Ended
 from service.storage.home import Home
-from service.storage.journal import Counts, Ended
 from service.storage.outcomes import Answered
 from tests.rooms.by_hand import ENVIRONMENT, ByHand
 from trainables.backbones import ViT

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from search_spaces.study import Ablation, Study, Trial
+from service.storage.facts import Counts, Planned
 from service.storage.home import Home
-from service.storage.journal import Counts, Planned
 from tests.rooms.by_hand import ByHand, keep_weights
 from trainables.encodings import Learnable
 from trainables.recipe import FromTrial, Recipe, Run

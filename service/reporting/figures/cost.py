@@ -11,11 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from service.analysis.format import metric_words
-from service.reporting.costs import MIXED, WITHOUT_PARENTS, mixed_machines, parameters, train_time_unit, training_s
-from service.reporting.figures.labels import Label, label_ends
-from service.reporting.figures.plot import Plot, sentences
+from service.reporting.figures.plot import FAINT, Label, Look, Palette, Plot, label_ends, panel_grid, sentences
 from service.reporting.figures.rows import shown
-from service.reporting.figures.style import FAINT, Look, Palette, panel_grid
+from service.reporting.provenance import MIXED, WITHOUT_PARENTS, mixed_machines, parameters, train_time_unit, training_s
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult

@@ -20,13 +20,23 @@ from matplotlib.ticker import MaxNLocator, NullLocator
 
 from search_spaces.study import Ablation
 from search_spaces.words import plural
-from service.analysis.estimates.data_efficiency import Curve
+from service.analysis.data_efficiency import Curve
 from service.analysis.format import metric_words
 from service.analysis.statistics import FEWEST, Scores
-from service.reporting.figures.labels import Label, chance_label, label_ends
-from service.reporting.figures.plot import Plot, sentences
+from service.reporting.figures.plot import (
+    GRAY,
+    MUTED,
+    Label,
+    Look,
+    Palette,
+    Plot,
+    chance_label,
+    chance_line,
+    label_ends,
+    one_panel,
+    sentences,
+)
 from service.reporting.figures.rows import name, shown
-from service.reporting.figures.style import GRAY, MUTED, Look, Palette, chance_line, one_panel
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult

@@ -11,11 +11,22 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from service.analysis.format import fixed
-from service.reporting.figures.labels import Label, label_ends
-from service.reporting.figures.plot import Plot, sentences
+from service.reporting.figures.plot import (
+    INK,
+    MUTED,
+    PAPER,
+    WIDTH_IN,
+    Label,
+    Look,
+    Palette,
+    Plot,
+    empty_figure,
+    label_ends,
+    panel_grid,
+    sentences,
+)
 from service.reporting.figures.rows import name
-from service.reporting.figures.style import INK, MUTED, PAPER, WIDTH_IN, Look, Palette, empty_figure, panel_grid
-from service.reporting.probe_tables import arrays, found, of_first_seeds
+from service.reporting.further_tables import arrays, found, of_first_seeds
 from trainables.recipe.findings import When
 
 if TYPE_CHECKING:

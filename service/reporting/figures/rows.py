@@ -14,13 +14,25 @@ from search_spaces.claim import Better, Equivalent, NoWorse
 from search_spaces.roles import CONFIRMATIONS
 from search_spaces.study import Ablation, Published, Search
 from search_spaces.words import plural, quoted
-from service.analysis.claims.verdicts import Verdict
 from service.analysis.format import fixed, metric_words, signed
 from service.analysis.headline import point_name
 from service.analysis.statistics import FEWEST, Interval, Scores
-from service.reporting.figures.labels import LETTER_IN, ink
-from service.reporting.figures.plot import Plot, sentences
-from service.reporting.figures.style import FAINT, INK, MUTED, PAPER, WIDTH_IN, Look, Palette, chance_line, one_panel
+from service.analysis.verdicts import Verdict
+from service.reporting.figures.plot import (
+    FAINT,
+    INK,
+    LETTER_IN,
+    MUTED,
+    PAPER,
+    WIDTH_IN,
+    Look,
+    Palette,
+    Plot,
+    chance_line,
+    ink,
+    one_panel,
+    sentences,
+)
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult

@@ -19,7 +19,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from search_spaces.space import CLOSE, Above, Choice, Domain, Integer, Real, Space, Subset
 from search_spaces.study import Search
 from search_spaces.words import listed, value_words
-from service.reporting.figures.style import FAINT, INK, MUTED, PAPER, POINT
+from service.reporting.figures.plot import FAINT, INK, MUTED, PAPER, POINT
 from trainables.own import OwnSpec
 from trainables.recipe import Recipe
 from trainables.spec import Spec, SpecError

@@ -16,9 +16,9 @@ from service import api
 from service.analysis.study_status import one_status
 from service.commands import cluster, running
 from service.planning.run_options import RunOptions
-from service.storage import commit, editions
+from service.storage import editions, outcomes
 from service.storage.home import Home
-from service.terminal import studies_tables
+from service.terminal import tables
 from tests.rooms.by_hand import ablated, edit_lines
 from tests.rooms.toy import conduct
 from trainables.recipe import FromFile, Recipe
@@ -159,16 +159,16 @@ def test_verify_and_result_read_the_address_of_mlflow_as_run_does(tmp_path: Path
 
 def test_an_installed_copy_has_no_commit(tmp_path: Path, monkeypatch) -> None:
     """Inside the checkout of another project it must not give that project's commit."""
-    if not (Path(commit.__file__).parents[2] / ".git").exists():
+    if not (Path(outcomes.__file__).parents[2] / ".git").exists():
         pytest.skip("not a checkout")
-    assert commit.commit()
+    assert outcomes.commit()
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
     subprocess.run([*git, "init", "-q"], check=True)
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "a"], check=True)
     inside = tmp_path / "lib" / "site-packages" / "service" / "storage" / "commit.py"
-    monkeypatch.setattr(commit, "__file__", str(inside))
+    monkeypatch.setattr(outcomes, "__file__", str(inside))
     inside.parent.mkdir(parents=True)
-    assert commit.commit() == ""
+    assert outcomes.commit() == ""
 
 
 def test_every_public_name_is_there_and_no_other() -> None:
@@ -192,7 +192,7 @@ def test_a_page_with_answers_is_not_replaced_by_one_without(tmp_path, capsys) ->
     ):
         service.report(id, home=str(tmp_path))
     assert page.read_text() == before
-    studies_tables.status_of_one(one_status(Home(tmp_path), id), Home(tmp_path))
+    tables.status_of_one(one_status(Home(tmp_path), id), Home(tmp_path))
     assert f"not counted: {status.stale} answers of other code; locus plan names the files" in capsys.readouterr().out
 
 

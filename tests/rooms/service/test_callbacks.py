@@ -8,8 +8,9 @@ import pytest
 import service
 from search_spaces.study import Ablation, Study
 from service.callbacks import Callbacks, EpochEnd, TrialEnd
+from service.storage.facts import Measured
 from service.storage.home import Home
-from service.storage.journal import Measured, read
+from service.storage.journal import read
 from tests.rooms.toy import Toy, driving
 from trainables.encodings import Fourier
 from trainables.recipe import Recipe

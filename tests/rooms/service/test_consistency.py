@@ -12,8 +12,9 @@ from mlflow.tracking import MlflowClient
 from search_spaces.study import Edition
 from service.consistency import Check, verify
 from service.storage.editions import stored
+from service.storage.facts import Ended
 from service.storage.home import Home
-from service.storage.journal import Ended, read
+from service.storage.journal import read
 from service.storage.outcomes import Answered, Outcomes
 from service.tracking.sync import MlflowSync
 from tests.rooms.by_hand import keep_weights, searched

@@ -72,7 +72,7 @@ def test_arrays_and_datasets_become_one_file_by_their_content(tmp_path, monkeypa
             api.resolve("encodings", home=home, data=wrong)
     with pytest.raises(SpecError, match=r"set must leave out data\.kind, as data says it"):
         api.resolve("encodings", home=home, data=(IMAGES, LABELS), set={"data.kind": "digits"})
-    monkeypatch.setattr("service.execution.jobs.client.submit", None)
+    monkeypatch.setattr("service.execution.jobs.submit", None)
     for verb in (service.submit, service.run):
         with pytest.raises(SpecError, match="known set that the cluster sees, where a study is submitted, got tuple"):
             verb("encodings", address="http://head:8265", data=(IMAGES, LABELS))

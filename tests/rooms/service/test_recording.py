@@ -13,11 +13,12 @@ from typer.testing import CliRunner
 import service
 from search_spaces import library
 from search_spaces.record import RULES, defined, read
-from service.analysis.recorded import at_budgets, paragraphs
+from service.analysis.study_status import at_budgets, paragraphs
 from service.cli import app
 from service.recording import record
+from service.storage.facts import Adopted, Started
 from service.storage.home import Home
-from service.storage.journal import Adopted, Journal, Started, read_lines
+from service.storage.journal import Journal, read_lines
 from service.terminal import catalog
 from tests.rooms.by_hand import ENVIRONMENT, EPOCHS, ByHand, edit_lines
 from tests.rooms.service.analysis.logits import mean_interval

@@ -5,22 +5,13 @@ from filelock import FileLock
 
 import service
 from search_spaces.study import Ablation, Study
-from service.execution.jobs.archive import pack
+from service.consistency import answers_of, wrong_answers
+from service.execution.job_messages import pack
 from service.removal import forgettable
-from service.repairing import answers_of, wrong_answers
+from service.storage.facts import Adopted, Ended, FailedWith, Measured, Started, StoppedAt, line_of
 from service.storage.history import History
 from service.storage.home import Home
-from service.storage.journal import (
-    Adopted,
-    Ended,
-    FailedWith,
-    JournalError,
-    Measured,
-    Started,
-    StoppedAt,
-    read,
-)
-from service.storage.journal.facts import line_of
+from service.storage.journal import JournalError, read
 from service.storage.outcomes import Outcomes
 from service.tracking.store import look_up
 from service.tracking.sync import MlflowSync

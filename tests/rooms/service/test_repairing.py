@@ -10,11 +10,12 @@ import pytest
 
 import service
 from search_spaces.study import Edition
-from service.repairing import repair, wrong_answers
-from service.storage.driver_lease import HeldError
+from service.consistency import repair, wrong_answers
+from service.storage.facts import Ended, Opened
 from service.storage.history import History
 from service.storage.home import Home
-from service.storage.journal import Ended, JournalError, Opened, read
+from service.storage.journal import JournalError, read
+from service.storage.leases import HeldError
 from service.storage.outcomes import Answered, Outcomes
 from tests.rooms.service.execution.studies import arms, facts, search
 from tests.rooms.toy import conduct, driving

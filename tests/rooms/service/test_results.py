@@ -10,13 +10,13 @@ import pytest
 import service
 from search_spaces.claim import KeepsMore
 from search_spaces.study import Ablation, Study
-from service.analysis.claims.verdicts import judge
 from service.analysis.study_status import all_status
 from service.analysis.tables import brief_table
+from service.analysis.verdicts import judge
 from service.results import Result
 from service.storage.editions import save_edition
+from service.storage.facts import Counts
 from service.storage.home import Home
-from service.storage.journal import Counts
 from service.storage.outcomes import Outcomes, averaged
 from tests.rooms.by_hand import ARMS, ByHand, ablated, ablation, at_sides, base, keep_weights, searched
 from trainables.spec import LocusError

@@ -13,8 +13,8 @@ from service import api, run_study
 from service.execution import machine
 from service.planning.placement import Machine
 from service.planning.run_options import RunOptions
+from service.storage.facts import Confirms, Counts
 from service.storage.home import Home
-from service.storage.journal import Confirms, Counts
 from service.terminal.live import Progress
 from service.tracking.rows import STUDY
 from service.tracking.store import look_up

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import service
 from service.cli import app
-from service.reporting.snippet import command, snippet
+from service.reporting.page import command, snippet
 from service.results import Result
 from service.storage.home import Home
 from tests.rooms.photographs import CLASSES, SIDE, trained

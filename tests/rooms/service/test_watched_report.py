@@ -10,7 +10,7 @@ from service.cli import app
 from service.reporting.figures.curves import curve_lines, learning_curves
 from service.results import Result, watch_report
 from service.storage.home import Home
-from service.terminal.event_log import POLL_S
+from service.terminal.live import POLL_S
 from tests.journeys.terminal import Terminal
 from tests.rooms.by_hand import ablated
 from tests.rooms.service.execution.studies import arms, facts

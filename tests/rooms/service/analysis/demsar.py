@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from service.analysis.estimates.league import Ranking, shared_ranks
+from service.analysis.league import Ranking, shared_ranks
 
 NAMES = ("C4.5", "C4.5+m", "C4.5+cf", "C4.5+m+cf")
 TABLE_6 = {

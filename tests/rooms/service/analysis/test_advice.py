@@ -3,12 +3,12 @@
 import random
 
 from search_spaces.study import Ablation, Study
-from service.analysis.advice import advice
-from service.analysis.estimates.power import seeds_needed
+from service.analysis.headline import advice
+from service.analysis.power import seeds_needed
 from service.reporting.page import page
 from service.results import Result
+from service.storage.facts import StoppedAt
 from service.storage.home import Home
-from service.storage.journal import StoppedAt
 from tests.rooms.by_hand import ByHand, base
 from trainables.recipe.cost import estimate_cost
 from trainables.recipe.outcome import at_image_size

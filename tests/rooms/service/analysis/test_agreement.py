@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 
 from search_spaces.study import Published
-from service.analysis.claims.verdicts import judge_published
 from service.analysis.statistics import Scale, Scores
+from service.analysis.verdicts import judge_published
 from tests.rooms.service.analysis.test_statistics import scores
 from trainables.spec import SpecError
 

@@ -10,8 +10,8 @@ from search_spaces.study import Ablation, Published, Study
 from service.reporting.figures.rows import to_baseline
 from service.reporting.results_table import measured
 from service.results import Result
+from service.storage.facts import Counts
 from service.storage.home import Home
-from service.storage.journal import Counts
 from tests.rooms.by_hand import ByHand, base
 from tests.rooms.service.analysis.logits import two_sided
 
@@ -108,7 +108,7 @@ def test_the_forest_draws_each_seed_against_its_own_partner(result) -> None:
 
 
 def _figures(result):
-    from service.reporting.all_figures import FIGURES, figures
+    from service.reporting.page import FIGURES, figures
 
     return figures(result, FIGURES)
 

@@ -10,8 +10,8 @@ from search_spaces.study import Ablation, Edition, Search, Study
 from service.analysis.best import find_best
 from service.analysis.study_status import one_status
 from service.results import Result
+from service.storage.facts import Confirms, Counts
 from service.storage.home import Home
-from service.storage.journal import Confirms, Counts
 from service.tracking.rows import STUDY, rows
 from tests.rooms.by_hand import ByHand, base
 

@@ -7,8 +7,8 @@ import pytest
 
 from search_spaces.claim import AtLeast, Faster
 from service.analysis.best import PointScores, lead
-from service.analysis.claims.verdicts import Departure, judge
 from service.analysis.statistics import Scale, Scores
+from service.analysis.verdicts import Departure, judge
 
 SCALE = Scale(0.5, 0.0, 1.0, 0.001)
 CLAIMS = (Faster("best", "random"),)

@@ -9,15 +9,14 @@ import pytest
 from scipy import stats
 
 from search_spaces.study import Ablation, Study
-from service.analysis.comparison.comparison import Comparison, unpaired
-from service.analysis.comparison.definition import other_images
-from service.analysis.differences import compare_pairs
+from service.analysis.comparison import Comparison, other_images, unpaired
+from service.analysis.multiple_testing import compare_pairs
 from service.analysis.statistics import Scale, Scores, level_of
 from service.api import compare
-from service.reporting.compare_page import headline, note
+from service.reporting.pages import headline, note
 from service.storage.editions import save_edition
+from service.storage.facts import Counts
 from service.storage.home import Home
-from service.storage.journal import Counts
 from tests.rooms.by_hand import ARMS, ByHand, ablated, base, searched
 from tests.rooms.service.analysis.logits import two_sided
 from trainables.data import Cifar10, RedGreen

@@ -11,8 +11,8 @@ from scipy import stats
 from scipy.optimize import curve_fit
 
 from search_spaces.study import Ablation, Study
-from service.analysis.estimates import data_efficiency
-from service.analysis.estimates.data_efficiency import Curve, Needed, PowerLaw, fit
+from service.analysis import data_efficiency
+from service.analysis.data_efficiency import Curve, Needed, PowerLaw, fit
 from service.analysis.statistics import Scale, Scores
 from service.results import Result
 from service.storage.home import Home

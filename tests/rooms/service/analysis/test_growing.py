@@ -4,12 +4,13 @@ import pytest
 
 from search_spaces.space import Real, Space
 from search_spaces.study import Tuning
-from service.analysis.trial_summary import Summaries, summarize
+from service.analysis.trial_result import Summaries, summarize
+from service.execution.signals import Control
 from service.planning.forecast import Forecast
-from service.storage.control import Control
+from service.storage.facts import Ended
 from service.storage.history import History
 from service.storage.home import Home
-from service.storage.journal import Ended, read
+from service.storage.journal import read
 from tests.rooms.service.execution.studies import facts
 from tests.rooms.service.execution.test_driver_requests import Asked
 from tests.rooms.service.planning import situations

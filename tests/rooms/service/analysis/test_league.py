@@ -10,12 +10,11 @@ from search_spaces.plans.ablation import Ablation
 from search_spaces.study import Score, Study
 from service.analysis.headline import headline
 from service.api import check_report
-from service.reporting.figures.league import critical_difference, performance_profiles
-from service.reporting.figures.style import STYLE
-from service.reporting.league_tables import league_tables
+from service.reporting.figures.plot import STYLE
+from service.reporting.league import critical_difference, league_tables, performance_profiles
 from service.results import Result
+from service.storage.facts import Counts
 from service.storage.home import Home
-from service.storage.journal import Counts
 from tests.rooms.by_hand import ByHand, base, edit_lines
 from tests.rooms.service.analysis.demsar import NAMES, TABLE_6
 from trainables.spec import SpecError

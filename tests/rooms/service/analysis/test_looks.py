@@ -8,8 +8,9 @@ from search_spaces.claim import AtLeast, Better
 from search_spaces.study import Ablation, Edition, Study
 from service.results import Result
 from service.storage.editions import save_edition
+from service.storage.facts import Confirms, Counts
 from service.storage.home import Home
-from service.storage.journal import Confirms, Counts, Journal
+from service.storage.journal import Journal
 from tests.rooms.by_hand import ByHand, base
 from tests.rooms.service.analysis.logits import paired_p
 from tests.rooms.service.analysis.test_best import search

@@ -5,8 +5,8 @@ import pytest
 from search_spaces.space import Choice, Space
 from search_spaces.study import Search, Study
 from service.results import Result
+from service.storage.facts import Counts
 from service.storage.home import Home
-from service.storage.journal import Counts
 from service.tracking.rows import rows
 from tests.rooms.by_hand import ByHand, base
 

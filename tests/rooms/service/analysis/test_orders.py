@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from search_spaces.claim import NoWorse, ProbeBetween, ProbeRising, Ranked, Rising
-from service.analysis.claims.verdicts import judge
 from service.analysis.statistics import Scale, Scores, contrast, difference, slope_weights
+from service.analysis.verdicts import judge
 from tests.rooms.service.analysis.logits import paired_p
 from tests.rooms.service.analysis.test_statistics import ACCURACY, FLOATS, scores
 from tests.rooms.service.analysis.test_verdicts import verdict, word

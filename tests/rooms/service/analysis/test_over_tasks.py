@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import mannwhitneyu, norm
 
-from service.analysis.estimates.league import RunsOverTasks
+from service.analysis.league import RunsOverTasks
 from service.analysis.statistics import Scale, Scores
 from tests.calibration.league import drawn, rejections, rows
 

@@ -10,9 +10,9 @@ from search_spaces.study import Ablation, Study
 from search_spaces.words import setting_words, short, value_words, without_sources
 from service.analysis.study_status import one_status
 from service.results import Result
+from service.storage.facts import Counts
 from service.storage.home import Home
-from service.storage.journal import Counts
-from service.terminal import studies_tables
+from service.terminal import tables
 from service.tracking.rows import rows
 from service.tracking.store import _data_sets
 from tests.rooms.by_hand import ByHand, base
@@ -96,7 +96,7 @@ def test_it_is_in_no_table_and_no_param(reported, capsys, tmp_path):
         assert not {"encoding.source", "data.source"} & {*result.edition.study.paths()}
         file = tmp_path / "study.json"
         file.write_text(json.dumps(result.edition.study.plain()))
-        studies_tables.show(find(str(file)), as_json=False)
+        tables.show(find(str(file)), as_json=False)
         shown = capsys.readouterr().out
         assert "mine.py:Spiral" in shown
         assert "SECRET TEXT" not in shown

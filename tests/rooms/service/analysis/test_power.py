@@ -6,7 +6,7 @@ from scipy import stats
 
 from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Search
-from service.analysis.estimates.power import (
+from service.analysis.power import (
     GUESS,
     guessed_spread,
     paired_spread,

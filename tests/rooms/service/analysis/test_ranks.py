@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import friedmanchisquare
 
-from service.analysis.estimates.league import Ranking, shared_ranks
+from service.analysis.league import Ranking, shared_ranks
 from tests.rooms.service.analysis.demsar import NAMES, TABLE_6, rank
 
 

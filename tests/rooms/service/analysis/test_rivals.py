@@ -10,13 +10,13 @@ from search_spaces.space import Choice, Space
 from search_spaces.study import Ablation, Published, Search, Study
 from service.analysis.best import lead
 from service.analysis.study_status import one_status
-from service.reporting.figures.optimization_history import optimization_history
+from service.reporting.figures.search import optimization_history
 from service.reporting.further_tables import points, random_points
 from service.reporting.results_table import measured
 from service.results import Result
 from service.storage.home import Home
-from service.tracking import row_words as tracked
-from service.tracking.row_words import role, title
+from service.tracking import row_contents
+from service.tracking.row_contents import role, title
 from service.tracking.rows import rows
 from tests.rooms.service.execution.test_driver_rivals import search
 from tests.rooms.toy import conduct
@@ -98,8 +98,8 @@ def test_mlflow_tells_random_points_from_others_and_hides_their_test_scores(resu
     assert role(history.edition, rival) == "random point"
     assert role(history.edition, fresh) == "random confirmation"
     assert title(history.edition, rival).startswith("r0 ")
-    assert all(not tracked.test_scores(history, trial).n for trial in history.of("rival"))
-    assert tracked.test_scores(history, fresh).n
+    assert all(not row_contents.test_scores(history, trial).n for trial in history.of("rival"))
+    assert row_contents.test_scores(history, fresh).n
     study = next(rows(history, "FINISHED"))
     (point,) = study.points
     assert point.values["progress/runs"] == point.values["progress/asked"]

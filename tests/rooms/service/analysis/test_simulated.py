@@ -19,8 +19,8 @@ from search_spaces.claim import (
     Ranked,
     Rising,
 )
-from service.analysis.claims.verdicts import judge
 from service.analysis.statistics import Scores
+from service.analysis.verdicts import judge
 from tests.rooms.service.analysis.test_statistics import ACCURACY
 
 pytestmark = pytest.mark.slow

@@ -7,24 +7,21 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from service.analysis.comparison.comparison import unpaired
-from service.analysis.differences import Difference, compare_best, compare_pairs
-from service.analysis.learning import fails_more, most_that_fail
+from service.analysis.comparison import unpaired
+from service.analysis.multiple_testing import Adjusted, Difference, compare_best, compare_pairs, holm
+from service.analysis.scores import fails_more, most_that_fail, over_tasks
 from service.analysis.statistics import (
     ALPHA,
     LEAST_GAIN,
-    Adjusted,
     Scale,
     Scores,
     contrast,
     difference,
     estimate,
-    holm,
     kept,
     level_of,
     slope_weights,
 )
-from service.analysis.trial_scores import over_tasks
 from tests.rooms.service.analysis.logits import FLOOR, mean_interval, on_logits, paired_p
 
 FLOATS = st.floats(0.05, 0.95).map(lambda value: round(value, 4))

@@ -5,7 +5,7 @@ import html
 import pytest
 from scipy import stats
 
-from service.analysis.estimates.stopping import Rung, judge_rungs, rank_correlation, stopping_sentence
+from service.planning.stopping import Rung, judge_rungs, rank_correlation, stopping_sentence
 
 pytestmark = pytest.mark.usefixtures("words_only")
 

@@ -11,12 +11,12 @@ from rich.console import Console
 from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Edition, Halving, Search, Study
 from service.analysis.study_status import all_status, one_status
-from service.analysis.trial_summary import summarize
+from service.analysis.trial_result import summarize
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import read
 from service.terminal.live import Progress
-from service.terminal.trials_table import shown
+from service.terminal.tables import shown
 from tests.rooms.toy import Toy, conduct, driving
 from trainables.encodings import Fourier
 from trainables.recipe import Recipe

@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 from search_spaces.claim import BetterOverTasks
-from service.analysis.claims.verdicts import judge
+from service.analysis.scores import difference_over_tasks, over_tasks
 from service.analysis.statistics import Scale, Scores
-from service.analysis.trial_scores import difference_over_tasks, over_tasks
+from service.analysis.verdicts import judge
 from tests.calibration.claims import SCALE, scored
 
 FAMILIES = {"left": "squares", "right": "squares"}

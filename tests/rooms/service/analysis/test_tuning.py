@@ -8,20 +8,21 @@ import pytest
 from search_spaces.claim import AtLeast, Better
 from search_spaces.study import Ablation, Edition, Study
 from service.analysis.best import Best, find_best, ranked
-from service.analysis.comparison.definition import changes
-from service.analysis.estimates.tuning import tunings
+from service.analysis.comparison import changes
+from service.analysis.study_result import tunings
 from service.analysis.study_status import one_status
 from service.consistency import verify
 from service.reporting.further_tables import tuned as tuned_table
 from service.reporting.page import Page, page
-from service.reporting.table import Table
+from service.reporting.pages import Table
 from service.results import Result
+from service.storage.facts import Tuned
 from service.storage.home import Home
-from service.storage.journal import Tuned, read
-from service.terminal.event_log import EventLines
-from service.terminal.trials_table import legend
-from service.tracking import row_words as tracked
-from service.tracking.row_words import TrialWords, role, title
+from service.storage.journal import read
+from service.terminal.live import EventLines
+from service.terminal.tables import legend
+from service.tracking import row_contents
+from service.tracking.row_contents import TrialWords, role, title
 from service.tracking.rows import rows
 from service.tracking.sync import MlflowSync
 from tests.rooms.by_hand import edit_lines
@@ -146,8 +147,8 @@ def test_mlflow_tells_trials_that_tune_from_arms_and_hides_their_test_scores(res
     assert role(history.edition, trial) == "tuning"
     assert title(history.edition, trial).startswith("t0.0 token: gamma=")
     assert TrialWords(history.edition, trial).params["encoding.gamma"] == f"{trial.recipe.encoding.gamma:.6g}"
-    assert not tracked.test_scores(history, trial).n
-    assert tracked.test_scores(history, history.of("trial")[0]).n
+    assert not row_contents.test_scores(history, trial).n
+    assert row_contents.test_scores(history, history.of("trial")[0]).n
     study, *others = rows(history, "FINISHED")
     assert study.points[0].values["progress/runs"] == study.points[0].values["progress/asked"] == 18
     runs = {row.id: row for row in others}

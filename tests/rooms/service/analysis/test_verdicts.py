@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from search_spaces.claim import AtChance, AtLeast, Better, Equivalent, KeepsMore, NoWorse
-from service.analysis.claims.evidence import Region
-from service.analysis.claims.verdicts import Departure, Verdict, judge
-from service.analysis.estimates.power import seeds_needed, std_interval
+from service.analysis.evidence import Region
+from service.analysis.power import seeds_needed, std_interval
 from service.analysis.statistics import Scale, Scores, estimate, kept, level_of
+from service.analysis.verdicts import Departure, Verdict, judge
 from tests.rooms.service.analysis.logits import mean_interval
 from tests.rooms.service.analysis.test_statistics import ACCURACY, FLOATS, scores
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from service.api import compare
 from service.cli import app
-from service.terminal import comparing, output
+from service.terminal import output, summaries
 from tests.rooms.by_hand import ablated, base
 from tests.rooms.service.analysis.test_comparison import ARMS, study, write
 from tests.rooms.service.commands.test_looking_verbs import strip
@@ -48,10 +48,10 @@ def typed(home, *words):
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_it_fits_the_terminal(home, width, monkeypatch, capsys):
-    for module in (comparing, output):
+    for module in (summaries, output):
         monkeypatch.setattr(module, "console", lambda: Console(width=width, highlight=False, force_terminal=True))
     found = compare("encodings", "other", home=str(home))
-    comparing.comparison(found, found.headline, found.notes, None)
+    summaries.comparison(found, found.headline, found.notes, None)
     text = strip(capsys.readouterr().out)
     assert all(len(line) <= width for line in text.splitlines())
     for name in (*ARMS, "optimizer.lr", "encodings@base", "other@base", "interval (Holm)", "5 pairs", "4 pairs"):

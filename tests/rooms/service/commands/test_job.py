@@ -9,12 +9,12 @@ from typer.testing import CliRunner
 
 from service.analysis.study_status import StudyStatus, one_status
 from service.cli import app
-from service.execution.jobs import archive
-from service.execution.jobs.contents import question_sent
-from service.execution.jobs.messages import EventsOf, More, ResultOf, StatusOf, StopNow, is_fact, told
+from service.execution import job_messages
+from service.execution.job_messages import EventsOf, More, ResultOf, StatusOf, StopNow, is_fact, told
+from service.execution.signals import take_request
+from service.execution.submission import question_sent
 from service.planning.run_options import RunOptions
 from service.results import Result
-from service.storage.control import take
 from service.storage.home import Home
 from tests.rooms.service.execution.studies import arms
 from tests.rooms.toy import conduct, driving
@@ -49,7 +49,7 @@ def heard():
         found = []
 
         def read():
-            until(lambda: found.extend(filter(None, [take(driver.folder)])) or found)
+            until(lambda: found.extend(filter(None, [take_request(driver.folder)])) or found)
 
         threads.append(threading.Thread(target=read))
         threads[0].start()
@@ -86,7 +86,7 @@ def test_the_events_of_a_run_are_lines_for_people(home, asked):
 def test_the_result_travels(home, asked, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     _, facts = asked(ResultOf(ID, home=str(home.root)))
-    there = archive.fetched(base64.b64decode(facts["answer"]), "there")
+    there = job_messages.fetched(base64.b64decode(facts["answer"]), "there")
     assert Result.open(there, ID).table().to_csv() == Result.open(home, ID).table().to_csv()
 
 

@@ -46,7 +46,7 @@ def test_every_option_that_is_typed_reaches_the_study(told, tmp_path, monkeypatc
         sent.append((options, address, fresh))
         return SimpleNamespace(describe=str)
 
-    monkeypatch.setattr("service.execution.jobs.client.submit", submitted)
+    monkeypatch.setattr("service.execution.jobs.submit", submitted)
     typed("run", "fourier-gamma", "--home", str(tmp_path), *words)
     typed("submit", "fourier-gamma", "--address", "http://head:8265", "--home", str(tmp_path), *words)
     assert told == [asked]

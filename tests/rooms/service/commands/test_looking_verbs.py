@@ -11,7 +11,7 @@ from search_spaces.study import Ablation, Study
 from service.cli import app
 from service.commands.options import study_names
 from service.storage.home import Home
-from service.terminal import catalog, output, studies_tables
+from service.terminal import catalog, output, tables
 from tests.rooms.toy import conduct
 from trainables.encodings import Fourier
 from trainables.recipe import Recipe, kinds
@@ -36,7 +36,7 @@ def typed(*words, home=None):
 @pytest.fixture
 def narrow(monkeypatch):
     def at(width):
-        for module in (catalog, studies_tables, output):
+        for module in (catalog, tables, output):
             monkeypatch.setattr(module, "console", lambda: Console(width=width, force_terminal=True, highlight=False))
 
     return at
@@ -50,9 +50,9 @@ def test_no_name_is_broken(tmp_path, capsys, narrow, width):
     text = capsys.readouterr().out
     assert all(name in text for name in library.names())
     assert all(len(line) <= width for line in plain(text).splitlines())
-    studies_tables.status_of_all([*looking_status(tmp_path)], Home(tmp_path))
+    tables.status_of_all([*looking_status(tmp_path)], Home(tmp_path))
     assert f"{LONG}@base" in capsys.readouterr().out
-    studies_tables.status_of_one(looking_status(tmp_path)[0], Home(tmp_path))
+    tables.status_of_one(looking_status(tmp_path)[0], Home(tmp_path))
     text = plain(capsys.readouterr().out)
     for word in (f"{LONG}@base", "readable", "eighty", "3/3", "2/2", "val/accuracy", f"locus run {LONG}@base"):
         assert word in text

@@ -7,13 +7,13 @@ from typer.testing import CliRunner
 
 from search_spaces.claim import AtChance, AtLeast
 from search_spaces.matrix import Cell, Matrix, Property
-from service.analysis.claims.verdicts import judge
-from service.analysis.comparison.matrix import fill
+from service.analysis.matrix import fill
 from service.analysis.study_result import StudyResult
+from service.analysis.verdicts import judge
 from service.cli import app
-from service.comparisons import MatrixWithPage
+from service.results import MatrixWithPage
+from service.storage.facts import Counts
 from service.storage.home import Home
-from service.storage.journal import Counts
 from tests.rooms.by_hand import ByHand, ablated
 from tests.rooms.service.analysis.test_looks import ablation, planned, trained
 

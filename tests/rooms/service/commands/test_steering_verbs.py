@@ -5,7 +5,7 @@ import threading
 from typer.testing import CliRunner
 
 from service.cli import app
-from service.storage.control import take
+from service.execution.signals import take_request
 from service.storage.home import Home
 from tests.rooms.service.execution.studies import arms
 from tests.rooms.toy import conduct, driving
@@ -22,7 +22,7 @@ def test_a_stop_reaches_the_driver(tmp_path) -> None:
         found = []
 
         def read() -> None:
-            until(lambda: found.extend(filter(None, [take(driver.folder)])) or found)
+            until(lambda: found.extend(filter(None, [take_request(driver.folder)])) or found)
 
         reader = threading.Thread(target=read)
         reader.start()

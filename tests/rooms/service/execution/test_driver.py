@@ -4,8 +4,8 @@ import pytest
 
 from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Edition, Halving, Search
+from service.storage.facts import Confirms, Ended, Planned, StoppedAt
 from service.storage.home import Home
-from service.storage.journal import Confirms, Ended, Planned, StoppedAt
 from service.storage.outcomes import Outcomes
 from tests.rooms.service.execution.studies import arms, facts, search
 from tests.rooms.toy import conduct, measure

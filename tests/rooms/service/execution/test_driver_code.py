@@ -1,8 +1,8 @@
 """The driver and code that changed: older answers do not count unless they are adopted."""
 
+from service.storage.facts import Adopted, Ended, FailedWith, Started, StoppedAt
 from service.storage.history import History
 from service.storage.home import Home
-from service.storage.journal import Adopted, Ended, FailedWith, Started, StoppedAt
 from service.storage.outcomes import Outcomes
 from tests.rooms.service.execution.studies import arms, facts, search
 from tests.rooms.toy import conduct, driving, measure, message

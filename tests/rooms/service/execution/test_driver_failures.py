@@ -1,7 +1,7 @@
 """The driver when a run fails: tried twice, a lost node not counted, the rest done without it."""
 
+from service.storage.facts import Confirms, Ended, FailedWith
 from service.storage.home import Home
-from service.storage.journal import Confirms, Ended, FailedWith
 from service.storage.outcomes import Outcomes
 from tests.rooms.service.execution.studies import arms, facts, search
 from tests.rooms.toy import conduct, driving, measure, message

@@ -8,11 +8,11 @@ import pytest
 from search_spaces.study import Edition
 from service.analysis.study_status import one_status
 from service.planning.estimate import estimate_work
+from service.planning.forecast import LOST
 from service.planning.placement import Placement
-from service.planning.runs_ahead import LOST
+from service.storage.facts import Ended, FailedWith
 from service.storage.history import History, ancestors
 from service.storage.home import Home
-from service.storage.journal import Ended, FailedWith
 from service.storage.outcomes import Answered, Outcomes
 from tests.rooms import toy
 from tests.rooms.service.execution.studies import arms, facts, search

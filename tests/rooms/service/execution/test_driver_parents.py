@@ -4,8 +4,8 @@ import random
 
 import pytest
 
+from service.storage.facts import Adopted, Ended, Planned
 from service.storage.home import Home
-from service.storage.journal import Adopted, Ended, Planned
 from service.storage.outcomes import Outcomes
 from tests.rooms.service.execution.studies import arms, facts
 from tests.rooms.toy import Toy, conduct, driving

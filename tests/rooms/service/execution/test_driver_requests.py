@@ -2,10 +2,10 @@
 
 import random
 
+from service.execution.signals import Control, ask_driver
 from service.planning.placement import Placement
-from service.storage.control import Control, ask
+from service.storage.facts import Counts, Ended, Started
 from service.storage.home import Home
-from service.storage.journal import Counts, Ended, Started
 from tests.rooms.service.execution.studies import arms, facts, search
 from tests.rooms.toy import Toy, driving
 
@@ -21,7 +21,7 @@ class Asked(Toy):
         self.most = max(self.most, len(self.driver.in_flight))
         self.epochs += 1
         if self.epochs in self.asks:
-            ask(self.driver.folder, self.asks[self.epochs])
+            ask_driver(self.driver.folder, self.asks[self.epochs])
         super()._advance(key)
         self.driver.heed()
 
@@ -64,7 +64,7 @@ def test_a_stop_ends_each_run_at_its_report(home: Home) -> None:
 
 
 def test_what_the_driver_before_did_not_read_is_forgotten(home: Home) -> None:
-    ask(home.study(arms().id), Control(stop="now", seeds=9))
+    ask_driver(home.study(arms().id), Control(stop="now", seeds=9))
     with driving(home, arms()) as driver:
         Toy(driver, random.Random(0)).drive()
         assert not driver.stop.asked

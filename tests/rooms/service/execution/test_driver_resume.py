@@ -7,8 +7,8 @@ from pathlib import Path
 
 from search_spaces.study import Edition
 from service.execution.driver import FINISHED, Stop
+from service.storage.facts import Ended, Planned, Started
 from service.storage.home import Home
-from service.storage.journal import Ended, Planned, Started
 from service.storage.outcomes import Outcomes
 from tests.rooms.service.execution.studies import arms, facts, search
 from tests.rooms.toy import Toy, conduct, driving, measure, message

@@ -3,11 +3,11 @@
 import random
 from pathlib import Path
 
-from service.planning.runs_ahead import LOST
+from service.planning.forecast import LOST
 from service.results import Result
+from service.storage.facts import Ended, FailedWith, Measured, Planned, StoppedAt
 from service.storage.history import History
 from service.storage.home import Home
-from service.storage.journal import Ended, FailedWith, Measured, Planned, StoppedAt
 from service.storage.outcomes import Outcomes
 from tests.rooms import toy
 from tests.rooms.service.execution.studies import arms, facts, search

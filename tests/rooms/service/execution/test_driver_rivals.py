@@ -4,10 +4,10 @@ import random
 
 from search_spaces.space import Real, Space, Subset
 from search_spaces.study import Edition, Halving, Search, Study
-from service.planning.runs_ahead import unproposed
+from service.planning.forecast import unproposed
+from service.storage.facts import Confirms, Ended, Exhausted, Planned, Started, StoppedAt
 from service.storage.history import History
 from service.storage.home import Home
-from service.storage.journal import Confirms, Ended, Exhausted, Planned, Started, StoppedAt
 from tests.rooms.service.execution.studies import BASE, facts
 from tests.rooms.toy import conduct, driving, measure
 from trainables.recipe import Recipe

@@ -7,12 +7,12 @@ import pytest
 from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Ablation, Edition, Study, Tuning
 from service.planning.estimate import estimate_work
+from service.planning.forecast import unproposed
 from service.planning.placement import Placement
-from service.planning.runs_ahead import unproposed
 from service.storage.editions import EditionError, resolve_edition
+from service.storage.facts import Planned, Started, Tuned
 from service.storage.history import History
 from service.storage.home import Home
-from service.storage.journal import Planned, Started, Tuned
 from service.storage.outcomes import Outcomes
 from tests.rooms.service.execution.studies import BASE, facts
 from tests.rooms.toy import conduct, driving, reach

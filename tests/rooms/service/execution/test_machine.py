@@ -54,7 +54,7 @@ def test_a_device_is_chosen_or_refused(monkeypatch):
 def test_gpus_of_a_cluster_may_have_yet_to_join(monkeypatch):
     """Workers that are started when a study asks for them: none is there when it is planned."""
     head = Machine(cores=0, nodes=(Node(cores=0, gib=4.0),), grows=True)
-    monkeypatch.setattr("service.execution.tune.ray_session.machine", lambda *_: head)
+    monkeypatch.setattr("service.execution.ray_session.machine", lambda *_: head)
 
     def asked(**options):
         found = placement(RunOptions(address="auto", device="cuda", **options), lambda: 1.0)

@@ -2,10 +2,10 @@
 
 import random
 
-from service.execution.repeated import SAME, RepeatedFailure
-from service.execution.tune.watchdog import Watchdog
+from service.execution.failures import SAME, RepeatedFailure
+from service.execution.watchdog import Watchdog
+from service.storage.facts import Ended, FailedWith
 from service.storage.home import Home
-from service.storage.journal import Ended, FailedWith
 from tests.rooms.service.execution.studies import arms, facts
 from tests.rooms.toy import Toy, driving
 from trainables.launch.errors import LOST

@@ -9,15 +9,15 @@ import pytest
 from service.analysis.study_status import one_status
 from service.execution.driver import DriverPolls
 from service.execution.other_drivers import Neighbours
+from service.execution.signals import Control, ask_driver, change, request
 from service.planning.placement import Placement
 from service.planning.run_options import RunOptions
 from service.removal import forgettable
 from service.run_study import run_study
-from service.steering import change, request
-from service.storage.control import Control, ask
-from service.storage.driver_lease import Host, Session, TakenOverError
+from service.storage.facts import Ended, Measured
 from service.storage.home import Home
-from service.storage.journal import Ended, Journal, Measured, read
+from service.storage.journal import Journal, read
+from service.storage.leases import Host, Session, TakenOverError
 from service.storage.outcomes import Outcomes
 from service.terminal.live import Progress
 from tests.rooms.service.execution.studies import arms, facts
@@ -79,7 +79,7 @@ def test_it_notices_within_a_second_and_takes_no_request_of_the_other_one(home: 
         attention = DriverPolls(driver, lambda line: None)
         attention.look()
         with far(home):
-            ask(driver.folder, Control(stop="now"))
+            ask_driver(driver.folder, Control(stop="now"))
             with pytest.raises(TakenOverError):
                 attention.look()
             assert driver.folder.control.exists()

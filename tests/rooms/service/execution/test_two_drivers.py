@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from search_spaces.study import Ablation, Edition, Study
 from service.execution.driver import FINISHED, DriverPolls
 from service.execution.other_drivers import Neighbours
-from service.execution.tune.run import DriverSearcher
+from service.execution.tune import DriverSearcher
 from service.planning.placement import Placement
 from service.storage.home import Home
 from tests.rooms.service.execution.studies import search

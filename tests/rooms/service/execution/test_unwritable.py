@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from service.execution.disk_errors import HomeGoneError, UnwritableError, disk_errors_in_a_sentence
-from service.storage.driver_lease import TakenOverError
+from service.execution.failures import HomeGoneError, UnwritableError, disk_errors_in_a_sentence
+from service.storage.leases import TakenOverError
 
 
 def follows(error: OSError) -> None:

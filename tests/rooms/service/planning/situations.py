@@ -3,8 +3,8 @@
 from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Edition, Halving, Search, Study, Trial, Tuning
 from service.planning.schedule import next_action
+from service.storage.facts import Counts, Ended, FailedWith, Measured, Planned, StoppedAt
 from service.storage.history import History
-from service.storage.journal import Counts, Ended, FailedWith, Measured, Planned, StoppedAt
 from trainables.encodings import Fourier
 from trainables.recipe import FromTrial, Recipe, Run
 

@@ -12,12 +12,12 @@ from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Ablation, Edition, Halving, Search, Study, Tuning
 from service.analysis.study_status import one_status
 from service.api import resolve
-from service.planning.estimate import START_S, estimate_work, run_memory
+from service.planning.estimate import GPU_FLOPS, START_S, STEP_S, WorkEstimate, estimate_work, run_memory
 from service.planning.placement import Placement
-from service.planning.work_estimate import GPU_FLOPS, STEP_S, WorkEstimate
+from service.storage.facts import Adopted, Ended, Planned
 from service.storage.history import History, ancestors
 from service.storage.home import Home
-from service.storage.journal import Adopted, Ended, Planned, read
+from service.storage.journal import read
 from service.storage.outcomes import Outcomes
 from tests.rooms.toy import Toy, conduct, driving
 from trainables.encodings import Fourier

@@ -11,14 +11,12 @@ from hypothesis import strategies as st
 from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Halving, Search, Study
 from service.analysis.study_status import one_status
-from service.planning.estimate import estimate_work
-from service.planning.forecast import TIMELESS, EpochTimes, Forecast, Left, run_time, side_by_side
+from service.planning.estimate import estimate_work, work_rows
+from service.planning.forecast import TIMELESS, EpochTimes, Forecast, Left, run_time, side_by_side, unproposed
 from service.planning.placement import Placement
-from service.planning.runs_ahead import unproposed
-from service.planning.work_estimate import work_rows
+from service.storage.facts import Counts, Ended, Measured, Started
 from service.storage.history import History
 from service.storage.home import Home
-from service.storage.journal import Counts, Ended, Measured, Started
 from service.storage.outcomes import Outcomes
 from tests.rooms.by_hand import ByHand
 from tests.rooms.toy import Toy, conduct, driving

@@ -11,7 +11,7 @@ from service.planning.schedule import (
     Wait,
     next_action,
 )
-from service.storage.journal import Confirms, Counts, Planned
+from service.storage.facts import Confirms, Counts, Planned
 from tests.rooms.service.planning.situations import ARMS, START, Situation, arms, search
 
 POINTS = [2.5, 0.2, 8.0, 1.0, 20.0, 5.0]

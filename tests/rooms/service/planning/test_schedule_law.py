@@ -24,7 +24,7 @@ from service.planning.schedule import (
     Wait,
     next_action,
 )
-from service.storage.journal import Confirms, Planned, Started, StoppedAt, Tuned
+from service.storage.facts import Confirms, Planned, Started, StoppedAt, Tuned
 from tests.rooms.service.planning.situations import ARMS, Situation, arms, search
 from trainables.recipe import Run
 

@@ -5,7 +5,7 @@ import pytest
 from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Edition, Study, Tuning
 from service.planning.schedule import Assign, Choose, Done, MarkDiverged, PlanArms, RegisterParent, Tune, Wait, is_tuned
-from service.storage.journal import Counts, Planned, Tuned
+from service.storage.facts import Counts, Planned, Tuned
 from tests.rooms.service.planning.situations import BASE, Situation
 from trainables.recipe import FromTrial
 

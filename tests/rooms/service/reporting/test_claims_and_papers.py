@@ -23,11 +23,11 @@ from search_spaces.claim import (
 )
 from search_spaces.library import find, names
 from search_spaces.study import Ablation, Budget, Edition, Published, Study
-from service.analysis.claims.verdicts import departure
+from service.analysis.verdicts import departure
 from service.cli import app
 from service.recording import of_result
 from service.results import Result
-from service.storage import probe_files
+from service.storage import outcomes
 from service.storage.editions import save_edition
 from service.storage.home import Home
 from tests.rooms.by_hand import ByHand, base
@@ -182,7 +182,7 @@ def test_a_rise_of_a_probe_is_judged_on_its_own_moment(tmp_path):
             before, after = (
                 Findings({"left": 0.8 + sign * number * (0.09 + 0.01 * (seed - 1)), "above": 0.5}) for sign in (1, -1)
             )
-            probe_files.write(one.path("direction"), Probed(before, after), one.codes.of_probe("direction").digest)
+            outcomes.write_probe(one.path("direction"), Probed(before, after), one.codes.of_probe("direction").digest)
     for when, margin, word in (
         ("before", 0.0, "SUPPORTED"),
         ("before", 0.09, "INCONCLUSIVE"),
@@ -218,7 +218,7 @@ def with_maps(root: Path, shares: dict[str, tuple[float, float]]) -> tuple[Resul
             known[row.name, seed] = maps[apart]
             found = Findings({}, {"maps": maps.reshape(6, 2, 3)})
             path, code = one.path("similarity"), one.codes.of_probe("similarity").digest
-            probe_files.write(path, Probed(Findings(), found), code)
+            outcomes.write_probe(path, Probed(Findings(), found), code)
     return result, known
 
 

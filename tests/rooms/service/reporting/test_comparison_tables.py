@@ -4,11 +4,10 @@ import re
 
 import pytest
 
-from service.analysis.comparison.comparison import Comparison
-from service.analysis.comparison.definition import Contender, Side
+from service.analysis.comparison import Comparison, Contender, Side
 from service.analysis.format import signed
 from service.analysis.statistics import Scores
-from service.reporting.compare_page import scores
+from service.reporting.pages import scores
 from tests.rooms.by_hand import ablation
 
 A = {"none": (0.70, 0.72, 0.71, 0.70), "learnable": (0.90, 0.93, 0.91, 0.92)}

@@ -3,8 +3,8 @@
 import pytest
 
 from search_spaces.study import Ablation, Study
-from service.reporting.costs import MIXED
 from service.reporting.page import page
+from service.reporting.provenance import MIXED
 from service.reporting.results_table import measured
 from service.results import Result
 from service.storage.home import Home

@@ -8,8 +8,8 @@ from search_spaces.library import find, names
 from search_spaces.space import probes
 from search_spaces.study import Search
 from service.results import Result
+from service.storage.facts import Counts
 from service.storage.home import Home
-from service.storage.journal import Counts
 from tests.rooms.by_hand import ByHand
 
 SEARCHES = [name for name in names() if isinstance(find(name).plan, Search)]

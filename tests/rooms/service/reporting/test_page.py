@@ -6,14 +6,14 @@ import re
 from pathlib import Path
 
 from search_spaces.study import Ablation, Study
-from service.reporting import files
-from service.reporting.files import write
+from service.reporting import page as page_module
 from service.reporting.page import page as page_of
+from service.reporting.page import write_report
 from service.reporting.pages import linked
 from service.reporting.provenance import code_rows, seed_rows, surroundings
 from service.results import Result
+from service.storage.facts import Counts
 from service.storage.home import Home
-from service.storage.journal import Counts
 from service.tracking.views import Links
 from tests.rooms.by_hand import ByHand, base
 
@@ -45,7 +45,8 @@ def test_the_study_in_mlflow_is_linked(tmp_path):
     page = result.report(links).read_text()
     assert page.count('<a href="http://host/#/experiments/1/runs?a=1&amp;b=2">MLflow: trials</a>') == 2
     assert (
-        '<a href="http://host/#/c">MLflow: the study</a>' in write(result, {"the study": "http://host/#/c"}).read_text()
+        '<a href="http://host/#/c">MLflow: the study</a>'
+        in write_report(result, {"the study": "http://host/#/c"}).read_text()
     )
     assert "MLflow: trials" not in result.report().read_text(), "the store of the home has no address"
 
@@ -83,7 +84,7 @@ def test_digests_of_code_are_short_and_folded(reported_ablation):
     assert all(code in folded for code, _ in codes)
 
 
-SOURCES = [path.read_text() for path in Path(files.__file__).parent.rglob("*.py")]
+SOURCES = [path.read_text() for path in Path(page_module.__file__).parent.rglob("*.py")]
 FIGURES = sorted({name for text in SOURCES for name in re.findall(r'(?:Plot|pictured)\(\s*"(\w+)"', text)})
 """The name of every figure that a page may have."""
 
@@ -96,7 +97,7 @@ def test_files_that_an_earlier_page_wrote_are_removed_and_no_others(tmp_path, mo
     drawn = [dataclasses.replace(earlier.figures[0], name=name) for name in FIGURES]
     richer = dataclasses.replace(earlier, figures=drawn, more=[*earlier.more, table])
     with monkeypatch.context() as patch:
-        patch.setattr(files, "page_of", lambda *_: richer)
+        patch.setattr(page_module, "page", lambda *_: richer)
         folder = result.report().parent
     gone = {f"{figure.name}.{end}" for figure in drawn for end in ("svg", "pdf")}
     assert {*gone, "table-parents.tex", "table-parents.csv"} <= {path.name for path in folder.iterdir()}

@@ -9,9 +9,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
-from service.analysis.probes.computing import compute_probes
-from service.reporting.all_figures import PROBE_FIGURES, figures
-from service.reporting.figures.plot import drawn, inline, to_svg
+from service.reporting.figures.plot import STYLE, drawn, inline, to_svg
 from service.reporting.figures.probes import (
     MOST_BLOCKS,
     PROJECTED,
@@ -28,9 +26,10 @@ from service.reporting.figures.probes import (
     term_maps,
     terms_by_block,
 )
-from service.reporting.figures.style import STYLE
-from service.reporting.probe_tables import WORDS, probe_tables
+from service.reporting.further_tables import WORDS, probe_tables
+from service.reporting.page import PROBE_FIGURES, figures
 from service.results import Result
+from service.run_study import compute_probes
 from tests.rooms.probed import ARMS, probed
 from trainables.probes.channel_shapes import SHAPES as PROBED_SHAPES
 from trainables.probes.logit_terms import TERMS as PROBED_TERMS

@@ -11,8 +11,7 @@ from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Search, Study
 from search_spaces.words import configuration
 from service.analysis.format import number, p_text, signed
-from service.reporting.costs import sizes
-from service.reporting.provenance import circumstances
+from service.reporting.provenance import circumstances, sizes
 from service.reporting.results_table import measured
 from service.results import Result
 from service.storage.home import Home

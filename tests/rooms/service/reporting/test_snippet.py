@@ -3,7 +3,7 @@
 import html
 
 import service
-from service.reporting.snippet import command, snippet, written
+from service.reporting.page import command, snippet, written
 from tests.laws.conftest import EXAMPLES
 from trainables.encodings import OwnEncoding
 

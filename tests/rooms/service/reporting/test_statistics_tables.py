@@ -9,8 +9,8 @@ import pytest
 from search_spaces.study import Ablation, Published, Study
 from service.reporting.results_table import measured
 from service.results import Result
+from service.storage.facts import Counts
 from service.storage.home import Home
-from service.storage.journal import Counts
 from tests.rooms.by_hand import ByHand, base
 
 pytestmark = pytest.mark.usefixtures("words_only")

@@ -12,14 +12,14 @@ from scipy import stats
 
 from search_spaces.study import Ablation, Published, Study
 from service.analysis.format import between, fixed, signed, spread
-from service.reporting.costs import training_s
 from service.reporting.further_tables import parents, points, unfinished, varied
 from service.reporting.latex import escaped, latex, paper_table
+from service.reporting.pages import Column, Table, as_text, frame_csv
+from service.reporting.provenance import training_s
 from service.reporting.results_table import measured
-from service.reporting.table import Column, Table, as_text, frame_csv
 from service.results import Result
+from service.storage.facts import Counts, Planned
 from service.storage.home import Home
-from service.storage.journal import Counts, Planned
 from tests.rooms import by_hand
 from tests.rooms.by_hand import ByHand, base
 from trainables.spec import SpecError

@@ -12,7 +12,7 @@ import pytest
 import service
 from service.reporting.latex import as_csv
 from service.storage.home import Home
-from service.terminal.event_log import events
+from service.terminal.live import events
 from tests.rooms.service.execution.studies import arms, search
 from tests.rooms.toy import conduct
 from trainables.spec import LocusError

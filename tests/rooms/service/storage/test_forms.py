@@ -13,9 +13,9 @@ from service import api
 from service.cli import app
 from service.planning.run_options import RunOptions
 from service.storage import editions
+from service.storage.facts import FORM, Counts, content_of, line_of
 from service.storage.home import Home
-from service.storage.journal import FORM, Counts, FormError, Journal, JournalError, cut, read
-from service.storage.journal.facts import content_of, line_of
+from service.storage.journal import FormError, Journal, JournalError, cut, read
 from service.storage.outcomes import Outcomes
 from tests.rooms.by_hand import ablated, searched
 from trainables.spec import LocusError
@@ -106,7 +106,7 @@ def test_every_reader_says_it(told) -> None:
 
 
 def _events(home: Home):
-    from service.terminal.event_log import events
+    from service.terminal.live import events
 
     return events(home, ID)
 

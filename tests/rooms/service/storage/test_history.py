@@ -4,8 +4,8 @@ import pytest
 
 from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Edition, Halving, Search, Study, Trial
+from service.storage.facts import Adopted, Counts, Ended, FailedWith, Measured, Planned, Started, StoppedAt
 from service.storage.history import History
-from service.storage.journal import Adopted, Counts, Ended, FailedWith, Measured, Planned, Started, StoppedAt
 from service.storage.states import RunState, add_fact
 from trainables.encodings import Fourier
 from trainables.recipe import FromTrial, Recipe, Run

@@ -9,21 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from service.storage.journal import (
+from service.storage.facts import (
     Adopted,
     Confirms,
     Counts,
     Ended,
     FailedWith,
-    Journal,
-    JournalError,
     Measured,
     Opened,
     Planned,
     Started,
     StoppedAt,
-    read,
 )
+from service.storage.journal import Journal, JournalError, read
 
 FACTS = [
     Counts(seeds=3, trials=None),
@@ -98,7 +96,7 @@ def test_there_is_one_writer(tmp_path: Path) -> None:
     with Journal(folder / "journal.jsonl", folder / "lock") as journal:
         code = (
             "import sys; from pathlib import Path; from service.storage.journal import Journal\n"
-            "from service.storage.driver_lease import HeldError\n"
+            "from service.storage.leases import HeldError\n"
             "folder = Path(sys.argv[1])\n"
             "try: Journal(folder / 'journal.jsonl', folder / 'lock').__enter__()\n"
             "except HeldError as error: print(error)"

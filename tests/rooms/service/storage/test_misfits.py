@@ -15,14 +15,14 @@ from typer.testing import CliRunner
 import service
 from search_spaces.study import Ablation, Edition, Tuning
 from service.cli import app
+from service.execution.signals import Control
 from service.planning.run_options import RunOptions
-from service.storage.control import Control
 from service.storage.editions import save_edition
+from service.storage.facts import Adopted, Confirms, Counts, Ended, Measured, Planned, Tuned, line_of
 from service.storage.history import History
 from service.storage.home import Home
-from service.storage.journal import Adopted, Confirms, Counts, Ended, JournalError, Measured, Planned, Tuned, read
-from service.storage.journal.facts import line_of
-from service.terminal.event_log import events
+from service.storage.journal import JournalError, read
+from service.terminal.live import events
 from tests.rooms.service.execution.studies import arms, search
 from tests.rooms.toy import conduct
 from trainables.spec import LocusError, SpecError

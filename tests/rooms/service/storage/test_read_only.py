@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from service.storage.driver_lease import Session
 from service.storage.home import Home
+from service.storage.leases import Session
 from tests.rooms.by_hand import searched
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")]

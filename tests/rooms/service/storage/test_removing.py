@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from service.storage.removing import check_removable, remove
+from service.storage.home import check_removable, remove_member
 from trainables.spec import LocusError
 
 
@@ -22,13 +22,13 @@ def test_a_name_that_leads_out_is_refused(outcomes: Path) -> None:
     for name in (str(victim), "../victim", "answer/../../victim", "..", ".", "", "answer/thesis.tex", "a\0b"):
         for names in ((name,), ("answer", name)):
             with pytest.raises(LocusError, match="what is removed must lie directly in"):
-                remove(outcomes, *names)
+                remove_member(outcomes, *names)
         with pytest.raises(LocusError, match="what is removed must lie directly in"):
             check_removable(outcomes, name)
     assert {path.name for path in outcomes.parent.rglob("*")} == {"outcomes", "answer", "victim", "thesis.tex"}
-    remove(outcomes, "answer", "thesis.tex")
-    remove(outcomes, "answer")
-    remove(outcomes, "answer")
+    remove_member(outcomes, "answer", "thesis.tex")
+    remove_member(outcomes, "answer")
+    remove_member(outcomes, "answer")
     assert [*outcomes.iterdir()] == []
     assert (victim / "thesis.tex").exists()
 
@@ -38,8 +38,8 @@ def test_a_link_goes_and_what_it_leads_to_stays(outcomes: Path) -> None:
     for names in (("link",), ("link", "thesis.tex")):
         (outcomes / "link").symlink_to(victim)
         check_removable(outcomes, "link")
-        remove(outcomes, *names)
+        remove_member(outcomes, *names)
         assert not (outcomes / "link").is_symlink()
     (outcomes / "answer" / "link").symlink_to(victim)
-    remove(outcomes, "answer")
+    remove_member(outcomes, "answer")
     assert (victim / "thesis.tex").read_text() == "years of work"

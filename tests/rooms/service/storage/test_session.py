@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.storage.driver_lease import (
+from service.storage.leases import (
     BEAT_S,
     STALE_S,
     HeldError,
@@ -149,7 +149,7 @@ def test_no_heartbeat_after_the_end_and_none_keeps_a_process_alive(tmp_path: Pat
     one.end()
     until(lambda: not one._thread.is_alive())
     code = (
-        "import sys; from pathlib import Path; from service.storage.driver_lease import Session\n"
+        "import sys; from pathlib import Path; from service.storage.leases import Session\n"
         "Session(Path(sys.argv[1]), beat_s=0.01).begin(); print('began')"
     )
     done = subprocess.run(
@@ -233,7 +233,7 @@ def test_a_number_that_was_given_back_is_not_taken_again(tmp_path: Path) -> None
 RACER = """
 import json, sys, time
 from pathlib import Path
-from service.storage.driver_lease import HeldError, Host, Session
+from service.storage.leases import HeldError, Host, Session
 me = sys.argv[2]
 print("ready", flush=True)
 for line in sys.stdin:

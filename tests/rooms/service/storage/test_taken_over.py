@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.storage.driver_lease import STALE_S, HeldError, Host, Session, TakenOverError, newest
+from service.storage.facts import Counts, Ended, Measured, Opened, Started, line_of
 from service.storage.home import StudyFolder
-from service.storage.journal import Counts, Ended, Journal, Measured, Opened, Place, Started, read, read_on
-from service.storage.journal.facts import line_of
+from service.storage.journal import Journal, Place, read, read_on
+from service.storage.leases import STALE_S, HeldError, Host, Session, TakenOverError, newest
 
 THERE = Host("there", "start of there")
 MEASURED = Measured(run=16 * "1", code=12 * "c", epoch=1, values={"val/accuracy": 0.5})
@@ -48,8 +48,9 @@ def taken_over(root: Path) -> Iterator[Journal]:
 WRITER = """
 import sys, time
 from pathlib import Path
-from service.storage.journal import Counts, Journal, Measured
-from service.storage.driver_lease import Session, TakenOverError
+from service.storage.facts import Counts, Measured
+from service.storage.journal import Journal
+from service.storage.leases import Session, TakenOverError
 folder = Path(sys.argv[1])
 session = Session(folder / "drivers", beat_s=0.1)
 try:

@@ -3,8 +3,7 @@
 import pytest
 
 from service.analysis.study_result import StudyResult
-from service.storage.home import Home
-from service.storage.tracking_uri import has_options, has_secrets, tracking_uri, without_secrets
+from service.storage.home import Home, has_options, has_secrets, tracking_uri, without_secrets
 from service.tracking.store import MlflowError
 from service.tracking.sync import check
 from tests.rooms.by_hand import ablated

@@ -1,14 +1,14 @@
 """What a run prints at its end: verdicts, and one line where a size judges no claim."""
 
 from search_spaces.claim import Better, NoWorse
-from service.terminal import ending
+from service.terminal import summaries
 from tests.rooms.service.reporting.test_claims_and_papers import GAP, run, study
 
 CLAIMS = (Better("pvt, peg", "pvt", source="table 13"), NoWorse("pvt, peg", "pvt", 0.03))
 
 
 def said(capsys, result) -> str:
-    ending.answer(result)
+    summaries.answer(result)
     return " ".join(capsys.readouterr().out.split())
 
 
@@ -38,6 +38,6 @@ def test_claims_that_are_judged_stand_one_by_one(tmp_path, capsys) -> None:
 
 def test_more_seeds_have_a_price_where_verdicts_were_seen(tmp_path, capsys) -> None:
     for budget, price in (("smoke", ""), ("full", "; verdicts are then tested at 0.0025")):
-        ending.ending(run(tmp_path / budget, study(claims=CLAIMS).at(budget)), "locus run papers --seeds 5")
+        summaries.ending(run(tmp_path / budget, study(claims=CLAIMS).at(budget)), "locus run papers --seeds 5")
         shown = " ".join(capsys.readouterr().out.split())
         assert f"locus run papers --seeds 5 (only the new seeds run{price})" in shown

@@ -7,10 +7,10 @@ import threading
 import pytest
 
 from search_spaces.study import Ablation, Study
+from service.storage.facts import Measured, Planned
 from service.storage.history import History
 from service.storage.home import Home
-from service.storage.journal import Measured, Planned
-from service.terminal.event_log import EventLines, events
+from service.terminal.live import EventLines, events
 from tests.rooms.service.execution.studies import arms
 from tests.rooms.toy import Toy, conduct, driving
 from tests.waiting import until

@@ -8,10 +8,10 @@ import threading
 from rich.console import Console
 
 from search_spaces.study import Ablation, Study
-from service.analysis.trial_summary import TrialSummary
+from service.analysis.trial_result import TrialSummary
 from service.storage.home import Home
 from service.terminal.live import Progress
-from service.terminal.trials_table import shown
+from service.terminal.tables import shown
 from tests.rooms.toy import Toy, driving
 from tests.waiting import until
 from trainables.encodings import Fourier

@@ -15,7 +15,7 @@ from service.analysis.study_status import all_status, one_status
 from service.consistency import Check
 from service.results import Result
 from service.storage.home import Home
-from service.terminal import ending, studies_tables
+from service.terminal import summaries, tables
 from service.terminal.live import Progress
 from service.terminal.output import Paper, columns, printable, row
 from tests.rooms.toy import Toy, conduct, driving
@@ -51,22 +51,22 @@ def test_in_the_live_table(home):
 
 def test_in_status_show_and_the_end_of_a_run(home, tmp_path, capsys):
     conduct(home, STUDY.at())
-    studies_tables.status_of_one(one_status(home, "odd@base"), home)
+    tables.status_of_one(one_status(home, "odd@base"), home)
     all_there(capsys.readouterr().out)
-    studies_tables.status_of_all(all_status(home), home)
+    tables.status_of_all(all_status(home), home)
     assert "odd@base" in capsys.readouterr().out
     (tmp_path / "odd.json").write_text(json.dumps(STUDY.plain()))
-    studies_tables.show(find(str(tmp_path / "odd.json")), as_json=False)
+    tables.show(find(str(tmp_path / "odd.json")), as_json=False)
     all_there(capsys.readouterr().out)
     result = Result.open(home, "odd@base")
-    ending.ending(result, "locus run [odd]")
+    summaries.ending(result, "locus run [odd]")
     text = capsys.readouterr().out
     assert all(name in text for name in NAMES)
     assert "locus run [odd]" in text
 
 
 def test_in_checks(capsys):
-    ending.checks([Check("MLflow", False, "[/v] seed 1 is RUNNING"), Check("a [q]", True, "3 looked at")])
+    summaries.checks([Check("MLflow", False, "[/v] seed 1 is RUNNING"), Check("a [q]", True, "3 looked at")])
     text = capsys.readouterr().out
     assert "[/v] seed 1 is RUNNING" in text
     assert "a [q]" in text
@@ -74,7 +74,7 @@ def test_in_checks(capsys):
 
 def test_signs_of_the_table_are_explained_under_it(home, capsys):
     conduct(home, STUDY.at())
-    studies_tables.status_of_one(one_status(home, "odd@base"), home)
+    tables.status_of_one(one_status(home, "odd@base"), home)
     assert "+-: standard deviation over seeds" in capsys.readouterr().out
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from mlflow.tracking import MlflowClient
 
+from service.storage.facts import Counts, Ended, StoppedAt
 from service.storage.home import Home
-from service.storage.journal import Counts, Ended, StoppedAt
 from tests.rooms.service.tracking.facts import Facts, search
 
 

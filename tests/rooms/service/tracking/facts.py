@@ -12,8 +12,8 @@ from mlflow.tracking import MlflowClient
 
 from search_spaces.space import Real, Space
 from search_spaces.study import Edition, Halving, Search, Study, Trial
+from service.storage.facts import Ended, Measured, Planned, Started
 from service.storage.home import Home
-from service.storage.journal import Ended, Measured, Planned, Started
 from service.tracking.sync import MlflowSync
 from trainables.encodings import Fourier
 from trainables.recipe import Recipe, Run

@@ -8,11 +8,11 @@ from pathlib import Path
 from mlflow.tracking import MlflowClient
 
 from service.analysis.best import ranked
+from service.storage.facts import Confirms
 from service.storage.history import History
 from service.storage.home import Home
-from service.storage.journal import Confirms
 from service.tracking import sync
-from service.tracking.row_words import Conclusion, rank_tag, title
+from service.tracking.row_contents import Conclusion, rank_tag, title
 from service.tracking.sync import MlflowSync
 from tests.rooms.service.tracking.facts import Facts, points, runs, search, show
 from tests.waiting import until

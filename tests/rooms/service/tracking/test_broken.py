@@ -16,10 +16,10 @@ from service.storage import editions
 from service.storage.home import Home
 from service.storage.journal import Journal
 from service.tracking.databases import MlflowError
-from service.tracking.experiment import forget
 from service.tracking.server import reachable_links, serve
 from service.tracking.store import look_up
 from service.tracking.sync import MlflowSync, check
+from service.tracking.views import forget_in_experiment
 from tests.rooms.service.tracking.facts import Facts, show
 from trainables.spec import LocusError
 
@@ -119,7 +119,7 @@ def test_a_run_with_tags_that_are_none_can_be_looked_at_and_forgotten(home: Home
     found = look_up(home, small.edition)
     assert (len(found.shown), len(found.doubles)) == (3, 6)
     found.delete(home.artifacts)
-    forget(found)
+    forget_in_experiment(found)
     assert look_up(home, small.edition) is None
 
 

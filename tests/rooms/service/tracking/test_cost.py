@@ -8,10 +8,9 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from service.analysis.best import find_best
+from service.storage.facts import Counts, Ended, StoppedAt
 from service.storage.history import History
-from service.storage.journal import Counts, Ended, StoppedAt
-from service.tracking.mean_curve import mean_curve
-from service.tracking.row_words import TrialWords
+from service.tracking.row_contents import TrialWords, mean_curve
 from service.tracking.rows import run_row, trial_row
 from tests.rooms.service.tracking.facts import Facts, points, runs, search, show
 

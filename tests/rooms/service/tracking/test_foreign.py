@@ -6,11 +6,10 @@ import pytest
 from mlflow.entities import ViewType
 from mlflow.tracking import MlflowClient
 
-from service.storage.home import Home
-from service.storage.tracking_uri import place_in_words
-from service.tracking.experiment import forget
+from service.storage.home import Home, place_in_words
 from service.tracking.store import NOTE, WRITTEN, MlflowError, look_up
 from service.tracking.sync import MlflowSync
+from service.tracking.views import forget_in_experiment
 from tests.rooms.service.tracking.facts import Facts, search, show
 
 THEIRS = "My own sweeps of churn models. Do not add runs here."
@@ -55,7 +54,7 @@ def test_runs_tags_and_note_of_another_person_stay(home: Home, small: Facts, mon
     assert found.experiment == id, "it is found where it was put, whatever is chosen now"
     assert len(found.shown) == 9
     found.delete(home.artifacts)
-    forget(found)
+    forget_in_experiment(found)
     assert seen(client, id) == before
     assert {*client.get_experiment(id).tags} == {NOTE, "team", "mlflow.experimentKind"}, "nothing of locus is left"
 

@@ -14,7 +14,7 @@ from mlflow.tracking import MlflowClient
 
 from service.storage.history import History
 from service.storage.home import Home
-from service.tracking.inserting import drafted, insert_runs
+from service.tracking.databases import drafted, insert_runs
 from service.tracking.rows import Row, rows
 from service.tracking.store import look_up
 from tests.rooms.service.tracking.facts import Facts, everything, search, show

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from search_spaces import library
 from search_spaces.study import Ablation, Study
-from service.storage.journal import FailedWith
-from service.tracking.row_words import LONGEST, TrialWords
+from service.storage.facts import FailedWith
+from service.tracking.row_contents import LONGEST, TrialWords
 from tests.rooms.service.tracking.facts import BASE, Facts, runs, search, show
 from trainables.recipe import FromTrial, Recipe
 

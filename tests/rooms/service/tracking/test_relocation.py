@@ -10,9 +10,8 @@ from mlflow.tracking import MlflowClient
 from service.storage.history import History
 from service.storage.home import Home
 from service.tracking.agreement import compare_with_mlflow
-from service.tracking.relocation import settle
 from service.tracking.store import NOTE, look_up
-from service.tracking.views import PREFIX, unpacked
+from service.tracking.views import PREFIX, settle, unpacked
 from tests.rooms.service.tracking.facts import Facts, runs, show
 
 

@@ -13,10 +13,9 @@ from types import SimpleNamespace
 import pytest
 import requests
 
+from service.storage.facts import Counts
 from service.storage.home import Home
-from service.storage.journal import Counts
-from service.tracking import sync
-from service.tracking.client_settings import set_up_client
+from service.tracking import set_up_client, sync
 from service.tracking.server import server
 from service.tracking.store import look_up
 from service.tracking.sync import MlflowSync

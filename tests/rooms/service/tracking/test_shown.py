@@ -10,7 +10,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from search_spaces.study import Ablation, Study, Trial
-from service.storage.journal import Confirms, Counts, Ended, FailedWith, Measured, Planned
+from service.storage.facts import Confirms, Counts, Ended, FailedWith, Measured, Planned
 from tests.rooms.service.tracking.facts import BASE, Facts, points, runs, search, show
 from trainables.encodings import Fourier
 from trainables.recipe import FromTrial, Recipe, Run

@@ -12,8 +12,8 @@ from mlflow.entities import ViewType
 from mlflow.tracking import MlflowClient
 
 from search_spaces.study import Study
+from service.storage.facts import Counts, FailedWith
 from service.storage.home import Home
-from service.storage.journal import Counts, FailedWith
 from service.tracking import store, sync
 from service.tracking.store import MlflowError
 from service.tracking.sync import MlflowSync

@@ -6,7 +6,7 @@ import shutil
 import pytest
 from PIL import Image
 
-from service.analysis.trial_scores import score_scale
+from service.analysis.scores import score_scale
 from tests.rooms.trainables.data.pictures import image_folder, picture
 from trainables.data import Folder, ImageCounts, folder
 from trainables.data.folder import scan

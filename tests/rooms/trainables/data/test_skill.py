@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.analysis.trial_scores import score_scale
+from service.analysis.scores import score_scale
 from trainables.data import Digits, RedGreen
 
 

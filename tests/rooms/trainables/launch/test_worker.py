@@ -190,9 +190,9 @@ def test_a_failure_is_one_sentence(tmp_path):
 def ray_here():
     import ray
 
-    from service.execution.tune import token
+    from service.execution import ray_session
 
-    token.clear_cached_token()  # tests with a cluster of their own have left theirs
+    ray_session.clear_cached_token()  # tests with a cluster of their own have left theirs
     ray.init(address="local", num_cpus=2, include_dashboard=True, log_to_driver=False, logging_level="ERROR")
     yield ray
     ray.shutdown()

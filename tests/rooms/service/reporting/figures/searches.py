@@ -9,8 +9,8 @@ from pathlib import Path
 from search_spaces.space import Above, Choice, Domain, Real, Space
 from search_spaces.study import Search, Study
 from service.results import Result
+from service.storage.facts import Confirms, Counts
 from service.storage.home import Home
-from service.storage.journal import Confirms, Counts
 from tests.rooms.by_hand import ByHand, base
 
 GAMMA, RATE = "encoding.gamma", "optimizer.lr"

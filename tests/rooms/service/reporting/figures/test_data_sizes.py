@@ -10,10 +10,10 @@ import pytest
 from search_spaces.study import Ablation, Study
 from service.analysis.format import TRIAL_COLORS
 from service.reporting.figures.curves import beside, data_sizes, law_line
-from service.reporting.figures.style import STYLE, Palette
+from service.reporting.figures.plot import STYLE, Palette
 from service.results import Result
+from service.storage.facts import Counts
 from service.storage.home import Home
-from service.storage.journal import Counts
 from tests.rooms.by_hand import ByHand, base
 from tests.rooms.service.analysis.test_data_efficiency import studied
 

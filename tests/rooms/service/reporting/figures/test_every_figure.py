@@ -12,17 +12,16 @@ from search_spaces.space import Above, Choice, Integer, Real, Space, Subset
 from search_spaces.study import Ablation, Search, Study
 from service.analysis.format import TRIAL_COLORS
 from service.analysis.statistics import difference
-from service.reporting.all_figures import FIGURES
 from service.reporting.figures.cost import cost
 from service.reporting.figures.curves import curve_lines, learning_curves
-from service.reporting.figures.landscape import landscape
-from service.reporting.figures.plot import drawn, inline, to_svg
+from service.reporting.figures.plot import GRAY, STYLE, WIDTH_IN, Palette, drawn, inline, one_panel, to_svg
 from service.reporting.figures.rows import claimed, dots, draw_seeds, forest, to_baseline
+from service.reporting.figures.search import landscape
 from service.reporting.figures.searched import panels
-from service.reporting.figures.style import GRAY, STYLE, WIDTH_IN, Palette, one_panel
+from service.reporting.page import FIGURES
 from service.results import Result
+from service.storage.facts import Confirms, Counts
 from service.storage.home import Home
-from service.storage.journal import Confirms, Counts
 from tests.rooms.by_hand import ARMS, ByHand, base
 from trainables.recipe.cost import estimate_cost
 

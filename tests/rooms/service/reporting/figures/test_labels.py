@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from scipy.optimize import isotonic_regression
 
-from service.reporting.figures.labels import Label, apart, label_ends
+from service.reporting.figures.plot import Label, apart, label_ends
 
 
 @settings(max_examples=60)

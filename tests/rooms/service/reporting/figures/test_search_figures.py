@@ -11,11 +11,19 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgba
 from scipy.interpolate import LinearNDInterpolator
 
-from service.reporting.figures.landscape import chosen_pair, contour, landscape, levels, shade, surface
-from service.reporting.figures.optimization_history import best_so_far, optimization_history, without_score
-from service.reporting.figures.plot import drawn, inline
+from service.reporting.figures.plot import INK, MUTED, STYLE, drawn, inline
+from service.reporting.figures.search import (
+    best_so_far,
+    chosen_pair,
+    contour,
+    landscape,
+    levels,
+    optimization_history,
+    shade,
+    surface,
+    without_score,
+)
 from service.reporting.figures.searched import shares
-from service.reporting.figures.style import INK, MUTED, STYLE
 from service.results import Result
 from tests.rooms.service.reporting.figures.searches import ABOVE, CHOICE, GAMMA, ODD, RATE, THREE, search
 

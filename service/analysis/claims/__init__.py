@@ -1,1 +1,0 @@
-"""Claims of papers, judged by what was measured. Computes only."""

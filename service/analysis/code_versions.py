@@ -1,0 +1,135 @@
+"""Two code versions of one study: the answers of each lie among the outcomes, under the digest of their code.
+
+Trials of one study have different code, because each uses its own encoding. So a version is what some files were: an
+answer belongs to it where all files that both know are the same. To name a version, the beginning of the digest of one
+answer is enough, or that of a commit; `today` is the code of this checkout.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from search_spaces.study import Ablation, Trial
+from search_spaces.words import listed, plural, quoted
+from service.analysis.comparison import Contender, Side, arm_place, point_place
+from service.analysis.scores import scores_of
+from service.analysis.statistics import Scores
+from service.storage.outcomes import Answered, Outcomes
+from trainables.recipe import Run
+from trainables.recipe.code_digest import CodeDigests
+from trainables.recipe.outcome import Completed
+from trainables.spec import LocusError
+
+if TYPE_CHECKING:
+    from service.analysis.study_result import StudyResult
+
+TODAY = "today"
+SHOWN = 8
+"""How many codes an error names."""
+FEWEST_DIGITS = 4
+"""How many digits of a digest or a commit name it."""
+Files = Mapping[str, str]
+Known = dict[str, list[Answered]]
+"""Every answer of a study by the key of its run, whatever its code, the newest last."""
+
+
+def versions(result: StudyResult, names: tuple[str, str]) -> tuple[Side, Side]:
+    """The two sides of a comparison of a study's code versions.
+
+    Raises: LocusError for a name that no answer of the study has.
+    """
+    trials = result.history.of("trial" if isinstance(result.edition.study.plan, Ablation) else "confirmation")
+    outcomes = Outcomes(result.home)
+    runs = [run for trial in trials for run in result.history.runs(trial).values()]
+    known = {run.key: sorted(outcomes.of(run.key), key=lambda one: one.ended) for run in runs}
+    one, other = (_version(result, trials, known, name) for name in names)
+    return one, other
+
+
+def known_codes(result: StudyResult) -> str:
+    """The codes of a study's answers in words, so that one can be named."""
+    found: dict[str, set[str]] = {}
+    last: dict[str, float] = {}
+    outcomes = Outcomes(result.home)
+    for trial in result.history.trials:
+        for run in result.history.runs(trial).values() if trial.role != "parent" else ():
+            for answered in outcomes.of(run.key):
+                code = answered.code.digest
+                found.setdefault(code, set()).add(trial.name)
+                last[code] = max(last.get(code, 0.0), answered.ended)
+    order = sorted(found, key=lambda code: last[code])[-SHOWN:]
+    said = [f"{code[:7]} ({plural(len(found[code]), 'trial')}, {_day(last[code])})" for code in order]
+    return "; ".join(said) or "none"
+
+
+def _day(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).strftime("%-d %B %Y")
+
+
+def _version(result: StudyResult, trials: list[Trial], known: Known, name: str) -> Side:
+    version = _named(result, known, name)
+    found, lacking, several = [], [], []
+    for trial in trials:
+        runs = result.history.runs(trial)
+        fitting = {seed: version.fitting(run, known[run.key]) for seed, run in runs.items()}
+        chosen = {seed: version.nearest(answers) for seed, answers in fitting.items() if answers}
+        place = arm_place(trial) if trial.role == "trial" else point_place(trial)
+        found.append(Contender(place, trial.name, trial, _scores(trial, chosen, len(runs)), chosen))
+        lacking += [] if len(chosen) == len(runs) else [quoted(trial.name)]
+        many = any(len({one.code.digest for one in answers}) > 1 for answers in fitting.values())
+        several += [quoted(trial.name)] if many else []
+    remarks = [f"code {name} lacks answers of {listed(lacking)}"] if lacking else []
+    if several:
+        remarks.append(f"several codes of {listed(several)} fit code {name}; the answers nearest in time were taken")
+    label = f"{result.edition.id}, code {name}"
+    return Side(label, result.edition, tuple(found), tuple(remarks), result.history.looks)
+
+
+class _Version:
+    """A state of some files. `moment`: when its answers ended; `codes`: today's code, where that is meant."""
+
+    def __init__(self, files: Files, moment: float, codes: CodeDigests | None = None) -> None:
+        self.files, self.moment, self.codes = files, moment, codes
+
+    def fitting(self, run: Run, answers: list[Answered]) -> list[Answered]:
+        """The answers of a run that may be of this version, in the order given."""
+        files = self.files if self.codes is None else self.codes(run.recipe).files
+        return [one for one in answers if _agree(one.code.files, files)]
+
+    def nearest(self, answers: list[Answered]) -> Answered:
+        """Of answers that fit the one that ended nearest to the others of this version; the later one of equals."""
+        return min(reversed(answers), key=lambda one: abs(one.ended - self.moment))
+
+
+def _agree(one: Files, other: Files) -> bool:
+    return all(other[name] == digest for name, digest in one.items() if name in other)
+
+
+def _named(result: StudyResult, known: Known, name: str) -> _Version:
+    """The version that a name means: the files of all answers that have it."""
+    if name == TODAY:
+        return _Version({}, math.inf, CodeDigests())
+    answers = [one for found in known.values() for one in found]
+    digests = {one.code.digest for one in answers if one.code.digest.startswith(name)}
+    meant = [one for one in answers if one.code.digest in digests]
+    if not meant:
+        meant = [one for one in answers if str(one.environment.get("commit", "")).rstrip("+").startswith(name)]
+    if len(name) < FEWEST_DIGITS or not meant or len(digests) > 1:
+        got = f"{name!r}, which {plural(len(digests), 'code')} begin with" if len(digests) > 1 else repr(name)
+        raise LocusError(
+            f"code must be {TODAY!r}, or {FEWEST_DIGITS} or more digits with which one code or commit of "
+            f"{result.edition.id} begins, got {got}; known: {known_codes(result)}"
+        )
+    meant.sort(key=lambda one: one.ended)
+    files = {file: digest for one in meant for file, digest in one.code.files.items()}
+    return _Version(files, meant[-1].ended)
+
+
+def _scores(trial: Trial, answers: Mapping[int, Answered], asked: int) -> Scores:
+    """The test scores of some answers by seed, a diverged one at chance."""
+    done = {seed: one.outcome for seed, one in answers.items() if isinstance(one.outcome, Completed)}
+    finals = {seed: outcome.final.get(trial.score.test) for seed, outcome in done.items()}
+    return scores_of(trial, "test", finals, frozenset(answers.keys() - done.keys()), asked)

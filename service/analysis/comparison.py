@@ -1,0 +1,458 @@
+"""Two sides compared trial by trial: what differs in their definitions, and whether scores can be compared at all.
+
+Trials are matched by the name of the arm, or as the best and the first point of a search, else by equal recipes. A
+difference is B minus A on the test set.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from search_spaces.study import Ablation, Edition, Search, Trial
+from search_spaces.words import listed, plural, quoted, setting_words, value_words
+from service.analysis.multiple_testing import Difference, together
+from service.analysis.statistics import (
+    FEWEST,
+    Estimate,
+    Interval,
+    Scores,
+    difference,
+    drawn,
+    estimate,
+    level_of,
+    on_logits,
+    over_draws,
+)
+from service.storage.outcomes import Answered
+from trainables.data.images import ImagesSpec
+from trainables.recipe import Recipe
+from trainables.spec import Spec, digest
+
+if TYPE_CHECKING:
+    from service.analysis.study_result import StudyResult
+    from service.analysis.trial_result import TrialResult
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One trial to be compared. `place`: what it is matched by; `answers`: those that count, by seed."""
+
+    place: str
+    name: str
+    trial: Trial
+    test: Scores
+    answers: Mapping[int, Answered]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two sides. `label`: what a page calls it; `remarks`: what a reader must know of it.
+
+    `looks`: how many times verdicts on its study could be seen (`History.looks`).
+    """
+
+    label: str
+    edition: Edition
+    contenders: tuple[Contender, ...]
+    remarks: tuple[str, ...] = ()
+    looks: int = 1
+
+
+def side(result: StudyResult) -> Side:
+    """A study as its report shows it: every arm, or the confirmed points of a search."""
+    ablation = isinstance(result.edition.study.plan, Ablation)
+    rows = result.of("trial") if ablation else result.confirmed
+    found = [_of_row(row, place) for row in rows for place in _places(result, row)]
+    remarks = tuple(_remarks(result, rows))
+    return Side(result.edition.id, result.edition, tuple(found), remarks, result.history.looks)
+
+
+def _of_row(row: TrialResult, place: str) -> Contender:
+    answers = {seed: run.answered for seed, run in row.runs.items() if run.answered is not None}
+    name = row.name if place.startswith(("arm", "point")) else f"{place}: {row.name}"
+    return Contender(place, name, row.trial, row.test, answers)
+
+
+def _places(result: StudyResult, row: TrialResult) -> list[str]:
+    """What a row is matched by. The best and the first point of a search may be one trial, which then stands twice."""
+    if isinstance(result.edition.study.plan, Ablation):
+        return [arm_place(row.trial)]
+    names = [name for name, named in result.named.items() if named is row]
+    return names or [point_place(row.trial)]
+
+
+def arm_place(trial: Trial) -> str:
+    """Arms are matched by their names."""
+    return f"arm {trial.name}"
+
+
+def point_place(trial: Trial) -> str:
+    """Points of searches are matched by all digits of their values."""
+    return f"point {digest(trial.values)}"
+
+
+def _remarks(result: StudyResult, rows: Iterable[TrialResult]) -> list[str]:
+    id, remarks = result.edition.id, []
+    if result.departure:
+        remarks.append(f"{id}: {result.departure.why}")
+    if missing := [row.name for row in rows if not row.test.complete]:
+        remarks.append(f"{id} lacks seeds of {', '.join(map(quoted, missing))}")
+    if not isinstance(result.edition.study.plan, Ablation) and not result.confirmed:
+        remarks.append(f"{id} has no confirmed point yet: points are not looked at on the test set before")
+    if result.stale:
+        remarks.append(f"{id}: {plural(result.stale, 'answer')} of other code not counted (--adopt counts them)")
+    return remarks
+
+
+SURROUNDINGS = ("torch", "timm", "device", "host_cpu", "workers", "compile", "matmul_fp32_precision")
+"""What of an environment can move numbers and is named where it differs."""
+TRAIN_ONLY = ("train_size", "samples_per_class")
+"""Fields of real images that do not change which images are tested."""
+NOTHING = "none"
+
+Pairs = Sequence[tuple[Contender, Contender]]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One thing that differs: what it is, and how each side has it."""
+
+    what: str
+    a: str
+    b: str
+
+
+def changes(a: Edition, b: Edition, pairs: Pairs) -> list[Change]:
+    """What differs between two editions: recipe and data, arms or space, score, counts; then code and environment."""
+    found = [*_nodes(a.study.base, b.study.base), *_plans(a, b)]
+    found += _unlike("score", a.study.score.metric, b.study.score.metric)
+    found += _unlike("budget", a.budget, b.budget)
+    found += _unlike("seeds", str(a.study.seeds), str(b.study.seeds))
+    return [*found, *_code(pairs), *_surroundings(pairs)]
+
+
+def _unlike(what: str, a: str, b: str) -> list[Change]:
+    return [Change(what, a, b)] if a != b else []
+
+
+def _nodes(a: Any, b: Any, path: str = "") -> Iterator[Change]:
+    """Every value in which two recipes differ; a node of two kinds as a whole."""
+    alike = isinstance(a, Spec) and isinstance(b, Spec) and getattr(a, "kind", None) == getattr(b, "kind", None)
+    if not alike:
+        if a != b:
+            yield Change(path, value_words(a), value_words(b))
+        return
+    for name in dict.fromkeys([*a.fields(), *b.fields()]):
+        if name != "source":  # the text of a user's own file is code
+            yield from _nodes(getattr(a, name, None), getattr(b, name, None), f"{path}.{name}" if path else name)
+
+
+def _plans(a: Edition, b: Edition) -> Iterator[Change]:
+    one, other = a.study.plan, b.study.plan
+    if isinstance(one, Ablation) and isinstance(other, Ablation):
+        yield from _arms(one, other)
+    elif isinstance(one, Search) and isinstance(other, Search):
+        yield from _searches(one, other)
+    else:
+        yield Change("plan", one.kind, other.kind)
+
+
+def _arms(one: Ablation, other: Ablation) -> Iterator[Change]:
+    for name in [*one.arms, *(name for name in other.arms if name not in one.arms)]:
+        said = [_set(plan.arms[name]) if name in plan.arms else "no such arm" for plan in (one, other)]
+        yield from _unlike(f"arm {name}", *said)
+    yield from _unlike("baseline", one.baseline, other.baseline)
+    yield from _unlike("tuning", *(_tuning(plan) for plan in (one, other)))
+
+
+def _tuning(plan: Ablation) -> str:
+    return ", ".join(setting_words(plan.tune.identity())) if plan.tune else NOTHING
+
+
+def _set(values: Mapping[str, Any]) -> str:
+    return ", ".join(setting_words(values)) or "the base"
+
+
+def _searches(one: Search, other: Search) -> Iterator[Change]:
+    spaces = [{path: ", ".join(setting_words(domain.plain())) for path, domain in plan.space.every()}
+              for plan in (one, other)]  # fmt: skip
+    for path in dict.fromkeys([*spaces[0], *spaces[1]]):
+        yield from _unlike(f"space {path}", *(space.get(path, "not searched") for space in spaces))
+    yield from _unlike("sampler", one.sampler, other.sampler)
+    yield from _unlike("trials", str(one.trials), str(other.trials))
+    yield from _unlike("stop", *("never" if plan.stop is None else str(plan.stop.factor) for plan in (one, other)))
+    first = ["; ".join(_set(point) for point in plan.first) or NOTHING for plan in (one, other)]
+    yield from _unlike("tried first", *first)
+
+
+def _code(pairs: Pairs) -> Iterator[Change]:
+    """The files whose code differs between the two answers of a seed, each once."""
+    found: dict[str, Change] = {}
+    for a, b in pairs:
+        same = a.trial.recipe == b.trial.recipe
+        for one in _each_code(a):
+            for other in _each_code(b):
+                for name in {*one, *other} if same else one.keys() & other.keys():
+                    if one.get(name) != other.get(name):
+                        found[name] = Change(f"code of {name}", one.get(name, "none")[:7], other.get(name, "none")[:7])
+    yield from (found[name] for name in sorted(found))
+
+
+def _each_code(contender: Contender) -> list[dict[str, str]]:
+    return list({one.code.digest: one.code.files for one in contender.answers.values()}.values())
+
+
+def _surroundings(pairs: Pairs) -> Iterator[Change]:
+    for name in SURROUNDINGS:
+        said = [_values(name, (pair[place] for pair in pairs)) for place in (0, 1)]
+        if all(said):
+            yield from _unlike(name, *said)
+
+
+def _values(name: str, contenders: Iterable[Contender]) -> str:
+    """What the answers have of an environment's value, the most frequent first."""
+    found = Counter(
+        str(value)
+        for contender in contenders
+        for answered in contender.answers.values()
+        if (value := answered.environment.get(name)) not in (None, "")
+    )
+    return ", ".join(value for value, _ in found.most_common())
+
+
+def other_scale(a: Recipe, b: Recipe) -> str:
+    """Why two scores have nothing in common, in a clause; empty if they have the same metric and chance."""
+    if a.data.scale == b.data.scale:
+        return ""
+    one, other = (recipe.data.scale.replace(", ", " with chance ") for recipe in (a, b))
+    return f"{one} in A, {other} in B"
+
+
+def other_images(a: Recipe, b: Recipe) -> str:
+    """In what the images differ, so that a difference may come from other test images; empty if they are alike."""
+    differing = [change.what.removeprefix(".") for change in _nodes(a.data, b.data, "data")]
+    harmless = ["data.normalize"]
+    if isinstance(a.data, ImagesSpec) and isinstance(b.data, ImagesSpec):
+        harmless += [f"data.{name}" for name in TRAIN_ONLY]
+    paths = [path for path in differing if not path.startswith(tuple(harmless))]
+    known = a.data.fingerprint == b.data.fingerprint or bool(paths)
+    return listed(["the data set" if path == "data" else path for path in paths]) if known else "the files of the data"
+
+
+def unpaired(who: Scores, than: Scores) -> Estimate | None:
+    """The mean of `who` minus that of `than`, whose seeds have nothing in common; None if either has no seed.
+
+    Source: Welch 1947, The generalization of `Student's' problem when several different population variances are
+    involved. Differs: the degrees of freedom are rounded down to a whole number, which widens the interval; the floor
+    of `estimate` holds for each of the two; `over_draws`.
+    """
+    sides = who.sound, than.sound
+    if not all(side.values for side in sides):
+        return None
+    ends = (who.scale.low - than.scale.high, who.scale.high - than.scale.low)
+    twin = None
+    if all(side.scale.logits for side in sides):
+        twin = _welch([_mean(side, on_logits(side, [*side.values])) for side in sides])
+    found = _welch([_mean(side, [*side.values.values()]) for side in sides], ends, twin)
+    return over_draws(
+        found, *(drawn([side], [sign], [*side.values]) for side, sign in zip(sides, (1.0, -1.0), strict=True))
+    )
+
+
+def _mean(side: Scores, values: Sequence[float]) -> Estimate:
+    return estimate(values, side.scale.rounding, overlap=side.scale.overlap)
+
+
+def _welch(means: Sequence[Estimate], ends: Interval = (-math.inf, math.inf), twin: Estimate | None = None) -> Estimate:
+    """The difference of two means, with its error and degrees of freedom; without them where a mean has no error."""
+    one, other = means
+    n, mean = min(one.n, other.n), one.mean - other.mean
+    if one.error is None or other.error is None:
+        return Estimate(n, mean, low=ends[0], high=ends[1])
+    both = math.hypot(one.error, other.error)
+    parts = one.error**4 / (one.n - 1) + other.error**4 / (other.n - 1)
+    df = max(1, math.floor(both**4 / parts * (1 + 1e-12))) if parts else one.n + other.n - 2
+    return Estimate(n, mean, None, both, *ends, df, twin)
+
+
+How = Literal["paired", "unpaired", "same runs", "no scores", "other scale"]
+
+
+@dataclass(frozen=True)
+class Match:
+    """A trial of each side. `how`: how they are compared; `estimate`: B minus A; `seeds`: of each pair."""
+
+    a: Contender
+    b: Contender
+    how: How
+    estimate: Estimate | None = None
+    seeds: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name that both share, or both names."""
+        return self.a.name if self.a.name == self.b.name else f"{self.a.name} / {self.b.name}"
+
+    @property
+    def how_words(self) -> str:
+        """How they are compared, in a cell: `5 pairs`, `3 of 5 pairs` where seeds fail, `unpaired`, `same runs`."""
+        if self.how != "paired":
+            return self.how
+        learn = self.estimate.n if self.estimate else 0
+        return f"{f'{learn} of ' if learn < len(self.seeds) else ''}{plural(len(self.seeds), 'pair')}"
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """Two studies, or two code versions of one, set against each other."""
+
+    a: Side
+    b: Side
+
+    @cached_property
+    def matches(self) -> list[Match]:
+        """The trials that both sides have, in the order of A."""
+        return [_match(one, other) for one, other in _matched(self.a, self.b)]
+
+    @cached_property
+    def only(self) -> tuple[list[str], list[str]]:
+        """The names of the trials that A has alone, and of those that B has alone."""
+        taken = {id(contender) for match in self.matches for contender in (match.a, match.b)}
+        one, other = ([row.name for row in side.contenders if id(row) not in taken] for side in (self.a, self.b))
+        return one, other
+
+    @property
+    def alpha(self) -> float:
+        """The level of the tests: that of a study's own ones, at the look of the side that was looked at more often."""
+        return level_of(max(self.a.looks, self.b.looks))
+
+    @cached_property
+    def differences(self) -> dict[int, Difference]:
+        """B minus A, by the place of the match; all that can be tested are adjusted together (Holm)."""
+        known = {
+            str(place): (match.b.test, match.a.test, match.estimate)
+            for place, match in enumerate(self.matches)
+            if match.estimate is not None
+        }
+        tested = {place: gap for place, gap in known.items() if self.matches[int(place)].how != "same runs"}
+        same = {place: Difference(*gap, None) for place, gap in known.items() if place not in tested}
+        return {int(place): gap for place, gap in (together(tested, self.alpha) | same).items()}
+
+    @cached_property
+    def tests(self) -> int:
+        """How many differences were tested together."""
+        return sum(gap.adjusted is not None for gap in self.differences.values())
+
+    @cached_property
+    def changes(self) -> list[Change]:
+        """What differs between the two sides."""
+        pairs = [(match.a, match.b) for match in self.matches]
+        return changes(self.a.edition, self.b.edition, pairs)
+
+    @property
+    def metric(self) -> str:
+        """The metric of the scores of A."""
+        return self.a.edition.study.score.test
+
+    @cached_property
+    def warnings(self) -> list[str]:
+        """Why the scores may not be comparable, and what each side lacks."""
+        found: dict[str, list[str]] = {}
+        for match in self.matches:
+            recipes = match.a.trial.recipe, match.b.trial.recipe
+            if scale := other_scale(*recipes):
+                found.setdefault(f"scores are not comparable, so no difference is shown: {scale}", []).append(
+                    match.name
+                )
+            elif images := other_images(*recipes):
+                found.setdefault(f"the test images may differ, so scores may not be comparable: {images}", []).append(
+                    match.name
+                )
+        named = [why if len(names) == len(self.matches) else f"{why} ({listed([*map(quoted, names)])})"
+                 for why, names in found.items()]  # fmt: skip
+        if any(match.how == "unpaired" for match in self.matches):
+            named.append("without common seeds a difference is not paired (Welch's test), and so less sure")
+        if not self.matches:
+            named.append("no trial of A and B has the same name or the same recipe: nothing can be compared")
+        return [*named, *dict.fromkeys([*self.a.remarks, *self.b.remarks])]
+
+    def plain(self) -> dict[str, Any]:
+        """Plain values, for --json."""
+        return {
+            "a": self.a.label,
+            "b": self.b.label,
+            "metric": self.metric,
+            "changes": [vars(change) for change in self.changes],
+            "warnings": self.warnings,
+            "trials": [self._row(place, match) for place, match in enumerate(self.matches)],
+            "only_a": self.only[0],
+            "only_b": self.only[1],
+        }
+
+    def _row(self, place: int, match: Match) -> dict[str, Any]:
+        gap = self.differences.get(place)
+        low, high = (gap.interval if gap else None) or (None, None)
+        return {
+            "name": match.name,
+            **_scores("a", match.a.test),
+            **_scores("b", match.b.test),
+            "how": match.how,
+            "seeds": list(match.seeds),
+            "difference": gap.mean if gap else None,
+            "low": low,
+            "high": high,
+            "confidence": gap.confidence if gap and gap.adjusted else None,
+            "p": gap.estimate.p() if gap and gap.adjusted else None,
+            "p_holm": gap.p if gap else None,
+            "opposed": gap.opposed if gap else False,
+        }
+
+
+def _scores(name: str, scores: Scores) -> dict[str, Any]:
+    return {
+        f"{name}_n": scores.n,
+        f"{name}_mean": scores.mean,
+        f"{name}_std": scores.std,
+        f"{name}_learnt": len(scores.learnt),
+        f"{name}_diverged": len(scores.diverged),
+    }
+
+
+def _matched(a: Side, b: Side) -> Iterator[tuple[Contender, Contender]]:
+    """Pairs by place, in the order of A; what is left by equal recipes."""
+    places = {contender.place: contender for contender in b.contenders}
+    by_place = {id(one): places[one.place] for one in a.contenders if one.place in places}
+    taken = {id(other) for other in by_place.values()}
+    for one in a.contenders:
+        other = by_place.get(id(one))
+        if other is None:
+            rest = (row for row in b.contenders if id(row) not in taken and row.trial.recipe == one.trial.recipe)
+            other = next(rest, None)
+        if other is not None:
+            taken.add(id(other))
+            yield one, other
+
+
+def _match(a: Contender, b: Contender) -> Match:
+    if other_scale(a.trial.recipe, b.trial.recipe):
+        return Match(a, b, "other scale")
+    shared = sorted(a.test.values.keys() & b.test.values.keys())
+    if not a.test.values or not b.test.values:
+        return Match(a, b, "no scores")
+    own = [seed for seed in shared if not _same_answer(a, b, seed)]
+    if shared and not own:
+        return Match(a, b, "same runs", difference(b.test, a.test), tuple(shared))
+    if len(own) >= FEWEST or (own and min(a.test.n, b.test.n) < FEWEST):
+        return Match(a, b, "paired", difference(b.test, a.test, own), tuple(own))
+    return Match(a, b, "unpaired", unpaired(b.test, a.test))
+
+
+def _same_answer(a: Contender, b: Contender, seed: int) -> bool:
+    """Whether both sides have the very same answer at a seed: then its difference is 0 and says nothing."""
+    one, other = a.answers.get(seed), b.answers.get(seed)
+    return one is not None and other is not None and (one.run.key, one.name) == (other.run.key, other.name)

@@ -1,1 +1,0 @@
-"""Two studies, or two code versions of one, set against each other."""

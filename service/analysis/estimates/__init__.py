@@ -1,1 +1,0 @@
-"""Estimates beside means and differences: power, power laws, rank correlations."""

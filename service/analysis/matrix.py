@@ -1,0 +1,219 @@
+"""A matrix filled with what the studies of a home found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from search_spaces import library
+from search_spaces.matrix import Mark, Matrix, Property
+from search_spaces.study import Ablation, Study
+from search_spaces.words import plural
+from service.analysis.evidence import Word
+from service.analysis.format import fixed, p_text
+from service.analysis.multiple_testing import holm
+from service.analysis.statistics import ALPHA
+from service.analysis.study_result import StudyResult
+from service.analysis.verdicts import Verdict, judge
+from service.storage.home import Home
+from trainables.recipe.code_digest import CodeDigests
+
+DECIDED: tuple[Word, ...] = ("SUPPORTED", "REFUTED")
+
+
+@dataclass(frozen=True)
+class CellVerdict:
+    """The verdict of a claim in its study, and whether it holds over all claims of the matrix.
+
+    `p`: of the test that decided it in its study, adjusted for the study's looks, and for all claims of the matrix in
+    place of those of the study; None if its study leaves it undecided.
+    """
+
+    verdict: Verdict
+    p: float | None
+
+    @property
+    def holds(self) -> bool:
+        """Whether what the study decided is still decided; True if it decided nothing."""
+        return self.p is None or self.p < ALPHA
+
+    @property
+    def word(self) -> Word:
+        """The word of the study; INCONCLUSIVE where it does not hold over all claims of the matrix."""
+        return self.verdict.word if self.holds else "INCONCLUSIVE"
+
+    @property
+    def label(self) -> str:
+        """The word, with where a claim is not judged."""
+        return self.verdict.label if self.holds else self.word
+
+    @property
+    def note(self) -> str:
+        """What the study said, where it does not hold; else nothing."""
+        return "" if self.holds else f" ({self.verdict.word} in its study; p {p_text(self.p)} over all claims here)"
+
+
+@dataclass(frozen=True)
+class FilledCell:
+    """What the paper printed, and what was found: the verdicts of claims, or a number of parameters.
+
+    `parameters`: the encoding's parameters that are trained; None if the row counts none. `study_ran`: whether the
+    home has the row's study at this budget; without it there are no verdicts.
+    """
+
+    row: str
+    encoding: str
+    published: Mark
+    study: str
+    study_ran: bool
+    verdicts: tuple[CellVerdict, ...] = ()
+    parameters: int | None = None
+
+    @property
+    def found(self) -> list[str]:
+        """What was found, a line each."""
+        if self.parameters is not None:
+            return [f"{plural(self.parameters, 'parameter')} learn" if self.parameters != 1 else "1 parameter learns"]
+        if not self.study_ran:
+            return [f"{self.study} was not run"]
+        return [_line(verdict) for verdict in self.verdicts] or ["not tested"]
+
+    def plain(self) -> dict[str, Any]:
+        """As plain values."""
+        claims = [
+            {
+                "claim": str(one.verdict.claim),
+                "verdict": one.word,
+                "in_study": one.verdict.word,
+                "p": one.p,
+                "measured": one.verdict.measured,
+                "seeds": one.verdict.n,
+            }
+            for one in self.verdicts
+        ]
+        return {
+            "property": self.row,
+            "encoding": self.encoding,
+            "published": self.published,
+            "study": self.study,
+            "ran": self.study_ran,
+            "claims": claims,
+            "parameters": self.parameters,
+        }
+
+
+@dataclass(frozen=True)
+class FilledMatrix:
+    """A matrix at a budget. `cells`: row by row; `missing`: the studies that the home does not have at this budget."""
+
+    matrix: Matrix
+    budget: str
+    cells: tuple[tuple[FilledCell, ...], ...]
+    missing: tuple[str, ...]
+
+    @property
+    def id(self) -> str:
+        """NAME@BUDGET."""
+        return f"{self.matrix.name}@{self.budget}"
+
+    @property
+    def commands(self) -> list[str]:
+        """What fills the rest."""
+        return [f"locus run {study} --budget {self.budget}" for study in self.missing]
+
+    @property
+    def headline(self) -> str:
+        """How many of the claims hold, in a sentence."""
+        found = [verdict for row in self.cells for cell in row for verdict in cell.verdicts]
+        if not found:
+            return f"No claim is judged yet at {self.budget}."
+        words = [verdict.word for verdict in found]
+        counts = {word: words.count(word) for word in dict.fromkeys(words)}
+        said = ", ".join(f"{count} {word}" for word, count in counts.items())
+        adjusted = any(verdict.p is not None for verdict in found) and len(found) > 1
+        how = ", adjusted over all of them (Holm)" if adjusted else ""
+        return f"Of {plural(len(found), 'claim')} behind the table, at {self.budget}: {said}{how}."
+
+    def plain(self) -> dict[str, Any]:
+        """As plain values."""
+        rows = [cell.plain() for row in self.cells for cell in row]
+        return {"matrix": self.id, "paper": self.matrix.paper, "cells": rows, "missing": list(self.missing)}
+
+
+def fill(home: Home, matrix: Matrix, budget: str, *, adopt: bool = False) -> FilledMatrix:
+    """A matrix with the verdicts of the studies that a home has at a budget. `adopt`: answers of older code count."""
+    codes = CodeDigests()
+    ids = home.ids()
+    ran = [study for study in matrix.studies if f"{study}@{budget}" in ids]
+    results = {study: StudyResult.open(home, f"{study}@{budget}", adopt=adopt, codes=codes) for study in ran}
+    rows = tuple(
+        tuple(_cell(row, encoding, budget, results.get(row.study)) for encoding in matrix.encodings)
+        for row in matrix.rows
+    )
+    missing = {row.study: None for row in matrix.rows if row.shown_by != "parameters" and row.study not in results}
+    return FilledMatrix(matrix, budget, _held(rows), tuple(missing))
+
+
+def _held(rows: tuple[tuple[FilledCell, ...], ...]) -> tuple[tuple[FilledCell, ...], ...]:
+    """The cells, with the p of each verdict adjusted over the claims of all of them."""
+    ps = iter(_adjusted([one for row in rows for cell in row for one in cell.verdicts]))
+    return tuple(
+        tuple(replace(cell, verdicts=tuple(replace(one, p=next(ps)) for one in cell.verdicts)) for cell in row)
+        for row in rows
+    )
+
+
+def _adjusted(found: Sequence[CellVerdict]) -> list[float | None]:
+    """Holm's correction over all claims.
+
+    As in a study, what supports and what refutes are adjusted apart, and a claim that its study leaves undecided counts
+    as a test that found nothing.
+    """
+    places = [str(place) for place in range(len(found))]
+    ps: dict[str, float] = {}
+    for word in DECIDED:
+        own = {
+            place: one.p
+            for place, one in zip(places, found, strict=True)
+            if one.verdict.word == word and one.p is not None
+        }
+        adjusted = holm(dict.fromkeys(places, 1.0) | own)
+        ps |= {place: adjusted[place].p for place in own}
+    return [ps.get(place) for place in places]
+
+
+def _cell(row: Property, encoding: str, budget: str, result: StudyResult | None) -> FilledCell:
+    cell = row.cells[encoding]
+    known = FilledCell(row.name, encoding, cell.published, row.study, result is not None)
+    if row.shown_by == "parameters":
+        study = library.find(row.study).at(budget).study
+        return replace(known, parameters=_trained_parameters(study, cell.arms[0]))
+    if result is None:
+        return known
+    asked = row.claims(encoding, result.edition.study)
+    verdicts = [verdict for verdict in result.claims if verdict.claim in asked]
+    return replace(known, verdicts=tuple(CellVerdict(one, _alone(one, result)) for one in verdicts))
+
+
+def _alone(verdict: Verdict, result: StudyResult) -> float | None:
+    """The p of a claim that its study decided, without the other claims of the study; None of another one.
+
+    It is to be held to ALPHA: the level of the study's look is lower, so p is as much higher.
+    """
+    if verdict.word not in DECIDED:
+        return None
+    (alone,) = judge([verdict.claim], result.scores_of, result.departure, look=result.history.looks)
+    return None if alone.p is None else min(1.0, alone.p * ALPHA / result.alpha)
+
+
+def _trained_parameters(study: Study, arm: str) -> int:
+    """The parameters of an arm's encoding that are trained."""
+    assert isinstance(study.plan, Ablation)
+    recipe = study.recipe(study.plan.arms[arm])
+    return sum(recipe.encoding.trainable_parameters(shape) for shape in recipe.shapes)
+
+
+def _line(one: CellVerdict) -> str:
+    measured = "" if one.verdict.measured is None else f" {fixed(one.verdict.measured)}"
+    return f"{one.verdict.claim}: {one.label}{measured}{one.note}"

@@ -1,0 +1,173 @@
+"""Which differences a number of seeds can detect: the smallest one that a paired test is likely to find."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from search_spaces.study import Ablation, Plan
+from search_spaces.words import plural
+from service.analysis.format import fixed
+from service.analysis.scores import score_scale, validation_scores
+from service.analysis.statistics import ALPHA, FEWEST, Scale, Scores, difference, level_of, of_mean
+from service.planning.t_distribution import quantile
+from service.storage.history import History
+from trainables.data import Data
+
+POWER = 0.8
+"""The probability with which the smallest difference is found."""
+MANY = 1000
+"""The most seeds that are counted as needed; nobody trains more."""
+GUESS = 0.02
+"""The least standard deviation of a paired difference of accuracies, where no trial has shown one yet."""
+MODEST = 0.1
+"""A difference that is named where the seeds can detect none."""
+
+
+def smallest_difference(
+    pairs: int, std: float, *, alpha: float = ALPHA, power: float = POWER, overlap: float = 0.0
+) -> float | None:
+    """The smallest true difference that a two-sided paired t-test finds with probability `power`; None below 3 pairs.
+
+    `std`: the standard deviation of the paired differences; `overlap`: that of the scale. Source: Cohen 1988, chapter
+    2, with the noncentral t distribution. Differs: the test that rejects on the wrong side is left out; it adds less
+    than 0.1 % of power.
+    """
+    if pairs < FEWEST:
+        return None
+    low, high = 0.0, 1.0
+    while _power(pairs, high, alpha) < power:
+        high *= 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _power(pairs, middle, alpha) < power else (low, middle)
+    return high * std * of_mean(pairs, overlap)
+
+
+def seeds_needed(
+    *differences: float, std: float, alpha: float = ALPHA, power: float = POWER, overlap: float = 0.0
+) -> int | None:
+    """The fewest pairs with which a true difference of this size is found with probability `power`; None for very many.
+
+    Of several differences all must be found, each by a test of its own, as an equivalence is tested at both its ends.
+    What the tests miss is added up (Bonferroni's inequality), so the pairs are enough, and rarely one too many. `std`:
+    the standard deviation of the paired differences; `overlap`: that of the scale. Units: pairs of seeds.
+    """
+    sizes = [abs(one) for one in differences]
+
+    def enough(pairs: int) -> bool:
+        error = std * of_mean(pairs, overlap)
+        found = [_power(pairs, one / error, alpha) if std else float(one > 0) for one in sizes]
+        return sum(1 - one for one in found) <= 1 - power
+
+    low, high = FEWEST - 1, FEWEST
+    while not enough(high):
+        if high >= MANY:
+            return None
+        low, high = high, min(2 * high, MANY)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def std_interval(std: float, df: int) -> tuple[float, float]:
+    """The 80 % interval of a standard deviation that was measured with so many degrees of freedom.
+
+    Source: the chi-squared distribution of a variance of normal values. Differs: nothing.
+    """
+    from scipy.special import chdtri  # here, for `locus status` must start without scipy
+
+    low, high = (std * math.sqrt(df / float(chdtri(df, p))) for p in (0.1, 0.9))
+    return low, high
+
+
+def _power(pairs: int, away: float, alpha: float) -> float:
+    """The probability that the test of so many pairs finds a true mean that lies `away` standard errors above 0."""
+    from scipy.special import nctdtr  # here, for `locus status` must start without scipy
+
+    return float(1 - nctdtr(pairs - 1, away, quantile(1 - alpha / 2, pairs - 1)))
+
+
+def paired_spread(trials: Mapping[str, Scores], plan: Plan) -> float | None:
+    """The standard deviation of paired differences so far, pooled over those that the study asks; None before any.
+
+    An arm is compared with the baseline, or with what stands for it; a point of a search with the first point.
+    `trials`: by name.
+    """
+    known = {name: scores for name, scores in trials.items() if scores.n > 1}
+    first = next(iter(known), "")
+    others = (name for name in known if name != first)
+    partners = plan.partners(known) if isinstance(plan, Ablation) else dict.fromkeys(others, first)
+    pairs = [(known[name], known[other]) for name, other in partners.items()]
+    gaps = [gap for one, other in pairs if (gap := difference(one, other)) is not None]
+    found = [(gap.n - 1, gap.spread) for gap in gaps if gap.spread is not None]
+    if found:
+        return math.sqrt(sum(df * std**2 for df, std in found) / sum(df for df, _ in found))
+    alone = known[first].estimate if known else None
+    return math.sqrt(2) * alone.spread if alone and alone.spread is not None else None
+
+
+def guessed_spread(scale: Scale) -> float:
+    """What paired differences are guessed to deviate by before any is known: the fewer images, the more.
+
+    As if it were luck for each image of each trial whether it is right, at a score half-way from chance to a perfect
+    one. Source: the binomial distribution. Differs: it is at least GUESS, which more images do not make smaller.
+    """
+    if not scale.logits:
+        return GUESS
+    width, right = scale.high - scale.low, (scale.chance + scale.high) / 2 - scale.low
+    return max(GUESS, math.sqrt(2 * right * (width - right) / scale.logits.images))
+
+
+def never_apart(who: str, pairs: int, least: float, std: float, scale: Scale, alpha: float = ALPHA) -> str:
+    """What seeds can do that detect no difference which the scale can have, in words; empty if they detect one.
+
+    `who`: two trials; `least`: the smallest difference that the seeds detect. The largest of the scale is from chance
+    to a perfect score.
+    """
+    room = scale.high - scale.chance
+    if least < room:
+        return ""
+    modest = min(MODEST, room / 2)
+    needed = seeds_needed(modest, std=std, alpha=alpha, overlap=scale.overlap)
+    more = "" if needed is None else f"; {needed} would detect {modest:.2g}"
+    return f"{plural(pairs, 'seed')} cannot tell {who} apart, whatever the difference{more}"
+
+
+def power_sentence(pairs: int, spread: float | None, scale: Scale, images: int = 0) -> str:
+    """Which differences a study's seeds can detect, tested alone. `spread`: `paired_spread` of the scores so far.
+
+    `images`: how many test images the scale counts, where it does.
+    """
+    if pairs < FEWEST:
+        return f"{plural(pairs, 'seed')} can detect no difference: a test needs {FEWEST} or more."
+    std = guessed_spread(scale) if spread is None else spread
+    source = "a guess" if spread is None else "as measured"
+    least = smallest_difference(pairs, std, overlap=scale.overlap)
+    assert least is not None
+    counted = f", about {least / (scale.high - scale.low) * images:.0f} of {images:,} test images," if images else ""
+    words = never_apart("two trials", pairs, least, std, scale) or (
+        f"{plural(pairs, 'seed')} can detect a difference of {fixed(least)} or more{counted} between two trials"
+    )
+    return f"{words} (power {POWER:.0%}, level {ALPHA:g}, standard deviation of differences {fixed(std)}, {source})."
+
+
+def counted_images(data: Data) -> int:
+    """How many test images an accuracy counts; 0 for other scores, such as those that weigh classes."""
+    return data.image_counts.test if data.metric == "accuracy" else 0
+
+
+def seeds_sentence(history: History) -> str:
+    """Which differences the seeds asked for can detect, from the validation scores so far: a line of `locus plan`."""
+    trials = {trial.name: validation_scores(history, trial) for trial in history.of("trial")}
+    data = history.edition.study.base.data
+    spread = paired_spread(trials, history.edition.study.plan)
+    power = power_sentence(history.seeds, spread, score_scale(data, "test"), counted_images(data))
+    if not history.edition.study.claims:
+        return power
+    first, second = level_of(history.looks), level_of(history.looks + 1)
+    return (
+        f"{power} Ask for all seeds in one command: verdicts are tested at {first:.3g} now. If you add seeds after you "
+        f"saw them, they are tested at {second:.3g}."
+    )

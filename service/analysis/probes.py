@@ -1,0 +1,155 @@
+"""The probes of runs: how they are computed from weights, what is kept of them, and their numbers as scores by seed.
+
+Nothing is trained.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from search_spaces.claim import ClaimOfMaps
+from service.analysis.statistics import Scale, Scores
+from service.storage.outcomes import TIMES, Answered, Outcomes, kept_probe, require_sound, write_probe
+from trainables.recipe.code_digest import CodeDigests
+from trainables.recipe.findings import FURTHER_IMAGES, LOOKS, Probed, When
+from trainables.recipe.outcome import Completed
+from trainables.spec import LocusError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, repr=False)
+class RunProbes:
+    """The probes of a completed run. `parent`: the weights that it started from, where it has a parent.
+
+    `by_other_code`: today's code is not the one that trained it, so its initial weights cannot be made again.
+    """
+
+    outcomes: Outcomes
+    answered: Answered
+    parent: Path | None
+    by_other_code: bool
+    codes: CodeDigests
+
+    def path(self, name: str) -> Path:
+        """The file of a probe. Raises: LocusError for an unknown name."""
+        if name not in LOOKS:
+            raise LocusError(f"the probe must be one of {', '.join(LOOKS)}, got {name!r}")
+        return self.outcomes.probe(self.answered.run.key, self.answered.name, name)
+
+    def kept(self, name: str) -> Probed | None:
+        """What the probe found, where today's code of the probe has looked at this run."""
+        return kept_probe(self.path(name), self.codes.of_probe(name).digest)
+
+    @property
+    def further(self) -> tuple[float, ...]:
+        """The scores on further draws of the test images, as far as they are kept."""
+        found = self.kept(FURTHER_IMAGES)
+        return () if found is None else tuple(map(float, found.after.arrays["scores"]))
+
+    @property
+    def can_be_computed(self) -> bool:
+        """Whether the weights are there."""
+        return self.outcomes.weights(self.answered.run.key, self.answered.name).exists()
+
+    def __call__(self, name: str) -> Probed:
+        """What the probe finds: read where it is kept, else computed from the weights, and kept. Nothing is trained.
+
+        Raises: LocusError if the run's weights were not kept, or cannot be read.
+        Cost: 0.1 to 10 s, on one thread.
+        """
+        known = self.kept(name)
+        if known is not None:
+            return known
+        run, answered = self.answered.run, self.answered
+        weights = self.outcomes.weights(run.key, answered.name)
+        if not isinstance(answered.outcome, Completed) or not weights.exists():
+            why = self.outcomes.without_weights
+            raise LocusError(f"the weights of {run.key} must be kept to be probed, got none{why}")
+        for used in (weights, self.parent):
+            if used is not None:
+                require_sound(used)
+        from trainables.probes.catalog import probe_run
+        from trainables.training.runtime import runtime
+
+        unknown = "today's code is not the one that trained the run" if self.by_other_code else ""
+        with runtime(1, "float64"):
+            found = probe_run(name, run, weights, self.parent, self.outcomes.data, answered.environment, unknown)
+        write_probe(self.path(name), found, self.codes.of_probe(name).digest)
+        return found
+
+
+SCALES = {"direction": Scale(0.5, 0.0, 1.0), "distance": Scale(0.0, high=1.0)}
+"""What the numbers of a probe can be: accuracies of two classes, and R²; others have no ends."""
+
+
+def probe_scores(probes: Mapping[int, RunProbes], asked: int, probe: str, value: str, when: When) -> Scores:
+    """A number of a probe by seed, of the runs for which it is kept; `asked`: how many seeds there should be.
+
+    Raises: LocusError for an unknown probe.
+    """
+    found = {seed: one.kept(probe) for seed, one in probes.items()}
+    values = {seed: one.at(when).values for seed, one in found.items() if one is not None}
+    known = {seed: some[value] for seed, some in sorted(values.items()) if math.isfinite(some.get(value, math.nan))}
+    return Scores(known, asked, replace(SCALES.get(probe, Scale()), overlap=_overlap(probes)))
+
+
+def _overlap(probes: Mapping[int, RunProbes]) -> float:
+    """That of the scale of the runs, where their seeds are folds."""
+    return max((one.answered.run.recipe.data.overlap for one in probes.values()), default=0.0)
+
+
+def alike(one: Mapping[int, RunProbes], other: Mapping[int, RunProbes], claim: ClaimOfMaps, asked: int) -> Scores:
+    """How alike the maps are that a probe found in two trials: a correlation for each seed that both have.
+
+    A seed is paired with the next one of the other trial, and the last with the first. Two neighboring numbers share a
+    model, so they are not quite independent, as a test takes them to be.
+    """
+    mine, theirs = _maps(one, claim), _maps(other, claim)
+    seeds = sorted({*mine} & {*theirs})
+    found = {
+        seed: correlation(mine[seed], theirs[following])
+        for seed, following in zip(seeds, [*seeds[1:], *seeds[:1]], strict=True)
+        if seed != following and mine[seed].shape == theirs[following].shape
+    }
+    scale = Scale(0.0, -1.0, 1.0, task=False, overlap=_overlap(one))
+    return Scores({seed: value for seed, value in found.items() if math.isfinite(value)}, asked, scale)
+
+
+def _maps(trial: Mapping[int, RunProbes], claim: ClaimOfMaps) -> dict[int, NDArray[Any]]:
+    """The maps that a claim is about, by seed, as far as they are kept."""
+    kept = {seed: one.kept(claim.probe) for seed, one in trial.items()}
+    maps = {seed: found.at(claim.when).arrays.get(claim.value) for seed, found in kept.items() if found is not None}
+    return {seed: one for seed, one in maps.items() if one is not None}
+
+
+def correlation(one: NDArray[Any], other: NDArray[Any]) -> float:
+    """Pearson's correlation of two arrays of maps over pairs of two different positions; NaN if one is constant.
+
+    Shapes: (..., P, R, C) each, a picture of the grid for each of its P positions.
+    """
+    import numpy as np
+
+    patches = one.shape[-1] * one.shape[-2]
+    apart = ~np.eye(patches, dtype=bool)
+    x, y = (maps.reshape(-1, patches, patches)[:, apart].ravel().astype(float) for maps in (one, other))
+    x, y = x - x.mean(), y - y.mean()
+    both = math.sqrt(float(x @ x) * float(y @ y))
+    return float(x @ y) / both if both > 0 else math.nan
+
+
+def probe_values(probes: RunProbes | None, names: Iterable[str]) -> dict[str, float]:
+    """All numbers that some probes found in a run, as far as they are kept: `probe/direction/left/before`."""
+    found = {name: probes.kept(name) for name in names} if probes is not None else {}
+    return {
+        f"probe/{name}/{value}/{when}": number
+        for name, probed in found.items()
+        if probed is not None
+        for when in TIMES
+        for value, number in probed.at(when).values.items()
+    }

@@ -1,0 +1,319 @@
+"""Claims judged: SUPPORTED, REFUTED, INCONCLUSIVE or NOT JUDGED, with the numbers behind and one line in plain words.
+
+A claim is judged on the test scores of the seeds that learn, by one-sided tests at the level of the look (`level_of`),
+adjusted for all claims of the study (Holm); `Faster` on the points of a search. How many seeds learn stands beside it,
+and a verdict says that it is one of seeds that learn where it would not hold with as many failing seeds as may be. A
+missing seed, or fewer than three that learn, decide nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+from search_spaces.claim import Claim
+from search_spaces.study import Edition, Published
+from search_spaces.words import listed, plural
+from service.analysis.evidence import Decided, Evidence, Region, Word, gather, lacking, learn_words, score_words
+from service.analysis.format import ordinal, p_text
+from service.analysis.multiple_testing import Adjusted, holm
+from service.analysis.power import MANY, POWER, seeds_needed, std_interval
+from service.analysis.scores import counts
+from service.analysis.statistics import ALPHA, Interval, Scores, level_of
+from service.storage.history import History
+from trainables.data import Data
+
+
+@dataclass(frozen=True)
+class Departure:
+    """Why a study's claims are not judged at an edition. `where`: "at smoke"; `why`: a clause.
+
+    `told`: what the tests find here is said all the same: with values of their own, users ask how the claims fare.
+    """
+
+    where: str
+    why: str
+    told: bool = False
+
+    @property
+    def sentence(self) -> str:
+        """`why` as a sentence; a path keeps its small letter."""
+        first = self.why.partition(" ")[0]
+        start = self.why[:1] if "." in first else self.why[:1].upper()
+        return f"{start}{self.why[1:]}."
+
+
+def departure(edition: Edition) -> Departure | None:
+    """How an edition leaves its study's question; None if it does not.
+
+    A budget with a `gap` leaves it, for the reason in its text. An edition with values of the user's own leaves it,
+    too: any value may change the question, and no study lists values that do not.
+    """
+    budget = edition.study.budgets.get(edition.budget)
+    own, gap = _own_words(edition), budget.gap if budget else ""
+    if gap:
+        return Departure(f"at {edition.budget}", f"{gap}; and {own}" if own else gap)
+    return Departure("with own values", own, told=True) if own else None
+
+
+def _own_words(edition: Edition) -> str:
+    own = [path for path in edition.own_paths if not path.endswith(".source")]
+    if not own:
+        return ""
+    named = listed(own) if len(own) <= 2 else f"{own[0]} and {len(own) - 1} more"
+    return f"{named} {'differs' if len(own) == 1 else 'differ'} from the study's values"
+
+
+def written_words(history: History) -> str:
+    """Whether the claims were written before the runs, in a sentence; empty if the journal does not say."""
+    known, begun = history.claims_since, history.begun
+    if not known or begun is None:
+        return ""
+    since = known.get(history.edition.claims_digest)
+    if since is None:
+        return "These claims were written after the last run."
+    if since <= begun:
+        return "These claims were written before the first run."
+    day = datetime.fromtimestamp(since, UTC).strftime("%-d %B %Y")
+    return f"These claims were written, or changed, on {day}, after the first run."
+
+
+ScoresOf = Callable[[Claim], Mapping[str, Scores]]
+"""The scores that a claim is judged on, by the names that claims use: of the test set, or of a probe."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim's answer.
+
+    `measured`: the mean, the paired difference or the slope, over `n` seeds that learn, or a search's lead with `n`
+    points; `interval`: the one that decided, at `confidence`, where the test has one; `margin`: how far `measured` lies
+    inside the claim (negative: outside); `p`: of the test that decided, adjusted for all claims of the study. `scope`:
+    "of seeds that learn" where seeds that may fail could change the verdict; of a claim on chance, "of seeds that do
+    not learn". `needed`: from how many to how many seeds would probably decide what these do not, where that is known;
+    None for more than are counted. `where`: where a claim is not judged ("at smoke"). `draws`: over how many draws of
+    test images its error was measured.
+    """
+
+    claim: Claim
+    word: Word
+    why: str
+    n: int = 0
+    measured: float | None = None
+    interval: Interval | None = None
+    confidence: float | None = None
+    margin: float | None = None
+    p: float | None = None
+    scope: str = ""
+    needed: tuple[int | None, int | None] | None = None
+    where: str = ""
+    draws: int = 1
+
+    @property
+    def label(self) -> str:
+        """The word, with what it is a verdict on, or where none is given: `NOT JUDGED at smoke`."""
+        return f"{self.word} {self.scope or self.where}".rstrip()
+
+    def __str__(self) -> str:
+        source = f" ({self.claim.source})" if self.claim.source else ""
+        return f"{self.label}: {self.claim}{source}. {self.why}"
+
+
+COVERED = "Intervals hold for other seeds and for other images of this generator."
+NOT_COVERED = "Another draw of images would move scores and differences; that is not in these intervals."
+FOLDS = "Seeds are folds of the same images; intervals and tests are wider for that (Nadeau and Bengio 2003)."
+PARTLY = (
+    "Where draws of images are counted, intervals hold for other images of the generator, too; elsewhere another draw "
+    "of images would move scores and differences, and that is not in the intervals."
+)
+
+
+def images_words(draws: Iterable[int], data: Data) -> str:
+    """What stands beside intervals and verdicts on the images that were scored. `draws`: of each interval."""
+    if data.overlap:
+        return FOLDS if data.cross_validated else f"{FOLDS} {NOT_COVERED}"
+    counted = {count > 1 for count in draws}
+    return NOT_COVERED if True not in counted else PARTLY if False in counted else COVERED
+
+
+def judge(
+    claims: Sequence[Claim], scores_of: ScoresOf, departure: Departure | None = None, *, look: int = 1
+) -> list[Verdict]:
+    """The verdicts on all claims of a study.
+
+    `departure`: why they do not apply to this edition, if they do not. `look`: how many times verdicts could be seen,
+    with this time (`History.looks`).
+    """
+    scores = [scores_of(claim) for claim in claims]
+    if departure is None:
+        return _judged(claims, scores, look)
+    tests = _judged(claims, scores, look) if departure.told else [None] * len(claims)
+    return [_not_judged(*one, departure) for one in zip(claims, scores, tests, strict=True)]
+
+
+def _judged(claims: Sequence[Claim], scores: Sequence[Mapping[str, Scores]], look: int) -> list[Verdict]:
+    missing = [lacking(*pair) for pair in zip(claims, scores, strict=True)]
+    found = {place: gather(claim, scores[place]) for place, claim in enumerate(claims) if missing[place] is None}
+    supports = _adjusted(len(claims), {place: evidence.p_supports for place, evidence in found.items()}, look)
+    refutes = _adjusted(len(claims), {place: evidence.p_refutes for place, evidence in found.items()}, look)
+    return [
+        _undecided(claim, scores[place], missing[place] or "")
+        if place not in found
+        else _decide(found[place], supports[place], refutes[place], len(claims), look)
+        for place, claim in enumerate(claims)
+    ]
+
+
+def _adjusted(count: int, ps: Mapping[int, float], look: int) -> dict[int, Adjusted]:
+    """Holm's correction over all claims; one that cannot be decided yet counts as a test that found nothing."""
+    adjusted = holm({str(place): ps.get(place, 1.0) for place in range(count)}, level_of(look))
+    return {int(place): found for place, found in adjusted.items()}
+
+
+def _decide(evidence: Evidence, supports: Adjusted, refutes: Adjusted, claims: int, look: int) -> Verdict:
+    decided: Decided | None = "SUPPORTED" if supports.significant else "REFUTED" if refutes.significant else None
+    word: Word = decided or "INCONCLUSIVE"
+    found, held = evidence.found, refutes if word == "REFUTED" else supports
+    confidences = {
+        "SUPPORTED": 1 - 2 * supports.level,
+        "REFUTED": 1 - 2 * refutes.level / evidence.refuting_tests,
+    }
+    confidence = confidences.get(word, max(confidences.values()))
+    interval = found.interval(confidence)
+    tests = f", Holm over {plural(claims, 'claim')}" if claims > 1 else ""
+    at = f", {ordinal(look)} look, level {held.alpha:.3g}" if look > 1 else ""
+    why = f"{evidence.words(word, confidence)} (p {p_text(held.p)}{tests}{at})"
+    scope, needed = "", None
+    if decided and (but := evidence.opposed(decided, held.alpha)):
+        word, why = "INCONCLUSIVE", f"{why}, {but}"
+    elif decided and not evidence.holds_for_all(decided, held.level):
+        scope = evidence.scope
+    why += "."
+    if not decided:
+        level = supports.level if evidence.margin > 0 else refutes.level / evidence.refuting_tests
+        needed = _seeds_needed(evidence, level * level_of(look + 1) / level_of(look))
+        why += _needed_words(needed) if needed else ""
+    if evidence.learners:
+        why += f" {learn_words(evidence.parts)}"
+    held_at, margin = confidence if interval else None, evidence.margin
+    return Verdict(
+        evidence.claim, word, why, found.n, found.mean, interval, held_at, margin, held.p, scope, needed,
+        draws=found.draws,
+    )  # fmt: skip
+
+
+FEWEST_TO_COUNT = 5
+"""With fewer seeds their spread is too uncertain to say how many would decide."""
+
+
+def _seeds_needed(evidence: Evidence, level: float) -> tuple[int | None, int | None] | None:
+    """From how many to how many seeds put the interval on one side of each end that matters, with the power `POWER`.
+
+    The first number is right if the seeds spread as little as they may, the second if as much (`std_interval`). None
+    for few seeds, and where some fail. `level`: of the one-sided test that would decide at the next look.
+    """
+    found = evidence.found
+    failed = any(learnt < tried for learnt, tried in (counts(scores) for _, scores, _ in evidence.parts))
+    if found.spread is None or found.n < FEWEST_TO_COUNT or failed:
+        return None
+    spreads = std_interval(found.spread, found.n - 1)
+    away, overlap = evidence.region.distances(found), found.overlap
+    low, high = (seeds_needed(*away, std=std, alpha=2 * level, overlap=overlap) for std in spreads)
+    return low, high
+
+
+def _needed_words(needed: tuple[int | None, int | None]) -> str:
+    low, high = needed
+    if low is None:
+        return f" More than {MANY:,} seeds in all would decide it at the next look."
+    many = f"About {low}" if low == high else f"{low} to {high or f'more than {MANY:,}'}"
+    return f" {many} seeds in all would decide it at the next look (power {POWER:.0%}), if the measured mean is true."
+
+
+def _undecided(claim: Claim, scores: Mapping[str, Scores], why: str) -> Verdict:
+    return Verdict(claim, "INCONCLUSIVE", why, min(scores[name].n if name in scores else 0 for name in claim.names))
+
+
+def _not_judged(claim: Claim, scores: Mapping[str, Scores], test: Verdict | None, departure: Departure) -> Verdict:
+    """`test`: what the claim's test finds here, where that is told."""
+    known = [(name, scores[name]) for name in claim.names if name in scores and scores[name].values]
+    here = "; ".join(dict.fromkeys(score_words(claim, name, found) for name, found in known))
+    if test is not None and test.p is not None:
+        here = f"it comes out {test.word}: {test.why.removesuffix('.')}"
+    why = departure.sentence + (f" Here {here}." if here else "")
+    n = min((found.n for _, found in known), default=0) if len(known) == len(claim.names) else 0
+    return Verdict(claim, "NOT JUDGED", why, n, where=departure.where)
+
+
+Likeness = Literal["equal", "differs", "not resolved"]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """A published number beside ours. `p`: of the test that decided, adjusted for all published numbers (Holm)."""
+
+    known: Published
+    word: Likeness
+    p: float
+
+    @property
+    def words(self) -> str:
+        """`equal within 0.01`, `differs by more than 0.01`, `not resolved within 0.01`."""
+        margin = f"{self.known.within or 0.0:g}"
+        return {
+            "equal": f"equal within {margin}",
+            "differs": f"differs by more than {margin}",
+            "not resolved": f"not resolved within {margin}",
+        }[self.word]
+
+
+def agreements(
+    published: Sequence[Published],
+    scores: Mapping[str, Scores],
+    comparable: Callable[[Published], bool],
+    alpha: float = ALPHA,
+) -> dict[int, Agreement]:
+    """The judged ones of a study's published numbers, by their place in it.
+
+    Those with a margin (`Published.within`) that are comparable (`StudyResult.comparable`), and whose trial has all its
+    seeds, none of them diverged.
+    """
+    known = {
+        place: one
+        for place, one in enumerate(published)
+        if one.within is not None and comparable(one) and _sound(scores.get(one.who))
+    }
+    return judge_published(known, scores, alpha)
+
+
+def judge_published(
+    known: Mapping[int, Published], scores: Mapping[str, Scores], alpha: float = ALPHA
+) -> dict[int, Agreement]:
+    """Two one-sided tests around each published value, and the tests against them; adjusted for all together.
+
+    Source: Schuirmann 1987 (TOST). Differs: the published value counts as exact, as its own spread is over other
+    seeds, or not known.
+    """
+    inside, outside = {}, {}
+    for place, one in known.items():
+        found = scores[one.who].estimate
+        assert found is not None
+        assert one.within is not None
+        region = Region(one.value - one.within, one.value + one.within)
+        inside[str(place)], outside[str(place)] = region.p_inside(found), region.p_outside(found)
+    supports, refutes = holm(inside, alpha), holm(outside, alpha)
+    return {place: _agreement(one, supports[str(place)], refutes[str(place)]) for place, one in known.items()}
+
+
+def _agreement(known: Published, equal: Adjusted, other: Adjusted) -> Agreement:
+    if equal.significant:
+        return Agreement(known, "equal", equal.p)
+    return Agreement(known, "differs", other.p) if other.significant else Agreement(known, "not resolved", equal.p)
+
+
+def _sound(scores: Scores | None) -> bool:
+    if scores is None or not scores.complete or scores.diverged or scores.estimate is None:
+        return False
+    return scores.estimate.testable

@@ -1,0 +1,234 @@
+"""Submits studies to a Ray cluster: the only door to Ray Jobs.
+
+`submission.py` writes what a job carries. Its metadata hold no secret, because everyone with the token can read them.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import PurePosixPath
+from typing import Any
+from urllib.parse import urlsplit
+
+import requests
+from ray.exceptions import RayError
+from ray.job_submission import JobSubmissionClient
+
+from search_spaces.study import Edition
+from service.execution import ray_session
+from service.execution.job_messages import More
+from service.execution.submission import ENDED, Submission, UnpackedError, ask, send, study_sent
+from service.planning.run_options import RunOptions
+from service.storage.home import has_secrets
+from trainables.spec import LocusError
+
+ANSWER_S = 5
+"""How long a cluster may take to answer."""
+REQUEST_S = 60
+"""How long one request may take, that with a study's files too."""
+TRIES = 3
+"""How often a study is sent that another command submits at the same moment."""
+LOGGERS = ("ray", "ray.dashboard.modules.dashboard_sdk", "ray.dashboard.modules.job.sdk")
+"""Those of Ray that tell on the client's screen what they upload."""
+AGAIN = "the same command goes on"
+"""What to do after an error that may pass."""
+STUDY, HOME = "locus.study", "locus.home"
+"""What a job's metadata tell: its study and home."""
+
+
+class JobError(LocusError):
+    """A cluster that cannot be reached, has other versions, or knows no such study."""
+
+
+class GoneError(JobError):
+    """A cluster that does not answer, or that knows no such study: its head ended, or another one began."""
+
+
+class LostError(GoneError, ConnectionError):
+    """A request without an answer; who waits for a study asks again."""
+
+
+class RefusedError(JobError, RuntimeError):
+    """A request that the cluster answered with an error; for Ray's own code a RuntimeError."""
+
+
+class TakenError(JobError):
+    """A name of a job that another command took at the same moment."""
+
+
+class Client(JobSubmissionClient):  # type: ignore[misc]
+    """Ray's client, whose own requests wait for ever for a head that stands still, and whose errors are tracebacks."""
+
+    def _do_request(self, *args: Any, **more: Any) -> requests.Response:
+        try:
+            answer: requests.Response = super()._do_request(*args, **{"timeout": REQUEST_S, **more})
+        except requests.RequestException as error:
+            why = "no answer" if isinstance(error, requests.Timeout) else type(error).__name__
+            raise LostError(f"the cluster at {self._address} must answer within {REQUEST_S} s, got {why}") from None
+        return answer
+
+    def _raise_error(self, answer: requests.Response) -> None:
+        if re.search(r"submission_id \S+ already exists", answer.text):
+            raise TakenError("the job's name must be new, and another command took it at the same moment")
+        lines = [line.strip() for line in answer.text.splitlines() if re.search(r"\w", line)]
+        why = lines[-1] if lines and not lines[-1].startswith("<") else answer.reason  # a proxy answers with a page
+        raise RefusedError(f"{self._address} refused (status code {answer.status_code}): {why}; {AGAIN}")
+
+
+@contextmanager
+def _told(address: str) -> Iterator[None]:
+    """Replaces errors of Ray's client, of the network and of files. Raises: JobError with one sentence."""
+    try:
+        yield
+    except (requests.RequestException, RayError, RuntimeError, OSError, ValueError, KeyError) as error:
+        if isinstance(error, LocusError):
+            raise
+        lines = str(error).strip().splitlines() or [""]
+        raise JobError(f"{address} cannot be used: {type(error).__name__}: {lines[0]}; {AGAIN}") from error
+
+
+def submit(
+    edition: Edition,
+    options: RunOptions,
+    address: str,
+    *,
+    fresh: bool = False,
+    say: Callable[[str], None] = lambda line: None,
+) -> Submission:
+    """Submits a study and prints its output until the plan is there.
+
+    A study that already runs there is not sent again: its driver is asked for what this command wants beyond it.
+    Raises: JobError before anything is sent; SubmissionError with the driver's own refusal.
+    """
+    if options.tracking and has_secrets(options.tracking):
+        raise JobError("--tracking must hold no credentials: whoever can see the cluster's jobs could read them")
+    if options.home and not PurePosixPath(options.home).is_absolute():
+        raise JobError(f"--home must be an absolute path there, for a job has a folder of its own, got {options.home}")
+    with _told(address):
+        return _submit(connect(address), edition, options, address, fresh, say)
+
+
+def _submit(
+    client: JobSubmissionClient,
+    edition: Edition,
+    options: RunOptions,
+    address: str,
+    fresh: bool,
+    say: Callable[[str], None],
+) -> Submission:
+    metadata = {STUDY: edition.id, HOME: options.home or ""}
+    sent = study_sent(edition, options, fresh=fresh)
+    failed = f"{edition.id} was submitted {TRIES} times by others at the same moment; try again"
+    for _ in range(TRIES):
+        running = _find(client, edition.id, running=True)
+        if running is not None:
+            submission = _running(client, address, running, edition, options, fresh=fresh)
+            say(f"{edition.id} is already running there as {running}")
+            same_home = options.model_copy(update={"home": submission.home})
+            say(ask(submission, More(home=submission.home, edition=edition, options=same_home)))
+            return submission
+        job = _name(client, edition.id)
+        try:
+            size = send(client, job, sent, options.home, metadata)
+        except TakenError:  # by a command of the same moment, whose job is found now
+            continue
+        say(f"sent {size / 1e6:.1f} MB: the three packages and the study")
+        submission = Submission(client, address, job, edition.id, options.home)
+        try:
+            for line in submission.followed():
+                say(line)
+        except UnpackedError as error:
+            failed = str(error)
+            say(f"the files of {job} were not there yet; they are sent again")
+            continue
+        return submission
+    raise JobError(failed)
+
+
+def _running(
+    client: JobSubmissionClient, address: str, job: str, edition: Edition, options: RunOptions, *, fresh: bool
+) -> Submission:
+    """The job that runs a study already. Raises: JobError if a command asks for what that job cannot become."""
+    there = client.get_job_info(job).metadata.get(HOME) or None
+    runs = f"{edition.id} is already running there as {job}"
+    if options.home is not None and options.home != there:
+        raise JobError(f"{runs}, in the home {there or 'of that cluster'}; --home must be the same, or stop it first")
+    if fresh:
+        raise JobError(f"{runs}; --fresh must wait until it has ended, or stop it first")
+    return Submission(client, address, job, edition.id, there)
+
+
+def attach(name: str, address: str) -> Submission:
+    """The newest job of a study on a cluster, by its id or bare name. Raises: JobError if there is none."""
+    with _told(address):
+        client = connect(address)
+        job = _find(client, name)
+        if job is None:
+            raise GoneError(f"no study {name!r} was submitted to {address}")
+        metadata = client.get_job_info(job).metadata
+    return Submission(client, address, job, metadata[STUDY], metadata.get(HOME) or None)
+
+
+def submissions(address: str) -> list[Submission]:
+    """The newest job of each study and home that was submitted to a cluster, the newest last."""
+    newest: dict[tuple[str, str | None], Submission] = {}
+    with _told(address):
+        client = connect(address)
+        for job in _jobs(client):
+            study, home = job.metadata[STUDY], job.metadata.get(HOME) or None
+            newest.pop((study, home), None)
+            newest[study, home] = Submission(client, address, job.submission_id, study, home)
+    return [*newest.values()]
+
+
+def connect(address: str) -> JobSubmissionClient:
+    """A client with the token, once the cluster has answered and has this Ray.
+
+    Raises: JobError with one line for each reason why it cannot connect.
+    """
+    os.environ.setdefault("RAY_AUTH_MODE", "token")
+    for name in LOGGERS:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    if urlsplit(address).scheme not in ("http", "https"):
+        raise JobError(f"--address must be the URL of a cluster's jobs, such as http://head:8265, got {address!r}")
+    try:
+        requests.get(f"{address.rstrip('/')}/api/version", timeout=ANSWER_S)
+    except requests.RequestException:
+        raise GoneError(f"no Ray cluster answers at {address} ({ANSWER_S} s)") from None
+    try:
+        ray_session.clear_cached_token()
+        client = Client(address)
+        there = client._do_request("GET", "/api/version").json()["ray_version"]
+    except LostError:
+        raise
+    except (RayError, RuntimeError, ConnectionError, ValueError, KeyError) as error:
+        reason = str(error).splitlines()[0]
+        raise JobError(f"{address} refused: {reason} (RAY_AUTH_TOKEN_PATH must name the cluster's token)") from None
+    if there != version("ray"):
+        raise JobError(f"the cluster at {address} has ray {there}, here is ray {version('ray')}; use the same")
+    return client
+
+
+def _jobs(client: JobSubmissionClient) -> list[Any]:
+    """The jobs that run studies, the newest last."""
+    found = [job for job in client.list_jobs() if (job.metadata or {}).get(STUDY)]
+    return sorted(found, key=lambda job: job.start_time or 0)
+
+
+def _find(client: JobSubmissionClient, name: str, *, running: bool = False) -> str | None:
+    """The newest job of a study's id, or of any edition of a bare name."""
+    mine = [job for job in _jobs(client) if name in (job.metadata[STUDY], job.metadata[STUDY].partition("@")[0])]
+    mine = [job for job in mine if not (running and job.status.value in ENDED)]
+    return mine[-1].submission_id if mine else None
+
+
+def _name(client: JobSubmissionClient, id: str) -> str:
+    """A submission id that was never used: Ray accepts each one only once."""
+    stem = "locus-" + re.sub(r"[^a-z0-9.-]", "-", id)
+    used = {job.submission_id for job in client.list_jobs()}
+    return next(name for number in range(1, len(used) + 2) if (name := f"{stem}-{number}") not in used)

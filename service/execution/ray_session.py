@@ -1,0 +1,344 @@
+"""A session with Ray: a Ray of this machine's own or a cluster's, opened quietly and ended in all cases.
+
+A Ray of this machine's own is started again if it was slow, and listens on loopback alone; its end is noticed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import logging
+import os
+import secrets
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ray
+import ray._private.worker
+from ray._private import ray_constants
+from ray._private.runtime_env.constants import RAY_JOB_CONFIG_JSON_ENV_VAR
+from ray._raylet import AuthenticationTokenLoader  # type: ignore[attr-defined]  # written in Cython
+from ray.job_config import JobConfig
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+import service
+from service.execution.folders import socket_folder
+from service.execution.signals import Apart
+from service.planning.placement import Machine, Node
+from trainables.spec import LocusError
+
+
+def clear_cached_token() -> None:
+    """Makes Ray read its token again, from the place that the environment names now.
+
+    A process keeps the first token that it read, which may be that of another cluster.
+    """
+    if not ray.is_initialized():
+        AuthenticationTokenLoader.instance().reset_cache()
+
+
+def protect_local_token() -> None:
+    """Makes the token of local Ray sessions readable by its owner alone; Ray would write it for all to read."""
+    token = Path("~/.ray/auth_token").expanduser()
+    token.parent.mkdir(parents=True, exist_ok=True)
+    if not token.exists():
+        token.touch(mode=0o600)
+        token.write_text(secrets.token_hex(32))
+    token.chmod(0o600)
+
+
+TRIES = 3
+"""How often the start is tried. Ray gives up by itself after 30 s, which a busy machine may need."""
+KILLED_S = 10.0
+"""How long killed processes may take to be gone."""
+VITAL = {"raylet": "raylet, which starts the processes of the runs", "gcs_server": "GCS, which knows the runs"}
+"""The processes of Ray without which no run goes on, and what each is."""
+GOES_ON = "what was measured is kept, and the same command goes on"
+
+
+class RayError(LocusError):
+    """A Ray that did not start, or that ended while a study ran."""
+
+    exit_code = 1
+
+
+class LocalRay:
+    """Starts a Ray on this machine, and tells when it has died. `note` is called with a line for a person."""
+
+    def __init__(self, note: Callable[[str], None] = lambda line: None) -> None:
+        self._note = note
+        self._folder = socket_folder()
+        self._before = self._sessions()
+        self._node: Any = None
+
+    def start(self, apart: Apart, **settings: Any) -> None:
+        """Starts Ray, in up to three tries. What a failed try has left is ended; the logs of the last one stay.
+
+        Raises: RayError with one sentence; KeyboardInterrupt if nobody waits for it any more.
+        """
+        protect_local_token()
+        for number in range(1, TRIES + 1):
+            try:
+                with _shielded():
+                    ray.init(address="local", _temp_dir=str(self._folder), **settings)
+                self._node = ray._private.worker._global_node
+                return
+            except Exception as error:
+                why = first_line(error)
+                with contextlib.suppress(Exception), self.ending():
+                    ray.shutdown()
+                apart.check()
+                if number == TRIES or _is_final(error):
+                    logs = "".join(f", and its logs are in {one / 'logs'}" for one in self._new_sessions()[-1:])
+                    tries = f"in {number} tries" if number > 1 else "here"
+                    raise RayError(f"Ray did not start {tries} ({why}): {_load()}{logs}; {GOES_ON}") from error
+                self._note(f"Ray did not start ({why}): {_load()}; try {number + 1} of {TRIES}")
+                for session in self._new_sessions():
+                    shutil.rmtree(session, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def ending(self) -> Iterator[None]:
+        """Ray is shut down within the block. What it does not end, such as after the death of a part, is ended then."""
+        self._node = None
+        left = self._processes()
+        try:
+            yield
+        finally:
+            _kill(left)
+
+    def leave(self) -> None:
+        """Ends what a start that is left has begun; not in its last step, in which Ray would end this process."""
+        if ray._private.worker._global_node is None:
+            _kill(self._processes())
+
+    def check(self) -> None:
+        """Raises: RayError if a process of Ray has died: on this machine there is no other node to wait for."""
+        if (node := self._node) is None:
+            return
+        for name, process in node.dead_processes():
+            if what := VITAL.get(name):
+                logs = Path(node.get_session_dir_path()) / "logs"
+                raise RayError(
+                    f"Ray's {what}, has ended, from outside or because memory ran out (exit code "
+                    f"{process.returncode}); its logs are in {logs}; {GOES_ON}"
+                )
+
+    def _sessions(self) -> set[Path]:
+        """The folders of this process's sessions; their names begin with the time."""
+        return {*self._folder.glob(f"session_*_{os.getpid()}")}
+
+    def _new_sessions(self) -> list[Path]:
+        return sorted(self._sessions() - self._before)
+
+    def _processes(self) -> list[Any]:
+        """The processes of this Ray alone: children of this process that name the session's folder, and all below."""
+        import psutil  # type: ignore[import-untyped]  # Ray brings it along
+
+        names = [str(session) for session in self._new_sessions()]
+        found: list[Any] = []
+        for child in psutil.Process().children():
+            with contextlib.suppress(psutil.Error):
+                if any(name in word for word in child.cmdline() for name in names):
+                    found += [*child.children(recursive=True), child]
+        return found
+
+
+def _kill(processes: list[Any]) -> None:
+    """Kills those that live, and waits until they are gone."""
+    import psutil
+
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+    psutil.wait_procs(processes, KILLED_S)
+
+
+SAFE_PATH = "PYTHONSAFEPATH"
+"""Python's variable that keeps the working folder out of the path of modules."""
+
+
+@contextlib.contextmanager
+def _shielded() -> Iterator[None]:
+    """A Ray that starts within the block listens on 127.0.0.1 alone, and none of its processes imports a user's files.
+
+    By itself it listens there on macOS; a loopback address that it is given it replaces by the machine's own. Its
+    dashboard starts Python in the working folder, where a user's `random.py` would be found in the place of Python's.
+    """
+    cluster, path = ray_constants.ENABLE_RAY_CLUSTER, os.environ.get(SAFE_PATH)
+    ray_constants.ENABLE_RAY_CLUSTER, os.environ[SAFE_PATH] = False, "1"
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = cluster
+        del os.environ[SAFE_PATH]
+        if path is not None:
+            os.environ[SAFE_PATH] = path
+
+
+def _is_final(error: Exception) -> bool:
+    """Whether another try meets the same error: of a file or folder, or of a setting."""
+    if isinstance(error, ConnectionError | TimeoutError):
+        return False
+    return isinstance(error, OSError | ValueError | TypeError | ImportError)
+
+
+def first_line(error: Exception) -> str:
+    """The first sentence of an error; the last line where the first one only announces what follows."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    return (lines[-1] if lines[0].endswith(":") else lines[0]).partition(". ")[0].rstrip(".")
+
+
+def _load() -> str:
+    """How busy this machine is, in words."""
+    return f"this machine has a load of {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+
+
+def machine(address: str, threads: int = 1) -> Machine:
+    """What the cluster at hand has for runs of so many threads a worker. A node's cores beyond a multiple do not count.
+
+    The memory of a node is what Ray lets processes ask for there. All of it happens in a thread, because Ray takes
+    SIGTERM from the main one. Cost: a second, to connect.
+    """
+    found: list[dict[str, float]] = []
+    apart = Apart()
+
+    def work() -> None:
+        with session(address):
+            apart.share()
+            found.extend(node["Resources"] for node in ray.nodes() if node["Alive"])
+
+    apart.do(work)
+    nodes = tuple(
+        Node(cores=int(node.get("CPU", 0)) // threads * threads, gib=node.get("memory", 0.0) / 2**30) for node in found
+    )
+    gpus = sum(int(node.get("GPU", 0)) for node in found)
+    return Machine(cores=sum(node.cores for node in nodes), gpus=gpus, nodes=nodes, grows=True)
+
+
+@contextlib.contextmanager
+def session(address: str, here: LocalRay | None = None, apart: Apart | None = None, **settings: Any) -> Iterator[None]:
+    """A quiet session with Ray that is always ended. Failures are in the journal, with their reasons.
+
+    Open it in a thread (`Apart`) if signals matter: in the main one Ray handles SIGTERM, also after the session.
+    `here`: who starts a local one; `apart`: the thread that may be left while Ray starts.
+    Raises: RayError with one sentence where Ray does not start, or no cluster answers.
+    """
+    clear_cached_token()
+    settings = {"log_to_driver": False, "logging_level": logging.ERROR, "job_config": job_config(), **settings}
+    if address == "local":
+        here = here or LocalRay()
+    with _quiet():
+        try:
+            if here is not None:
+                here.start(apart or Apart(), **settings)
+            else:
+                _connect(address, settings)
+            yield
+        finally:
+            with _no_garbage_collection(), here.ending() if here else contextlib.nullcontext():
+                ray.shutdown()
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Within the block Ray prints nothing here; by itself it prints the last lines of a dead raylet's log."""
+    for name in ("ray.tune", "ray.train", "ray._private"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    known = ray._private.worker.print_to_stdstream
+    ray._private.worker.print_to_stdstream = lambda *_, **__: None
+    try:
+        yield
+    finally:
+        ray._private.worker.print_to_stdstream = known
+
+
+def _connect(address: str, settings: dict[str, Any]) -> None:
+    """Connects to a cluster. Raises: RayError with one sentence."""
+    try:
+        ray.init(address=address, **settings)
+    except Exception as error:
+        raise RayError(f"no Ray cluster can be used at {address} ({first_line(error)}); {GOES_ON}") from error
+
+
+def job_config() -> JobConfig:
+    """Where Ray's workers look for modules: first of all where this process's locus is.
+
+    Ray itself would put the working folder first, and there a user's `service.py` or `random.py` would be found in the
+    place of locus's or Python's. It stays where this process looks in it, too. A job of a cluster brings its own.
+    """
+    found = JobConfig()
+    if RAY_JOB_CONFIG_JSON_ENV_VAR not in os.environ:
+        found._client_job = True  # so Ray adds no working folder
+        found._py_driver_sys_path = [*module_folders(sys.path, os.getcwd())]  # each is put before the others
+    return found
+
+
+def module_folders(path: Sequence[str], here: str) -> list[str]:
+    """What workers must have in their path beside their Python's own, the most important one last."""
+    root = str(Path(service.__file__).parents[1])
+    own = [] if Path(root).name == "site-packages" else [root]
+    looked_in = any(folder in ("", here) for folder in path)
+    return ([here] if looked_in and here != root else []) + own
+
+
+@contextlib.contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Collects garbage now, and not again before the end of the block.
+
+    Tune leaves references to Ray's objects in cycles. While a session ends, another thread of this process (such as
+    the one that writes to MLflow) may happen to collect them. Ray then ends the process, with exit code 1 and no word.
+    """
+    gc.collect()
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+ANSWER_S = 120.0
+"""How long a node may take to start a process that imports torch."""
+
+
+@dataclass(frozen=True)
+class NodeAnswer:
+    """What a node answered, beside what Ray says of it.
+
+    `sent`, `came`: when it was asked, and when its answer was there; `error`: why there is none. Units: seconds since
+    1970; GiB.
+    """
+
+    address: str
+    cores: int
+    gib: float
+    sent: float
+    came: float
+    answer: dict[str, Any] | None
+    error: str = ""
+
+
+def ask_nodes(address: str, question: Callable[..., dict[str, Any]], *arguments: Any) -> list[NodeAnswer]:
+    """The answers of all living nodes. Cost: some seconds, and nothing of the nodes' cores."""
+    with session(address):
+        return [_ask(node, question, *arguments) for node in ray.nodes() if node["Alive"]]
+
+
+def _ask(node: dict[str, Any], question: Callable[..., dict[str, Any]], *arguments: Any) -> NodeAnswer:
+    there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+    remote = ray.remote(num_cpus=0, max_retries=0)(question).options(scheduling_strategy=there)
+    sent = time.time()
+    answer, error = None, ""
+    try:
+        answer = ray.get(remote.remote(*arguments), timeout=ANSWER_S)
+    except Exception as why:  # of the node, of Ray, or of what is installed there
+        error = str(why).strip().splitlines()[-1]
+    has = node["Resources"]
+    name, cores, gib = node["NodeManagerAddress"], int(has.get("CPU", 0)), has.get("memory", 0.0) / 2**30
+    return NodeAnswer(name, cores, gib, sent, time.time(), answer, error)

@@ -1,0 +1,317 @@
+"""Lets Ray Tune train the jobs of a driver.
+
+One Tune trial trains one run. The searcher suggests the driver's next job, the scheduler reports each epoch to the
+driver before anyone else, and the trainable trains the job. Tune keeps no state of a study: what is to be done follows
+from the journal. Tune serves as a pool of processes that it places on the cluster and restarts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from ray import tune
+from ray.tune.experiment import Trial as TuneTrial
+from ray.tune.schedulers import AsyncHyperBandScheduler, FIFOScheduler, TrialScheduler
+from ray.tune.search import Searcher
+
+from service.execution.driver import Driver, Finished
+from service.execution.machine import cores, memory_gib
+from service.execution.ray_session import LocalRay, session
+from service.execution.signals import Apart
+from service.execution.watchdog import Attending, Nodes, Waiting, Watch, death_errors_as_actor_errors, job_of
+from service.planning.placement import Placement
+from trainables.launch.errors import LOST, UNREACHABLE, changed, is_code_error, lost, reason
+from trainables.launch.job import Job
+from trainables.launch.scratch import scratch
+
+if TYPE_CHECKING:
+    from trainables.launch.alone import Alone
+    from trainables.launch.worker import Group
+
+
+class Asha:
+    """Ray's scheduler with given rungs. It compares values, of which the greatest is the best.
+
+    `epochs`: of a whole run; `first`: the epoch of the first rung; `factor`: the best 1/factor continue.
+    """
+
+    def __init__(self, epochs: int, first: int, factor: int) -> None:
+        self._scheduler = AsyncHyperBandScheduler(
+            time_attr="epoch", metric="value", mode="max", max_t=epochs + 1, grace_period=first, reduction_factor=factor
+        )  # max_t: at the last epoch itself it would stop the best ones, too
+        self._trials: dict[int, SimpleNamespace] = {}
+
+    def goes_on(self, number: int, epoch: int, value: float) -> bool:
+        """Whether a trial continues after an epoch. Every epoch of every trial is to be told, in order."""
+        if number not in self._trials:
+            self._trials[number] = SimpleNamespace(trial_id=str(number))
+            self._scheduler.on_trial_add(None, self._trials[number])
+        result = {"epoch": epoch, "value": value}
+        return bool(self._scheduler.on_trial_result(None, self._trials[number], result) == TrialScheduler.CONTINUE)
+
+
+class JobTrial(tune.Trainable, ABC):  # type: ignore[misc]
+    """What Tune calls: a step is an epoch. Trains in Tune's process, or in a worker group that it waits for."""
+
+    @abstractmethod
+    def begin(self, job: Job) -> Alone | Group:
+        """Starts the training in the background."""
+
+    def setup(self, config: dict[str, Any]) -> None:
+        """Starts the training of the config's job."""
+        self.epoch = 0
+        self.training = self.begin(Job.received(config["job"]))
+
+    def step(self) -> dict[str, Any]:
+        """The next epoch's message; after the last one, that the run is done. Tune needs the metric each time."""
+        message = self.training.next() or {"epoch": self.epoch, "done": True}
+        self.epoch = message["epoch"]
+        return message
+
+    def cleanup(self) -> None:
+        """Ends the training at any time; what it has to write is written."""
+        self.training.close()
+
+
+class AloneTrial(JobTrial):
+    """Trains in its own process, which then takes the next job."""
+
+    def begin(self, job: Job) -> Alone:
+        """Starts a thread."""
+        from trainables.launch.imported import imported_code
+
+        imported_code()  # first: the import of torch takes seconds, in which a file could be edited
+        from trainables.launch.alone import Alone
+
+        return Alone(job)
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        """Ends the job before, and starts the next one."""
+        self.cleanup()
+        self.setup(new_config)
+        return True
+
+
+class GroupTrial(JobTrial):
+    """Waits for a worker group, and ends when all its workers have ended."""
+
+    def begin(self, job: Job) -> Group:
+        """Starts the workers."""
+        from trainables.launch.worker import Group
+
+        return Group(job)
+
+
+class DriverSearcher(Searcher):  # type: ignore[misc]
+    """Tune's searcher: the driver's next job."""
+
+    def __init__(self, driver: Driver, first: Job) -> None:
+        super().__init__(metric="epoch", mode="max")
+        self.driver = driver
+        self.held: Job | None = first
+
+    def suggest(self, trial_id: str) -> Any:
+        """A task's config; None: ask again later; FINISHED: nothing is left, or nothing but what other drivers train.
+
+        If no run is in flight, Tune would wait for minutes without a call to anybody, and keep its resources.
+        """
+        job, self.held = self.held or self.driver.next(), None
+        if job is None and self.driver.in_flight.jobs:
+            return None
+        if job is None or isinstance(job, Finished):
+            return Searcher.FINISHED
+        return {"job": job.plain()}
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        """Does nothing: the scheduler gets every result first, and the journal is the only memory."""
+
+    def save(self, checkpoint_path: str) -> None:
+        """Does nothing: the state of Tune is never read again."""
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Does nothing: a study resumes from its journal."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+
+class JournalScheduler(FIFOScheduler):  # type: ignore[misc]
+    """Tune's scheduler: it reports each epoch to the driver, which decides whether the run continues."""
+
+    def __init__(self, driver: Driver, note: Callable[[str], None], watch: Watch, nodes: Nodes) -> None:
+        super().__init__()
+        self.driver, self.note, self.watch, self.nodes = driver, note, watch, nodes
+        self.noted: set[str] = set()
+
+    def on_trial_result(self, tune_controller: Any, trial: TuneTrial, result: dict[str, Any]) -> str:
+        """Continues or stops the run."""
+        if "result" not in result:
+            return str(TrialScheduler.CONTINUE)
+        job, note = job_of(trial), result.get("note", "")
+        line = f"run {job.run.key}, attempt {job.attempt}: {note}"
+        if note and line not in self.noted:  # every epoch repeats it
+            self.noted.add(line)
+            self.note(line)
+            self.driver.folder.add_to_log(f"{line}\n")
+        self.watch.dog.report(trial.trial_id)
+        on = self.driver.on_result(job, result)
+        if on and job.run.key in self.driver.in_flight and (overdue := self.watch.dog.overdue(trial.trial_id)):
+            self.driver.on_failure(job, overdue, final=True)
+            on = False
+        return str(TrialScheduler.CONTINUE if on else TrialScheduler.STOP)
+
+    def on_trial_complete(self, tune_controller: Any, trial: TuneTrial, result: dict[str, Any]) -> None:
+        """A run that ended by itself without an answer has failed."""
+        job = job_of(trial)
+        if job.run.key in self.driver.in_flight:
+            self.driver.on_failure(job, "its process ended without an answer")
+
+    def on_trial_remove(self, tune_controller: Any, trial: TuneTrial) -> None:
+        """Tune removed a trial that was still pending; its run stays to be done."""
+        self.driver.release(job_of(trial))
+
+    def on_trial_error(self, tune_controller: Any, trial: TuneTrial) -> None:
+        """Records a failure with its reason. Of a killed process only Tune knows the reason."""
+        text = Path(trial.error_file).read_text() if trial.error_file else ""
+        self.driver.folder.add_to_log(text)
+        why, final = self.watch.killed.pop(trial.trial_id, (reason(text), is_code_error(text)))
+        if why.endswith(UNREACHABLE) and self.nodes.is_one_gone(trial):
+            why = why.replace(UNREACHABLE, LOST)
+        self.driver.on_failure(job_of(trial), why, lost=lost(why), final=final or changed(why))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+
+WAITING_BYTES = 2**20
+"""The memory that Ray reserves for the process that only waits for a worker group. Ray wants some resource to be asked
+for, and any share of a core would keep the last group of a full machine waiting."""
+
+POLL_S = 0.2
+"""How often Ray Train checks whether a group has started, failed or ended. Messages do not wait for it."""
+
+
+def run_on_tune(
+    driver: Driver,
+    first: Job,
+    address: str = "local",
+    note: Callable[[str], None] = lambda line: None,
+    run_hours: float | None = None,
+    look: Callable[[], None] = lambda: None,
+    busy: Callable[[str], None] = lambda words: None,
+) -> None:
+    """Runs the jobs of a study on Ray until the driver has none to give while none is trained, or is asked to stop.
+
+    `note` is called with a line for a person, where runs wait for resources or are trained in another way. `run_hours`:
+    how long a run may take. `look` is called about once a second; `busy` with what is being done before runs begin, and
+    with nothing when that is over.
+    All of it happens in a thread: Ray may stand still for a minute, and this one hears signals meanwhile.
+    Raises: RayError if Ray does not start, or dies; KeyboardInterrupt.
+    Cost: 5 s to start Ray here, 0.1 to 0.3 s a run beside its training.
+    """
+    apart, here = Apart(), LocalRay(note) if address == "local" else None
+    began = threading.Event()
+
+    def work() -> None:
+        with _ray(address, driver.placement, here, apart):
+            apart.share()
+            began.set()
+            busy("")
+            _tune(driver, first, Attending(look, apart.check), note, run_hours)
+
+    def watch() -> None:
+        if driver.stop and not began.is_set():
+            raise _LeftError
+        if here is not None:
+            here.check()
+
+    busy("starting Ray" if here else "waiting for Ray")
+    try:
+        apart.do(work, watch)
+    except _LeftError:
+        driver.release(first)
+    finally:
+        busy("")
+        if here is not None and not began.is_set():
+            here.leave()
+
+
+class _LeftError(Exception):
+    """A stop that came before a run could begin."""
+
+
+def _tune(
+    driver: Driver, first: Job, attending: Attending, note: Callable[[str], None], run_hours: float | None
+) -> None:
+    """Trains in the open session."""
+    placement = driver.placement
+    waiting, watch = Waiting(driver, note, _resources_in_words(placement)), Watch(run_hours)
+    nodes = Nodes()
+    with scratch("locus-tune-") as folder, death_errors_as_actor_errors():
+        tune.Tuner(
+            tune.with_resources(GroupTrial if placement.workers else AloneTrial, _resources(placement)),
+            tune_config=tune.TuneConfig(
+                search_alg=DriverSearcher(driver, first),
+                scheduler=JournalScheduler(driver, note, watch, nodes),
+                num_samples=-1,
+                reuse_actors=placement.workers == 0,
+                trial_dirname_creator=lambda trial: trial.trial_id,
+            ),
+            run_config=tune.RunConfig(
+                storage_path=str(folder),
+                name="runs",
+                verbose=0,
+                progress_reporter=tune.CLIReporter(),  # the one for notebooks clears what the cell has shown
+                callbacks=[waiting, watch, nodes, attending],
+                stop=waiting,
+                checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
+            ),
+        ).fit()
+
+
+def _resources(placement: Placement) -> tune.PlacementGroupFactory:
+    gpus = {"GPU": gpu_share(placement.runs_per_gpu)} if placement.device == "cuda" else {}
+    memory = {"memory": placement.run_bytes} if placement.run_bytes else {}
+    if placement.workers == 0:
+        return tune.PlacementGroupFactory([{"CPU": placement.threads, **gpus, **memory}])
+    return tune.PlacementGroupFactory([{"memory": WAITING_BYTES}])
+
+
+def _resources_in_words(placement: Placement) -> str:
+    """What a run asks of Ray, such as `2 CPU and 1.6 GiB of memory`."""
+    asked = dict(_resources(placement).required_resources)
+    gib = asked.pop("memory", 0) / 2**30
+    counts = [f"{count:g} {name}" for name, count in asked.items()]
+    return " and ".join([*counts, *([f"{gib:.2g} GiB of memory"] if gib else [])])
+
+
+def gpu_share(runs: int) -> float:
+    """What each of so many runs asks of a GPU. Ray counts in parts of 1/10,000, and so many must fit."""
+    return 10_000 // runs / 10_000
+
+
+@contextlib.contextmanager
+def _ray(address: str, placement: Placement, here: LocalRay | None, apart: Apart) -> Iterator[None]:
+    """A Ray session for a study: a new local one, or the cluster at hand.
+
+    A local one has a dashboard only for worker groups, because Ray finds what a killed group left through it.
+    """
+    os.environ.setdefault("TUNE_DISABLE_SIGINT_HANDLER", "1")
+    os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
+    os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
+    env = {"OMP_NUM_THREADS": str(placement.threads), "TORCHINDUCTOR_COMPILE_THREADS": str(placement.threads)}
+    if placement.workers:
+        env |= {"RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": str(POLL_S), "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0"}
+    local: dict[str, Any] = {}
+    if address == "local":
+        memory = int(memory_gib() * 2**30) + placement.max_concurrent * WAITING_BYTES
+        local = {"include_dashboard": placement.workers > 0, "num_cpus": cores(), "_memory": memory}
+    with session(address, here, apart, runtime_env={"env_vars": env}, **local):
+        yield

@@ -1,0 +1,303 @@
+"""Watches Ray Tune's runs: whether any has begun, whether each still reports, how long it takes, where it died.
+
+A sign of life is a report, or a new checkpoint inside an epoch. Only time in which the study itself was awake counts: a
+laptop that slept, or a driver that waited for a disk, takes no run's time.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+from ray import tune
+from ray.air.execution._internal.actor_manager import RayActorManager
+from ray.exceptions import RayActorError, RayError, RayTaskError
+from ray.tune.experiment import Trial as TuneTrial
+
+from service.execution.driver import Driver
+from service.execution.failures import OVERDUE
+from service.execution.folders import written
+from trainables.launch.job import Job
+
+SILENT_S = 300.0
+"""How long any run may be silent. Units: seconds."""
+PAUSES = 10
+"""How much longer than its longest pause before a run may be silent."""
+FIRST_S = 3600.0
+"""How long a run may be silent before its first sign: it imports torch, decodes images, and trains a first epoch."""
+AWAKE_S = 1.0
+"""How much time may count between two looks. Ray Tune looks ten times a second."""
+
+
+@dataclass
+class _Watched:
+    begun: float
+    seen: float
+    signs: int = 0
+    longest: float = 0.0
+    sign: object = None
+
+
+class Watchdog:
+    """Watches runs by any name. `run_hours`: how long a run may take; None sets no limit. `clock`: seconds.
+
+    Call `look` often, `begin` and `end` for each run, `report` when it reports. `overdue` and `silent` give the reason
+    why a run must end, or None.
+    """
+
+    def __init__(self, run_hours: float | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self.run_hours, self._clock = run_hours, clock
+        self._looked = clock()
+        self._awake = 0.0
+        self._runs: dict[str, _Watched] = {}
+
+    def look(self) -> None:
+        """Counts the time since the last look."""
+        now = self._clock()
+        self._awake += min(now - self._looked, AWAKE_S)
+        self._looked = now
+
+    def begin(self, name: str, sign: object = None) -> None:
+        """A run begins, with the `sign` that it finds there."""
+        self._runs[name] = _Watched(self._awake, self._awake, sign=sign)
+
+    def end(self, name: str) -> None:
+        """A run has ended, or is unknown."""
+        self._runs.pop(name, None)
+
+    def report(self, name: str) -> None:
+        """A run has given a sign of life."""
+        if run := self._runs.get(name):
+            pause, run.seen = self._awake - run.seen, self._awake
+            run.longest = pause if run.signs < 2 else max(run.longest, pause)  # the start is longer than an epoch
+            run.signs += 1
+
+    def sign(self, name: str, sign: object) -> None:
+        """What a run leaves behind, such as the time of its checkpoint: a sign of life where it has changed."""
+        run = self._runs.get(name)
+        if run is not None and sign is not None and sign != run.sign:
+            run.sign = sign
+            self.report(name)
+
+    def overdue(self, name: str) -> str | None:
+        """Why a run must end at its report; None if it may go on."""
+        run = self._runs.get(name)
+        if run is None or self.run_hours is None or self._awake - run.begun < self.run_hours * 3600:
+            return None
+        return f"{OVERDUE} {self.run_hours:g}; the same command continues it"
+
+    def silent(self, name: str) -> str | None:
+        """Why a run must be killed, because it no longer reports; None if it may go on."""
+        run = self._runs.get(name)
+        if run is None:
+            return None
+        silence = self._awake - run.seen
+        if (overdue := self.overdue(name)) and silence >= SILENT_S:
+            return overdue
+        if silence < (max(SILENT_S, PAUSES * run.longest) if run.signs else FIRST_S):
+            return None
+        before = f"and {_said(run.longest)} at most before" if run.signs else "since its start"
+        return f"it gave no sign of life for {_said(silence)}, {before}: it was killed"
+
+
+def _said(seconds: float) -> str:
+    """A time in words: minutes, or seconds below one minute."""
+    return f"{seconds / 60:.0f} min" if seconds >= 60 else f"{seconds:.0f} s"
+
+
+ANSWER_S = 2.0
+"""How long a node may take to accept a connection."""
+
+
+@contextmanager
+def death_errors_as_actor_errors() -> Iterator[None]:
+    """Within the block every death of a process is an actor's death, which Tune records as the error of one run.
+
+    Tune knows two errors: an actor died, or its code raised. Any other, such as that Ray killed a process because its
+    node ran out of memory, would end Tune, and all runs with it.
+    """
+    known = RayActorManager._actor_task_failed
+
+    def failed(manager: Any, tracked_actor_task: Any, exception: Exception) -> None:
+        unknown = isinstance(exception, RayError) and not isinstance(exception, RayActorError | RayTaskError)
+        known(manager, tracked_actor_task, RayActorError(error_msg=str(exception)) if unknown else exception)
+
+    RayActorManager._actor_task_failed = failed
+    try:
+        yield
+    finally:
+        RayActorManager._actor_task_failed = known
+
+
+def living_nodes() -> set[str]:
+    """The names of the nodes that Ray takes for alive."""
+    return {node["NodeID"] for node in ray.nodes() if node["Alive"]}
+
+
+def is_node_gone(before: Collection[str]) -> bool:
+    """Whether a node that was alive before is dead, does not answer, or was started again at the same address.
+
+    Ray itself notices after some 20 s. What was started again answers in the place of the dead one.
+    """
+    known = ray.nodes()
+    new = {_address(node) for node in known if node["Alive"] and node["NodeID"] not in before}
+    return any(
+        not node["Alive"] or _address(node) in new or not _answers(*_address(node))
+        for node in known
+        if node["NodeID"] in before
+    )
+
+
+def _address(node: dict[str, Any]) -> tuple[str, int]:
+    return node["NodeManagerAddress"], node["NodeManagerPort"]
+
+
+def _answers(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), ANSWER_S).close()
+    except OSError:
+        return False
+    return True
+
+
+PATIENCE_S = 30.0
+"""How long runs wait for resources before that is said."""
+
+REQUESTS_S = 1.0
+"""How often the driver looks for what a command asks of it."""
+
+SIGNS_S = 10.0
+"""How often the checkpoints of runs are looked at."""
+SLOW_S = 2.0
+"""How long that may take; what is not looked at then is looked at the next time."""
+
+
+class Waiting(tune.Callback, tune.Stopper):  # type: ignore[misc]
+    """Notices when all runs in flight wait for resources: it says so after a while, and a stop then ends them.
+
+    Tune itself would wait for ever, because a run that has not begun makes no report at which it could end.
+    """
+
+    def __init__(self, driver: Driver, note: Callable[[str], None], resources: str) -> None:
+        self.driver, self.note, self.resources = driver, note, resources
+        self.since: float | None = None
+        self.said = False
+
+    def on_step_end(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
+        """What Tune calls after each event, and at least ten times a second."""
+        live = [trial.status for trial in trials if not trial.is_finished()]
+        if not live or {*live} != {TuneTrial.PENDING}:
+            self.since, self.said = None, False
+            return
+        self.since = self.since or time.monotonic()
+        if not self.said and time.monotonic() - self.since >= PATIENCE_S:
+            self.said = True
+            asks = f"each asks Ray for {self.resources}, which may not be free"
+            self.note(f"no run has begun for {PATIENCE_S:.0f} s: {asks}; Ctrl-C ends the study")
+
+    def stop_all(self) -> bool:
+        """Whether Tune must forget the runs in flight, none of which has begun."""
+        return bool(self.driver.stop) and self.since is not None
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """Stops no run by its result; the scheduler does."""
+        return False
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+
+class Attending(tune.Callback):  # type: ignore[misc]
+    """Calls `look` about once a second while runs train, and `check` at each event. Raises: what they raise."""
+
+    def __init__(self, look: Callable[[], None], check: Callable[[], None] = lambda: None) -> None:
+        self.look, self.check = look, check
+        self._at = 0.0
+
+    def on_step_end(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
+        """What Tune calls after each event, and at least ten times a second."""
+        self.check()
+        if (now := time.monotonic()) - self._at >= REQUESTS_S:
+            self._at = now
+            self.look()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+
+class Nodes(tune.Callback):  # type: ignore[misc]
+    """Remembers which nodes were alive when each run began: so a death that Ray does not explain may be its node's."""
+
+    def __init__(self) -> None:
+        self._before: dict[str, set[str]] = {}
+
+    def on_trial_start(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
+        """What Tune calls when a run has its process."""
+        self._before[trial.trial_id] = living_nodes()
+
+    def on_trial_complete(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
+        """What Tune calls when a run has ended or was stopped."""
+        self._before.pop(trial.trial_id, None)
+
+    def is_one_gone(self, trial: TuneTrial) -> bool:
+        """Whether a node has gone since a run began."""
+        return is_node_gone(self._before.pop(trial.trial_id, set()))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+
+class Watch(tune.Callback):  # type: ignore[misc]
+    """Kills the processes of runs that no longer report. `killed`: why, and whether another attempt is of no use."""
+
+    def __init__(self, run_hours: float | None) -> None:
+        self.dog = Watchdog(run_hours)
+        self.killed: dict[str, tuple[str, bool]] = {}
+        self._live: dict[str, tuple[TuneTrial, str]] = {}
+        self._signs_at = 0.0
+
+    def on_trial_start(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
+        """What Tune calls when a run has its process."""
+        folder = job_of(trial).folder
+        self._live[trial.trial_id] = trial, folder
+        self.dog.begin(trial.trial_id, written(folder))
+
+    def on_trial_complete(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
+        """What Tune calls when a run has ended or was stopped."""
+        self._live.pop(trial.trial_id, None)
+        self.dog.end(trial.trial_id)
+
+    def on_trial_error(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
+        """What Tune calls when a run has failed, or its process is dead."""
+        self.on_trial_complete(iteration, trials, trial)
+        if (job := job_of(trial)).workers:
+            from trainables.launch.worker import free
+
+            free(job)
+
+    def on_step_end(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
+        """What Tune calls after each event, and at least ten times a second."""
+        self.dog.look()
+        if (now := time.monotonic()) - self._signs_at >= SIGNS_S:
+            self._signs_at = now
+            for name, (_, folder) in self._live.items():
+                self.dog.sign(name, written(folder))
+                if time.monotonic() - now > SLOW_S:  # a storage that stands still
+                    break
+        for name, (trial, _) in self._live.items():
+            if name not in self.killed and (why := self.dog.silent(name)):
+                self.killed[name] = why, self.dog.overdue(name) is not None
+                ray.kill(trial.temporary_state.ray_actor)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+
+def job_of(trial: TuneTrial) -> Job:
+    """The job that a trial of Tune trains."""
+    return Job.read(trial.config["job"])

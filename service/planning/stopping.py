@@ -1,0 +1,290 @@
+"""Early stopping of a search: which first seeds it stops (successive halving), and how well it did. Pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import takewhile
+from statistics import fmean, variance
+from typing import TYPE_CHECKING
+
+from search_spaces.roles import CONFIRMED, POINTS
+from search_spaces.study import Ablation, Edition, Search, Trial
+from search_spaces.words import plural
+from service.planning.t_distribution import cdf
+from service.storage.history import History
+from trainables.recipe import Run
+
+if TYPE_CHECKING:
+    from search_spaces.study import Trial
+
+
+FIRST_RUNG = 3
+"""The first rung is at a third of the epochs: before it, good and bad trials are both at chance."""
+
+
+def rungs(epochs: int) -> range:
+    """The epochs after which trials are compared: a third of all, rounded up, and its double, but not the last."""
+    first = math.ceil(epochs / FIRST_RUNG)
+    return range(first, epochs, first)
+
+
+class EarlyStopper:
+    """Successive halving of trials that cannot become one of the best any more.
+
+    At each rung the best 1/factor of the trials that reached it continue. So does a trial that would end among the
+    best `CONFIRMED` if it gained as much from there on as the trial that gained most. Until so many have ended, none is
+    stopped.
+
+    It keeps nothing but the values that were reported, so the measurements of a journal, reported in their order,
+    give the same decisions again.
+    Source: Li et al. 2018 (ASHA). Differs: the rungs are at thirds of the epochs for every factor; a trial that
+    was stopped is never continued; the second condition, because trials that learn slowly may end as the best.
+    """
+
+    def __init__(self, edition: Edition) -> None:
+        plan = edition.study.plan
+        assert isinstance(plan, Search)
+        assert plan.stop is not None
+        self.factor, self.epochs = plan.stop.factor, edition.study.base.optimizer.epochs
+        self._values: dict[int, dict[int, float]] = {epoch: {} for epoch in (*rungs(self.epochs), self.epochs)}
+
+    def report(self, number: int, epoch: int, value: float) -> float | None:
+        """Adds a measurement of a trial's first seed; the cut-off where the trial is to be stopped, else None.
+
+        The first report of an epoch counts: a resumed run measures some epochs again.
+        """
+        reached, ends = self._values.get(epoch), self._values[self.epochs]
+        if reached is None or number in reached:
+            return None
+        reached[number] = value
+        if epoch == self.epochs or len(ends) < CONFIRMED:
+            return None
+        halved = sorted(reached.values())[-max(len(reached) // self.factor, 1)]
+        gain = max((end - reached[other] for other, end in ends.items() if other in reached), default=math.inf)
+        cutoff = min(halved, sorted(ends.values())[-CONFIRMED] - gain)
+        return cutoff if value < cutoff else None
+
+
+FEWEST = 3
+"""How many seeds every arm gets."""
+LOST = 0.05
+"""How often the best arm may be out of the race, over all looks and arms."""
+
+
+def race_cutoff(history: History, trial: Trial, run: Run) -> float | None:
+    """The mean that a point or an arm would need for its next seed; None if it gets that seed.
+
+    A run that has begun goes on: a part of it would look like an answer.
+    """
+    plan = history.edition.study.plan
+    if not history.races(trial) or run == history.first_run(trial) or history.state(run).was_run:
+        return None
+    if isinstance(plan, Search):
+        return _of_points(history, trial) if plan.stop else None
+    return _of_arms(history, trial)
+
+
+def _of_points(history: History, trial: Trial) -> float | None:
+    """The lowest mean of the points that would be confirmed now, where a point cannot reach it any more.
+
+    A point is out where its mean would be lower even if each seed that it lacks scored as high as the best seed so far,
+    of its own and theirs.
+    Source: Maron and Moore 1994 (races). Differs: the bound is the best seed seen, and not one of a distribution,
+    because the seeds of a point may lie in two groups.
+    """
+    best = [history.answer(one) for one in history.highest(CONFIRMED, trial.role)]
+    answer = history.answer(trial)
+    if len(best) < CONFIRMED:
+        return None
+    cutoff = best[-1].mean or 0.0
+    top = max(value for one in (*best, answer) for value in one.values.values())
+    lacks = answer.asked - len(answer.values)
+    reachable = (sum(answer.values.values()) + lacks * top) / answer.asked
+    return cutoff if reachable < cutoff else None
+
+
+def racers(history: History) -> list[Trial]:
+    """The arms that are in the race."""
+    return [trial for trial in history.of("trial") if history.answer(trial).status != "stopped"]
+
+
+def rounds(history: History) -> int:
+    """How many first seeds have ended in all arms of the race; a run that fails for good keeps no other one waiting."""
+    runs = [history.runs(trial).values() for trial in racers(history)]
+    ended = takewhile(
+        lambda of_seed: all(history.state(run).answered or history.given_up(run) for run in of_seed),
+        zip(*runs, strict=True),
+    )
+    return sum(1 for _ in ended)
+
+
+def _of_arms(history: History, trial: Trial) -> float | None:
+    """The mean of the best arm so far, where this arm is below it by more than seeds explain.
+
+    Each arm that is in the race has `rounds` seeds by now, and this is a look at them: validation scores by arm and
+    seed, without what a seed does to all arms. The baseline stays, for what the best arm gains is measured on it.
+    """
+    plan, count = history.edition.study.plan, rounds(history)
+    assert isinstance(plan, Ablation)
+    if count < FEWEST or plan.is_baseline(trial.name):
+        return None
+    rows = {}
+    for one in racers(history):
+        found, seeds = history.answer(one).values, one.seeds(count)
+        if all(seed in found for seed in seeds):
+            rows[one.label] = [found[seed] for seed in seeds]
+    data = trial.recipe.data
+    step = data.score(data.step("val"), "val") - data.score(0.0, "val")
+    out = behind(rows, len(plan.arms), step, data.overlap)
+    return max(map(fmean, rows.values())) if trial.label in out else None
+
+
+def behind(rows: dict[str, list[float]], arms: int, step: float = 0.0, overlap: float = 0.0) -> list[str]:
+    """The arms that cannot be the best any more. `rows`: a score a seed of those in the race; `arms`: of how many.
+
+    `step`: what one image changes of a score; `overlap`: as data sets have it, where seeds are folds.
+
+    At 3, 4, 5 and so on seeds the level is 3 a / (n (n + 1)), shared by all arms but one: it adds up to a, however many
+    seeds there may be.
+    """
+    if not rows:
+        return []
+    seeds, best = len(next(iter(rows.values()))), max(rows, key=lambda arm: fmean(rows[arm]))
+    level = LOST * FEWEST / (seeds * (seeds + 1)) / max(1, arms - 1)
+    return [arm for arm in rows if arm != best and p_below(rows, arm, best, step, overlap) < level]
+
+
+def p_below(rows: dict[str, list[float]], arm: str, best: str, step: float = 0.0, overlap: float = 0.0) -> float:
+    """The one-sided p of the null hypothesis that an arm is no worse than the best so far. `rows`: a score a seed.
+
+    All arms say how much seeds differ, so that three of them suffice; if this pair differs more than all do, its own
+    seeds alone say it.
+    Source: two-way layout without replication (Fisher 1925); races: Maron and Moore 1994, F-Race (Birattari et al.
+    2002). Differs: the larger of the two variances, with its degrees of freedom; at least the error of two scores that
+    are rounded to a step; folds of the same images are no independent seeds (Nadeau and Bengio 2003).
+    """
+    gaps = [above - below for above, below in zip(rows[best], rows[arm], strict=True)]
+    seeds = len(gaps)
+    own, shared = variance(gaps), 2 * _residual(list(rows.values()))
+    spread, df = (own, seeds - 1) if own > shared else (shared, (len(rows) - 1) * (seeds - 1))
+    error = max(math.sqrt(spread * (1 / seeds + overlap)), step / math.sqrt(6))
+    return 1 - cdf(fmean(gaps) / error, df) if error else float(fmean(gaps) <= 0)
+
+
+def _residual(rows: list[list[float]]) -> float:
+    """The variance of scores around what arm and seed explain."""
+    means, seeds = [fmean(row) for row in rows], [fmean(column) for column in zip(*rows, strict=True)]
+    center = fmean(means)
+    rest = [
+        (score - mean - seed + center) ** 2
+        for row, mean in zip(rows, means, strict=True)
+        for score, seed in zip(row, seeds, strict=True)
+    ]
+    return math.fsum(rest) / ((len(rows) - 1) * (len(seeds) - 1))
+
+
+@dataclass(frozen=True)
+class Saved:
+    """Points or arms that were stopped, and the training images that they would have seen with all epochs and seeds.
+
+    `halving`: those stopped at a rung of their first seed; `racing`: those that were refused a later seed; `trained`:
+    the images that all of them have seen.
+    """
+
+    halved: int = 0
+    halving: int = 0
+    raced: int = 0
+    racing: int = 0
+    trained: int = 0
+    noun: str = "point"
+
+    def __str__(self) -> str:
+        """In a sentence; empty if nothing was stopped."""
+        if not self.halved + self.raced:
+            return ""
+        raced = f"by the race over seeds ({plural(self.raced, self.noun)}); {self.trained:,} were trained."
+        if self.noun == "arm":
+            return f"{self.racing:,} training images were saved {raced}"
+        at_rungs = f"{self.halving:,} training images at rungs ({plural(self.halved, self.noun)})"
+        return f"Early stopping saved {at_rungs} and {self.racing:,} {raced}"
+
+
+def saved_images(history: History) -> Saved:
+    """What was saved so far. A point that was stopped at a rung would have trained its other seeds, too, at most."""
+    found = {"halved": 0, "halving": 0, "raced": 0, "racing": 0, "trained": 0}
+    for trial in [trial for role in POINTS for trial in history.of(role) if history.races(trial)]:
+        runs, answer = history.runs(trial).values(), history.answer(trial)
+        images, epochs = trial.recipe.data.image_counts.train, sum(history.state(run).epoch for run in runs)
+        found["trained"] += images * epochs
+        if answer.status == "stopped":
+            count, of = ("raced", "racing") if answer.raced else ("halved", "halving")
+            found[count] += 1
+            found[of] += images * (len(runs) * trial.recipe.optimizer.epochs - epochs)
+    return Saved(**found, noun="arm" if isinstance(history.edition.study.plan, Ablation) else "point")
+
+
+FEWEST_TRIALS = 4
+"""With fewer trials a rank correlation says nothing: of three, six orders are possible."""
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One epoch after which trials are compared.
+
+    `reached`: how many trials were measured there; `ended`: how many of these completed; `correlation`: Spearman's, of
+    the first seed's value there with the mean score at the end over all seeds; None for fewer than four, or equal ones.
+    """
+
+    epoch: int
+    reached: int
+    ended: int
+    correlation: float | None
+
+
+def judge_rungs(history: History) -> list[Rung]:
+    """Each rung of a search, also if nothing was stopped; empty for an ablation.
+
+    A trial that was stopped has no final score. So where trials are stopped, the correlation is that among the better
+    ones, and is lower than that among all would be.
+    Source: Spearman 1904; Li et al. 2018 on successive halving, which relies on this order.
+    """
+    plan = history.edition.study.plan
+    if not isinstance(plan, Search):
+        return []
+    found = [_rung(history, epoch) for epoch in rungs(history.edition.study.base.optimizer.epochs)]
+    return [rung for rung in found if rung.reached]
+
+
+def _rung(history: History, epoch: int) -> Rung:
+    reached = [(trial, value) for trial in history.of("trial") if (value := _value(history, trial, epoch)) is not None]
+    pairs = [
+        (value, answer.mean)
+        for trial, value in reached
+        if (answer := history.answer(trial)).status == "completed" and answer.mean is not None
+    ]
+    return Rung(epoch, len(reached), len(pairs), rank_correlation(pairs))
+
+
+def _value(history: History, trial: Trial, epoch: int) -> float | None:
+    """What the first seed of a trial had at an epoch."""
+    measured = history.state(history.first_run(trial)).curve.get(epoch)
+    return None if measured is None else measured.values.get(trial.score.metric)
+
+
+def rank_correlation(pairs: list[tuple[float, float]]) -> float | None:
+    """Spearman's rank correlation; equal values share a rank. None for fewer than four pairs, or equal values."""
+    if len(pairs) < FEWEST_TRIALS or any(len({pair[side] for pair in pairs}) < 2 for side in (0, 1)):
+        return None
+    from scipy.stats import spearmanr  # here, for the commands that only look must start without scipy
+
+    return float(spearmanr(*zip(*pairs, strict=True)).statistic)
+
+
+def stopping_sentence(found: list[Rung]) -> str:
+    """The rank correlations in a sentence; empty if none is known."""
+    known = [rung for rung in found if rung.correlation is not None]
+    parts = [
+        f"{rung.correlation:.2f} after epoch {rung.epoch} ({rung.ended} of {rung.reached} trials)" for rung in known
+    ]
+    return f"Rank correlation of a trial's first seed with its final score: {', '.join(parts)}." if parts else ""

@@ -1,0 +1,374 @@
+"""Which driver may write to a study, at home and at a storage.
+
+On one machine a locked file decides, and a killed driver leaves no lock. Between hosts, whose file system may lack
+working locks, the files `drivers/<number>.json` decide: one driver alone can create a file of a name. The file is
+touched every few seconds while its driver lives. Who begins removes the files of all lower numbers before it writes
+anything. So a driver whose own file is gone has lost the study, which it finds out before its next fact.
+
+The age of a file is the difference of two times that the file server has set; the clocks of the hosts do not matter.
+
+Homes on different machines may share a storage, and no lock reaches both. There, too, each driver takes a number that
+no other one has, and gives a sign of life every few seconds; who finds a greater number than its own has lost the
+study.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import tempfile
+import threading
+import time
+import uuid
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from service.storage import plain_json
+from trainables.spec import LocusError
+from trainables.whole_files import write_whole
+
+if TYPE_CHECKING:
+    from trainables.remote_files import RemoteFolder
+
+DRIVERS = "drivers"
+"""The folder of the files of a study's drivers, beside its journal."""
+BEAT_S = 5.0
+"""How often a driver touches its file."""
+STALE_S = 60.0
+"""How long a driver on another host may give no sign of life before another one may take its study over."""
+TRIES = 50
+PAUSE_S = 0.02
+"""How often, and after which pause, a driver tries again that finds others who begin at the same moment."""
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+class HeldError(LocusError):
+    """A study that another driver runs."""
+
+
+class TakenOverError(LocusError):
+    """A study that another driver has taken over: this one must write nothing more."""
+
+
+@dataclass(frozen=True)
+class Host:
+    """A machine. `boot` is another one after each start; two containers of one machine have the same."""
+
+    name: str
+    boot: str
+
+    @classmethod
+    def here(cls) -> Host:
+        """The machine of this process. If its system numbers no starts, its name stands for the number."""
+        try:
+            return cls(socket.gethostname(), BOOT.read_text().strip())
+        except OSError:
+            return cls(socket.gethostname(), socket.gethostname())
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The newest driver of a study, as its file tells. Units: `beat`, its last sign of life, in the server's time."""
+
+    number: int
+    host: Host
+    pid: int
+    ended: bool = False
+    beat: float = 0.0
+
+    def __str__(self) -> str:
+        return f"on {self.host.name} (process {self.pid})" if self.pid else "which begins at this moment"
+
+    def is_elsewhere(self, here: Host | None = None) -> bool:
+        """Whether this driver is on another machine than `here`, so that no lock tells whether it lives."""
+        return self.host.boot != (here or Host.here()).boot
+
+
+def newest(folder: Path) -> Holder | None:
+    """The driver with the greatest number; None if no driver was there yet. Cost: 0.1 ms."""
+    for _ in range(TRIES):
+        numbers = _numbers(folder)
+        if not numbers:
+            return None
+        with suppress(FileNotFoundError):  # another driver took over between the two looks
+            return _read_driver_lease(folder, numbers[-1])
+        time.sleep(PAUSE_S)
+    raise FileNotFoundError(f"{folder} must have the file of its newest driver")
+
+
+def at_work_elsewhere(folder: Path, here: Host | None = None, stale_s: float = STALE_S) -> Holder | None:
+    """The driver of a study that works on another host; None if there is none. Cost: 0.2 ms."""
+    found = at_work(folder, stale_s)
+    return found if found and found.is_elsewhere(here) else None
+
+
+def at_work(folder: Path, stale_s: float = STALE_S) -> Holder | None:
+    """The driver of a study whose last sign of life is new; None if there is none. Cost: 0.2 ms."""
+    found = newest(folder)
+    if found is None or found.ended:
+        return None
+    return found if abs(_server_time(folder) - found.beat) < stale_s else None
+
+
+def held(folder: Path, holder: Holder | None) -> HeldError:
+    """The error of a study that another driver runs."""
+    who = f", {holder}" if holder and not holder.ended else ""
+    return HeldError(f"{folder.parent.name} is being run by another driver{who}; see locus status")
+
+
+def _numbers(folder: Path) -> list[int]:
+    """The numbers of the drivers whose files are there, in order."""
+    return sorted(int(path.stem) for path in folder.glob("*.json") if path.stem.isdecimal())
+
+
+def _file(folder: Path, number: int) -> Path:
+    return folder / f"{number}.json"
+
+
+def _read_driver_lease(folder: Path, number: int) -> Holder:
+    """What the file of a driver tells. One that is not written yet, or was cut by a crash, is of an unknown host."""
+    with _file(folder, number).open("rb") as file:  # to open it makes NFS ask the server
+        content, beat = file.read(), os.fstat(file.fileno()).st_mtime
+    try:
+        said = plain_json(content)
+        return Holder(number, Host(**said["host"]), said["pid"], said["ended"], beat)
+    except (ValueError, KeyError, TypeError):
+        return Holder(number, Host("", ""), 0, beat=beat)
+
+
+def _server_time(folder: Path) -> float:
+    """The time of the machine that keeps a folder; in a folder that cannot be written, that of this machine."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            os.utime(file.fileno())
+            return os.fstat(file.fileno()).st_mtime
+    except OSError:
+        return time.time()
+
+
+class Session:
+    """The time in which one driver may write to a study: `begin`, `look` before each write, `end`.
+
+    `folder`: that of the files of all drivers. `host`: where this driver runs.
+    """
+
+    def __init__(
+        self, folder: Path, host: Host | None = None, *, beat_s: float = BEAT_S, stale_s: float = STALE_S
+    ) -> None:
+        self.folder, self.host, self.beat_s, self.stale_s = folder, host or Host.here(), beat_s, stale_s
+        self.number = 0
+        self._lost: str | None = None
+
+    def begin(self, above: int = 0) -> None:
+        """Takes a number that is greater than `above` and than that of every driver before.
+
+        Call it with the study's lock: the driver before is dead then, where it was on this machine.
+        Raises: HeldError if a driver on another host is at work, or begins at the same moment.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for _ in range(TRIES):
+            before = set(_numbers(self.folder))
+            if other := at_work_elsewhere(self.folder, self.host, self.stale_s):
+                raise held(self.folder, other)
+            if self._create(max(above, *before, 0) + 1, before):
+                break
+            time.sleep(PAUSE_S)
+        else:
+            raise held(self.folder, None)
+        for number in _numbers(self.folder):
+            if number < self.number:
+                _file(self.folder, number).unlink(missing_ok=True)
+        self._lost, self._over = None, threading.Event()
+        self._thread = threading.Thread(target=self._beat, args=(self._over,), name="heartbeat", daemon=True)
+        self._thread.start()
+
+    def look(self) -> None:
+        """Gives a sign of life, for which a file server is asked. Cost: 4 us on a local disk.
+
+        Raises: TakenOverError if another driver has taken the study over.
+        """
+        try:
+            os.utime(_file(self.folder, self.number))
+        except FileNotFoundError:
+            self._lost = self._lost or self._why()
+        self.recall()
+
+    def recall(self) -> None:
+        """Looks at nothing, and so costs nothing. Raises: TakenOverError if that was found out before."""
+        if self._lost is not None:
+            raise TakenOverError(self._lost)
+
+    def lose(self, why: str) -> None:
+        """Records that another driver has taken the study over, where a storage tells so and not this folder."""
+        self._lost = self._lost or why
+
+    def end(self) -> None:
+        """Records that this driver has ended, so that the next one need not wait."""
+        self._over.set()
+        self._thread.join(self.beat_s)
+        with suppress(TakenOverError, OSError):  # of a driver that cannot say so, the next one sees no sign of life
+            self.look()
+            write_whole(_file(self.folder, self.number), self._content(ended=True))
+
+    def _create(self, number: int, before: set[int]) -> bool:
+        """Creates the file of a number; False if any other driver has begun since `before` was seen."""
+        path = _file(self.folder, number)
+        try:
+            opened = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+        except FileExistsError:
+            return False
+        try:
+            with os.fdopen(opened, "w") as file:
+                file.write(self._content())
+                file.flush()
+                os.fsync(file.fileno())  # after a crash an empty file would look like that of a driver on another host
+        except OSError:  # a full disk: an empty file would hold everybody up
+            path.unlink(missing_ok=True)
+            raise
+        if {*_numbers(self.folder)} - before != {number}:
+            path.unlink(missing_ok=True)
+            return False
+        self.number = number
+        return True
+
+    def _content(self, *, ended: bool = False) -> str:
+        return json.dumps({"host": asdict(self.host), "pid": os.getpid(), "ended": ended})
+
+    def _beat(self, over: threading.Event) -> None:
+        """The thread: gives signs of life, until the end or until the study is lost."""
+        while not over.wait(self.beat_s):
+            try:
+                self.look()
+            except TakenOverError:
+                return
+            except OSError:  # the server is away: the next beat asks again
+                continue
+
+    def _why(self) -> str:
+        study, other = self.folder.parent.name, newest(self.folder)
+        if other is None or other.number <= self.number:
+            return f"{_file(self.folder, self.number)} must be there while this driver runs {study}, got none"
+        return (
+            f"another driver, {other}, has taken {study} over, because it saw no sign of life of this one; "
+            "what this one had recorded before is kept"
+        )
+
+
+SPACE = Path("/proc/self/ns/pid")
+"""Names the processes that see each other; those of two containers do not."""
+
+UNKNOWN: dict[str, object] = {"host": "an unknown machine", "pid": 0, "space": "", "ended": False}
+"""A driver whose file is not written yet, or was cut by a crash: it counts as living until its file is stale."""
+
+
+class Lease:
+    """The right of one driver to send: `begin`, `beat` every few seconds, `end`. `drivers`: the folder of all of them.
+
+    Units: `stale_s` in seconds, by the clock of the storage.
+    """
+
+    def __init__(self, id: str, drivers: RemoteFolder, stale_s: float = STALE_S) -> None:
+        self._id, self._drivers, self._stale_s = id, drivers, stale_s
+        self._me = {"host": Host.here().name, "pid": os.getpid(), "space": _space(), "mark": uuid.uuid4().hex}
+        self.number = 0
+
+    def begin(self) -> None:
+        """Takes the next number. Raises: HeldError if another driver lives, or begins at the same moment."""
+        last = max(self._numbers(), default=0)
+        other = self._read(last) if last else None
+        if other is not None and self._lives(other, last):
+            who = f"on {other['host']} (process {other['pid']})" if other["pid"] else "which begins now"
+            raise HeldError(
+                f"{self._id} is being run by another driver with this storage, {who}; if that machine is dead, try "
+                f"again in {self._stale_s:g} s"
+            )
+        self.number = last + 1
+        created = self._drivers.create(_name(self.number), self._content())
+        numbers = self._numbers()
+        late = max(numbers, default=0) > self.number  # other drivers have begun since this one looked
+        if created and late:
+            self._drivers.remove(_name(self.number))
+        if not created or late:
+            raise HeldError(f"{self._id} is being run by another driver with this storage, which begins now")
+        for number in numbers:
+            if number < self.number:
+                self._drivers.remove(_name(number))
+
+    def beat(self) -> str | None:
+        """Gives a sign of life. Returns why the study is lost, where it is. Raises: StorageError, after one try."""
+        drivers = replace(self._drivers, patience=0.0)
+        last = max(self._numbers(drivers), default=0)
+        if last > self.number:
+            other = self._read(last) or UNKNOWN
+            return (
+                f"another driver, on {other['host']}, has taken {self._id} over with this storage, because this one "
+                f"gave no sign of life for {self._stale_s:g} s; what it had sent before is kept"
+            )
+        drivers.write(_name(self.number), self._content())
+        return None
+
+    def end(self) -> None:
+        """Records that this driver has ended, so that the next one need not wait."""
+        from trainables.remote_files import StorageError  # here, for fsspec takes a tenth of a look's time
+
+        try:
+            if self.beat() is None:
+                replace(self._drivers, patience=0.0).write(_name(self.number), self._content(ended=True))
+        except StorageError:
+            return  # the next driver sees no sign of life
+
+    def _lives(self, other: dict[str, object], number: int) -> bool:
+        if other.get("ended"):
+            return False
+        if other["space"] == self._me["space"] and not _is_alive(int(str(other["pid"]))):
+            return False
+        beat, now = self._drivers.modified(_name(number)), self._server_time()
+        return beat is not None and abs(now - beat) < self._stale_s
+
+    def _server_time(self) -> float:
+        name = f"clock-{self._me['mark']}"
+        self._drivers.write(name, b"")
+        now = self._drivers.modified(name)
+        self._drivers.remove(name)
+        return now if now is not None else time.time()
+
+    def _numbers(self, drivers: RemoteFolder | None = None) -> list[int]:
+        names = (name.removesuffix(".json") for name in (drivers or self._drivers).names())
+        return [int(name) for name in names if name.isdigit()]
+
+    def _read(self, number: int) -> dict[str, object] | None:
+        """What the file of a driver tells; None if it is gone. One that is not written yet tells nothing."""
+        content = self._drivers.read(_name(number))
+        if content is None:
+            return None
+        try:
+            found = plain_json(content)
+        except ValueError:
+            return UNKNOWN
+        return {**UNKNOWN, **found} if isinstance(found, dict) else UNKNOWN
+
+    def _content(self, *, ended: bool = False) -> bytes:
+        return json.dumps({**self._me, "ended": ended}).encode()
+
+
+def _name(number: int) -> str:
+    return f"{number}.json"
+
+
+def _space() -> str:
+    """The start of this machine, and which of its processes this one sees."""
+    seen = os.readlink(SPACE) if SPACE.exists() else ""
+    return f"{Host.here().boot} {seen}"
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # another person's process
+        return True
+    return True

@@ -1,0 +1,388 @@
+"""What lies where at the URI of `--storage`, how it gets there and back, and how a journal goes while a study runs.
+
+<uri>/outcomes/<key>/<code>.json, .pt, .<probe>.npz     answers, shared by all studies, as in a home
+<uri>/studies/<id>/study.json
+<uri>/studies/<id>/drivers/<number>.json                who runs it (`leases.py`)
+<uri>/studies/<id>/journal/<number>/<segment>.jsonl     the facts of one driver, in pieces
+<uri>/studies/<id>/work/<key>/<code>/<attempt>/         what a worker leaves of a run that is not finished
+
+Answers do not come this way: the driver sends each one before it writes that the run has ended.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from search_spaces.words import plural
+from service.storage import plain_json
+from service.storage.facts import KEY, Adopted, Ended
+from service.storage.history import History
+from service.storage.home import Home, StudyFolder
+from service.storage.journal import Journal, read
+from service.storage.leases import Lease
+from service.storage.outcomes import ENDS, Answered, Outcomes
+from trainables.remote_files import PATIENCE_S, RemoteFolder, StorageError
+from trainables.spec import LocusError
+from trainables.whole_files import put_aside, unsealed, write_whole
+
+SEGMENT = 2**20
+"""The bytes of a segment. The last one is sent again each time, so it must be small."""
+TRIES = 5
+"""How often a journal is read again that was removed while it was read."""
+
+
+def sent_journal(remote: RemoteFolder) -> bytes | None:
+    """The whole lines of the journal that was sent last; None if none was. Raises: StorageError."""
+    for _ in range(TRIES):
+        names = remote.names()
+        begun = [name for name in names if name.endswith(f"/{_segment(0)}")]
+        if not begun:
+            return None
+        number = max(begun).partition("/")[0]
+        parts = [remote.read(name) for name in names if name.startswith(f"{number}/")]
+        whole = b"".join(part for part in parts if part is not None)
+        if None not in parts:  # else a driver that took over has removed this copy meanwhile, and sent its own
+            return whole[: whole.rfind(b"\n") + 1]
+    raise StorageError(f"{remote.uri} changed {TRIES} times while the journal was read; try again")
+
+
+class JournalCopy:
+    """Sends what a journal has gained. `remote`: the folder of all copies of this journal.
+
+    `number`: the driver's, from its lease. Units: `segment` in bytes.
+    """
+
+    def __init__(self, journal: Path, remote: RemoteFolder, number: int, segment: int = SEGMENT) -> None:
+        self._journal, self._remote, self._number, self._segment = journal, remote, number, segment
+        self._sent = 0
+
+    def send(self, patience: float) -> None:
+        """Sends the segments that have changed, in their order. `patience`: as `RemoteFolder` has it, in seconds.
+
+        Raises: StorageError.
+        """
+        if not self._journal.exists():
+            return
+        with self._journal.open("rb") as file:
+            first = self._sent // self._segment
+            file.seek(first * self._segment)
+            content = file.read()
+        content = content[: content.rfind(b"\n") + 1]
+        end = first * self._segment + len(content)
+        if end <= self._sent:
+            return
+        remote = replace(self._remote, patience=patience)
+        starts = range(0, len(content), self._segment)
+        for start in starts if self._sent else reversed(starts):
+            name = f"{self._number:06}/{_segment(first + start // self._segment)}"
+            remote.write(name, content[start : start + self._segment])
+        self._sent = end
+
+    def remove_older(self) -> None:
+        """Removes the copies of drivers before this one, once this one has sent all. Raises: StorageError."""
+        older = {name.partition("/")[0] for name in self._remote.names()}
+        for number in older:
+            if int(number) < self._number:
+                self._remote.remove(number)
+
+
+def _segment(number: int) -> str:
+    return f"{number:06}.jsonl"
+
+
+START = r"\.\d+$"
+"""How the ids of later starts of an edition end."""
+PLACE = re.compile(rf"{KEY}/\w[\w.-]*")
+"""Where the files of answers lie among all answers. A file of another name there is a stranger's, and stays there."""
+TOGETHER = 8
+"""How many files are fetched at the same time."""
+
+
+class OtherJournalError(LocusError):
+    """A home and a storage that hold different journals under one id."""
+
+
+@dataclass(frozen=True)
+class Copies:
+    """The copies of one edition of a study. `patience`: how long the storage is asked again, in seconds."""
+
+    uri: str
+    home: Home
+    id: str
+    patience: float = PATIENCE_S
+
+    @cached_property
+    def study(self) -> RemoteFolder:
+        """The folder of the study."""
+        return RemoteFolder(self.uri, self.patience).inside(f"studies/{self.id}")
+
+    @cached_property
+    def outcomes(self) -> RemoteFolder:
+        """The folder of all answers."""
+        return RemoteFolder(self.uri, self.patience).inside("outcomes")
+
+    @property
+    def work(self) -> str:
+        """The URI of the work in progress."""
+        return self.study.inside("work").uri
+
+    @property
+    def journal(self) -> RemoteFolder:
+        """The folder of the journal's copies."""
+        return self.study.inside("journal")
+
+    def keep(self, answered: Answered) -> None:
+        """Sends an answer, its weights first, so that it is never without them. Raises: StorageError."""
+        self._send(answered.run.key, answered.name)
+
+    def _send(self, key: str, name: str) -> None:
+        """Sends an answer and its weights. A sound one with weights stays, for the digests in it are of its weights."""
+        here, at = Outcomes(self.home).path(key, name), f"{key}/{name}"
+        mine = _digests(here.read_bytes()) if here.exists() else None
+        there = _digests(self.outcomes.read(f"{at}.json"))
+        if mine is None or there or (there is not None and not mine):
+            return
+        for end in (*reversed(ENDS), ".json"):
+            file = here.with_name(f"{name}{end}")
+            if file.exists():
+                self.outcomes.put(file, f"{at}{end}")
+
+    def keep_missing(self, answers: Iterable[tuple[str, str]]) -> None:
+        """Sends the files of answers, by key and name, that are not there yet: of reused ones, and of probes."""
+        there = set(self.outcomes.names())
+        for key, name in answers:
+            files = {file.name for file in (self.home.outcomes / key).glob(f"{name}*") if _is_of(file.name, name)}
+            missing = sorted(file for file in files if f"{key}/{file}" not in there)
+            if any(file.endswith((*ENDS, ".json")) for file in missing):
+                self._send(key, name)
+            for file in missing:
+                if file.endswith(".npz"):
+                    self.outcomes.put(self.home.outcomes / key / file, f"{key}/{file}")
+
+    def clear_work(self, answered: Iterable[tuple[str, str]]) -> None:
+        """Removes what workers have sent of runs, by key and code, after these were answered. Raises: StorageError."""
+        work = self.study.inside("work")
+        left = {tuple(name.split("/")[:2]) for name in work.names()}
+        for key, code in left & set(answered):
+            work.remove(f"{key}/{code}")
+
+    def weights(self, key: str, name: str) -> str:
+        """The URI of an answer's weights, which are sent where they are not there. Raises: StorageError."""
+        local = Outcomes(self.home).weights(key, name)
+        at = f"{key}/{local.name}"
+        if not self.outcomes.has(at) and local.exists():
+            self._send(key, name)
+        return f"{self.outcomes.uri}/{at}"
+
+    def fetch(self) -> int:
+        """Brings home what is only at the storage: the study, its journal, its answers. Returns how many files.
+
+        Raises: OtherJournalError if both have a journal and neither continues the other; StorageError.
+        """
+        folder = self.home.study(self.id)
+        folder.root.mkdir(parents=True, exist_ok=True)
+        try:
+            with FileLock(folder.lock, timeout=0.0):
+                return self._fetch(folder)
+        except Timeout:  # a driver that began a moment ago has the study
+            return 0
+
+    def _fetch(self, folder: StudyFolder) -> int:
+        sent = sent_journal(self.journal)
+        here = folder.journal.read_bytes() if folder.journal.exists() else b""
+        if sent is None:
+            return 0
+        whole = here[: here.rfind(b"\n") + 1]
+        if not (sent.startswith(whole) or whole.startswith(sent)):
+            raise OtherJournalError(
+                f"{self.id} has another journal at {self.uri} than in {folder.root}: each was continued without the "
+                f"other; move {folder.root} to another place to go on from the copies (answers in the home still count)"
+            )
+        count = 0
+        definition = self.study.read("study.json")
+        if definition is not None and not folder.study.exists():
+            write_whole(folder.study, definition)
+            count += 1
+        if len(sent) > len(whole):
+            if here:
+                put_aside(folder.journal)
+            write_whole(folder.journal, sent)
+            count += 1
+        return count + self._fetch_answers()
+
+    def fetch_answers_of(self, key: str) -> int:
+        """Brings home what answers a run has only at the storage; how many files. Raises: StorageError."""
+        return self._bring(self.outcomes.names(key))
+
+    def _fetch_answers(self) -> int:
+        facts, _ = read(self.home.study(self.id).journal)
+        named = {(fact.run, fact.code) for fact in facts if isinstance(fact, Ended | Adopted) and fact.code}
+
+        def is_named(name: str) -> bool:
+            key, _, file = name.partition("/")
+            return any((key, code) in named for code in _codes(file))
+
+        return self._bring(filter(is_named, self.outcomes.names()))
+
+    def _bring(self, names: Iterable[str]) -> int:
+        """Brings home those of some files of answers that are not there; how many."""
+        missing = [name for name in names if PLACE.fullmatch(name) and not (self.home.outcomes / name).exists()]
+        with ThreadPoolExecutor(TOGETHER) as threads:  # weights first, so that no answer is without them
+            for answers in (False, True):
+                some = [name for name in missing if name.endswith(".json") == answers]
+                list(threads.map(lambda name: self.outcomes.get(name, self.home.outcomes / name), some))
+        return len(missing)
+
+
+class SentOutcomes(Outcomes):
+    """The answers of a home whose copies are at a storage. What writes one raises StorageError, too."""
+
+    def __init__(self, copies: Copies) -> None:
+        super().__init__(copies.home)
+        self._copies = copies
+
+    def put(self, answered: Answered, weights: Path | None) -> None:
+        """Writes an answer as `Outcomes.put` does, and sends a copy."""
+        super().put(answered, weights)
+        self._copies.keep(answered)
+
+    def usable(self, key: str, code: str, *, whole: bool, older: bool) -> Answered | None:
+        """The answer of a run as `Outcomes.usable` gives it, from the storage too: another home may have sent it."""
+        found = super().usable(key, code, whole=whole, older=older)
+        if found is None and self._copies.fetch_answers_of(key):
+            found = super().usable(key, code, whole=whole, older=older)
+        return found
+
+    def source(self, key: str, name: str) -> str:
+        """The URI of an answer's weights, which are sent where they are not there."""
+        return self._copies.weights(key, name)
+
+
+def fetch(uri: str, home: Home, name: str) -> str:
+    """Brings home what a storage has of a study; what was fetched, in words. `name`: of all editions, or an id.
+
+    A study that is being run here is left as it is. Raises: StorageError; OtherJournalError.
+    """
+    place = RemoteFolder(uri)
+    place.check()
+    found = [id for id in place.inside("studies").folders() if _is_asked(id, name)]
+    counts = {id: Copies(uri, home, id).fetch() for id in found if not home.study(id).driven}
+    words = [f"{plural(count, 'file')} of {id}" for id, count in counts.items() if count]
+    return f"fetched {' and '.join(words)} from {uri}" if words else ""
+
+
+def _is_asked(id: str, name: str) -> bool:
+    """Whether an id is that of a name, or one of the starts (`.2`) of an id."""
+    return id.partition("@")[0] == name or re.sub(START, "", id) == re.sub(START, "", name)
+
+
+def _is_of(file: str, name: str) -> bool:
+    return name in _codes(file) and ".damaged" not in file
+
+
+def _digests(answer: bytes | None) -> dict[str, str] | None:
+    """The digests of weights that the file of an answer holds; None if there is no file, or it is damaged."""
+    content = None if answer is None else unsealed(answer)
+    return None if content is None else dict(plain_json(content).get("weights", {}))
+
+
+def _codes(file: str) -> tuple[str, ...]:
+    """What the name of the answer may be to which a file belongs: `abc_ema.pt` belongs to `abc`."""
+    stem = file.partition(".")[0]
+    return (stem, stem.removesuffix("_ema"))
+
+
+SEND_S = 5.0
+"""How often what is new is sent, with a sign of life. So much may be lost with a disk; no answer is."""
+CLOSE_S = 60.0
+"""How long the end of a study waits for a storage that does not answer."""
+
+
+class StorageSync:
+    """Sends the copies of one study while it runs: `open`, then `close`. Without copies it does nothing.
+
+    It takes the lease before the journal is opened, so that a refused command writes nothing.
+    """
+
+    def __init__(self, copies: Copies | None) -> None:
+        self._copies = copies
+        self._end = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> StorageSync:
+        """Takes the lease, and fetches what another driver has sent until then.
+
+        Raises: HeldError if another driver runs the study with this storage; OtherJournalError; StorageError.
+        """
+        if self._copies is not None:
+            self._lease = Lease(self._copies.id, self._copies.study.inside("drivers"))
+            self._lease.begin()
+            try:
+                self._copies.fetch()
+            except BaseException:
+                self._lease.end()
+                raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._copies is not None and self._has_ended():
+            self._lease.end()
+
+    def open(self, journal: Journal) -> None:
+        """Sends the study and its whole journal, and starts the thread. Raises: StorageError.
+
+        `journal`: it is told where another driver has taken the study over.
+        """
+        if self._copies is None:
+            return
+        self._copies.home.study(self._copies.id).storage.write_text(self._copies.uri)
+        self._copies.study.put(self._copies.home.study(self._copies.id).study, "study.json")
+        self._copy = JournalCopy(journal.path, self._copies.journal, self._lease.number)
+        self._copy.send(CLOSE_S)
+        self._copy.remove_older()
+        self._thread = threading.Thread(target=self._send, args=(journal,), name="storage", daemon=True)
+        self._thread.start()
+
+    def close(self, history: History) -> str | None:
+        """Sends what is left and clears what is not needed. Returns a warning where the storage lacks something."""
+        if self._copies is None or self._thread is None:
+            return None
+        if not self._has_ended():
+            return f"the storage lacks a part ({self._copies.uri} stands still); run the study again to send the rest"
+        answers = {(run, code) for (run, code), state in history.states.items() if state.answered}
+        copies = replace(self._copies, patience=CLOSE_S)
+        try:
+            copies.keep_missing(sorted(answers))
+            copies.clear_work(answers)
+            self._copy.send(CLOSE_S)
+        except StorageError as error:
+            return f"the storage lacks a part ({error}); run the study again to send the rest"
+        return None
+
+    def _has_ended(self) -> bool:
+        """Ends the thread; False if it stands still in a call to the storage, for which nobody waits longer.
+
+        Its lease is not ended then: the next driver sees no sign of life.
+        """
+        self._end.set()
+        if self._thread is not None:
+            self._thread.join(CLOSE_S)
+        return self._thread is None or not self._thread.is_alive()
+
+    def _send(self, journal: Journal) -> None:
+        while not self._end.wait(SEND_S):
+            try:
+                if why := self._lease.beat():
+                    journal.session.lose(why)
+                    return
+                self._copy.send(0.0)
+            except (OSError, ValueError):  # of a storage that is away, or a disk: what is new is sent the next time
+                continue

@@ -1,0 +1,293 @@
+"""What `plan`, `verify`, `compare` and `simulate` print, and what a run prints at its end."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from search_spaces import library
+from search_spaces.words import clock, plural, quoted
+from service.analysis.comparison import Comparison, Match
+from service.analysis.format import between, fixed, metric_words, p_text, signed
+from service.analysis.headline import advice, headline
+from service.analysis.matrix import FilledMatrix
+from service.analysis.multiple_testing import Difference
+from service.analysis.power import seeds_sentence
+from service.analysis.statistics import level_of
+from service.analysis.trial_result import summarize
+from service.execution.simulate import Simulated, Stopping, Window
+from service.planning.estimate import WorkEstimate
+from service.storage import Check
+from service.storage.history import History
+from service.storage.home import Home
+from service.terminal.output import address, columns, console, home_option, labelled, row, sentence, title
+from service.terminal.tables import trials_table
+from trainables.spec import SpecError
+
+if TYPE_CHECKING:
+    from service.analysis.study_result import StudyResult
+    from service.analysis.verdicts import Verdict
+    from trainables.training.trained import Facts
+
+
+COLORS = {"SUPPORTED": "bold green", "REFUTED": "bold red", "INCONCLUSIVE": "bold yellow", "NOT JUDGED": "bold"}
+"""The color of each verdict."""
+MOST_CLASSES = 10
+"""How many names of classes a line lists."""
+
+
+def plan(history: History, estimate: WorkEstimate) -> None:
+    """What a command would run: each trial with what is there and what is missing, and the estimate of the whole."""
+    out = console()
+    if estimate.work:
+        view = columns("#", "trial", "done", "reused", "to train")
+        for one in estimate.work:
+            view.add_row(*map(Text, (one.label, one.name, *(str(count or "") for count in one.counts))))
+        out.print(view)
+    for line in estimate.lines(history.edition.id):
+        sentence(out, line)
+    sentence(out, seeds_sentence(history))
+
+
+def ending(result: StudyResult, more: str) -> None:
+    """How a run ends: the table, the verdicts, and what to do next; `more` is the command for more seeds."""
+    answer(result)
+    out, edition = console(), result.edition
+    home = home_option(result.home)
+    page = result.home.study(edition.id).report / "report.html"
+    if page.exists():
+        labelled(out, "report", str(page), link=address(page))
+    else:
+        labelled(out, "report", f"not written; locus report {edition.id}{home} tries again")
+    labelled(out, "MLflow", f"locus ui {edition.id}{home}")
+    if failed := result.history.failed:
+        labelled(out, "failed", f"{plural(failed, 'run')}; the same command tries again", "bold red")
+        labelled(out, "why", f"locus status {edition.id}{home}, and {result.home.study(edition.id).log}")
+    else:
+        judged = any(one.word != "NOT JUDGED" for one in result.claims)
+        price = f"; verdicts are then tested at {level_of(result.history.looks + 1):.3g}" if judged else ""
+        labelled(out, "next", f"{more}   (only the new seeds run{price})")
+
+
+def answer(result: StudyResult) -> None:
+    """The table, what was found in a sentence, and the verdicts."""
+    out = console()
+    out.print()
+    if not out.is_terminal:
+        out.print(trials_table(summarize(result.history, alive=False), result.edition))
+    take, *more = advice(result) or [""]
+    for line in filter(None, (take, headline(result), *more)):
+        sentence(out, line)
+    found, departure = result.claims, result.departure
+    if departure and not departure.told and len(found) > 1:
+        label = Text(found[0].label, style=COLORS[found[0].word])
+        rest = f": {plural(len(found), 'claim')}. {departure.sentence} The report has the scores that each is about."
+        sentence(out, label.append(rest, style="not bold default"))
+    else:
+        for one in found:
+            verdict(one)
+    out.print()
+
+
+def verdict(found: Verdict) -> None:
+    """A claim with its verdict."""
+    label = Text(found.label, style=COLORS[found.word])
+    sentence(console(), label.append(str(found).removeprefix(found.label), style="not bold default"))
+
+
+def report_written(result: StudyResult, page: Path) -> None:
+    """Which study a report is of, where it is, and which other editions there are."""
+    out = console()
+    labelled(out, "study", result.edition.id)
+    labelled(out, "report", str(page), link=address(page))
+    if others := result.home.others(result.edition.id):
+        labelled(out, "others", ", ".join(others))
+
+
+def checks(found: Iterable[Check]) -> None:
+    """A table of checks."""
+    view = columns("", "check", "detail")
+    for one in found:
+        view.add_row(_mark(one.ok), Text(one.name), Text(one.detail))
+    console().print(view)
+
+
+def _mark(ok: bool) -> Text:
+    return Text("ok", style="green") if ok else Text("WRONG", style="bold red")
+
+
+def versions(sender: str) -> None:
+    """The first line of a job. Raises: SpecError for a Python unlike the sender's, or where torch is missing."""
+    here = platform.python_version()
+    if here.split(".")[:2] != sender.split(".")[:2]:
+        raise SpecError(f"the cluster has Python {here}, the sender {sender}; use the same")
+    try:
+        torch = version("torch")
+    except PackageNotFoundError:
+        raise SpecError(
+            "the cluster has no torch; in a checkout of locus: pip install '.[train]' on its nodes"
+        ) from None
+    print(f"versions: python {here}, ray {version('ray')}, torch {torch}", flush=True)
+
+
+def exported(facts: Facts) -> None:
+    """Which model is exported, on standard error: its trial, seed and scores, and what its outputs are."""
+    scores = ", ".join(f"{name} {fixed(value)}" for name, value in sorted(facts.scores.items(), reverse=True))
+    more = ", ..." if len(facts.classes) > MOST_CLASSES else ""
+    classes = f"{len(facts.classes)} classes: {', '.join(facts.classes[:MOST_CLASSES])}{more}"
+    outputs = classes if facts.classes else "its outputs are numbers"
+    out = console(stderr=True)
+    sentence(out, f"study {facts.study}, {quoted(facts.trial)}, seed {facts.seed}: {scores}")
+    sentence(out, f"{outputs}; images of {facts.image_size[1]} x {facts.image_size[2]} pixels")
+
+
+def comparison(found: Comparison, headline: str, notes: list[str], page: Path | None) -> None:
+    """A comparison on one page of a terminal. `notes`: sentences below the table; `page`: the same in HTML."""
+    out = console()
+    labelled(out, "A", found.a.label, "bold")
+    labelled(out, "B", found.b.label, "bold")
+    if found.changes:
+        view = columns("differs", "A", "B")
+        view.columns[0].no_wrap = False
+        for change in found.changes:
+            row(view, change.what, change.a, change.b)
+        out.print(view)
+    else:
+        sentence(out, "nothing differs in the definitions, the code or the surroundings")
+    for warning in found.warnings:
+        sentence(out, Text("note: ", style="yellow").append(warning, style="default"))
+    out.print()
+    if found.matches:
+        out.print(_table(found))
+    sentence(out, Text(headline, style="bold"))
+    for line in notes:
+        sentence(out, Text(line, style="dim"))
+    if page is not None:
+        labelled(out, "page", str(page), link=address(page))
+
+
+def _table(found: Comparison) -> Table:
+    view = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 1), title=metric_words(found.metric))
+    view.title_justify = "left"
+    view.add_column("trial", overflow="fold", min_width=8)
+    for name in ("A", "B", "B - A", "interval (Holm)", "p (Holm)"):
+        view.add_column(name, justify="right", no_wrap=True)
+    view.add_column("compared", no_wrap=True)
+    for place, match in enumerate(found.matches):
+        view.add_row(*map(Text, _cells_comparing(match, found.differences.get(place))))
+    return view
+
+
+def _cells_comparing(match: Match, gap: Difference | None) -> tuple[str, ...]:
+    difference = (signed(gap.mean), between(gap.interval), p_text(gap.p).removeprefix("= ")) if gap else ("", "", "")
+    return (match.name, fixed(match.a.test.mean), fixed(match.b.test.mean), *difference, match.how_words)
+
+
+def matrices() -> None:
+    """The named matrices, with the studies that fill them."""
+    view = columns("matrix", "question", "studies")
+    for name in library.matrices():
+        found = library.find_matrix(name)
+        row(view, found.name, found.question, ", ".join(found.studies))
+    console().print(view)
+
+
+def matrix(found: FilledMatrix, home: Home, page: Path | None) -> None:
+    """A filled matrix: a row for each cell, and what is still to be run. `page`: the same in HTML."""
+    out = console()
+    sentence(out, title(found.id, found.matrix.question))
+    sentence(out, Text(found.matrix.paper, style="dim"))
+    for cells in found.cells:
+        out.print(Text(f"\n{cells[0].row}", style="bold"))
+        view = columns("  encoding", "paper", "found")
+        for cell in cells:
+            row(view, f"  {cell.encoding}", cell.published, "\n".join(cell.found))
+        out.print(view)
+    out.print()
+    sentence(out, found.headline)
+    for gap in found.matrix.gaps:
+        sentence(out, Text(f"gap: {gap}", style="dim"))
+    for command in found.commands:
+        labelled(out, "to run", f"{command}{home_option(home)}")
+    if page is not None:
+        labelled(out, "page", str(page), link=address(page))
+
+
+MADE_UP = (
+    "Scores and learning curves are made up. Driver, sampler, early stopping and journal are the real ones, timed on "
+    "this machine; Ray Tune and MLflow take what was measured before (deploy/sizing.md)."
+)
+
+
+FULL = 0.95
+"""The share of its time from which a part counts as full."""
+
+
+def simulation(found: Simulated) -> None:
+    """How long a study would take, where its time goes, and how its early stopping did."""
+    out = console()
+    counts = f"{found.trials:,} trials, {found.runs:,} runs, {found.epochs:,} epochs, {found.slots:,} runs together"
+    labelled(out, "simulated", f"{found.id}: {counts}", style="bold")
+    labelled(out, "an epoch", _epoch(found))
+    if found.epoch_from:
+        labelled(out, "time", f"{clock(found.seconds)}; runs train in {found.used:.0%} of the slots' time")
+    else:
+        labelled(out, "time", f"{found.epochs:,} epochs x ? s; {found.slots:,} of them at a time")
+    labelled(out, "first full", _bottleneck(found))
+    written = f"the journal has {_size(found.journal_bytes)}, the driver needs about {_size(found.memory_bytes)}"
+    labelled(out, "size", f"{written}, checkpoints take up to {_size(found.checkpoint_bytes_s)} a second")
+    out.print(Text("\nhow busy each part is, by trials begun", style="bold"))
+    view = columns("  trials", "driver", "proposals", "decisions", "Ray Tune", "MLflow", "slots", "a proposal takes")
+    for part in found.windows:
+        row(view, *_cells_simulation(part))
+    out.print(view)
+    if found.stopping:
+        out.print(Text("\nearly stopping of the first seeds, on the same points", style="bold"))
+        view = columns("  way", "epochs", "whole runs", "what it would choose")
+        for way in found.stopping:
+            row(view, f"  {way.way}", f"{way.epochs:,}", f"{way.completed:,}", _place(way, found.trials))
+        out.print(view)
+    out.print()
+    sentence(out, Text(f"{MADE_UP} It took {clock(found.took)}.", style="dim"))
+
+
+def _epoch(found: Simulated) -> str:
+    if found.epoch_from:
+        return f"{found.epoch_s:.3g} s, {found.epoch_from}"
+    return f"unknown: none was measured here; {found.epoch_s:g} s for what follows (--epoch-s SECONDS)"
+
+
+def _bottleneck(found: Simulated) -> str:
+    part, share = found.bottleneck
+    busiest = found.busiest
+    mine = {"proposals": busiest.proposals, "decisions": busiest.decisions, "Ray Tune": busiest.tune}
+    most = f", most of it with {max(mine, key=lambda name: mine[name])}" if part == "the driver" else ""
+    full = f"it would be full with about {found.slots / share:,.0f} runs together"
+    if share > FULL:
+        full = "it is full, and runs wait for it"
+    return f"{part}: busy for {share:.1%} of its time around trial {busiest.trials:,}{most}; {full}"
+
+
+def _cells_simulation(part: Window) -> list[str]:
+    shares = [part.driver, part.proposals, part.decisions, part.tune, part.mlflow]
+    used = min(part.used, 1)  # an epoch counts where it ends, so a part may have more than its own
+    return [f"  {part.trials:,}", *(f"{one:.1%}" for one in shares), f"{used:.0%}", f"{1000 * part.proposal_s:.0f} ms"]
+
+
+def _place(way: Stopping, trials: int) -> str:
+    return "the best trial" if way.rank == 1 else f"number {way.rank:,} of {trials:,} by true scores"
+
+
+def _size(count: float) -> str:
+    """Bytes in words: 58 MB."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} TB"

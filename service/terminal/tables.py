@@ -1,0 +1,280 @@
+"""What `show` and `status` print: studies and trials as tables."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from search_spaces import library
+from search_spaces.study import Ablation, Edition, Study, Tuning
+from search_spaces.words import clock, configuration, listed, plural, setting_words, value_words
+from service.analysis.format import metric_words
+from service.storage import editions
+from service.terminal import catalog
+from service.terminal.output import (
+    NARROW,
+    address,
+    columns,
+    console,
+    home_option,
+    labelled,
+    print_json,
+    row,
+    section,
+    sentence,
+    title,
+)
+from trainables.recipe import kinds
+
+if TYPE_CHECKING:
+    from service.analysis.study_status import StudyStatus
+    from service.analysis.trial_result import TrialSummary
+    from service.storage.home import Home
+
+STYLES = {"done": "green", "running": "cyan", "stopped": "yellow", "diverged": "magenta", "failed": "red"}
+
+
+def trials_table(found: list[TrialSummary], edition: Edition, rows: int | None = None) -> RenderableType:
+    """The trials, or at most so many of them."""
+    view = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 1))
+    metric = edition.study.score.metric
+    for name, justify in (("#", "right"), ("trial", "left"), ("seeds", "right"), ("epoch", "right"), (metric, "left")):
+        view.add_column(name, justify=justify, no_wrap=name != "trial", overflow="fold")  # type: ignore[arg-type]
+    view.add_column("state", overflow="fold")
+    kept = found if rows is None else shown(found, rows)
+    for trial in kept:
+        style = "bold green" if trial.best else STYLES.get(trial.state.split()[0].rstrip(",:"), "")
+        state = Text(f"{trial.state}  {trial.mark}".rstrip(), style=style)
+        cells = (trial.label, trial.name, f"{trial.done}/{trial.asked}", f"{trial.epoch}/{trial.epochs}", trial.score)
+        view.add_row(*map(Text, cells), state)
+    return Group(view, *(Text(line, style="dim") for line in legend(kept, found, edition)))
+
+
+def legend(rows: list[TrialSummary], found: list[TrialSummary], edition: Edition) -> list[str]:
+    """What the numbers and signs of a table mean, as far as they occur, and how many of its rows are not shown."""
+    parts = []
+    if any(row.score for row in rows):
+        parts.append(f"{edition.study.score.metric}: {metric_words(edition.study.score.metric)}, mean over seeds")
+    if any("+-" in row.score for row in rows):
+        parts.append("+-: standard deviation over seeds")
+    if confirmed := next((row for row in rows if row.label.startswith("c")), None):
+        parts.append(f"{confirmed.label}: point {confirmed.label[1:]} again, on fresh seeds")
+    if tuning := next((row for row in rows if row.label.startswith("t")), None):
+        parts.append(f"{tuning.label}: a trial that tunes an arm, on a seed of its own")
+    if parent := next((row for row in rows if row.label.startswith("p")), None):
+        parts.append(f"{parent.label}: a run that others start from")
+    if len(rows) < len(found):
+        parts.append(f"{len(found) - len(rows)} more: locus status {edition.id}")
+    return ["; ".join(parts)] if parts else []
+
+
+def shown(found: list[TrialSummary], rows: int) -> list[TrialSummary]:
+    """The rows worth a place: what failed, the best, the unfinished, the highest, the newest; in their order."""
+    if len(found) <= rows:
+        return found
+    ranked = sorted((row for row in found if row.mean is not None), key=lambda row: -(row.mean or 0))[:5]
+    wanted = [
+        *(row for row in found if row.state.startswith("failed")),
+        *(row for row in found if row.best),
+        *(row for row in found if row.state.startswith(("running", "waiting"))),
+        *ranked,
+        *reversed(found),
+    ]
+    keep = set(list(dict.fromkeys(map(id, wanted)))[:rows])
+    return [row for row in found if id(row) in keep]
+
+
+def show(
+    one: Study | Edition, as_json: bool, found: Mapping[str, list[str]] | None = None, *, defaults: bool = False
+) -> None:
+    """A study, or an edition of it. `found`: by budget, what came out, a paragraph an entry.
+
+    `defaults`: shows the values of the recipe that are defaults, too. JSON has all of them.
+    """
+    study, own = (_with_own(one), one.own_paths) if isinstance(one, Edition) else (one, ())
+    if as_json:
+        print_json(study.plain())
+        return
+    out = console()
+    sentence(out, title(study.name, study.question))
+    said = [(label, text) for label in ("paper", "expected") if (text := getattr(study, label))]
+    told = [(f"found at {budget}", "\n".join(texts)) for budget, texts in (found or {}).items() if texts]
+    section(out, "about", [*said, *told])
+    plan = study.plan
+    if isinstance(plan, Ablation):
+        _show_arms(out, plan)
+    else:
+        section(out, "space", [(path, _said(domain.plain())) for path, domain in plan.space.every()])
+        first = "; ".join(_said(point) for point in plan.first) or "none"
+        sentence(out, f"  first: {first}; {plan.trials} trials")
+    _show_base(out, study, {*study.paths(), *own}, defaults)
+    counts = catalog.sizes(study)
+    budgets = [
+        (name, f"{_said(one.values) or 'as it is'}; {counts[name]}{catalog.time_words(study, name)}")
+        for name, one in study.budgets.items()
+    ]
+    section(out, "budgets (trials x seeds, time)", budgets)
+    section(out, "published", [(one.who, str(one)) for one in study.published])
+    claims = [(claim.kind, f"{claim}" + (f" ({claim.source})" if claim.source else "")) for claim in study.claims]
+    section(out, "claims", claims)
+    section(out, "gaps to the paper", [("-", gap) for gap in study.gaps])
+
+
+def _show_base(out: Console, study: Study, named: Collection[str], defaults: bool) -> None:
+    """The values of the base recipe that are no defaults, or that the study or the user names."""
+    every = [*configuration(study.base)]
+    chosen = {one.path for one in every if defaults or one.default is not None or _is_named(one.path, named)}
+    nodes = {path.rpartition(".")[0] for path in chosen}
+    shown = [one for one in every if one.path in chosen or one.path in {f"{node}.kind" for node in nodes}]
+    folded = len(every) - len(shown)
+    rest = [(f"and {plural(folded, 'default')}", "--all shows them")] if folded else []
+    section(out, "base recipe", [*((one.path, one.value) for one in shown), *rest])
+
+
+def _is_named(path: str, named: Collection[str]) -> bool:
+    """Whether a path, or the node that begins there, is among some paths."""
+    return path in named or path.removesuffix(".kind") in named
+
+
+def _show_arms(out: Console, plan: Ablation) -> None:
+    """The arms of an ablation, or the axes of which they are made."""
+    for axis, named in plan.axes.items():
+        section(out, f"{axis} ({len(named)})", [(name, _said(values) or "the base") for name, values in named.items()])
+    if plan.axes:
+        left_out = "; ".join(", ".join(entry.values()) for entry in plan.without)
+        sentence(
+            out, f"  {plural(len(plan.arms), 'arm')}, one a combination" + (f", without {left_out}" * bool(left_out))
+        )
+    else:
+        section(out, "arms", [(arm, _said(values) or "the base") for arm, values in plan.arms.items()])
+    within = f", compared within the same {listed(plan.other_axes)}" if plan.other_axes else ""
+    sentence(out, f"  baseline: {plan.baseline}{within}")
+    if plan.tune:
+        _show_tuning(out, plan.tune)
+
+
+def _show_tuning(out: Console, tune: Tuning) -> None:
+    """How the arms of an ablation are tuned before they are compared."""
+    section(out, "each arm is tuned", [(path, _said(domain.plain())) for path, domain in tune.space.every()])
+    first = "; ".join(_said(point) for point in tune.first) or "none"
+    how = f"{plural(tune.trials, 'trial')} an arm, {plural(tune.seeds, 'seed')} each, sampler {tune.sampler}"
+    sentence(out, f"  {how}; first: {first}")
+
+
+def _with_own(edition: Edition) -> Study:
+    """The study of an edition, its budgets without the values that the user's own replace."""
+    budgets = {}
+    for name, budget in edition.study.budgets.items():
+        left = {path: value for path, value in budget.values.items() if path not in edition.own_paths}
+        budgets[name] = budget.model_copy(update={"values": left})
+    return edition.study.model_copy(update={"budgets": budgets})
+
+
+def is_kind(name: str) -> bool:
+    """Whether a word names a node of a recipe and not a study or a file."""
+    return name.partition(".")[0] in kinds.nodes() and name not in library.names()
+
+
+def show_kind(path: str, as_json: bool) -> None:
+    """What a kind is, and what its fields may be; for a node alone, its kinds."""
+    if len(kinds.nodes().get(path, {})) > 1:
+        found = {name: kinds.documentation(cls).partition("\n")[0] for name, cls in kinds.nodes()[path].items()}
+        if as_json:
+            print_json(found)
+        else:
+            section(console(), path, [(f"{path}.{name}", text) for name, text in found.items()])
+        return
+    cls = kinds.kind(path)
+    if as_json:
+        print_json(cls.model_json_schema())
+        return
+    out = console()
+    sentence(out, title(path, ""))
+    for paragraph in kinds.documentation(cls).split("\n\n"):
+        sentence(out, " ".join(paragraph.split()))
+    view = columns("field", "default", "what it may be")
+    for field in kinds.fields(cls):
+        default = "must be given" if field.required else value_words(field.default)
+        row(view, field.name, default, field.may_be)
+    out.print()
+    out.print(view)
+
+
+def _said(values: dict[str, Any]) -> str:
+    return ", ".join(setting_words(values))
+
+
+def status_of_all(found: list[StudyStatus], home: Home) -> None:
+    """The state of the studies of a home."""
+    if found:
+        status_table(found)
+    else:
+        sentence(console(), f"nothing was run in {home.root} yet; locus studies lists what could be")
+
+
+def status_table(found: list[StudyStatus]) -> None:
+    """A row a study."""
+    out = console()
+    wide = out.width >= NARROW
+    view = columns("study", "state", "runs", *(["trials"] if wide else []), "best so far", "last change")
+    for one in found:
+        state = one.state + one.where + (f", {one.stale} of other code" if one.stale else "")
+        trials = [one.trials] if wide else []
+        row(view, one.id, state, f"{one.done}/{one.asked}", *trials, one.best, _ago(one.last))
+    out.print(view)
+    for one in found:
+        if one.trouble:
+            sentence(out, f"{one.id} cannot be read: {one.trouble}")
+    if any(one.stale for one in found):
+        sentence(out, "answers of other code are not counted; --adopt counts them, locus plan NAME names the files")
+
+
+def status_of_one(found: StudyStatus, home: Home) -> None:
+    """The state of one study: a row a trial, and the command that goes on."""
+    out = console()
+    edition = editions.stored(home, found.id)
+    status_rows(found, edition)
+    if any(one.state.startswith("failed") for one in found.rows):
+        log = home.study(found.id).log
+        labelled(out, "log", str(log), link=address(log))
+    if others := home.others(found.id):
+        labelled(out, "others", ", ".join(others))
+    if found.state == "done":
+        labelled(out, "next", run_command(found.id, home, f"--seeds {edition.study.seeds + 2}"))
+    elif found.state != "running":
+        labelled(out, "to go on", run_command(found.id, home))
+
+
+def status_rows(found: StudyStatus, edition: Edition) -> None:
+    """A row a trial, and how much of the study is done."""
+    out = console()
+    sentence(out, title(found.id, found.question))
+    out.print(trials_table(found.rows, edition))
+    left = f"; about {clock(found.left)} left" if found.left else ""
+    sentence(
+        out, f"{found.state}{found.where}; {found.done} of {found.asked} runs{left}; last change {_ago(found.last)}"
+    )
+    if found.stale:
+        answers = plural(found.stale, "answer")
+        sentence(out, f"not counted: {answers} of other code; locus plan names the files, --adopt counts them")
+
+
+def run_command(id: str, home: Home, *options: str) -> str:
+    """The command that runs an edition of a home."""
+    return " ".join([f"locus run {shlex.quote(id)}{home_option(home)}", *options])
+
+
+def _ago(moment: float | None) -> str:
+    if moment is None:
+        return "never"
+    seconds = max(time.time() - moment, 0)
+    for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds >= size:
+            return f"{plural(int(seconds // size), unit)} ago"
+    return f"{int(seconds)} s ago"

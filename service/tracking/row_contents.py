@@ -1,0 +1,360 @@
+"""What a row in MLflow holds: its parameters, its scores, its description in Markdown, its mean curve."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from statistics import fmean, stdev
+from typing import Any
+
+from search_spaces.roles import POINTS, Role
+from search_spaces.study import Ablation, Edition, Trial
+from search_spaces.words import duration, plural, setting_words, value_words, without_sources
+from service.analysis.best import Best, place_key, ranked
+from service.analysis.format import metric_words, spread
+from service.analysis.scores import diverged_seeds, scores_of, validation_scores
+from service.analysis.statistics import Scores
+from service.storage.history import History
+from service.storage.states import RunState
+from trainables.recipe import FromTrial, Recipe, Run
+from trainables.recipe.cost import estimate_cost
+from trainables.recipe.outcome import at_image_size, of_ema
+from trainables.spec import SpecError
+
+TRAIN_S = "time/train_s"
+"""The training time up to an epoch: of a run its own, of a trial the sum over its seeds."""
+DIGITS = 6
+"""How many digits of a mean and of a standard deviation are shown."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """Numbers at a step. Units: `time` in seconds of the day."""
+
+    step: int
+    time: float
+    values: dict[str, float]
+
+    def without_tests(self) -> Point:
+        """The point without the scores of the test set."""
+        return Point(self.step, self.time, {k: v for k, v in self.values.items() if not k.startswith("test/")})
+
+
+def seed_curve(state: RunState) -> list[Point]:
+    """A run's curve as it was measured, with the training time up to each epoch."""
+    seconds = train_s(state)
+    return [
+        Point(epoch, fact.time, {**fact.values, **({TRAIN_S: rounded(seconds[epoch])} if seconds else {})})
+        for epoch, fact in sorted(state.curve.items())
+    ]
+
+
+def train_s(state: RunState) -> dict[int, float]:
+    """The training time of a run up to each epoch measured; empty if an epoch lacks it. Units: seconds."""
+    epochs = sorted(state.curve)
+    values = [state.curve[epoch].values.get("time/epoch_s") for epoch in epochs]
+    known = [value for value in values if value is not None]
+    return dict(zip(epochs, accumulate(known), strict=True)) if len(known) == len(epochs) else {}
+
+
+def mean_curve(history: History, trial: Trial) -> list[Point]:
+    """Per epoch and metric, over the seeds that have that epoch: `val/accuracy_mean`, `_n`, and `_std` from two on.
+
+    A diverged seed counts as chance from its divergence on, so that the last point is the trial's answer. A point's
+    time is when the trial began plus the seeds' mean training time, for seeds begin one after another.
+    """
+    states = [state for state in map(history.state, history.runs(trial).values()) if state.answered]
+    last = trial.recipe.optimizer.epochs
+    epochs = {epoch for state in states for epoch in state.curve}
+    if any(state.status == "diverged" for state in states):
+        epochs.add(last)
+    clocks = [_elapsed(state) for state in states]
+    spent = [train_s(state) for state in states]
+    points: list[Point] = []
+    time = min((state.begun or state.last or 0.0 for state in states), default=0.0)
+    begun = time
+    for epoch in sorted(epochs):
+        seeds = [_values(state, epoch, trial) for state in states]
+        values = _folded([one for one in seeds if one])
+        time = max(time, begun + fmean([_until(clock, epoch) for clock in clocks]))
+        if any(spent):
+            values[TRAIN_S] = rounded(sum(_until(seconds, epoch) for seconds in spent))
+        points.append(Point(epoch, time, values))
+    return points
+
+
+def rounded(value: float) -> float:
+    """A number in the digits that are shown."""
+    return float(f"{value:.{DIGITS}g}")
+
+
+def _values(state: RunState, epoch: int, trial: Trial) -> dict[str, float]:
+    """The scores of a seed at an epoch."""
+    if epoch in state.curve:
+        values = state.curve[epoch].values
+        return {name: value for name, value in values.items() if name.startswith(("val/", "test/"))}
+    if state.status != "diverged" or epoch < state.epoch:
+        return {}
+    data, last = trial.recipe.data, trial.recipe.optimizer.epochs
+    test = trial.score.test
+    tests = [test, *(at_image_size(test, side) for side in trial.recipe.test_sizes)]
+    scores = [trial.score.metric, *(tests if epoch == last else ())]
+    if trial.recipe.optimizer.ema_decay is not None:
+        metric = data.reported
+        scores += [of_ema(f"val/{metric}"), *([of_ema(f"test/{metric}")] if epoch == last else ())]
+    return {name: data.chance("val" if name.startswith("val/") else "test") for name in scores}
+
+
+def _elapsed(state: RunState) -> dict[int, float]:
+    """The time from a run's begin to each epoch: its training time where that is known, else by the clock."""
+    first = state.begun or min((fact.time for fact in state.curve.values()), default=0.0)
+    return train_s(state) or {epoch: fact.time - first for epoch, fact in state.curve.items()}
+
+
+def _until(seconds: dict[int, float], epoch: int) -> float:
+    """The time up to an epoch, or up to the last one before it."""
+    return max((value for at, value in seconds.items() if at <= epoch), default=0.0)
+
+
+def _folded(seeds: list[dict[str, float]]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for name in dict.fromkeys(name for values in seeds for name in values):
+        values = [seed[name] for seed in seeds if name in seed]
+        found |= {f"{name}_mean": rounded(fmean(values)), f"{name}_n": len(values)}
+        if len(values) > 1:
+            found[f"{name}_std"] = rounded(stdev(values))
+    return found
+
+
+ALWAYS = ("data.kind", "model.kind", "optimizer.lr", "optimizer.epochs", "optimizer.batch_size")
+"""Paths that every trial shows, so that MLflow can filter and group by them over several studies."""
+LONGEST = 500
+"""The greatest length of a value. Units: letters."""
+
+
+def title(edition: Edition, trial: Trial) -> str:
+    """The name of a trial in MLflow: `#07 gamma=2.31`, an arm's name, `c7 gamma=2.31`, `t2.7 ...`, `p1 ...`."""
+    if trial.role == "trial":
+        return trial.name if isinstance(edition.study.plan, Ablation) else f"#{trial.number:02d} {trial.name}"
+    return f"{trial.label} {trial.name}"
+
+
+def role(edition: Edition, trial: Trial) -> str:
+    """What a trial is for: an arm, a point of a search or a random one, a confirmation of it, tuning, or a parent."""
+    names: dict[Role, str] = {"rival": "random point", "rival_confirmation": "random confirmation"}
+    if trial.role == "trial":
+        return "arm" if isinstance(edition.study.plan, Ablation) else "point"
+    return names.get(trial.role, trial.role)
+
+
+def is_point(edition: Edition, trial: Trial) -> bool:
+    """Whether a trial is a point of a search or of a tuning: its test scores are not looked at."""
+    if trial.role == "tuning":
+        return True
+    return trial.role in POINTS and not isinstance(edition.study.plan, Ablation)
+
+
+@dataclass(frozen=True)
+class TrialWords:
+    """What the rows of one trial say again and again; each is made once."""
+
+    edition: Edition
+    trial: Trial
+
+    @cached_property
+    def title(self) -> str:
+        """The name of the trial in MLflow."""
+        return title(self.edition, self.trial)
+
+    @cached_property
+    def role(self) -> str:
+        """What the trial is for."""
+        return role(self.edition, self.trial)
+
+    @cached_property
+    def params(self) -> dict[str, str]:
+        """Everything that tells the trial from others of its study and of its experiment."""
+        edition, recipe = self.edition, self.trial.recipe
+        found = {
+            "trial": self.title,
+            "role": self.role,
+            "budget": edition.budget + edition.mark,
+            "data.task": getattr(recipe.data, "task", recipe.data.kind),
+        }
+        weight = estimate_cost(recipe)
+        counts = {"parameters": str(weight.parameters), "parameters.learnt": str(weight.learnt)}
+        every = _set(recipe) | found | self.varied | {"encoding.kind": recipe.encoding.label} | counts
+        return {path: value if len(value) <= LONGEST else f"{value[:LONGEST]} ..." for path, value in every.items()}
+
+    @cached_property
+    def varied(self) -> dict[str, str]:
+        """What the trial has at the paths in which the trials of its study differ."""
+        found = {}
+        for path in self.edition.study.paths():
+            try:
+                found[path] = value_words(self.trial.recipe.get(path))
+            except SpecError:  # a path of another kind's; or a model's name, for which the recipe has its numbers
+                if path in self.trial.values:
+                    found[path] = value_words(self.trial.values[path])
+        return found
+
+    def note(self, head: str, reason: str, more: str = "") -> str:
+        """A description: what a row is, the values of the trial, and why it did not end as asked."""
+        values = [f"- {path} = {_cell(value)}" for path, value in self.varied.items()]
+        return cut("\n\n".join(filter(None, (head, "\n".join(values), f"Why: {reason}" if reason else "", more))))
+
+
+def _set(recipe: Recipe) -> dict[str, str]:
+    """What a recipe sets to another value than the default, and `ALWAYS`."""
+    default = {path: value_words(value) for path, value in _leaves(Recipe().identity())}
+    values = without_sources(recipe.identity())
+    for node, other in (("init", recipe.init), ("teacher", recipe.teacher)):
+        if node in values and "values" in values[node]:  # a whole recipe, of which what was written is enough
+            written = other.values if isinstance(other, FromTrial) else getattr(other, "values", {})
+            values[node] = {**values[node], "values": ", ".join(setting_words(written)) or "none"}
+    found = {path: value_words(value) for path, value in _leaves(values)}
+    changed = {path: value for path, value in found.items() if default.get(path) != value}
+    return {path: value_words(recipe.get(path)) for path in ALWAYS} | changed
+
+
+def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every path of plain values with its value; a list of nodes has a number for each."""
+    if isinstance(value, list | tuple) and any(isinstance(item, dict) for item in value):
+        value = {str(number): item for number, item in enumerate(value)}
+    if not isinstance(value, dict):
+        yield path, value
+        return
+    for name, item in value.items():
+        yield from _leaves(item, f"{path}.{name}" if path else str(name))
+
+
+FARTHEST = 99999.0
+"""The greatest distance of a mean from 1 that the order of trials tells from others."""
+
+
+def score_words(scores: Scores) -> str:
+    """The mean, the standard deviation, how many seeds, and how many learn where some do not; empty for no score."""
+    if not scores.n:
+        return ""
+    learn = "" if len(scores.learnt) == scores.n else f", {len(scores.learnt)} learn"
+    return f"{spread(scores.mean, scores.std)} (n {scores.n}{learn})"
+
+
+def test_scores(history: History, trial: Trial) -> Scores:
+    """The test scores of the seeds that ended, a diverged one at chance.
+
+    A point of a search or of a tuning has none: the test set is looked at for the answer, not for the search.
+    """
+    if is_point(history.edition, trial):
+        return Scores({}, 0)
+    states = {seed: history.state(run) for seed, run in history.runs(trial).items()}
+    finals = {seed: state.value(trial.score.test) for seed, state in states.items() if state.status == "completed"}
+    return scores_of(trial, "test", finals, diverged_seeds(history, trial), history.answer(trial).asked)
+
+
+def rank_tag(history: History, trial: Trial) -> str:
+    """A trial's place in letters that MLflow can sort, the best first.
+
+    It depends on this trial alone, so no other trial's tag changes when one ends.
+    """
+    kind, status, minus_mean, number = place_key(history, trial)
+    distance = min(1.0 + minus_mean, FARTHEST)
+    return f"{kind}{status} {distance:012.6f} {number:04d}"
+
+
+MOST_ROWS = 20
+"""How many trials the table of a description lists."""
+LONGEST_NOTE = 5000
+"""The greatest length of a description: some MLflow servers store no longer tag. Units: letters."""
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """What a study found, in words, once it has ended: its headline, and a line for each claim."""
+
+    headline: str = ""
+    claims: tuple[str, ...] = ()
+
+
+NO_CONCLUSION = Conclusion()
+
+
+def study_note(history: History, best: Best, conclusion: Conclusion) -> str:
+    """The study: question, answer, verdicts, the trials in a table, source and expectation."""
+    study = history.edition.study
+    parts = [
+        f"**{study.question}**",
+        conclusion.headline,
+        "\n".join(f"- {claim}" for claim in conclusion.claims),
+        "\n".join(_table(history, best)),
+        f"Source: {study.paper}" if study.paper else "",
+        f"Expected: {study.expected}" if study.expected else "",
+        "The report is the artifact report/report.html." if conclusion.headline else "",
+    ]
+    return cut("\n\n".join(filter(None, parts)))
+
+
+def trial_note(words: TrialWords, asked: int, reason: str) -> str:
+    """A trial: what it is, its values, and why it did not end as asked. `asked`: how many seeds it has."""
+    head = f"{words.role.capitalize()} **{words.title}** of {words.edition.id}"
+    return words.note(f"{head}: {plural(asked, 'seed')}.", reason)
+
+
+def run_note(history: History, words: TrialWords, run: Run, reason: str) -> str:
+    """A run: its trial, values and seed, why it did not complete, and where its weights lie."""
+    head = f"**{words.title}**, seed {run.seed}, of {words.edition.id}."
+    kept = "weights" in words.edition.study.keep or words.trial.role == "parent"
+    weights = ""
+    if kept and history.state(run).status == "completed":
+        weights = f"Weights: `outcomes/{run.key}/{history.code(run)}.pt` in the home of the study."
+    return words.note(head, reason, weights)
+
+
+def experiment_note(studies: list[tuple[str, str, str]]) -> str:
+    """An experiment: a link to each study's trials, then the questions. `studies`: id, question, link."""
+    links = ", ".join(f"[{id}]({link})" for id, _, link in studies)
+    head = f"Trials, best first: {links}. The menu Views lists all views."
+    return cut("\n".join([head, "", *(f"- {id}: {question}" for id, question, _ in studies)]))
+
+
+def cut(text: str) -> str:
+    """A text that is not too long for a tag: whole lines."""
+    if len(text) <= LONGEST_NOTE:
+        return text
+    return text[: LONGEST_NOTE - 4].rpartition("\n")[0] + "\n..."
+
+
+def _table(history: History, best: Best) -> list[str]:
+    """The trials in a table, the best first."""
+    trials = [trial for trial in ranked(history) if history.answer(trial).values]
+    if not trials:
+        return []
+    score = history.edition.study.score
+    winners = {trial.label for trial in best.trials}
+    heads = ("trial", "role", metric_words(score.metric), metric_words(score.test), "training", "")
+    lines = [f"| {' | '.join(heads)} |", "|---|---|---|---|---|---|"]
+    for trial in trials[:MOST_ROWS]:
+        mark = ("best (tie)" if best.tied else "best") if trial.label in winners else history.answer(trial).status
+        states = [history.state(run) for run in history.runs(trial).values()]
+        cells = (
+            _cell(title(history.edition, trial)),
+            role(history.edition, trial),
+            score_words(validation_scores(history, trial)),
+            score_words(test_scores(history, trial)),
+            _time(states),
+            mark,
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    hidden = len(trials) - MOST_ROWS
+    return lines + ([f"\n{plural(hidden, 'further trial')}: see the view of trials."] if hidden > 0 else [])
+
+
+def _time(states: list[RunState]) -> str:
+    seconds = sum(max(train_s(state).values(), default=0.0) for state in states)
+    return duration(seconds) if seconds else ""
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

@@ -1,0 +1,35 @@
+"""Room: a request for a driver is read once, whole, and removed."""
+
+import pytest
+
+from service.execution.signals import Control, ask_driver, take_request
+from service.storage.home import StudyFolder
+
+
+@pytest.fixture
+def folder(tmp_path) -> StudyFolder:
+    return StudyFolder(tmp_path)
+
+
+def test_a_request_is_taken_once(folder: StudyFolder) -> None:
+    assert take_request(folder) is None
+    ask_driver(folder, Control(seeds=5))
+    assert take_request(folder) == Control(seeds=5)
+    assert take_request(folder) is None
+    assert list(folder.root.iterdir()) == []
+
+
+def test_two_requests_become_one(folder: StudyFolder) -> None:
+    ask_driver(folder, Control(seeds=5, max_concurrent=3))
+    ask_driver(folder, Control(seeds=8, stop="now"))
+    assert take_request(folder) == Control(seeds=8, max_concurrent=3, stop="now")
+
+
+def test_one_that_cannot_be_read_asks_for_nothing_and_is_removed(folder) -> None:
+    for content in ["", "{", '{"seeds": "many"}', '{"speed": 3}', "\x00"]:
+        folder.control.write_text(content)
+        assert take_request(folder) is None
+        assert not folder.control.exists()
+        folder.control.write_text(content)
+        ask_driver(folder, Control(trials=9))
+        assert take_request(folder) == Control(trials=9)

@@ -1,0 +1,125 @@
+"""Room: a study goes on from its storage where the home is lost, with the answers of an undisturbed one."""
+
+import random
+import shutil
+
+import pytest
+
+from service.storage.facts import Ended
+from service.storage.home import Home
+from service.storage.journal import read
+from service.storage.outcomes import Outcomes
+from service.storage.remote import Copies, OtherJournalError, StorageSync, fetch
+from tests.rooms.service.execution.studies import arms, facts, search
+from tests.rooms.toy import CutError, Toy, conduct, driving
+from trainables.recipe import FromTrial
+from trainables.remote_files import RemoteFolder
+
+STUDIES = {
+    "arms": arms,
+    "search": search,
+    "parents": lambda: arms(
+        {"plain": {}, "child": {"init": FromTrial(values={"encoding.gamma": 1.0}, part="backbone").plain()}}
+    ),
+}
+
+
+def answers(home: Home, edition) -> dict:
+    ended = {(fact.run, fact.code) for fact in facts(home, edition, Ended)}
+    return {run: Outcomes(home).get(run, code, whole=True) for run, code in ended}
+
+
+def scores(home: Home, edition) -> dict:
+    found = answers(home, edition)
+    return {run: [said.values["val/accuracy"] for said in answered.outcome.curve] for run, answered in found.items()}
+
+
+def mirrored(home: Home, edition, uri: str, seed: int, **toy):
+    """One command with a storage; None where it was cut, like a machine that dies: nothing is sent at its end."""
+    copies = Copies(uri, home, edition.id)
+    with StorageSync(copies) as mirror, driving(home, edition, copies=copies) as driver:
+        mirror.open(driver.journal)
+        toy = Toy(driver, random.Random(seed), **toy)
+        try:
+            done = toy.drive()
+        except CutError:
+            if seed % 2:
+                mirror._copy.send(0.0)
+            return None
+        assert mirror.close(driver.history) is None
+        return done
+
+
+SLOW = pytest.mark.slow
+PLACES = [
+    *[("file", name) for name in STUDIES],
+    ("s3", "arms"),
+    *[pytest.param("s3", name, marks=SLOW) for name in STUDIES if name != "arms"],
+]
+"""Every kind of study at a folder; at a server of S3 the smallest one, the others in `make slow`."""
+
+
+@pytest.mark.parametrize(("place", "name"), PLACES)
+def test_a_home_that_dies_again_and_again_ends_with_the_same_answers(tmp_path, request, name, place):
+    uri = request.getfixturevalue("s3") if place == "s3" else f"file://{tmp_path}/there"
+    edition, calm = STUDIES[name](), Home(tmp_path / "calm")
+    conduct(calm, edition, 1)
+    for life in range(40):
+        home = Home(tmp_path / f"home-{life}")
+        fetch(uri, home, edition.id)
+        done = mirrored(home, edition, uri, life, cut=5 + life)
+        if done is not None:
+            break
+        shutil.rmtree(home.root)
+    assert done is not None
+    assert all(answers(home, edition).values()), "an answer without its weights"
+    again = Home(tmp_path / "again")
+    assert fetch(uri, again, edition.study.name).startswith("fetched ")
+    assert scores(again, edition) == scores(home, edition)
+    if name != "search":  # facts of the last seconds are lost, so a search may propose other points
+        assert scores(home, edition) == scores(calm, edition)
+    assert not [name for name in Copies(uri, home, edition.id).study.names() if name.startswith("work/")]
+    assert fetch(uri, again, edition.id) == ""
+
+
+def test_a_home_that_is_ahead_or_behind_goes_on_and_another_journal_is_refused(tmp_path):
+    uri, edition = f"file://{tmp_path}/there", arms()
+    home, other = Home(tmp_path / "home"), Home(tmp_path / "other")
+    assert mirrored(home, edition, uri, 0, cut=9) is None
+    journal = home.study(edition.id).journal
+    behind = journal.read_bytes()
+    fetch(uri, other, edition.id)
+    fetch(uri, home, edition.id)
+    assert journal.read_bytes() == behind, "a home that is ahead keeps its journal"
+    assert mirrored(home, edition, uri, 0) is not None
+    ahead = journal.read_bytes()
+    journal.write_bytes(behind)
+    fetch(uri, home, edition.id)
+    assert journal.read_bytes() == ahead
+    assert journal.with_name("journal.jsonl.damaged").read_bytes() == behind
+    conduct(other, edition)
+    with pytest.raises(OtherJournalError, match=r"another journal at file://.* than in .*: each was continued"):
+        fetch(uri, other, edition.id)
+
+
+def test_reused_answers_and_parents_are_sent_too(tmp_path):
+    uri, edition = f"file://{tmp_path}/there", STUDIES["parents"]()
+    home = Home(tmp_path / "home")
+    conduct(home, edition)
+    shutil.rmtree(home.study(edition.id).root)
+    assert not mirrored(home, edition, uri, 0).order, "all is reused"
+    other = Home(tmp_path / "other")
+    fetch(uri, other, edition.id)
+    assert all(answers(other, edition).values())
+    assert read(other.study(edition.id).journal) == read(home.study(edition.id).journal)
+
+
+def test_other_studies_are_left_where_they_are(tmp_path):
+    uri, home = f"file://{tmp_path}/there", Home(tmp_path / "home")
+    for edition in (arms(), arms(name="other")):
+        mirrored(home, edition, uri, 0)
+    found = Home(tmp_path / "found")
+    fetch(uri, found, "other")
+    assert found.ids() == [arms(name="other").id]
+    assert fetch(uri, found, "unknown") == ""
+    assert RemoteFolder(uri).inside("studies").folders() == sorted(home.ids())

@@ -1,0 +1,174 @@
+"""One run again, compared number by number: really trained, tiny."""
+
+import json
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from service.consistency import rerun
+from service.storage.home import Home
+from service.storage.outcomes import Answered, Outcomes
+from trainables.recipe import FromTrial, Recipe, Run, TaughtByTrial
+from trainables.recipe.code_digest import CodeDigests
+from trainables.recipe.outcome import Completed, Diverged, Measurement
+from trainables.spec import LocusError
+from trainables.whole_files import sealed, unsealed
+
+TINY = Recipe().put(
+    {
+        "data.image_size": 16,
+        "data.train_size": 60,
+        "data.val_size": 20,
+        "data.test_size": 20,
+        "model.embed_dim": 16,
+        "model.num_heads": 2,
+        "optimizer.epochs": 2,
+        "optimizer.batch_size": 25,
+        "encoding.kind": "fourier",
+    }
+)
+
+
+def answer(home: Home, run: Run, **parents: Path) -> Answered:
+    """Trains a run and keeps its answer, as a driver does."""
+    from trainables.training.loop import train
+    from trainables.training.runtime import environment, runtime
+
+    folder = home.root / "work" / run.key
+    folder.mkdir(parents=True)
+    with runtime(1, run.recipe.optimizer.precision):
+        said = list(train(run, folder, parents=parents))
+        found = environment("cpu")
+    curve = tuple(one for one in said if isinstance(one, Measurement))
+    last = said[-1]
+    outcome = Diverged(epoch=last.epoch, curve=curve) if isinstance(last, Diverged) else Completed(curve=curve)
+    answered = Answered(run=run, code=CodeDigests()(run.recipe), outcome=outcome, environment=found)
+    Outcomes(home).put(answered, folder / "weights.pt" if isinstance(outcome, Completed) else None)
+    return answered
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory) -> Home:
+    home = Home(tmp_path_factory.mktemp("home"))
+    answer(home, Run(TINY, 3))
+    return home
+
+
+def test_a_run_gives_its_numbers_again_bit_for_bit(home: Home) -> None:
+    heard: list[str] = []
+    done = rerun(home, Run(TINY, 3).key[:6], heard.append)
+    assert done.equal
+    assert (done.key, done.ending, done.changed) == (Run(TINY, 3).key, "completed", [])
+    assert done.compared == 2 * 2 + 1, "loss and validation an epoch, one test; no clocks"
+    assert heard == ["trained again on cpu with threads 1", "epoch 1/2", "epoch 2/2"]
+
+
+def edited(home: Home, path: Path, **environment) -> tuple[Home, str]:
+    """A home with one outcome, some of its environment changed."""
+    known = next(home.outcomes.glob(f"{Run(TINY, 3).key}/*.json"))
+    value = json.loads(unsealed(known.read_bytes()))
+    value["environment"] |= environment
+    target = Home(path).outcomes / known.parent.name / known.name
+    target.parent.mkdir(parents=True)
+    target.write_bytes(sealed(value))
+    return Home(path), known.parent.name
+
+
+def test_threads_are_those_of_the_run_and_set_back(home: Home, tmp_path: Path, monkeypatch) -> None:
+    import torch
+
+    from trainables.training import loop
+
+    threads: list[int] = []
+    learn = loop.Training._learn
+    monkeypatch.setattr(
+        loop.Training, "_learn", lambda self, *given: threads.append(torch.get_num_threads()) or learn(self, *given)
+    )
+    before = torch.get_num_threads()
+    for count in (2, 1):
+        changed, key = edited(home, tmp_path / str(count), threads=count)
+        rerun(changed, key)
+    assert threads == [2, 2, 1, 1]
+    assert torch.get_num_threads() == before
+
+
+@pytest.mark.slow
+@pytest.mark.gate
+def test_a_compiled_run_is_compiled_again(home: Home, tmp_path: Path, monkeypatch) -> None:
+    from trainables.training.optional import compiled as compilation
+
+    by_torch = partial(compilation.compiled, backend="eager")  # computes the same numbers to the last bit
+    calls: list[str] = []
+    monkeypatch.setattr(compilation, "compiled", lambda module: calls.append("compiled") or by_torch(module))
+    changed, key = edited(home, tmp_path, compile=True)
+    assert rerun(changed, key, calls.append).equal
+    assert calls[:2] == ["trained again on cpu with threads 1, compiled", "compiled"]
+
+
+def test_a_batch_is_computed_in_as_many_parts_again(home: Home, tmp_path: Path) -> None:
+    """A run whose GPU was too small for the recipe's parts; in other parts the last digits are others."""
+    changed, key = edited(home, tmp_path, accumulate=5)
+    differences = rerun(changed, key).differences
+    assert {gap.name for gap in differences} >= {"train/loss"}
+    assert all(abs(gap.now - gap.before) < 1e-6 for gap in differences if gap.name == "train/loss")
+
+
+def test_another_environment_is_reported(home: Home, tmp_path: Path) -> None:
+    changed, key = edited(home, tmp_path, torch="1.0", workers=2)
+    lines: list[str] = []
+    assert rerun(changed, key, lines.append).equal
+    assert lines[1].startswith("torch was 1.0, is ")
+    assert lines[2] == "trained by 2 workers before, now by one; the last digits may differ"
+
+
+def test_a_run_of_a_gpu_is_not_trained_on_a_cpu(home: Home, tmp_path: Path) -> None:
+    changed, key = edited(home, tmp_path, device="NVIDIA H100 80GB HBM3 (of a test)")
+    said = rf"^{key} was trained on NVIDIA H100 80GB HBM3 \(of a test\): a rerun must be on a machine with one, got "
+    with pytest.raises(LocusError, match=said):
+        rerun(changed, key)
+
+
+def test_a_number_that_does_not_come_out_again_is_named(home: Home, tmp_path: Path) -> None:
+    known = next(home.outcomes.glob("*/*.json"))
+    value = json.loads(unsealed(known.read_bytes()))
+    before = value["outcome"]["curve"][1]["values"]["train/loss"]
+    value["outcome"]["curve"][1]["values"]["train/loss"] = before + 1e-12
+    value["code"]["files"]["trainables/backbones/vit_torch.py"] = "0" * 16
+    edited = Home(tmp_path)
+    target = edited.outcomes / known.parent.name / known.name
+    target.parent.mkdir(parents=True)
+    target.write_bytes(sealed(value))
+    done = rerun(edited, known.parent.name)
+    assert [(gap.epoch, gap.name, gap.now) for gap in done.differences] == [(2, "train/loss", before)]
+    assert done.changed == ["trainables/backbones/vit_torch.py"]
+
+
+def test_a_divergence_comes_again(home: Home) -> None:
+    run = Run(TINY.put({"optimizer.lr": 1e30, "optimizer.clip_grad": None, "optimizer.schedule": "constant"}), 0)
+    assert answer(home, run).outcome.kind == "diverged"
+    done = rerun(home, run.key)
+    assert (done.equal, done.ending) == (True, "diverged")
+
+
+def test_a_child_is_trained_from_its_parents_weights(home: Home) -> None:
+    child = Run(TINY.put({"init": FromTrial(values={"data.task": "absolute"}, part="encoding")}), 3)
+    parent = answer(home, child.needs()[0])
+    weights = Outcomes(home).weights(parent.run.key, parent.code.digest)
+    answer(home, child, init=weights)
+    assert rerun(home, child.key).equal
+    weights.unlink()
+    with pytest.raises(LocusError, match=r"the weights of the parent .* are gone or damaged; run its study again"):
+        rerun(home, child.key)
+
+
+def test_a_pupil_is_taught_again_by_its_teacher(home: Home) -> None:
+    teacher = TaughtByTrial(values={"optimizer.lr": 0.02})
+    pupil = Run(TINY.put({"model.pool": "distilled", "teacher": teacher}), 3)
+    known = answer(home, pupil.needs()[0])
+    weights = Outcomes(home).weights(known.run.key, known.code.digest)
+    answer(home, pupil, teacher=weights)
+    assert rerun(home, pupil.key).equal
+    weights.unlink()
+    with pytest.raises(LocusError, match=rf"the weights of the parent {known.run.key} of {pupil.key} are gone"):
+        rerun(home, pupil.key)
