@@ -15,7 +15,10 @@ TASKS = {
     ),
     "Another trial should count as the best one if two have the same score.": ("service/analysis/best.py",),
     "`locus run` should have one more option.": ("service/commands/options.py", "service/planning/run_options.py"),
-    "`locus plan` predicts half of the time that a study takes.": ("service/planning/estimate.py",),
+    "`locus plan` predicts half of the time that a study takes.": (
+        "service/planning/forecast.py",
+        "service/planning/estimate.py",
+    ),
     "A finished run is trained again although its code did not change.": (
         "service/storage/outcomes.py",
         "trainables/recipe/code_digest.py",

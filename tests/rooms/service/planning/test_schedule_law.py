@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from search_spaces.roles import CONFIRMATIONS, POINTS
+from search_spaces.roles import COMPARED, CONFIRMATIONS, POINTS
 from search_spaces.space import Real, Space
 from search_spaces.study import Edition, Search, Trial, Tuning
 from service.planning.schedule import (
@@ -24,9 +24,12 @@ from service.planning.schedule import (
     Wait,
     next_action,
 )
-from service.storage.facts import Confirms, Planned, Started, StoppedAt, Tuned
+from service.storage.facts import Adopted, Confirms, Counts, Ended, Fact, FailedWith, Planned, Started, StoppedAt, Tuned
+from service.storage.history import History
 from tests.rooms.service.planning.situations import ARMS, Situation, arms, search
 from trainables.recipe import Run
+
+CODE = "c0dec0dec0de"
 
 
 class World(Situation):
@@ -91,7 +94,7 @@ class World(Situation):
                 self.end(run, outcome="diverged", epoch=0)
             case LeaveOut(run=run, cutoff=cutoff):
                 assert not self.history.state(run).was_run
-                self.add(StoppedAt(run=run.key, code="c0dec0dec0de", epoch=0, cutoff=cutoff))
+                self.add(StoppedAt(run=run.key, code=CODE, epoch=0, cutoff=cutoff))
             case Assign(run=run, trial=trial):
                 self.give(run, trial)
 
@@ -104,7 +107,7 @@ class World(Situation):
         assert tries == 0 or self.fate(run) in ("broken", "flaky")
         self.given.append(run)
         self.in_flight[run.key] = run
-        self.add(Started(run=run.key, code="c0dec0dec0de", attempt=tries + 1, seed=run.seed, label=trial.label))
+        self.add(Started(run=run.key, code=CODE, attempt=tries + 1, seed=run.seed, label=trial.label))
 
     def land(self, run: Run) -> None:
         fate, value = self.fate(run), random.Random(run.key).random()
@@ -117,6 +120,65 @@ class World(Situation):
             self.stop(run)
         else:
             self.end(run, value, "diverged" if fate == "diverged" else "completed")
+
+
+class Remembering(World):
+    """Compares what its history remembers with a history of the same facts that was never asked, after each fact."""
+
+    def __init__(self, *told) -> None:
+        self.facts: list[Fact] = []
+        super().__init__(*told)
+
+    def add(self, *facts: Fact) -> None:
+        for fact in facts:
+            super().add(fact)
+            self.facts.append(fact)
+            assert seen(self.history) == seen(History(self.edition, lambda recipe: CODE, self.facts))
+
+    def step(self) -> bool:
+        """Now and then answers are lost, counts rise, and an answer of other code is adopted."""
+        answered = [run for run in self.given if self.history.state(run).answered]
+        match self.chance.randrange(12):
+            case 0 if answered:
+                lost = self.chance.choice(answered)
+                self.add(FailedWith(run=lost.key, code=self.history.code(lost), reason="lost", counts=False))
+            case 1 if self.history.seeds < 3:
+                self.add(Counts(seeds=self.history.seeds + 1, trials=self.history.trials_asked or None))
+            case 3 if 0 < self.history.trials_asked < 5:
+                self.add(Counts(seeds=self.history.seeds, trials=self.history.trials_asked + 1))
+            case 4 if [run for run in answered if run.key not in self.in_flight]:  # its weights were lost
+                run = self.chance.choice([run for run in answered if run.key not in self.in_flight])
+                self.give(run, next(one for one in self.history.trials if run in self.history.runs(one).values()))
+            case 2 if answered:
+                run = self.chance.choice(answered)
+                self.add(Ended(run=run.key, code="01de501de501", outcome="completed", epoch=4))
+                self.add(Adopted(run=run.key, code="01de501de501"))
+        return super().step()
+
+    def give(self, run: Run, trial: Trial) -> None:
+        """Also a run whose answer was lost."""
+        self.given.append(run)
+        self.in_flight[run.key] = run
+        self.add(Started(run=run.key, code=CODE, attempt=1, seed=run.seed, label=trial.label))
+
+
+def seen(history: History) -> tuple:
+    """All that a history remembers of its trials."""
+    answers = [(trial.label, history.answer(trial)) for trial in history.trials]
+    waiting = {role: [trial.label for trial in history.unsettled(role)] for role in COMPARED}
+    return answers, waiting, [history.code(run) for trial in history.trials for run in history.runs(trial).values()]
+
+
+@given(st.sampled_from(["search", "rival", "arms", "race", "tuned"]), st.integers(0, 10**6))
+@settings(max_examples=10)
+def test_what_a_history_remembers_is_what_its_facts_say(kind: str, seed: int) -> None:
+    """After every fact, also where an answer is lost, counts rise, or older answers are adopted."""
+    edition = edition_of(kind, 1, 0 if kind == "arms" else 2)
+    world = Remembering(Edition(budget="base", study=edition.study, mark=f"~{seed}"), seed, 2)
+    for _ in range(80):
+        if not world.step():
+            break
+    assert len(world.facts) > 10
 
 
 def balanced(world: World) -> bool:
