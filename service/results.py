@@ -268,16 +268,16 @@ class ComparedStudies(Comparison):
     @property
     def headline(self) -> str:
         """In which trials the two differ significantly, in a sentence."""
-        from service.reporting.pages import headline
+        from service.reporting.pages import comparison_headline
 
-        return headline(self)
+        return comparison_headline(self)
 
     @property
     def notes(self) -> list[str]:
         """What the numbers mean, and what one side has alone."""
-        from service.reporting.pages import note, only_words
+        from service.reporting.pages import comparison_note, only_words
 
-        return list(filter(None, [*only_words(self), note(self)]))
+        return list(filter(None, [*only_words(self), comparison_note(self)]))
 
     def table(self) -> DataFrame:
         """A row for each trial that both have: scores, the difference with its interval and p, how it was compared."""
@@ -287,9 +287,9 @@ class ComparedStudies(Comparison):
 
     def report(self) -> Path:
         """Writes the page beside the report of A, and returns its path."""
-        from service.reporting.pages import write
+        from service.reporting.pages import write_comparison
 
-        return write(self.home, self)
+        return write_comparison(self.home, self)
 
     def __repr__(self) -> str:
         notes = "\n".join(f"  note: {warning}" for warning in self.warnings)

@@ -1,4 +1,7 @@
-"""The runs of a study, known, to be chosen or lost; how much of it is done, and how long the rest takes. Pure."""
+"""The runs of a study, known, to be chosen or lost; how much of it is done, and how long the rest takes.
+
+A forecast itself is pure. Lost answers, and the times of epochs in other studies, are read from the files of answers.
+"""
 
 from __future__ import annotations
 

@@ -258,7 +258,7 @@ FEWEST_POINTS = 40
 MOST_POINTS = 100
 """The time grows with the square of the points: 100 take 0.2 s, 1,000 take 12 s. Of more, so many are drawn."""
 DRAWS = 10
-"""How often the points are drawn anew, with replacement, to see how far the shares depend on them."""
+"""Shares come from so many random draws of the points, with replacement. Their spread shows how sure they are."""
 TREES = 16
 """Of the forest. Optuna's default, 64, takes four times as long; draws of points differ by more than forests."""
 

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from itertools import takewhile
 from statistics import fmean, variance
-from typing import TYPE_CHECKING
 
 from search_spaces.roles import CONFIRMED, POINTS
 from search_spaces.study import Ablation, Edition, Search, Trial
@@ -14,10 +13,6 @@ from search_spaces.words import plural
 from service.planning.t_distribution import cdf
 from service.storage.history import History
 from trainables.recipe import Run
-
-if TYPE_CHECKING:
-    from search_spaces.study import Trial
-
 
 FIRST_RUNG = 3
 """The first rung is at a third of the epochs: before it, good and bad trials are both at chance."""

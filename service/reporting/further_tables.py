@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from search_spaces.roles import Role
 from search_spaces.space import Above, Choice, Domain, Real, Subset
@@ -13,10 +13,10 @@ from service.analysis.best import ranked
 from service.analysis.format import metric_words, spread, two
 from service.analysis.probes import probe_scores
 from service.analysis.statistics import Scores
-from service.analysis.study_result import ArmTuning, tunings
+from service.analysis.study_result import ArmTuning, StudyResult, tunings
 from service.analysis.trial_result import TrialResult
 from service.reporting.figures.searched import Panel, axis_label, panels, shares, spreads
-from service.reporting.pages import Column, Table
+from service.reporting.pages import FEW_ROWS, Column, Table
 from service.reporting.provenance import cost_columns
 from service.reporting.results_table import row_name, score_columns, seeds
 from service.storage.history import ancestors
@@ -24,10 +24,6 @@ from service.storage.outcomes import TIMES
 from trainables.own import is_own
 from trainables.recipe.findings import Findings, Probed, When
 from trainables.spec import SpecError
-
-if TYPE_CHECKING:
-    from service.analysis.study_result import StudyResult
-    from service.analysis.trial_result import TrialResult
 
 
 def points(result: StudyResult) -> Table | None:
@@ -358,8 +354,6 @@ def of_first_seeds(result: StudyResult, probe: str, name: str) -> Iterator[tuple
             yield row, one
 
 
-FEW = 12
-"""A table with more rows is shown on demand."""
 WORDS = {
     "direction": (
         "Does a code say which position is left of, or above, another one?",
@@ -445,7 +439,7 @@ def _table(result: StudyResult, probe: str) -> Table | None:
         *score_columns("after training", [after[place] for place in some]),
     ]
     text = " ".join([note, *_remarks(by_trial, result)])
-    return Table(f"probe_{probe}", title, columns, note=text, folded=len(some) > FEW)
+    return Table(f"probe_{probe}", title, columns, note=text, folded=len(some) > FEW_ROWS)
 
 
 def _scores(row: TrialResult, probe: str, value: str, when: When) -> Scores:

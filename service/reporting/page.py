@@ -20,10 +20,10 @@ from search_spaces.words import duration, listed, plural, quoted
 from service.analysis.format import ordinal
 from service.analysis.headline import advice, headline
 from service.analysis.statistics import level_of
-from service.analysis.study_result import tunings
+from service.analysis.study_result import StudyResult, tunings
 from service.analysis.study_status import recorded
 from service.analysis.tables import costs, runs_table, trials_table
-from service.analysis.verdicts import images_words, written_words
+from service.analysis.verdicts import Verdict, images_words, written_words
 from service.reporting.figures.cost import cost
 from service.reporting.figures.curves import data_sizes, learning_curves, size_curves
 from service.reporting.figures.plot import STYLE, Drawn, Plot, drawn, inline
@@ -55,7 +55,7 @@ from service.reporting.further_tables import (
 )
 from service.reporting.latex import latex, paper_table
 from service.reporting.league import critical_difference, efficiency, league_tables, performance_profiles
-from service.reporting.pages import Table, frame_csv, templates
+from service.reporting.pages import FEW_ROWS, Table, frame_csv, templates
 from service.reporting.provenance import adopted, code_rows, surroundings, trained_s, wall_s
 from service.reporting.results_table import RESULTS, measured
 from service.storage import plain_json
@@ -66,8 +66,6 @@ from trainables.spec import Spec
 from trainables.whole_files import write_whole
 
 if TYPE_CHECKING:
-    from service.analysis.study_result import StudyResult
-    from service.analysis.verdicts import Verdict
     from trainables.recipe import Recipe
 
 
@@ -297,8 +295,6 @@ def _of_timm(recipe: Recipe, model: ViT) -> tuple[dict[str, Any], dict[str, Any]
 
 SYMBOLS = {"SUPPORTED": "✓", "REFUTED": "✕", "INCONCLUSIVE": "?", "NOT JUDGED": "–"}
 """A sign beside each verdict, so that readers need no colors to distinguish them."""
-FEW = 12
-"""A folded table with so few rows is open at first."""
 WRITTEN = "files.json"
 """Beside the page: the names of the files that were written with it, each with the SHA-256 of its content."""
 
@@ -350,7 +346,7 @@ def _written(folder: Path) -> dict[str, str]:
 
 def _render(page: Page, refresh_s: int | None) -> str:
     page_of_study = templates().get_template("report.html.j2")
-    return page_of_study.render(page=page, symbols=SYMBOLS, few=FEW, refresh_s=refresh_s, inline=inline)
+    return page_of_study.render(page=page, symbols=SYMBOLS, few=FEW_ROWS, refresh_s=refresh_s, inline=inline)
 
 
 FIGURES = (

@@ -28,7 +28,8 @@ from trainables.whole_files import write_whole
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-
+FEW_ROWS = 12
+"""A table of so many rows, or fewer, is open at first."""
 REFERENCE = re.compile(
     r"arXiv:(?P<arxiv>\d{4}\.\d{4,5})|doi:(?P<doi>10\.\d{4,9}/[^\s,;()]*[^\s,;().])|(?P<url>https?://[^\s,;()]*[^\s,;().])"
 )
@@ -208,7 +209,7 @@ def scores(comparison: Comparison) -> Table | None:
         "scores",
         f"The {metric} of {plural(len(matches), 'trial')} of both",
         columns,
-        note=f"{MEAN} {note(comparison)} {DOTS}",
+        note=f"{MEAN} {comparison_note(comparison)} {DOTS}",
     )
 
 
@@ -217,7 +218,7 @@ def _score(scores: Scores) -> str:
     return f"{spread(scores.mean, scores.std)} ({seeds})"
 
 
-def note(comparison: Comparison) -> str:
+def comparison_note(comparison: Comparison) -> str:
     """What the numbers of the table mean, in sentences."""
     hows = {match.how for match in comparison.matches}
     parts = []
@@ -302,7 +303,7 @@ def path_of(home: Home, comparison: Comparison) -> Path:
     return home.study(comparison.a.edition.id).report / f"compare-{name}.html"
 
 
-def write(home: Home, comparison: Comparison) -> Path:
+def write_comparison(home: Home, comparison: Comparison) -> Path:
     """Writes the page and returns its path."""
     text = (
         templates()
@@ -310,7 +311,7 @@ def write(home: Home, comparison: Comparison) -> Path:
         .render(
             a=comparison.a,
             b=comparison.b,
-            headline=headline(comparison),
+            headline=comparison_headline(comparison),
             changes=changes(comparison),
             scores=scores(comparison),
             only=only_words(comparison),
@@ -322,7 +323,7 @@ def write(home: Home, comparison: Comparison) -> Path:
     return path
 
 
-def headline(comparison: Comparison) -> str:
+def comparison_headline(comparison: Comparison) -> str:
     """In which trials the two differ significantly, in a sentence."""
     names = [match.name for match in comparison.matches]
     if not names:

@@ -13,13 +13,12 @@ from service.analysis.multiple_testing import opposed_words
 from service.analysis.power import counted_images, paired_spread, power_sentence
 from service.analysis.scores import counts, most_that_fail
 from service.analysis.statistics import FEWEST, Scores
-from service.analysis.study_result import tuning_sentence
+from service.analysis.study_result import StudyResult, tuning_sentence
 from service.analysis.verdicts import NOT_COVERED, images_words
 from service.reporting.pages import Column, Table
 from service.reporting.provenance import cost_columns, cost_note
 
 if TYPE_CHECKING:
-    from service.analysis.study_result import StudyResult
     from service.analysis.trial_result import TrialResult
 
 RESULTS = "results"

@@ -1,4 +1,4 @@
-"""MLflow's database in a file: whether it can be used, looked at without writing; many runs written or read at once.
+"""MLflow's database in a file: it is examined without a change to it, and many runs are written or read at once.
 
 MLflow's own functions need eight transactions to write a run, and one to read a curve.
 """

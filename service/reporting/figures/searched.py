@@ -27,7 +27,6 @@ from trainables.spec import Spec, SpecError
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
     from service.analysis.trial_result import TrialResult
-    from trainables.recipe import Recipe
 
 
 UNIT = re.compile(r"\bin (patches|pixels)\b|\((pixels) a side\)")

@@ -13,7 +13,7 @@ from service.analysis.comparison import Comparison, other_images, unpaired
 from service.analysis.multiple_testing import compare_pairs
 from service.analysis.statistics import Scale, Scores, level_of
 from service.api import compare
-from service.reporting.pages import headline, note
+from service.reporting.pages import comparison_headline, comparison_note
 from service.storage.editions import save_edition
 from service.storage.facts import Counts
 from service.storage.home import Home
@@ -212,8 +212,8 @@ def test_a_comparison_finds_what_a_study_of_both_trials_would(two) -> None:
             opposed = stats.fisher_exact(table, alternative="greater").pvalue < level_of(look)
             assert (gap.opposed, found.plain()["trials"][0]["opposed"]) == (opposed, opposed)
             assert gap.significant == (gap.p < level_of(look) and not opposed)
-            assert ("learns less often" in " ".join(note(found).split())) == opposed
-            assert opposed <= (f"12 of 12 in A, {len(b.learnt)} of 12 in B" in note(found) or a.n == 8)
+            assert ("learns less often" in " ".join(comparison_note(found).split())) == opposed
+            assert opposed <= (f"12 of 12 in A, {len(b.learnt)} of 12 in B" in comparison_note(found) or a.n == 8)
             seen.add((opposed, gap.p < level_of(look), gap.estimate.draws))
     assert {(True, True, 5), (False, True, 5), (True, True, 1), (False, True, 1), (False, False, 1)} <= seen
 
@@ -222,7 +222,7 @@ def test_a_comparison_finds_what_a_study_of_both_trials_would(two) -> None:
     alone = compared(a, b)
     assert (alone.matches[0].how, alone.differences[0].opposed) == ("unpaired", True)
     assert alone.differences[0].p < 0.001
-    assert headline(alone).startswith("None of 1 tested differences is significant")
+    assert comparison_headline(alone).startswith("None of 1 tested differences is significant")
 
     few = compared(a, trial(12, 0.98, 0.0, 4), of_both=range(4)).matches[0]
     gaps = [few.b.test.values[seed] - few.a.test.values[seed] for seed in range(4, 12)]
