@@ -280,7 +280,7 @@ def _flaws(images: list[ImageFile]) -> Iterator[str]:
     """Why each image cannot be read, empty if it can; read in threads, for Pillow decodes without Python's lock."""
     from PIL import Image
 
-    from trainables.data.rgb import opened
+    from trainables.data.upright_rgb import opened
 
     def flaw(file: ImageFile) -> str:
         try:

@@ -85,7 +85,7 @@ def _pixels(image: Any) -> NDArray[Any]:
     import numpy as np
     from PIL import Image
 
-    from trainables.data.rgb import rgb
+    from trainables.data.upright_rgb import rgb
 
     if not isinstance(image, Image.Image):
         return np.asarray(image)

@@ -42,7 +42,9 @@ def test_deits_augmentation_is_as_fast_as_timms_loader(tmp_path):
     root = photographs(tmp_path / "set")
     spec = DeiT(repeats=1, rand="rand-m9-inc1")  # with a deviation, timm asks Pillow 13 for what it refuses
     augmentation = Augmentation(spec, 0, IMAGES, 4)
-    split = load(Folder(path=str(root), val_size=4), Reading(one=augmentation.one, workers=Workers(WORKERS))).train
+    split = load(
+        Folder(path=str(root), val_size=4), Reading(change=augmentation.change, workers=Workers(WORKERS))
+    ).train
     timms = create_loader(
         create_dataset("", root=str(root), split="train"), (3, 224, 224), BATCH, is_training=True, no_aug=False,
         re_prob=spec.erase, re_mode="pixel", auto_augment=spec.rand, color_jitter=None, interpolation="bicubic",

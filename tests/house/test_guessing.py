@@ -28,7 +28,7 @@ TASKS = {
     "A study that is submitted sends a file too many to the cluster.": ("service/execution/submission.py",),
     "A run that is silent for an hour is not ended.": ("service/execution/watchdog.py",),
     "Rotary angles are wrong for the class token.": ("trainables/encodings/rotary.py",),
-    "Images that lie on their side are not turned.": ("trainables/data/rgb.py",),
+    "Images that lie on their side are not turned.": ("trainables/data/upright_rgb.py",),
     "The learning rate falls too fast.": ("trainables/training/optimizer.py",),
     "The figure of learning curves needs a legend.": ("service/reporting/figures/curves.py",),
     "A percent sign breaks a table in LaTeX.": ("service/reporting/latex.py",),

@@ -25,7 +25,7 @@ class PositionedCaiT(Host, Cait):  # type: ignore[misc]
 
     def __init__(self, model: CaiT, size: Size, outputs: int, encoding: EncodingSpec) -> None:
         (shape,) = model.shapes(size)
-        found = position(encoding, shape)
+        composition = position(encoding, shape)
         Cait.__init__(
             self,
             img_size=size[1:],
@@ -40,8 +40,10 @@ class PositionedCaiT(Host, Cait):  # type: ignore[misc]
             depth_token_only=model.depth_token_only,
         )
         del self.pos_embed
-        self.patch_embed = PatchEmbed(size[1:], model.patch_size, size[0], model.embed_dim - found.reserved.tokens)
-        self.encoding, self.layer_scale = found, model.init_values
+        self.patch_embed = PatchEmbed(
+            size[1:], model.patch_size, size[0], model.embed_dim - composition.reserved.tokens
+        )
+        self.encoding, self.layer_scale = composition, model.init_values
 
     def features(self, images: Tensor) -> Tokens:
         """The class token and the patches after the last norm. Shapes: to (B, 1 + P, D)."""

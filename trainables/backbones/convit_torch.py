@@ -27,7 +27,7 @@ class PositionedConViT(Host, ConVit):  # type: ignore[misc]
 
     def __init__(self, model: ConViT, size: Size, outputs: int, encoding: EncodingSpec) -> None:
         (shape,) = model.shapes(size)
-        found = position(encoding, shape)
+        composition = position(encoding, shape)
         ConVit.__init__(
             self,
             img_size=size[1:],
@@ -42,8 +42,10 @@ class PositionedConViT(Host, ConVit):  # type: ignore[misc]
             locality_strength=model.locality_strength,
             use_pos_embed=False,
         )
-        self.patch_embed = PatchEmbed(size[1:], model.patch_size, size[0], model.embed_dim - found.reserved.tokens)
-        self.encoding, self.heads = found, model.num_heads
+        self.patch_embed = PatchEmbed(
+            size[1:], model.patch_size, size[0], model.embed_dim - composition.reserved.tokens
+        )
+        self.encoding, self.heads = composition, model.num_heads
         for block in self.blocks[: model.local_up_to_layer]:  # timm computes the offsets in the first forward pass
             block.attn.rel_indices = block.attn.get_rel_indices(self.patch_embed.num_patches)
 

@@ -23,7 +23,7 @@ class PositionedPVTv2(Host, PyramidVisionTransformerV2):  # type: ignore[misc]
     encoding: Any  # a list of compositions, one a stage
 
     def __init__(self, model: PVTv2, size: Size, outputs: int, encoding: EncodingSpec) -> None:
-        found = positions(encoding, model.shapes(size))
+        stages = positions(encoding, model.shapes(size))
         PyramidVisionTransformerV2.__init__(
             self,
             in_chans=size[0],
@@ -34,7 +34,7 @@ class PositionedPVTv2(Host, PyramidVisionTransformerV2):  # type: ignore[misc]
             sr_ratios=model.sr_ratios,
             mlp_ratios=model.mlp_ratios,
         )
-        self.encoding = found
+        self.encoding = stages
 
     def features(self, images: Tensor) -> Tokens:
         """The patches of the last stage after its norm. Shapes: to (B, P, D)."""

@@ -26,7 +26,7 @@ class PositionedSwin(Host, SwinTransformer):  # type: ignore[misc]
     no_decay = (TABLE,)
 
     def __init__(self, model: Swin, size: Size, outputs: int, encoding: EncodingSpec) -> None:
-        found = positions(encoding, model.shapes(size))
+        stages = positions(encoding, model.shapes(size))
         SwinTransformer.__init__(
             self,
             img_size=size[1:],
@@ -42,7 +42,7 @@ class PositionedSwin(Host, SwinTransformer):  # type: ignore[misc]
         )
         if not model.relative_bias:
             self._forget_offsets()
-        self.encoding = found
+        self.encoding = stages
 
     def _forget_offsets(self) -> None:
         """Replaces all tables of offsets by zeros that are not trained."""

@@ -114,8 +114,8 @@ class TimmViT(ModelSpec):
     @property
     def numbers(self) -> ViT:
         """The same model as a ViT."""
-        found = PLAIN[self.name.partition(".")[0]]
-        return found.put({"pool": self.pool or found.pool, "drop_path": self.drop_path})
+        plain = PLAIN[self.name.partition(".")[0]]
+        return plain.put({"pool": self.pool or plain.pool, "drop_path": self.drop_path})
 
 
 def canonical_model(model: ModelSpec) -> ModelSpec:

@@ -25,7 +25,7 @@ class PositionedTNT(Host, timm_tnt.TNT):  # type: ignore[misc]
 
     def __init__(self, model: TNT, size: Size, outputs: int, encoding: EncodingSpec) -> None:
         (shape,) = model.shapes(size)
-        found = position(encoding, shape)
+        composition = position(encoding, shape)
         timm_tnt.TNT.__init__(
             self,
             img_size=size[1:],
@@ -41,11 +41,11 @@ class PositionedTNT(Host, timm_tnt.TNT):  # type: ignore[misc]
             first_stride=model.first_stride,
         )
         del self.patch_pos
-        content = model.embed_dim - found.reserved.tokens
+        content = model.embed_dim - composition.reserved.tokens
         self.proj = nn.Linear(model.pixels * model.inner_dim, content)
         self.norm2_proj = nn.LayerNorm(content)
         self.cls_token = nn.Parameter(torch.zeros(1, 1, content))
-        self.encoding = found
+        self.encoding = composition
 
     def features(self, images: Tensor) -> Tokens:
         """The class token and the patches after the last norm. Shapes: to (B, 1 + P, D)."""

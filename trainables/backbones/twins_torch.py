@@ -24,7 +24,7 @@ class PositionedTwins(Host, timm_twins.Twins):  # type: ignore[misc]
     no_decay = ("pos_block.",)
 
     def __init__(self, model: Twins, size: Size, outputs: int, encoding: EncodingSpec) -> None:
-        found = positions(encoding, model.shapes(size))
+        stages = positions(encoding, model.shapes(size))
         timm_twins.Twins.__init__(
             self,
             img_size=size[1:],
@@ -42,7 +42,7 @@ class PositionedTwins(Host, timm_twins.Twins):  # type: ignore[misc]
         if model.pool == "token":
             self.cls_token = nn.Parameter(torch.zeros(1, 1, model.embed_dims[-1]))
         self.prefixes = [shape.prefix for shape in model.shapes(size)]
-        self.encoding = found
+        self.encoding = stages
 
     def features(self, images: Tensor) -> Tokens:
         """The tokens of the last stage after the norm. Shapes: to (B, N, D)."""

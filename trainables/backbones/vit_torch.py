@@ -28,10 +28,15 @@ from trainables.encodings.encoding_torch import Composition, Grid, Heads, Positi
 class Attention(timm_vit.Attention):  # type: ignore[misc]
     """timm's attention with an encoding between projection and softmax, and after it.
 
-    Fused, unless the encoding reads the weights or timm's `fused_attn` says no. Logits are scaled
-    by the head's own width, also if an encoding adds channels.
+    All blocks but the last compute every token: projected in one product and fused, unless the encoding reads the
+    weights or timm's `fused_attn` says no. The last block of a model whose heads read prefix tokens alone computes
+    the queries of these tokens; and if nothing changes queries and keys, it projects no keys and values at all.
+    Gain, in the time of a training step of 65 tokens and 64 channels: with one block, as the red-green models have,
+    8.5 times for a learnable table (1.9 of it by leaving out keys and values) and 5.7 times for iRPE; with three
+    blocks of 17 tokens 1.3 times; nothing where the heads read an average of all tokens.
 
-    A bias is a mask for `scaled_dot_product_attention`. Nothing is padded here: torch itself pads rows that are no
+    Logits are scaled by the head's own width, also if an encoding adds channels. A bias is a mask for
+    `scaled_dot_product_attention`. Nothing is padded here: torch itself pads rows that are no
     multiple of 8 numbers for its memory-efficient kernel. FlexAttention is not used: it has no gradient on CPUs, and it
     is fast only if it is compiled, which would be another computation than a run that is not.
     """

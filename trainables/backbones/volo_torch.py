@@ -24,7 +24,7 @@ class PositionedVOLO(Host, timm_volo.VOLO):  # type: ignore[misc]
 
     def __init__(self, model: VOLO, size: Size, outputs: int, encoding: EncodingSpec) -> None:
         (shape,) = model.shapes(size)
-        found = position(encoding, shape)
+        composition = position(encoding, shape)
         (fine, dim), others = model.embed_dims, len(model.layers) - 1
         timm_volo.VOLO.__init__(
             self,
@@ -42,8 +42,8 @@ class PositionedVOLO(Host, timm_volo.VOLO):  # type: ignore[misc]
             use_aux_head=False,
         )
         del self.pos_embed
-        self.network[1] = timm_volo.Downsample(fine, dim - found.reserved.tokens, 2)
-        self.encoding = found
+        self.network[1] = timm_volo.Downsample(fine, dim - composition.reserved.tokens, 2)
+        self.encoding = composition
 
     def features(self, images: Tensor) -> Tokens:
         """The class token and the patches after the last norm. Shapes: to (B, 1 + P, D)."""

@@ -34,12 +34,12 @@ def checked(images: Any, labels: Any) -> tuple[NDArray[np.uint8], NDArray[np.int
     """
     import numpy as np
 
-    found, targets = np.asarray(images), np.asarray(labels)
-    if found.dtype != np.uint8:
-        floats = found.dtype.kind == "f"
+    pixels, targets = np.asarray(images), np.asarray(labels)
+    if pixels.dtype != np.uint8:
+        floats = pixels.dtype.kind == "f"
         how = "where white is 1, (images * 255).round().astype('uint8')" if floats else "images.astype('uint8')"
-        raise SpecError(f"images must be of type uint8, black 0 and white 255, got {found.dtype}; {how} makes them so")
-    last = _with_channels_last(found)
+        raise SpecError(f"images must be of type uint8, black 0 and white 255, got {pixels.dtype}; {how} makes them so")
+    last = _with_channels_last(pixels)
     if targets.dtype.kind not in "iu" or targets.shape != last.shape[:1]:
         got = f"{targets.dtype} of shape {targets.shape}"
         raise SpecError(f"labels must be {len(last)} integers, one for each image, got {got}")
@@ -71,24 +71,24 @@ def read(path: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     try:
         with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
             names = list(getattr(file, "files", []))
-            found = [file[name] for name in NAMES] if {*NAMES} <= {*names} else None
+            arrays = [file[name] for name in NAMES] if {*NAMES} <= {*names} else None
     except (OSError, ValueError, EOFError, TypeError, zipfile.BadZipFile, zlib.error) as error:
         why = "no file" if isinstance(error, FileNotFoundError) else " ".join(str(error).split())
         raise SpecError(f"data.path must be {must}, got {path} ({why})") from None
-    if found is None:
+    if arrays is None:
         raise SpecError(f"data.path must be {must}, got {path} with {', '.join(names) or 'none'}")
     try:
-        return checked(*found)
+        return checked(*arrays)
     except SpecError as error:
         raise SpecError(f"{path}: {error}") from None
 
 
 def digest_of(images: NDArray[np.uint8], labels: NDArray[np.int64]) -> str:
     """The first digits of the SHA-256 of checked images and labels."""
-    found = hashlib.sha256(f"{images.shape}\n".encode())
-    found.update(images.data)
-    found.update(labels.astype("<i8").data)
-    return found.hexdigest()[:16]
+    text = hashlib.sha256(f"{images.shape}\n".encode())
+    text.update(images.data)
+    text.update(labels.astype("<i8").data)
+    return text.hexdigest()[:16]
 
 
 def content(images: NDArray[np.uint8], labels: NDArray[np.int64]) -> dict[str, Any]:
@@ -138,8 +138,8 @@ class Arrays(ImagesSpec):
     def _scan(cls, value: Any) -> Any:
         if not isinstance(value, dict) or value.get("digest") or not isinstance(value.get("path"), str):
             return value
-        found = content(*read(absolute(value["path"])))
-        return {"image_size": found["side"], **value, **found}
+        held = content(*read(absolute(value["path"])))
+        return {"image_size": held["side"], **value, **held}
 
     def root(self, folder: Path) -> Path:
         return Path(self.path)

@@ -26,14 +26,14 @@ def records(spec: Arrays) -> dict[str, Records]:
     if not path.is_file():
         raise LocusError(spec.must(path))
     images, labels = read(spec.path)
-    if (found := digest_of(images, labels)) != spec.digest:
-        raise LocusError(f"data.path must name a file of arrays with the digest {spec.digest}, got {found} in {path}")
+    if (digest := digest_of(images, labels)) != spec.digest:
+        raise LocusError(f"data.path must name a file of arrays with the digest {spec.digest}, got {digest} in {path}")
     return {"train": Records(labels, partial(_image, images), partial(_name, spec.path))}
 
 
 def _image(images: NDArray[np.uint8], number: int) -> Image.Image:
-    found = images[number]
-    return Image.fromarray(found[..., 0] if found.shape[-1] == 1 else found)
+    pixels = images[number]
+    return Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
 
 
 def _name(path: str, number: int) -> str:

@@ -63,7 +63,7 @@ class Augmentation:
         copies = torch.arange(self.repeats, device=order.device).repeat(len(order))
         return order.repeat_interleave(self.repeats)[: len(order)], copies[: len(order)]
 
-    def one(self, image: Image.Image, drawn: Drawn, side: int) -> NDArray[np.uint8]:
+    def change(self, image: Image.Image, drawn: Drawn, side: int) -> NDArray[np.uint8]:
         """One image, changed. Shapes: (3, side, side)."""
         with seeded(stream_seed(self.seed, "augment", *drawn)):
             pixels = np.asarray(self._transform(side)(image))
@@ -141,5 +141,5 @@ class Augmentation:
         mean, std = (torch.tensor(of)[:, None, None] for of in (IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD))
         normalized = (torch.from_numpy(pixels) / 255 - mean) / std
         erased: Tensor = RandomErasing(1.0, mode="pixel", device="cpu")(normalized)
-        found: NDArray[np.uint8] = ((erased * std + mean) * 255).round().clamp(0, 255).to(torch.uint8).numpy()
-        return found
+        noisy: NDArray[np.uint8] = ((erased * std + mean) * 255).round().clamp(0, 255).to(torch.uint8).numpy()
+        return noisy

@@ -46,6 +46,6 @@ class _Pixels:
         return f"image {number} of {self.folder}"
 
 
-def _records(found: CIFAR10) -> Records:
-    own = _Pixels(found.data, found.base_folder)
-    return Records(np.array(found.targets), own.image, own.name)
+def _records(reader: CIFAR10) -> Records:
+    own = _Pixels(reader.data, reader.base_folder)
+    return Records(np.array(reader.targets), own.image, own.name)

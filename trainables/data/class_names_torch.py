@@ -28,9 +28,9 @@ def class_names(spec: Data, folder: Path | None) -> tuple[str, ...]:
 def _names(spec: Data, folder: Path | None) -> list[str]:
     """The names of a set that has some, as those who opened its images numbered the classes."""
     if isinstance(spec, Folder):
-        found, held = scan(spec.path)
-        same = content(found, held)["digest"] == spec.digest
-        return sorted({file.label for file in found.images["train"]}) if same else []
+        layout, held = scan(spec.path)
+        same = content(layout, held)["digest"] == spec.digest
+        return sorted({file.label for file in layout.images["train"]}) if same else []
     if isinstance(spec, Flowers102):
         return list(datasets.Flowers102.classes)
     if folder is None:

@@ -32,18 +32,19 @@ class OwnData(OwnSpec, DatasetSpec):
         spec = self.spec
         if not callable(getattr(spec, "arrays", None)):
             raise SpecError(f"{self.label} in {self.file} must have a method arrays(self), got none")
-        metric = self._declared("metric", f"one of {', '.join(get_args(Metric))}", lambda one: one in get_args(Metric))
+        kinds = get_args(Metric)
+        metric = self._declared("metric", f"one of {', '.join(kinds)}", lambda value: value in kinds)
         least = 1 if metric == "r2" else 2
-        self._declared("outputs", f"a whole number from {least} on", lambda one: _counts([one], 1, least))
-        self._declared("size", "the channels, rows and columns of an image", lambda one: _counts(one, 3))
-        self._declared("image_counts", "three positive numbers of images", lambda one: _counts(one, 3))
-        self._declared("fingerprint", "a string", lambda one: isinstance(one, str))
+        self._declared("outputs", f"a whole number from {least} on", lambda value: _counts([value], 1, least))
+        self._declared("size", "the channels, rows and columns of an image", lambda value: _counts(value, 3))
+        self._declared("image_counts", "three positive numbers of images", lambda value: _counts(value, 3))
+        self._declared("fingerprint", "a string", lambda value: isinstance(value, str))
         if type(spec).chance is not DatasetSpec.chance or type(spec).chances is not DatasetSpec.chances:
             raise SpecError(
                 f"{self.label} in {self.file} must declare what guessing scores as metric_chance, got chance (which "
                 "locus computes from it)"
             )
-        self._declared("metric_chance", "a number", lambda one: isinstance(one, float | int))
+        self._declared("metric_chance", "a number", lambda value: isinstance(value, float | int))
         if not _counts([self.max_value], 1) or self.max_value > WHITE:
             raise SpecError(f"{self.label}.max_value in {self.file} must be from 1 to {WHITE}, got {self.max_value!r}")
         return self
@@ -112,4 +113,4 @@ def _counts(values: Any, count: int, least: int = 1) -> bool:
     """Whether there are so many whole numbers, each from `least` on."""
     if not isinstance(values, tuple | list) or len(values) != count:
         return False
-    return all(isinstance(one, int) and not isinstance(one, bool) and one >= least for one in values)
+    return all(isinstance(value, int) and not isinstance(value, bool) and value >= least for value in values)

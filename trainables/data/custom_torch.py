@@ -37,30 +37,30 @@ def load(spec: OwnData, reading: Reading) -> Splits:
 
 def digest_of(arrays: Mapping[str, tuple[NDArray[Any], NDArray[Any]]]) -> str:
     """The SHA-256 of all images and targets."""
-    found = hashlib.sha256()
+    text = hashlib.sha256()
     for name in SPLITS:
         for array in arrays[name]:
-            found.update(f"{name} {array.dtype} {array.shape}\n".encode())
-            found.update(np.ascontiguousarray(array).data)
-    return found.hexdigest()
+            text.update(f"{name} {array.dtype} {array.shape}\n".encode())
+            text.update(np.ascontiguousarray(array).data)
+    return text.hexdigest()
 
 
 def _arrays(spec: OwnData) -> dict[str, tuple[NDArray[Any], NDArray[Any]]]:
     """What the method returns, checked."""
     declared: Any = spec.spec
-    found = declared.arrays()
+    arrays = declared.arrays()
     where = f"{spec.label}.arrays in {spec.file} must return"
-    if not isinstance(found, Mapping) or set(found) != set(SPLITS):
-        got = ", ".join(map(str, found)) if isinstance(found, Mapping) else type(found).__name__
+    if not isinstance(arrays, Mapping) or set(arrays) != set(SPLITS):
+        got = ", ".join(map(str, arrays)) if isinstance(arrays, Mapping) else type(arrays).__name__
         raise SpecError(f"{where} {{'train': ..., 'validation': ..., 'test': ...}}, got {got}")
     for name, count in zip(SPLITS, spec.image_counts, strict=True):
-        pair = found[name]
+        pair = arrays[name]
         if not isinstance(pair, tuple | list) or [type(array) for array in pair] != [np.ndarray] * 2:
             raise SpecError(f"{where} two numpy arrays for {name!r}, images and targets, got {_types(pair)}")
         fault = _of_images(spec, count, pair[0]) or _of_targets(spec, name, count, pair[1])
         if fault is not None:
             raise SpecError(f"{where} {fault[0]} of {name!r} {fault[1]}, got {fault[2]}")
-    return {name: (found[name][0], found[name][1]) for name in SPLITS}
+    return {name: (arrays[name][0], arrays[name][1]) for name in SPLITS}
 
 
 def _types(pair: Any) -> str:

@@ -14,7 +14,6 @@ from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,74 +33,67 @@ SUBMITTED = 4096
 """Images that wait for a thread, at most."""
 
 
-@dataclass(frozen=True)
-class Decoded:
-    """Images with their labels. Shapes: images (N, C, R, S) of bytes, labels (N,)."""
+Arrays = tuple[NDArray[np.uint8], NDArray[np.int64]]
+"""Decoded images and their labels. Shapes: (N, C, R, S) of bytes, (N,)."""
 
-    images: NDArray[np.uint8]
-    labels: NDArray[np.int64]
 
-    @classmethod
-    def read(cls, folder: Path, name: str) -> Decoded | None:
-        """The decoded images of a name, mapped into memory; None if there are none yet."""
-        images, labels = _files(folder, name)
-        try:
-            found = cls(np.load(images, mmap_mode="c"), np.load(labels))  # torch refuses arrays that cannot be written
-        except FileNotFoundError:
-            return None
-        with suppress(OSError):
-            os.utime(labels)
-        return found
+def kept(folder: Path, name: str) -> Arrays | None:
+    """The decoded images of a name, mapped into memory; None if there are none yet."""
+    images, labels = _files(folder, name)
+    try:
+        arrays = np.load(images, mmap_mode="c"), np.load(labels)  # torch refuses arrays that cannot be written
+    except FileNotFoundError:
+        return None
+    with suppress(OSError):
+        os.utime(labels)
+    return arrays
 
-    @classmethod
-    def make(
-        cls,
-        folder: Path | None,
-        name: str,
-        size: tuple[int, int, int],
-        labels: NDArray[np.int64],
-        pixels: Callable[[int], NDArray[np.uint8]],
-    ) -> Decoded:
-        """Decodes all images, or waits for the run that does; in memory alone if there is no folder.
 
-        `pixels`: decodes one image by its number, called in several threads. The files are written whole or not at all.
-        Raises: LocusError if the disk is full; what `pixels` raises.
-        """
-        shape = (len(labels), *size)
-        if folder is None:
-            images = np.empty(shape, np.uint8)
-            _fill(images, pixels)
-            return cls(images, labels)
-        folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder / f"{name}.lock"):
-            found = cls.read(folder, name)
-            return found or cls._written(folder, name, shape, labels, pixels)
+def decode(
+    folder: Path | None,
+    name: str,
+    size: tuple[int, int, int],
+    labels: NDArray[np.int64],
+    pixels: Callable[[int], NDArray[np.uint8]],
+) -> Arrays:
+    """Decodes all images, or waits for the run that does; in memory alone if there is no folder.
 
-    @classmethod
-    def _written(
-        cls,
-        folder: Path,
-        name: str,
-        shape: tuple[int, ...],
-        labels: NDArray[np.int64],
-        pixels: Callable[[int], NDArray[np.uint8]],
-    ) -> Decoded:
-        of_images, of_labels = _files(folder, name)
-        draft = of_images.with_suffix(".tmp")
-        try:
-            images = _reserved(draft, shape)
-            _fill(images, pixels)
-            images.flush()
-            draft.replace(of_images)
-            with draft.open("wb") as file:
-                np.save(file, labels)
-            draft.replace(of_labels)  # last: where it is, the images are
-        finally:
-            draft.unlink(missing_ok=True)
-        decoded = cls.read(folder, name)
-        assert decoded is not None, "both files were written"
-        _remove_unread(folder)
-        return decoded
+    `pixels`: decodes one image by its number, called in several threads. The files are written whole or not at all.
+    Raises: LocusError if the disk is full; what `pixels` raises.
+    """
+    shape = (len(labels), *size)
+    if folder is None:
+        images = np.empty(shape, np.uint8)
+        _fill(images, pixels)
+        return images, labels
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / f"{name}.lock"):
+        return kept(folder, name) or _written(folder, name, shape, labels, pixels)
+
+
+def _written(
+    folder: Path,
+    name: str,
+    shape: tuple[int, ...],
+    labels: NDArray[np.int64],
+    pixels: Callable[[int], NDArray[np.uint8]],
+) -> Arrays:
+    of_images, of_labels = _files(folder, name)
+    draft = of_images.with_suffix(".tmp")
+    try:
+        images = _reserved(draft, shape)
+        _fill(images, pixels)
+        images.flush()
+        draft.replace(of_images)
+        with draft.open("wb") as file:
+            np.save(file, labels)
+        draft.replace(of_labels)  # last: where it is, the images are
+    finally:
+        draft.unlink(missing_ok=True)
+    arrays = kept(folder, name)
+    assert arrays is not None, "both files were written"
+    _remove_unread(folder)
+    return arrays
 
 
 def _files(folder: Path, name: str) -> tuple[Path, Path]:
@@ -115,13 +107,13 @@ def _remove_unread(folder: Path) -> None:
     """
     sets, recent = defaultdict(list), time.time() - RECENT_S
     for path in folder.iterdir():
-        if found := OWN.fullmatch(path.name):
+        if matched := OWN.fullmatch(path.name):
             with suppress(FileNotFoundError):
-                sets[found[1]].append((path.stat(), path))
+                sets[matched[1]].append((path.stat(), path))
     read = {name: max(status.st_mtime for status, _ in files) for name, files in sets.items()}
     size = {name: sum(status.st_size for status, _ in files) for name, files in sets.items()}
     over = sum(size.values()) - MOST_BYTES
-    for name in sorted(read, key=lambda one: read[one]):
+    for name in sorted(read, key=lambda of: read[of]):
         if over <= 0 or read[name] > recent:
             return
         with suppress(Timeout, OSError), FileLock(folder / f"{name}.lock", timeout=0):

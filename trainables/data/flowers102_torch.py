@@ -20,8 +20,8 @@ def load(spec: Flowers102, reading: Reading) -> Splits:
 
 def records(spec: Flowers102, folder: Path) -> dict[str, Records]:
     """The images of the set's own splits; torchvision compares the labels' files with their published checksums."""
-    found = {name: Reader(folder, split=split) for name, split in SPLITS.items()}
-    return {name: of_files(own._labels, own._image_files) for name, own in found.items()}
+    readers = {name: Reader(folder, split=split) for name, split in SPLITS.items()}
+    return {name: of_files(own._labels, own._image_files) for name, own in readers.items()}
 
 
 def download(spec: Flowers102, folder: Path) -> None:

@@ -35,19 +35,19 @@ def scan(root: str) -> tuple[Layout, dict[str, Content]]:
     Raises: an error as `require` raises for a layout that is not that of ImageFolder, or a file that is no image.
     Cost: see `contents`; 10 us for a file whose content is known.
     """
-    found = layout(root)
-    for must, got in mistakes(found):
+    there = layout(root)
+    for must, got in mistakes(there):
         raise _refused(must, got)
-    held = contents(root, found.files) if is_read(found) else {}
-    if wrong := [shown(f"{at}: {one.flaw}") for at, one in held.items() if one.flaw]:
+    held = contents(root, there.files) if is_read(there) else {}
+    if wrong := [shown(f"{at}: {image.flaw}") for at, image in held.items() if image.flaw]:
         more = f" (locus doctor --data lists all {len(wrong)})" if len(wrong) > 1 else ""
         raise _refused("a folder of images that can be read", f"{wrong[0]}{more}")
-    return found, held
+    return there, held
 
 
-def is_read(found: Layout) -> bool:
+def is_read(there: Layout) -> bool:
     """Whether a folder is known by what its files hold."""
-    return found.size <= READ_BYTES
+    return there.size <= READ_BYTES
 
 
 def no_folder(root: str) -> str:
@@ -63,28 +63,28 @@ def _refused(must: str, got: str) -> PydanticCustomError:
     return PydanticCustomError("require", "{path} must be {must}, got {got}", context)
 
 
-def mistakes(found: Layout) -> Iterator[tuple[str, str]]:
+def mistakes(there: Layout) -> Iterator[tuple[str, str]]:
     """What must be so and is not, and what is there: why a folder cannot be read as ImageFolder."""
-    for flaw in found.flaws:
+    for flaw in there.flaws:
         yield "a folder of which all can be read", shown(f"{flaw.at}: {flaw.why}")
-    for folders in found.folders.values():
+    for folders in there.folders.values():
         if len(folders) > 1:
             yield "a folder with one folder a split", shown(" and ".join(folders))
-    train = found.images["train"]
+    train = there.images["train"]
     if not train:
-        some, more = ", ".join(found.others[:MOST]), ", ..." * (len(found.others) > MOST)
+        some, more = ", ".join(there.others[:MOST]), ", ..." * (len(there.others) > MOST)
         how = f" (classes lie in it: move {some}{more} into a folder train)" if some else ""
-        yield FOLDER, shown(f"{found.root}{how}")
+        yield FOLDER, shown(f"{there.root}{how}")
         return
     classes = sorted({file.label for file in train})
     if len(classes) < 2:
         yield "a folder with two classes or more in train/", shown(f"{classes[0]} alone")
     for split in SPLITS:
-        for name in found.folders[split]:
-            yield from _wrong_classes(name, classes, found.classes[split], found.images[split])
-    if found.others:
+        for name in there.folders[split]:
+            yield from _wrong_classes(name, classes, there.classes[split], there.images[split])
+    if there.others:
         must = "a folder without folders of images that are not read (splits are train, val or valid, test)"
-        yield must, shown(", ".join(found.others))
+        yield must, shown(", ".join(there.others))
 
 
 def _wrong_classes(
@@ -98,7 +98,7 @@ def _wrong_classes(
         yield shown(f"a folder without classes that train/ has not, such as {folder}/{name}"), f"{folder}/{name}"
 
 
-def content(found: Layout, held: Mapping[str, Content]) -> dict[str, Any]:
+def content(there: Layout, held: Mapping[str, Content]) -> dict[str, Any]:
     """What a folder holds: its digest, its classes, and how many images each of its splits has.
 
     The digest is of the paths and contents of all images; if they are too large together, of paths, sizes and times.
@@ -106,14 +106,14 @@ def content(found: Layout, held: Mapping[str, Content]) -> dict[str, Any]:
     """
     text = hashlib.sha256()
     for split in SPLITS:
-        for file in found.images[split]:
+        for file in there.images[split]:
             what = held[file.at].digest if held else f"{file.seen.size} {file.seen.mtime}"
             text.update(os.fsencode(f"{split}/{file.path}\0{what}\0"))
-    scored = [found.images[split] or found.images["train"] for split in SPLITS[1:]]
+    scored = [there.images[split] or there.images["train"] for split in SPLITS[1:]]
     return {
         "digest": text.hexdigest()[:16],
-        "classes": len({file.label for file in found.images["train"]}),
-        "images": [len(found.images[split]) for split in SPLITS],
+        "classes": len({file.label for file in there.images["train"]}),
+        "images": [len(there.images[split]) for split in SPLITS],
         "most": [max(_shares(images)) for images in scored],
         "least": [min(_shares(images)) for images in scored],
     }
@@ -151,8 +151,8 @@ class Folder(ImagesSpec):
     lets half of the images of `test` validate. `digest`, `classes`, `images` (in `train`, `val` and `test`) and `most`
     and `least` (the shares of the most frequent and of the rarest class in `val` and in `test`, or in `train` where
     there is none; without them classes count as even) are read from the folder where they are not given; where the
-    folder lies is no part of a run's key. Images become RGB of 8 bits (`trainables.data.rgb`): gray of 16 bits is
-    divided by 257, transparent pixels become white, and photographs are turned as their EXIF data say.
+    folder lies is no part of a run's key. Images become RGB of 8 bits (`trainables.data.upright_rgb`): gray of 16 bits
+    is divided by 257, transparent pixels become white, and photographs are turned as their EXIF data say.
     Source: torchvision's ImageFolder. Differs: classes are known by the folders of `train`; other splits must have the
     same.
     """
@@ -205,10 +205,10 @@ class Folder(ImagesSpec):
 
     def identity(self) -> Any:
         """As every spec's, without a `val_from` that changes nothing."""
-        found = super().identity()
+        fields = super().identity()
         if self.sources == sources(self.images):
-            found.pop("val_from", None)
-        return found
+            fields.pop("val_from", None)
+        return fields
 
     @property
     def sources(self) -> tuple[Split, Split, Split]:
@@ -224,24 +224,24 @@ class Folder(ImagesSpec):
     def described(self) -> Described:
         """Which folders the images come from, and what a reader should know of them, by a look at the folder."""
         try:
-            found, held = scan(self.path)
+            there, held = scan(self.path)
         except PydanticCustomError:  # it is gone, or has changed: a run says so
             return super().described()
-        if wrong := self.wrong_counts(found):
+        if wrong := self.wrong_counts(there):
             return super().described()._replace(remarks=(f"runs will fail: {wrong}",))
-        own = {split: f"{found.folders[split][0]}/" for split in SPLITS if found.folders[split]}
+        own = {split: f"{there.folders[split][0]}/" for split in SPLITS if there.folders[split]}
         _, validates, tests = (own[split] for split in self.sources)
         train = own["train"]
         validation = f"held out of {validates}" if validates in (train, tests) else f"of {validates}"
         test = f"held out of {tests}" if tests == train else f"of {tests}"
-        return self._with_folds(Described(train, validation, test, (*self._replaced(own), *_remarks(found, held))))
+        return self._with_folds(Described(train, validation, test, (*self._replaced(own), *_remarks(there, held))))
 
-    def wrong_counts(self, found: Layout) -> str:
+    def wrong_counts(self, there: Layout) -> str:
         """What is wrong where a folder has other numbers of images than this spec says; empty if it has the same.
 
         A spec from before `val` without `test` was the validation set says that the images of `val` test.
         """
-        counts = tuple(len(found.images[split]) for split in SPLITS)
+        counts = tuple(len(there.images[split]) for split in SPLITS)
         if counts == self.images:
             return ""
         must = f"{[*counts]}, the numbers in train, val and test of {shown(self.path)}"
@@ -264,7 +264,7 @@ class Folder(ImagesSpec):
             _, held = scan(self.path)
         except PydanticCustomError:  # it is gone, or has changed: a run says so
             return super().natural_side
-        return median_low(one.side for one in held.values()) if held else super().natural_side
+        return median_low(image.side for image in held.values()) if held else super().natural_side
 
     @property
     def available(self) -> ImageCounts:
@@ -305,29 +305,29 @@ class Folder(ImagesSpec):
         return self.digest
 
 
-def _remarks(found: Layout, held: Mapping[str, Content]) -> Iterator[str]:
+def _remarks(there: Layout, held: Mapping[str, Content]) -> Iterator[str]:
     """What a reader should know of a folder: what is not read, and what becomes of images of unusual kinds."""
-    if found.unread:
-        yield unread(found)
-    if alpha := sum(one.has_alpha for one in held.values()):
+    if there.unread:
+        yield unread(there)
+    if alpha := sum(image.has_alpha for image in held.values()):
         yield f"{_images(alpha)} can have transparent pixels, which become white"
-    if deep := sum(one.is_deep for one in held.values()):
+    if deep := sum(image.is_deep for image in held.values()):
         yield f"{_images(deep)} of 16 bits gray, scaled to 8 bits"
     if not held:
         yield (
-            f"{shown(found.root)} holds more than {READ_BYTES / 2**30:.3g} GiB: its images are known by name, size and "
+            f"{shown(there.root)} holds more than {READ_BYTES / 2**30:.3g} GiB: its images are known by name, size and "
             f"time of change, and what they hold is not looked at (locus doctor --data reads them all)"
         )
 
 
-def unread(found: Layout) -> str:
+def unread(there: Layout) -> str:
     """Which files are not read, in a sentence: images of no class, and what is no image, by ending."""
-    kinds = Counter(os.path.splitext(path)[1].lower() or "no ending" for path in found.unread)
+    kinds = Counter(os.path.splitext(path)[1].lower() or "no ending" for path in there.unread)
     some = ", ".join(f"{count:,} of {ending}" for ending, count in kinds.most_common(MOST))
     more = ", ..." if len(kinds) > MOST else ""
-    are = "file is" if len(found.unread) == 1 else "files are"
-    first = os.path.join(found.root, found.unread[0])
-    return shown(f"{len(found.unread):,} {are} not read: {some}{more}, such as {first}")
+    are = "file is" if len(there.unread) == 1 else "files are"
+    first = os.path.join(there.root, there.unread[0])
+    return shown(f"{len(there.unread):,} {are} not read: {some}{more}, such as {first}")
 
 
 def _images(count: int) -> str:

@@ -43,15 +43,15 @@ def contents(root: str, files: Iterable[ImageFile]) -> dict[str, Content]:
 
     Cost: 40 us for a small file, the time to read a large one; 3 us where it is in the cache.
     """
-    known, found, unknown = _known(root), {}, []
+    known, held, unknown = _known(root), {}, []
     for file in files:
         entry = known.get(file.at)
         if entry is not None and entry[0] == file.seen:
-            found[file.at] = entry[1]
+            held[file.at] = entry[1]
         else:
             unknown.append(file)
     read = [*zip(unknown, _all_read(unknown), strict=True)]
-    found |= {file.at: content for file, content in read}
+    held |= {file.at: content for file, content in read}
     settled = time.time_ns() - SETTLED_NS
     new = {
         file.at: (file.seen, content)
@@ -59,8 +59,8 @@ def contents(root: str, files: Iterable[ImageFile]) -> dict[str, Content]:
         if content.digest and max(file.seen.mtime, file.seen.ctime) < settled
     }
     if new:
-        keep(_name(root), _mark(), {at: entry for at, entry in (known | new).items() if at in found})
-    return found
+        keep(_name(root), _mark(), {at: entry for at, entry in (known | new).items() if at in held})
+    return held
 
 
 def _all_read(files: list[ImageFile]) -> Iterator[Content]:
@@ -77,7 +77,7 @@ def _all_read(files: list[ImageFile]) -> Iterator[Content]:
 def _read(file: ImageFile) -> Content:
     from PIL import Image
 
-    from trainables.data.rgb import is_deep, reason, refused
+    from trainables.data.upright_rgb import is_deep, reason, refused
 
     try:
         with open(file.at, "rb") as opened:
@@ -85,13 +85,15 @@ def _read(file: ImageFile) -> Content:
             opened.seek(0)
             try:
                 with Image.open(opened) as image:
-                    found = Content(text, refused(image), is_deep(image), image.has_transparency_data, min(image.size))
+                    content = Content(
+                        text, refused(image), is_deep(image), image.has_transparency_data, min(image.size)
+                    )
             except Exception as error:  # Pillow's readers raise what they meet in a damaged file
-                found = Content(text, reason(error), False, False, 0)
+                content = Content(text, reason(error), False, False, 0)
             changed = seen(os.fstat(opened.fileno())) != file.seen
     except OSError as error:
         return Content("", error.strerror or str(error), False, False, 0)
-    return Content("", "it is being changed", False, False, 0) if changed else found
+    return Content("", "it is being changed", False, False, 0) if changed else content
 
 
 def _name(root: str) -> str:
@@ -101,7 +103,7 @@ def _name(root: str) -> str:
 def _mark() -> str:
     """What a content follows from beside its file: today's code and Pillow."""
     here = Path(__file__).parent
-    code = [code_fingerprint((here / name).read_text(), name) for name in ("rgb.py", "folder_contents.py")]
+    code = [code_fingerprint((here / name).read_text(), name) for name in ("upright_rgb.py", "folder_contents.py")]
     return digest([code, version("pillow")], 64)
 
 

@@ -99,46 +99,46 @@ Ids = frozenset[tuple[int, int]]
 
 def layout(root: str) -> Layout:
     """What lies in a folder; hidden files are passed over, links are followed. It raises no error: see `flaws`."""
-    found = Layout(root)
+    layout = Layout(root)
     real = Path(os.path.realpath(root))
     try:
         above = frozenset(_id(os.stat(folder)) for folder in (real, *real.parents))
     except OSError as error:
-        found.flaws.append(_flaw(root, error))
-        return found
-    for entry in _entries(root, found.flaws):
+        layout.flaws.append(_flaw(root, error))
+        return layout
+    for entry in _entries(root, layout.flaws):
         split = NAMES.get(entry.name.lower())
         if not entry.is_folder:
-            found.unread += [entry.name] * entry.is_image
+            layout.unread += [entry.name] * entry.is_image
         elif split is not None:
-            found.folders[split].append(entry.name)
-            _read_split(found, split, entry, above | {_id(entry.status)})
+            layout.folders[split].append(entry.name)
+            _read_split(layout, split, entry, above | {_id(entry.status)})
         elif any(file.is_image for file in _files(entry, above, [])):
-            found.others.append(entry.name)
-    elsewhere = [flaw for flaw in found.flaws if os.path.dirname(flaw.at) == root]
+            layout.others.append(entry.name)
+    elsewhere = [flaw for flaw in layout.flaws if os.path.dirname(flaw.at) == root]
     for flaw in elsewhere:  # a broken link beside the splits is nobody's image
         if os.path.basename(flaw.at).lower() not in NAMES:
-            found.flaws.remove(flaw)
+            layout.flaws.remove(flaw)
     for split in SPLITS:
-        found.images[split].sort(key=lambda file: file.path)
-    return found
+        layout.images[split].sort(key=lambda file: file.path)
+    return layout
 
 
-def _read_split(found: Layout, split: Split, folder: _Entry, above: Ids) -> None:
-    for entry in _entries(folder.at, found.flaws):
+def _read_split(layout: Layout, split: Split, folder: _Entry, above: Ids) -> None:
+    for entry in _entries(folder.at, layout.flaws):
         if not entry.is_folder:
             if entry.is_image:
-                found.unread.append(f"{folder.name}/{entry.name}")
+                layout.unread.append(f"{folder.name}/{entry.name}")
             continue
-        found.classes[split].append(entry.name)
-        for file in _files(entry, above, found.flaws):
+        layout.classes[split].append(entry.name)
+        for file in _files(entry, above, layout.flaws):
             path = file.at[len(folder.at) + 1 :]
             if not file.is_image:
-                found.unread.append(f"{folder.name}/{path}")
+                layout.unread.append(f"{folder.name}/{path}")
             elif not stat.S_ISREG(file.status.st_mode):
-                found.flaws.append(Flaw(file.at, "it is no file"))  # to open a pipe would wait for ever
+                layout.flaws.append(Flaw(file.at, "it is no file"))  # to open a pipe would wait for ever
             else:
-                found.images[split].append(ImageFile(entry.name, path, file.at, seen(file.status)))
+                layout.images[split].append(ImageFile(entry.name, path, file.at, seen(file.status)))
 
 
 def _files(folder: _Entry, above: Ids, flaws: list[Flaw]) -> Iterator[_Entry]:
@@ -161,15 +161,15 @@ def _entries(folder: str, flaws: list[Flaw]) -> list[_Entry]:
     except OSError as error:
         flaws.append(_flaw(folder, error))
         return []
-    found = []
+    readable = []
     for entry in entries:
         if entry.name.startswith(".") or entry.name.lower() in OF_SYSTEMS:
             continue
         try:
-            found.append(_Entry(entry.name, entry.path, entry.stat()))
+            readable.append(_Entry(entry.name, entry.path, entry.stat()))
         except OSError as error:
             flaws.append(_flaw(entry.path, error))
-    return found
+    return readable
 
 
 def _flaw(at: str, error: OSError) -> Flaw:

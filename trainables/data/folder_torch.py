@@ -33,9 +33,9 @@ def records(spec: Folder) -> dict[str, Records]:
         layout, held = scan(spec.path)
     except PydanticCustomError as error:  # the folder has lost its layout, or an image is damaged
         raise LocusError(f"data.{error.message()}") from None
-    found = content(layout, held)["digest"]
-    if found != spec.digest:
-        raise LocusError(f"data.path must name a folder with the digest {spec.digest}, got {found} in {spec.path}")
+    digest = content(layout, held)["digest"]
+    if digest != spec.digest:
+        raise LocusError(f"data.path must name a folder with the digest {spec.digest}, got {digest} in {spec.path}")
     if wrong := spec.wrong_counts(layout):
         raise LocusError(wrong)
     labels = {name: number for number, name in enumerate(sorted({file.label for file in layout.images["train"]}))}

@@ -119,13 +119,13 @@ class ImagesSpec(DatasetSpec):
         _, validation, test = (f"of {name}" if there else f"held out of {self.OWN[0]}" for name, there in own)
         return self._with_folds(Described(self.OWN[0], validation, test))
 
-    def _with_folds(self, found: Described) -> Described:
+    def _with_folds(self, described: Described) -> Described:
         """What is described, where folds of the training images take the place of a split."""
         if not self.folds:
-            return found._replace(train=f"of {found.train}")
-        fold = f"of a fold of {found.train}, another one of {self.folds} for each seed"
-        test = "of the same fold" if self.cross_validated else found.test
-        return found._replace(train=f"of the other folds of {found.train}", validation=fold, test=test)
+            return described._replace(train=f"of {described.train}")
+        fold = f"of a fold of {described.train}, another one of {self.folds} for each seed"
+        test = "of the same fold" if self.cross_validated else described.test
+        return described._replace(train=f"of the other folds of {described.train}", validation=fold, test=test)
 
     @model_validator(mode="after")
     def _fits(self) -> ImagesSpec:
@@ -170,12 +170,12 @@ class ImagesSpec(DatasetSpec):
     def decoded_name(self) -> str:
         """What the decoded images of these draws are called: by the draws, the set, and what decodes them."""
         unread = {"normalize", "balanced", "skill"}
-        found = {name: value for name, value in self.identity().items() if name not in unread}
+        fields = {name: value for name, value in self.identity().items() if name not in unread}
         here = Path(__file__).parent
         own = type(self).__module__.rpartition(".")[2]
-        readers = ("rgb.py", "images.py", "images_torch.py", f"{own}.py", f"{own}_torch.py")
+        readers = ("upright_rgb.py", "images.py", "images_torch.py", f"{own}.py", f"{own}_torch.py")
         code = [code_fingerprint((here / name).read_text(), name) for name in readers]
-        return digest([found, self.fingerprint, code, version("pillow")])
+        return digest([fields, self.fingerprint, code, version("pillow")])
 
     def root(self, folder: Path) -> Path:
         """Where the images lie; `folder`: that of all data."""
@@ -212,8 +212,8 @@ class ImagesSpec(DatasetSpec):
 
     def step(self, split: SplitName) -> float:
         """One image of the rarest class changes a balanced accuracy most."""
-        one = super().step(split)
-        return one / (self.outputs * getattr(self.rarest, split)) if self.balanced else one
+        share = super().step(split)
+        return share / (self.outputs * getattr(self.rarest, split)) if self.balanced else share
 
     @property
     def size(self) -> tuple[int, int, int]:

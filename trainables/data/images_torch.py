@@ -17,20 +17,21 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from trainables.data.decoded_torch import Decoded
+from trainables.data.decoded_torch import Arrays, decode, kept
 from trainables.data.images import ImagesSpec
-from trainables.data.rgb import opened
-from trainables.data.splits_torch import Drawn, OneImage, Reading, Split, Splits, Workers
+from trainables.data.splits_torch import Change, Drawn, Reading, Split, Splits, Workers
 from trainables.data.streamed_torch import WHITE, StreamedSplit
+from trainables.data.upright_rgb import opened
 from trainables.rng_torch import numpy_stream
 from trainables.spec import LocusError
 
 
 @dataclass(frozen=True)
 class Records:
-    """The images of one split of a set, not decoded yet. Shapes: labels (N,) of class numbers.
+    """Images that are not decoded yet: of one split of a set, or those that a spec asks for.
 
     `image`: opens an image by its number; `name`: what to call it in an error message.
+    Shapes: labels (N,) of class numbers.
     """
 
     labels: NDArray[np.int64]
@@ -40,6 +41,10 @@ class Records:
     def opened(self, number: int) -> Image.Image:
         """An image in RGB. Raises: LocusError that names an image that cannot be read."""
         return opened(self.name(number), partial(self.image, number))
+
+    def pixels(self, side: int, number: int) -> NDArray[np.uint8]:
+        """An image of a side, decoded. Shapes: (3, side, side)."""
+        return np.asarray(centered(self.opened(number), side)).transpose(2, 0, 1)
 
 
 @dataclass(frozen=True)
@@ -52,8 +57,8 @@ class _Files:
     def image(self, number: int) -> Image.Image:
         path = self.paths[number]
         if self.seen:
-            found = path.stat()
-            if (found.st_size, found.st_mtime_ns) != self.seen[number]:
+            status = path.stat()
+            if (status.st_size, status.st_mtime_ns) != self.seen[number]:
                 raise LocusError(f"{path} must stay as it is while runs read it, got a change: run the study again")
         return Image.open(path)
 
@@ -103,14 +108,14 @@ def chosen(spec: ImagesSpec, labels: Mapping[str, NDArray[np.int64]]) -> dict[st
         train = train[: counts.train]
     else:
         train = _each(train, labels["train"], spec.samples_per_class)
-    found = {"train": [("train", int(number)) for number in train]}
+    places = {"train": [("train", int(number)) for number in train]}
     for name, held_out, count in (("validation", validation, counts.validation), ("test", test, counts.test)):
         if len(held_out) or name not in labels:
-            found[name] = [("train", int(number)) for number in held_out]
+            places[name] = [("train", int(number)) for number in held_out]
         else:
             own = stratified_order(labels[name], spec.data_seed, "images", name)[:count]
-            found[name] = [(name, int(number)) for number in own]
-    return found
+            places[name] = [(name, int(number)) for number in own]
+    return places
 
 
 Places = range | NDArray[np.int64]
@@ -143,9 +148,9 @@ def dealt(labels: NDArray[np.int64], folds: int, seed: int, time: int) -> NDArra
         raise LocusError(f"data.folds must be at most {fewest}, the images of the smallest class, got {folds}")
     shuffled = numpy_stream(seed, "folds", time).permutation(len(labels))
     by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]
-    found = np.empty(len(labels), np.int64)
-    found[by_class] = np.arange(len(labels)) % folds
-    return found
+    fold = np.empty(len(labels), np.int64)
+    fold[by_class] = np.arange(len(labels)) % folds
+    return fold
 
 
 def _each(order: NDArray[np.int64], labels: NDArray[np.int64], count: int) -> NDArray[np.int64]:
@@ -157,45 +162,26 @@ def _each(order: NDArray[np.int64], labels: NDArray[np.int64], count: int) -> ND
     return order[np.isin(order, np.concatenate(taken))]
 
 
-@dataclass(frozen=True)
-class Selected:
-    """The images that a spec asks for, those to train first, then those to validate and to test.
+def selected(spec: ImagesSpec, records: Mapping[str, Records]) -> Records:
+    """The images that a spec asks for: those to train first, then those to validate and to test.
 
-    Each has the split of the set that it comes from, and its number there.
+    Raises: LocusError if the set is not the one of the spec.
     """
-
-    side: int
-    records: list[Records]
-    numbers: list[int]
-
-    @property
-    def labels(self) -> NDArray[np.int64]:
-        """Shapes: (N,)."""
-        return np.array([of.labels[number] for of, number in zip(self.records, self.numbers, strict=True)])
-
-    def pixels(self, place: int) -> NDArray[np.uint8]:
-        """Shapes: (3, side, side)."""
-        image = self.records[place].opened(self.numbers[place])
-        return np.asarray(centered(image, self.side)).transpose(2, 0, 1)
-
-    def streamed(self, places: Places, labels: Tensor, workers: Workers, one: OneImage | None) -> StreamedSplit:
-        """One split of them, decoded batch by batch. `labels`: of all images."""
-        return StreamedSplit(partial(self._drawn, places, one), labels[_index(places)], workers)
-
-    def _drawn(self, places: Places, one: OneImage | None, key: Drawn) -> NDArray[np.uint8]:
-        """One image of a split."""
-        place = int(places[key[1]])
-        if one is None:
-            return self.pixels(place)
-        return one(self.records[place].opened(self.numbers[place]), key, self.side)
-
-
-def selected(spec: ImagesSpec, records: Mapping[str, Records]) -> Selected:
-    """The images that a spec asks for. Raises: LocusError if the set is not the one of the spec."""
     _check(spec, records)
     wanted = chosen(spec, {name: of.labels for name, of in records.items()})
-    places = [place for name in spec.image_counts._fields for place in wanted[name]]
-    return Selected(spec.image_size, [records[own] for own, _ in places], [number for _, number in places])
+    places = [(records[own], number) for name in spec.image_counts._fields for own, number in wanted[name]]
+    labels = np.array([of.labels[number] for of, number in places])
+    return Records(labels, partial(_image, places), partial(_name, places))
+
+
+def _image(places: Sequence[tuple[Records, int]], place: int) -> Image.Image:
+    of, number = places[place]
+    return of.image(number)
+
+
+def _name(places: Sequence[tuple[Records, int]], place: int) -> str:
+    of, number = places[place]
+    return of.name(number)
 
 
 def load_images(spec: ImagesSpec, records: Callable[[], dict[str, Records]], reading: Reading) -> Splits:
@@ -207,28 +193,42 @@ def load_images(spec: ImagesSpec, records: Callable[[], dict[str, Records]], rea
     """
     where = None if reading.folder is None else reading.folder / "decoded"
     name = spec.decoded_name
-    decoded = None if where is None or spec.streamed else Decoded.read(where, name)
-    if decoded is not None and reading.one is None:
-        return Splits(*_resident(decoded, parts(spec, decoded.labels, reading.seed)))
-    found = selected(spec, records())
-    labels = found.labels
-    split, of_all = parts(spec, labels, reading.seed), torch.from_numpy(labels)
+    decoded = None if where is None or spec.streamed else kept(where, name)
+    if decoded is not None and reading.change is None:
+        return Splits(*_resident(decoded, parts(spec, decoded[1], reading.seed)))
+    images = selected(spec, records())
+    split = parts(spec, images.labels, reading.seed)
     if spec.streamed:
-        ones = (reading.one, None, None)
+        changes = (reading.change, None, None)
         return Splits(
-            *(found.streamed(part, of_all, reading.workers, one) for part, one in zip(split, ones, strict=True))
+            *(
+                _streamed(images, spec.image_size, part, reading.workers, change)
+                for part, change in zip(split, changes, strict=True)
+            )
         )
     if decoded is None:
-        decoded = Decoded.make(where, name, spec.size, labels, found.pixels)
+        decoded = decode(where, name, spec.size, images.labels, partial(images.pixels, spec.image_size))
     train, validation, test = _resident(decoded, split)
-    if reading.one is None:
+    if reading.change is None:
         return Splits(train, validation, test)
-    return Splits(found.streamed(split[0], of_all, reading.workers, reading.one), validation, test)
+    return Splits(_streamed(images, spec.image_size, split[0], reading.workers, reading.change), validation, test)
 
 
-def _resident(decoded: Decoded, split: list[Places]) -> list[Split]:
+def _streamed(images: Records, side: int, places: Places, workers: Workers, change: Change | None) -> StreamedSplit:
+    """The images in some places, decoded batch by batch."""
+    labels = torch.from_numpy(images.labels)[_index(places)]
+    return StreamedSplit(partial(_drawn, images, side, places, change), labels, workers)
+
+
+def _drawn(images: Records, side: int, places: Places, change: Change | None, drawn: Drawn) -> NDArray[np.uint8]:
+    """One image of a split."""
+    place = int(places[drawn[1]])
+    return images.pixels(side, place) if change is None else change(images.opened(place), drawn, side)
+
+
+def _resident(decoded: Arrays, split: list[Places]) -> list[Split]:
     """The splits of decoded images. Those that lie one after another are not copied."""
-    images, labels = torch.from_numpy(decoded.images), torch.from_numpy(decoded.labels)
+    images, labels = (torch.from_numpy(array) for array in decoded)
     return [Split(images[_index(part)], labels[_index(part)], WHITE) for part in split]
 
 

@@ -20,8 +20,8 @@ def load(spec: OxfordPets, reading: Reading) -> Splits:
 
 def records(spec: OxfordPets, folder: Path) -> dict[str, Records]:
     """The images of the set's own splits."""
-    found = {name: Reader(folder, split=split) for name, split in SPLITS.items()}
-    return {name: of_files(own._labels, own._images) for name, own in found.items()}
+    readers = {name: Reader(folder, split=split) for name, split in SPLITS.items()}
+    return {name: of_files(own._labels, own._images) for name, own in readers.items()}
 
 
 def download(spec: OxfordPets, folder: Path) -> None:

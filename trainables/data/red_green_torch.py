@@ -137,8 +137,8 @@ def _numbers(spec: RedGreen, scene: Scene) -> NDArray[np.int64]:
     """A number for each image, equal for equal images; for `direction` also for mirror images. Shapes: (N,)."""
     side = spec.image_size
 
-    def number(one: Scene) -> NDArray[np.int64]:
-        rows_columns = np.concatenate([one.green, one.red], axis=1)
+    def number(scene: Scene) -> NDArray[np.int64]:
+        rows_columns = np.concatenate([scene.green, scene.red], axis=1)
         numbers: NDArray[np.int64] = rows_columns @ np.array([side**3, side**2, side, 1])
         return numbers
 

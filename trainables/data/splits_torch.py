@@ -95,7 +95,7 @@ def download(spec: Data, folder: Path) -> None:
 Drawn = tuple[int, int, int]
 """One image of an epoch: the epoch, the number of the image, and how often it came before in this epoch."""
 
-OneImage = Callable[[Any, Drawn, int], NDArray[np.uint8]]
+Change = Callable[[Any, Drawn, int], NDArray[np.uint8]]
 """Changes one image: the image, what was drawn, and the side of the result."""
 
 
@@ -104,12 +104,12 @@ class Workers:
     """The processes beside a run that decode images which are streamed, for all its splits; 0 for none but itself.
 
     They start with the first image that is asked for. Whoever makes this closes it, then they end.
-    `pixels`: how the images of each split are decoded. `pool`: the processes, where they run.
+    `pixels`: how the images of each split are decoded. `pool`: those processes, where they run.
     """
 
     count: int = 0
     pixels: list[Callable[[Drawn], NDArray[np.uint8]]] = field(default_factory=list)
-    pool: Closable | None = None
+    pool: Any = None
 
     def close(self) -> None:
         """Ends the processes."""
@@ -118,22 +118,16 @@ class Workers:
         self.pool = None
 
 
-class Closable(Protocol):
-    """What holds processes until it is closed."""
-
-    def close(self) -> None: ...
-
-
 @dataclass(frozen=True)
 class Reading:
     """How images are read. `folder`: where known sets lie, and where decoded images are kept.
 
-    `one`: changes each training image before it is part of a batch, where an augmentation does. `workers`: processes
+    `change`: changes each training image before it is part of a batch, where an augmentation does. `workers`: processes
     that decode images which are streamed. `seed`: of the run, which says which fold validates where seeds are folds.
     """
 
     folder: Path | None = None
-    one: OneImage | None = None
+    change: Change | None = None
     workers: Workers = field(default_factory=Workers)
     seed: int = 0
 

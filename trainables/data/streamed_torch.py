@@ -74,8 +74,8 @@ def shared_bytes() -> int:
     """The bytes of shared memory that one run may fill."""
     if not SHARED.is_dir():  # macOS keeps it elsewhere, without a bound
         return SHARED_BYTES
-    found = os.statvfs(SHARED)
-    return min(SHARED_BYTES, found.f_frsize * found.f_blocks // SHARE)
+    shared = os.statvfs(SHARED)
+    return min(SHARED_BYTES, shared.f_frsize * shared.f_blocks // SHARE)
 
 
 def part_size(image_bytes: int, workers: int) -> int:
@@ -160,8 +160,8 @@ class StreamedSplit:
 
     def _pool(self) -> _Pool:
         """The processes of the run; started again where they do not know this split."""
-        pool = self.workers.pool
-        if not isinstance(pool, _Pool) or len(pool.pixels) != len(self.workers.pixels):
+        pool: _Pool | None = self.workers.pool
+        if pool is None or len(pool.pixels) != len(self.workers.pixels):
             self.workers.close()
             pool = self.workers.pool = _Pool(self.workers, self.device.type == "cuda")
         return pool

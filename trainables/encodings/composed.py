@@ -91,11 +91,11 @@ class Composed(EncodingSpec):
 
     def _part_widths(self, widths: Widths) -> list[tuple[EncodingSpec, Widths]]:
         """Each part with its widths: one that reserves channels of the tokens leaves fewer to those before it."""
-        found: list[tuple[EncodingSpec, Widths]] = []
+        pairs: list[tuple[EncodingSpec, Widths]] = []
         for part in reversed(self.parts):
-            found.append((part, widths))
+            pairs.append((part, widths))
             widths = replace(widths, dim=widths.dim - part.reserved(widths).tokens)
-        return found[::-1]
+        return pairs[::-1]
 
 
 def canonical(encoding: EncodingSpec) -> EncodingSpec:

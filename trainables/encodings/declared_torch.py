@@ -74,8 +74,8 @@ class Positions:
         """The value of each pair's offset, query minus key. Shapes: (..., (2R - 1)(2C - 1)) to (..., P, P)."""
         rows, columns = (line[:, None] - line[None, :] for line in (self.y, self.x))
         index = (rows + self.grid.rows - 1) * (2 * self.grid.columns - 1) + columns + self.grid.columns - 1
-        found = values.index_select(-1, index.flatten().long())
-        return found.reshape(*values.shape[:-1], self.grid.patches, self.grid.patches)
+        taken = values.index_select(-1, index.flatten().long())
+        return taken.reshape(*values.shape[:-1], self.grid.patches, self.grid.patches)
 
     def tensor(self, numbers: list[Any]) -> Tensor:
         """Numbers as a tensor of the same type and device as `xy`."""
@@ -224,9 +224,9 @@ class DeclaredCode(Declared, Code):
 
     def _checked(self, code: CodeND) -> CodeND:
         """The code, unchanged. Raises: SpecError for another shape, which torch might broadcast without an error."""
-        needed, found = (self.grid.tokens, self.widths.dim), tuple(getattr(code, "shape", ()))
-        if found != needed:
-            kind, got = self.spec.kind, f"shape {found}" if found else f"{type(code).__name__}"
+        needed, shape = (self.grid.tokens, self.widths.dim), tuple(getattr(code, "shape", ()))
+        if shape != needed:
+            kind, got = self.spec.kind, f"shape {shape}" if shape else f"{type(code).__name__}"
             raise SpecError(f"the code of {kind} must have the shape {needed}: tokens, channels; got {got}")
         return code
 

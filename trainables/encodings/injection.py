@@ -251,8 +251,8 @@ class CodeSpec(EncodingSpec):
         for width in sorted(widths):
             must = f"divisible by {self.multiple} for {self.kind} codes"
             require(width % self.multiple == 0, "model.embed_dim", must, width)
-        one = len(widths) <= 1 or not self.injection.shared
-        require(one, "encoding.injection.shared", "false where the places differ in width", self.injection.shared)
+        fits = len(widths) <= 1 or not self.injection.shared
+        require(fits, "encoding.injection.shared", "false where the places differ in width", self.injection.shared)
 
     def reserved(self, widths: Widths) -> ReservedChannels:
         return self.injection.reserved(widths)

@@ -83,8 +83,8 @@ class Rotary(HeadsSpec):
 
     @model_validator(mode="after")
     def _one_scale(self) -> Rotary:
-        one = self.normalize_coords is None or self.ref_feat_shape is None
-        require(one, "ref_feat_shape", "null where normalize_coords is not", self.ref_feat_shape)
+        fits = self.normalize_coords is None or self.ref_feat_shape is None
+        require(fits, "ref_feat_shape", "null where normalize_coords is not", self.ref_feat_shape)
         return self
 
     @property

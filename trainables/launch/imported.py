@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from trainables.launch.errors import CHANGED
-from trainables.recipe.code_digest import FOLDER, NEVER, CodeDigest
+from trainables.recipe.code_digest import FOLDER, CodeDigest, computes
 from trainables.source import SourceError, fingerprint
 from trainables.spec import LocusError
 
@@ -63,7 +63,7 @@ class ImportedCode:
         for module in [name for name in list(sys.modules) if name.startswith(MODULES) and name not in self._modules]:
             self._modules.add(module)
             name = _name(module)
-            if name not in self._files and name.removeprefix(PACKAGE) not in NEVER:
+            if name not in self._files and computes(name.removeprefix(PACKAGE)):
                 self._files[name] = _read(name)
 
 

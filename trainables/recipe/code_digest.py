@@ -2,15 +2,15 @@
 
 An answer counts only if the code that computes its numbers is today's. The files follow from the recipe: the
 training loop, and for each kind in use its spec, its torch half, and all files that they import. A user's own file
-counts by its text, and by the files of this package that it imports and uses outside its `study`. The files of `NEVER`
-are left out: their content is in the key, or changes no number.
+counts by its text, and by the files of this package that it imports and uses outside its `study`.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from functools import cache, cached_property, lru_cache
 from glob import glob
 from pathlib import Path
@@ -29,31 +29,20 @@ from trainables.spec import Spec, digest
 LOOP = ("training/loop.py", "training/runtime.py")
 """Where every training begins, and what sets threads and precision for it. Paths are relative to `trainables/`."""
 
-NEVER = (
-    "__init__.py", "backbones/__init__.py", "backbones/counts.py", "backbones/timm_names.py", "data/__init__.py",
-    "data/augment.py", "data/class_names_torch.py", "encodings/__init__.py", "encodings/custom.py", "errors.py",
-    "kept.py", "launch/__init__.py",
-    "launch/alone.py", "launch/bridge.py", "launch/errors.py", "launch/host.py", "launch/imported.py", "launch/job.py",
-    "launch/scratch.py", "launch/trial_step.py", "launch/work_files.py", "launch/worker.py", "own.py",
-    "probes/__init__.py", "probes/attention_distance.py", "probes/attention_maps.py", "probes/block_channels.py",
-    "probes/catalog.py", "probes/channel_shapes.py", "probes/direction.py", "probes/distance.py",
-    "probes/further_images.py", "probes/image_classes.py",
-    "probes/inputs/__init__.py", "probes/inputs/arrays.py", "probes/inputs/attention.py",
-    "probes/inputs/folds.py", "probes/inputs/subject.py", "probes/logit_terms.py", "probes/projections.py",
-    "probes/similarity.py", "recipe/__init__.py", "recipe/code_digest.py",
-    "recipe/cost.py", "recipe/findings.py",
-    "recipe/flops_torch.py", "recipe/init_from.py", "recipe/kinds.py", "recipe/learning.py",
-    "recipe/losses.py", "recipe/optimizer.py", "recipe/outcome.py",
-    "recipe/recipe.py", "remote_files.py", "sentence.py", "source.py", "spec.py", "training/__init__.py",
-    "training/attach.py",
-    "training/model_file.py", "training/optional/__init__.py", "training/optional/compiled.py",
-    "training/optional/out_of_memory.py", "training/pictures.py", "training/trained.py",
-    "trusted.py", "watched.py", "weights/__init__.py", "whole_files.py",
+COMPUTING = (
+    "backbones/*", "data/*", "encodings/*", "training/*", "weights/*",
+    "recipe/evaluation.py", "recipe/model_torch.py", "rng_torch.py",
 )  # fmt: skip
-"""Files whose content is in the key, or changes no number of a run: lists of kinds, recipes, counts, messages to Ray,
-probes. What a placement chooses changes the last digits; it is in the environment of an answer."""
+"""The files that may compute a number of a run; those that a recipe reaches do. All other files say what a recipe is,
+which is in its key, or launch and look at runs. What a placement chooses changes the last digits; it is in the
+environment of an answer."""
 
 FOLDER = Path(__file__).parents[1]
+
+
+def computes(file: str) -> bool:
+    """Whether a file may compute a number of a run; a package's list never does. `file`: relative to `trainables/`."""
+    return not file.endswith("__init__.py") and any(fnmatch(file, pattern) for pattern in COMPUTING)
 
 
 class CodeDigest(Spec):
@@ -119,22 +108,22 @@ class CodeDigests:
         return frozenset(found)
 
     def _reached_from(self, roots: frozenset[str]) -> list[str]:
-        """Some files and all that they import, without those of `NEVER`."""
-        found: set[str] = set()
-        todo = {*roots} - {*NEVER}
-        while todo:
-            found |= todo
-            todo = {imported for file in todo for imported in self._imports(file)} - found - {*NEVER}
-        return sorted(found)
+        """Some files and all that they import, if they may compute a number."""
+        return self._closure(roots, computes)
 
     def of_probe(self, name: str) -> CodeDigest:
         """The files of `probes/` that compute a probe: that of its name, and those that it imports."""
+        files = self._closure({f"probes/{name}.py"}, lambda file: file.startswith("probes/"))
+        return CodeDigest(files={f"trainables/{file}": self._module(file).fingerprint for file in files})
+
+    def _closure(self, roots: Iterable[str], counts: Callable[[str], bool]) -> list[str]:
+        """Those of some files that count, with all that they import that count."""
         found: set[str] = set()
-        todo = {f"probes/{name}.py"}
+        todo = {*filter(counts, roots)}
         while todo:
             found |= todo
-            todo = {file for done in todo for file in self._imports(done) if file.startswith("probes/")} - found
-        return CodeDigest(files={f"trainables/{file}": self._module(file).fingerprint for file in sorted(found)})
+            todo = {file for done in todo for file in self._imports(done) if counts(file)} - found
+        return sorted(found)
 
     def _module_of(self, name: str) -> _Module:
         path = self._folder / name

@@ -82,5 +82,5 @@ def record_sources(folder: Path, sources: Mapping[str, Any]) -> None:
 def recorded_sources(folder: Path) -> dict[str, Any]:
     """What `record_sources` wrote; nothing if it wrote nothing."""
     path = folder / SOURCES
-    found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-    return found
+    sources: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    return sources

@@ -79,9 +79,9 @@ class DataParallel:
             return condition()
         if step % AGREE_STEPS:
             return False
-        found = torch.tensor(int(self.rank == 0 and condition()), device=device)
-        torch.distributed.broadcast(found, 0)
-        return bool(found)
+        verdict = torch.tensor(int(self.rank == 0 and condition()), device=device)
+        torch.distributed.broadcast(verdict, 0)
+        return bool(verdict)
 
     def all_reduce(self, value: Tensor) -> Tensor:
         """The sum of a value over all workers."""

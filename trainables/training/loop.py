@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -137,8 +137,8 @@ class Training:
         half = self.spec.precision == "bfloat16"
         self.autocast = torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=half)
         self.augmentation = augmentation_of(run)
-        one = self.augmentation.one if self.augmentation is not None and self.augmentation.by_image else None
-        self.splits = load(recipe.data, replace(reading, one=one, seed=run.seed)).to(self.device)
+        change = self.augmentation.change if self.augmentation is not None and self.augmentation.by_image else None
+        self.splits = load(recipe.data, replace(reading, change=change, seed=run.seed)).to(self.device)
         self.steps = math.ceil(len(self.splits.train) / self.spec.batch_size)
         self.sources: dict[str, Any] = {}
         built = build_model_with_weights(recipe, run.seed, parents.get("init"), self.sources)
@@ -218,21 +218,10 @@ class Training:
     def _learn(self, number: int, before: Progress, begun: float, saver: Saver | None) -> float:
         """The epoch's mean loss an image, as it was at the step of each batch."""
         train_mode(self.module)
-        count, done = len(self.splits.train), before.steps
-        order = torch.randperm(count, generator=torch_stream(self.run.seed, "order", number)).to(self.device)
-        copies = torch.zeros_like(order)
-        if self.augmentation is not None:
-            order, copies = self.augmentation.repeated(order)
-        batches, of_copies = (torch.split(of_all, self.spec.batch_size)[done:] for of_all in (order, copies))
-        mine, copies_of_mine = ([self.team.share(one) for one in of_all] for of_all in (batches, of_copies))
-        pictures = self.splits.train.batches(mine, self.dtype, number, copies_of_mine)
         total = torch.zeros((), dtype=torch.float64, device=self.device)
         total += before.loss if self.team.rank == 0 else 0.0
         first = (number - 1) * self.steps
-        for step, batch in enumerate(zip(batches, mine, pictures, strict=True), start=first + done):
-            chosen, own, (images, targets) = batch
-            if self.augmentation is not None:
-                images, targets = self.augmentation.batch(images, targets, own, number, step)
+        for step, (chosen, images, targets) in enumerate(self._batches(number, before.steps), first + before.steps):
             set_rate(self.optimizer, rate(self.spec, step, self.steps * self.spec.epochs))
             with self.drawing("step", step):
                 total += self._step(chosen, images, targets, step)
@@ -240,7 +229,26 @@ class Training:
             if saver and done < self.steps and self.team.rank_0(lambda: saver.due, done, self.device):
                 loss = float(self.team.all_reduce(total.clone()))
                 self.save(saver, Progress(before.curve, steps=done, loss=loss, seconds=time.perf_counter() - begun))
-        return float(self.team.all_reduce(total)) / count
+        return float(self.team.all_reduce(total)) / len(self.splits.train)
+
+    def _batches(self, number: int, done: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """The batches of an epoch after the first `done`: the numbers of its images, this worker's images and targets.
+
+        The images of an epoch have an order that the seed and the epoch decide; augmentation changes them as it says.
+        """
+        stream = torch_stream(self.run.seed, "order", number)
+        order = torch.randperm(len(self.splits.train), generator=stream).to(self.device)
+        copies = torch.zeros_like(order)
+        if self.augmentation is not None:
+            order, copies = self.augmentation.repeated(order)
+        batches, of_copies = (torch.split(of_all, self.spec.batch_size)[done:] for of_all in (order, copies))
+        mine, copies_of_mine = ([self.team.share(numbers) for numbers in of_all] for of_all in (batches, of_copies))
+        pictures = self.splits.train.batches(mine, self.dtype, number, copies_of_mine)
+        first = (number - 1) * self.steps + done
+        for step, (chosen, own, (images, targets)) in enumerate(zip(batches, mine, pictures, strict=True), first):
+            if self.augmentation is not None:
+                images, targets = self.augmentation.batch(images, targets, own, number, step)
+            yield chosen, images, targets
 
     def _step(self, chosen: Tensor, images: Tensor, targets: Tensor, step: int) -> Tensor:
         """One step on a batch; this worker's summed loss, left on the device so that nothing waits for it.

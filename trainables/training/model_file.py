@@ -105,16 +105,16 @@ def _entries(model: TrainedModel) -> dict[str, str]:
 
 def _outputs(model: TrainedModel) -> list[list[float]]:
     with torch.inference_mode():
-        found: list[list[float]] = model(made_images(model)).double().tolist()
-    return found
+        outputs: list[list[float]] = model(made_images(model)).double().tolist()
+    return outputs
 
 
 def _compare(path: Path, model: TrainedModel, known: list[list[float]]) -> None:
     """Refuses a model that computes other outputs than the one that was written."""
     close = CLOSE_IN_HALF if model.autocasts else CLOSE
     pairs = [pair for rows in zip(known, _outputs(model), strict=True) for pair in zip(*rows, strict=True)]
-    largest = max(abs(one) for one, _ in pairs)
-    if not all(math.isclose(one, other, rel_tol=0, abs_tol=close * max(largest, 1)) for one, other in pairs):
+    largest = max(abs(output) for output, _ in pairs)
+    if not all(math.isclose(output, other, rel_tol=0, abs_tol=close * max(largest, 1)) for output, other in pairs):
         facts = model.facts
         raise LocusError(
             f"the model of {path} must compute what it did when it was written, got other outputs: read it with locus "

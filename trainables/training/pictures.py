@@ -19,7 +19,7 @@ from torch import Tensor
 
 from trainables.data import Data, ImagesSpec
 from trainables.data.images_torch import centered
-from trainables.data.rgb import WHITE, opened
+from trainables.data.upright_rgb import WHITE, opened
 from trainables.spec import SpecError
 
 Picture = str | Path | Image.Image | NDArray[Any] | Tensor
@@ -43,11 +43,11 @@ def listed(images: Pictures) -> Iterator[Picture]:
         yield from images if images.ndim == 4 else [images]
         return
     _require(isinstance(images, Iterable), "images", "paths, Pillow images, arrays or tensors", type(images).__name__)
-    for one in images:
-        _require(isinstance(one, KINDS), "images", "paths, Pillow images, arrays or tensors", type(one).__name__)
-        if isinstance(one, np.ndarray | Tensor):
-            _require(one.ndim == 3, "each image of a list", "of 3 axes", tuple(one.shape))
-        yield one
+    for image in images:
+        _require(isinstance(image, KINDS), "images", "paths, Pillow images, arrays or tensors", type(image).__name__)
+        if isinstance(image, np.ndarray | Tensor):
+            _require(image.ndim == 3, "each image of a list", "of 3 axes", tuple(image.shape))
+        yield image
 
 
 def pixels(name: str, image: Picture, data: Data) -> Tensor:
@@ -60,8 +60,8 @@ def pixels(name: str, image: Picture, data: Data) -> Tensor:
         if image.is_floating_point():
             return _floats(name, image, data.size)
         image = image.permute(1, 2, 0).cpu().numpy()
-    found = _array(name, image, data) if isinstance(image, np.ndarray) else _picture(name, image, data)
-    return torch.from_numpy(np.ascontiguousarray(found.transpose(2, 0, 1)))
+    array = _array(name, image, data) if isinstance(image, np.ndarray) else _picture(name, image, data)
+    return torch.from_numpy(np.ascontiguousarray(array.transpose(2, 0, 1)))
 
 
 def _floats(name: str, image: Tensor, size: tuple[int, int, int]) -> Tensor:
@@ -89,10 +89,10 @@ def _picture(name: str, image: str | Path | Image.Image, data: Data) -> NDArray[
     must = f"an array or a tensor, because nothing says how a picture becomes one of {data.label}"
     _require(channels == 3 and white(data) == WHITE, f"image {name}", must, "a picture")
     path = isinstance(image, str | Path)
-    found = opened(name, partial(Image.open, image) if path else partial(_copied, image))  # type: ignore[arg-type]
+    picture = opened(name, partial(Image.open, image) if path else partial(_copied, image))  # type: ignore[arg-type]
     if isinstance(data, ImagesSpec):
-        return np.asarray(centered(found, rows))
-    return _made(name, np.asarray(found), data)
+        return np.asarray(centered(picture, rows))
+    return _made(name, np.asarray(picture), data)
 
 
 def _made(name: str, image: NDArray[np.uint8], data: Data) -> NDArray[np.uint8]:

@@ -147,12 +147,12 @@ class TrainedModel(nn.Module):
         recipe, names, outputs = self.facts.recipe, list[str](), list[Tensor]()
         numbered = enumerate(listed(images))
         while batch := [*islice(numbered, eval_batch(recipe))]:
-            called = [str(one) if isinstance(one, str | Path) else str(number) for number, one in batch]
-            found = [pixels(name, one, recipe.data) for name, (_, one) in zip(called, batch, strict=True)]
-            if len({one.dtype for one in found}) > 1:
+            called = [str(image) if isinstance(image, str | Path) else str(number) for number, image in batch]
+            tensors = [pixels(name, image, recipe.data) for name, (_, image) in zip(called, batch, strict=True)]
+            if len({image.dtype for image in tensors}) > 1:
                 raise SpecError("images must all be floats, or all be pictures or bytes, got both")
             with torch.inference_mode():
-                outputs.append(self(torch.stack(found)).double())
+                outputs.append(self(torch.stack(tensors)).double())
             names += called
         if not names:
             raise SpecError("images must hold an image or more, got none")

@@ -94,8 +94,8 @@ def read_weights(
     digest = hashlib.sha256()
     for content in contents.values():
         digest.update(content)
-    if (found := digest.hexdigest()) != sha256:
-        raise LocusError(f"{path} must have the SHA-256 {sha256}, got {found}")
+    if (got := digest.hexdigest()) != sha256:
+        raise LocusError(f"{path} must have the SHA-256 {sha256}, got {got}")
     parts = [_held(*part) for part in contents.items() if not part[0].name.endswith(INDEX)]
     held = {WRAPPERS.sub("", name): value for part in parts for name, value in _tensors(part)}
     if not held:
@@ -132,13 +132,13 @@ def _prefix(
         how = ", Hugging Face's names: give a file of timm's model, or init.kind from_timm" if others else ""
         raise LocusError(f"{path} must {must}, got {got}{how}")
     most = max(counts.values())
-    found = sorted(before for before, count in counts.items() if 2 * count >= most)
-    meant = found if entry is None else [one for one in found if one == _dotted(entry)]
-    meant = meant or [one for one in found if entry and one.startswith(_dotted(entry))]
+    prefixes = sorted(before for before, count in counts.items() if 2 * count >= most)
+    meant = prefixes if entry is None else [prefix for prefix in prefixes if prefix == _dotted(entry)]
+    meant = meant or [prefix for prefix in prefixes if entry and prefix.startswith(_dotted(entry))]
     if len(meant) != 1:
-        choices = " or ".join(repr(one.removesuffix(".")) for one in found)
+        choices = " or ".join(repr(prefix.removesuffix(".")) for prefix in prefixes)
         raise LocusError(f"{node}.entry must be {choices}, the models in {path}, got {entry!r}")
-    return meant[0], tuple(one for one in found if one != meant[0] and one.startswith(meant[0]))
+    return meant[0], tuple(prefix for prefix in prefixes if prefix != meant[0] and prefix.startswith(meant[0]))
 
 
 def _befores(name: str, wanted: Collection[str]) -> Iterator[str]:

@@ -97,22 +97,22 @@ def fetch_timm(name: str) -> dict[str, Tensor]:
 
 def checksum(weights: Mapping[str, Tensor]) -> str:
     """The SHA-256 of a state dict: of its names, shapes and numbers, whatever file they come from."""
-    found = hashlib.sha256()
+    text = hashlib.sha256()
     for name, value in sorted(weights.items()):
-        found.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
-        found.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-    return found.hexdigest()
+        text.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
+        text.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return text.hexdigest()
 
 
 def _check(weights: Mapping[str, Tensor], init: FromTimm, sources: dict[str, Any]) -> None:
     """Records the content of timm's weights, and refuses another content than the recipe names."""
-    found = checksum(weights)
-    sources["init_sha256"] = found
+    got = checksum(weights)
+    sources["init_sha256"] = got
     known = timm.models.get_pretrained_cfg(init.name)
     sources["init_mean"], sources["init_std"] = list(known.mean), list(known.std)
     sources["init_image_size"] = list(known.input_size[1:])
-    if init.sha256 is not None and init.sha256 != found:
-        raise LocusError(f"timm's weights of {init.name} must have the SHA-256 {init.sha256}, got {found}")
+    if init.sha256 is not None and init.sha256 != got:
+        raise LocusError(f"timm's weights of {init.name} must have the SHA-256 {init.sha256}, got {got}")
 
 
 def to_our_names(weights: dict[str, Tensor], model: Host, recipe: Recipe) -> dict[str, Tensor]:

@@ -170,13 +170,13 @@ def photograph(side=40):
 def test_one_image_depends_on_seed_epoch_image_and_copy_alone():
     for spec in (DeiT(), ThreeAugment()):
         made = augmentation(spec)
-        first = made.one(photograph(), (1, 7, 0), 16)
+        first = made.change(photograph(), (1, 7, 0), 16)
         assert first.shape == (3, 16, 16)
         assert first.dtype == np.uint8
         random.seed(5), np.random.seed(6), torch.manual_seed(7)
-        assert np.array_equal(augmentation(spec).one(photograph(), (1, 7, 0), 16), first)
-        others = [made.one(photograph(), drawn, 16) for drawn in ((2, 7, 0), (1, 8, 0), (1, 7, 1))]
-        others.append(augmentation(spec, seed=1).one(photograph(), (1, 7, 0), 16))
+        assert np.array_equal(augmentation(spec).change(photograph(), (1, 7, 0), 16), first)
+        others = [made.change(photograph(), drawn, 16) for drawn in ((2, 7, 0), (1, 8, 0), (1, 7, 1))]
+        others.append(augmentation(spec, seed=1).change(photograph(), (1, 7, 0), 16))
         assert not any(np.array_equal(first, other) for other in others)
 
 
@@ -185,7 +185,7 @@ def test_the_global_generators_are_left_as_they_were():
     expected = random.random(), np.random.rand(), torch.rand(1)
     random.seed(1), np.random.seed(2), torch.manual_seed(3)
     for made in (augmentation(DeiT()), augmentation(ThreeAugment())):
-        made.one(photograph(), (1, 7, 0), 16)
+        made.change(photograph(), (1, 7, 0), 16)
         made.batch(pictures(4), targets(4), torch.arange(4), 1, 0)
     assert (random.random(), np.random.rand(), torch.rand(1)) == expected
 
@@ -194,8 +194,8 @@ def test_erasing_makes_noise_of_a_rectangle():
     plain, erased = (DeiT(rand=None, scale=1.0, flip=0.0, erase=share, mixup=0, cutmix=0) for share in (0.0, 1.0))
     changed = 0
     for number in range(20):
-        before = augmentation(plain).one(photograph(32), (1, number, 0), 32)
-        after = augmentation(erased).one(photograph(32), (1, number, 0), 32)
+        before = augmentation(plain).change(photograph(32), (1, number, 0), 32)
+        after = augmentation(erased).change(photograph(32), (1, number, 0), 32)
         where = (before != after).any(0)
         rows, columns = where.any(1).nonzero()[0], where.any(0).nonzero()[0]
         box = where[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
@@ -216,7 +216,7 @@ def test_one_of_three_changes_comes_to_each_image():
     plain, three = augmentation(DeiT(**WHOLE, rand=None, erase=0.0)), augmentation(ThreeAugment(**WHOLE))
     found = {"gray": 0, "solarized": 0, "blurred": 0}
     for number in range(60):
-        before, after = (made.one(photograph(32), (1, number, 0), 32).astype(int) for made in (plain, three))
+        before, after = (made.change(photograph(32), (1, number, 0), 32).astype(int) for made in (plain, three))
         gray = (before * np.array([19595, 38470, 7471])[:, None, None]).sum(0) + 2**15 >> 16
         solarized = np.where(before < 128, before, 255 - before)
         smooth = (gaussian_filter(before.astype(float), (0, sigma, sigma)) for sigma in np.linspace(0.1, 2.0, 20))
@@ -236,7 +236,7 @@ def test_color_jitter_changes_the_brightness_by_its_share_at_most():
     uniform = Image.new("RGB", (20, 20), (100, 100, 100))
     for spec in (ThreeAugment(), DeiT(rand=None, erase=0.0, color_jitter=0.3)):
         made = augmentation(spec)
-        values = [made.one(uniform, (1, number, 0), 8) for number in range(200)]
+        values = [made.change(uniform, (1, number, 0), 8) for number in range(200)]
         assert all(image.min() == image.max() for image in values)
         found = np.array([image.min() for image in values])
         assert found.min() in range(70, 74)
@@ -256,7 +256,7 @@ def test_repeats_keep_the_number_of_images():
 def test_no_bits_are_black():
     """A magnitude of 10 keeps no bit: Pillow 13 refuses it, and RandAugment draws it for 2 images of 100."""
     made = augmentation(DeiT(rand="rand-m10-n8-inc1", erase=0.0, scale=1.0))
-    pixels = [made.one(photograph(), (1, number, 0), 16) for number in range(30)]
+    pixels = [made.change(photograph(), (1, number, 0), 16) for number in range(30)]
     assert any(not image.any() for image in pixels)
 
 

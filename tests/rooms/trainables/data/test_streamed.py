@@ -59,7 +59,7 @@ def augmented(spec, workers):
     """The splits, with so many processes, which end."""
     augmentation = Augmentation(DeiT(), 0, 36, 3)
     with contextlib.closing(Workers(workers)) as processes:
-        yield load(spec, Reading(one=augmentation.one, workers=processes))
+        yield load(spec, Reading(change=augmentation.change, workers=processes))
 
 
 def test_processes_change_no_batch(spec):
@@ -102,7 +102,7 @@ def test_all_that_processes_get_can_be_pickled(spec, tmp_path, monkeypatch):
     """Of each set: what decodes an image, before and after its first use."""
     monkeypatch.setattr(images, "RESIDENT_BYTES", 100)
     pictures.cifar(tmp_path, monkeypatch, "cifar10", train=20, test=10)
-    folder = Reading(tmp_path, one=Augmentation(DeiT(), 0, 36, 3).one)
+    folder = Reading(tmp_path, change=Augmentation(DeiT(), 0, 36, 3).change)
     for data in (spec, Cifar10(train_size=10, val_size=10)):
         split = load(data, folder).train
         for _ in range(2):

@@ -68,8 +68,8 @@ def rgb(image: Image.Image) -> Image.Image:
 def opened(name: str, image: Callable[[], Image.Image]) -> Image.Image:
     """What `image` opens, in RGB of 8 bits. Raises: LocusError that names an image that cannot be read."""
     try:
-        with image() as found:
-            return rgb(found)
+        with image() as raw:
+            return rgb(raw)
     except (LocusError, MemoryError):
         raise
     except Exception as error:  # Pillow's readers raise what they meet in a damaged file: struct.error, IndexError, ...

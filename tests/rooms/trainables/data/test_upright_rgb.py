@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from trainables.data.rgb import EIGHT_BITS, SIXTEEN_BITS, opened, refused, rgb
+from trainables.data.upright_rgb import EIGHT_BITS, SIXTEEN_BITS, opened, refused, rgb
 from trainables.spec import LocusError
 
 RAMP = np.tile(np.linspace(0, 65535, 16).astype(np.uint16), (2, 1))
