@@ -33,7 +33,7 @@ from trainables.launch.scratch import scratch
 
 if TYPE_CHECKING:
     from trainables.launch.alone import Alone
-    from trainables.launch.worker import Group
+    from trainables.launch.group import Group
 
 
 class Asha:
@@ -104,7 +104,7 @@ class GroupTrial(JobTrial):
 
     def begin(self, job: Job) -> Group:
         """Starts the workers."""
-        from trainables.launch.worker import Group
+        from trainables.launch.group import Group
 
         return Group(job)
 

@@ -276,7 +276,7 @@ class Watch(tune.Callback):  # type: ignore[misc]
         """What Tune calls when a run has failed, or its process is dead."""
         self.on_trial_complete(iteration, trials, trial)
         if (job := job_of(trial)).workers:
-            from trainables.launch.worker import free
+            from trainables.launch.group import free
 
             free(job)
 

@@ -10,7 +10,7 @@ from tests.house.sources import ROOMS, ROOT, Source, sources
 LIGHT = ("torch", "timm", "ray", "optuna", "mlflow", "numpy", "pandas", "scipy", "matplotlib", "sklearn", "torchvision")
 DOORS = {
     "ray.tune": {"service/execution/tune.py", "service/execution/watchdog.py"},
-    "ray.train": {"trainables/launch/worker.py"},
+    "ray.train": {"trainables/launch/group.py", "trainables/launch/worker.py"},
     "ray.job_submission": {"service/execution/jobs.py"},
     "optuna": {"service/planning/sampling.py"},
 }

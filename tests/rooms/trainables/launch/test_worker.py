@@ -15,8 +15,10 @@ import pytest
 from trainables.backbones import ViT
 from trainables.data import RedGreen
 from trainables.launch.errors import WorkError
+from trainables.launch.group import Group
 from trainables.launch.job import Job
-from trainables.launch.worker import BEGAN_AGAIN, Group, message, without_launcher, work
+from trainables.launch.message import BEGAN_AGAIN, message
+from trainables.launch.worker import without_launcher, work
 from trainables.recipe import AdamW, Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.outcome import Diverged, Measurement
