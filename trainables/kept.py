@@ -67,7 +67,9 @@ def _remove_unused(folder: Path) -> None:
     """Removes values that nobody has used for long. Other files stay, whatever their names."""
     long_ago = time.time() - UNUSED_S
     with os.scandir(folder) as entries:
-        old = [one.path for one in entries if one.is_file(follow_symlinks=False) and one.stat().st_mtime < long_ago]
+        old = [
+            entry.path for entry in entries if entry.is_file(follow_symlinks=False) and entry.stat().st_mtime < long_ago
+        ]
     for path in old:
         with suppress(OSError), open(path, "rb") as file:
             if SEAL.fullmatch(file.read(65)):
@@ -80,11 +82,11 @@ def _seal(mark: str, text: str) -> str:
 
 def seen(*places: Path) -> str:
     """What is seen of the Python files of folders, or of single files, without reading them: a mark for `kept`."""
-    found = []
+    marks = []
     for place in places:
         inside = [f"{at}/{file}" for at, _, files in os.walk(place) for file in files if file.endswith(".py")]
         for path in inside or [str(place)]:
             with suppress(OSError):
                 about = os.stat(path)
-                found.append(f"{path} {about.st_size} {about.st_mtime_ns} {about.st_ino}")
-    return "\n".join(sorted(found))
+                marks.append(f"{path} {about.st_size} {about.st_mtime_ns} {about.st_ino}")
+    return "\n".join(sorted(marks))

@@ -45,15 +45,15 @@ class OwnSpec(Spec):
     def _own_class(cls, kind: str, source: str) -> type[Spec]:
         """The class that a kind names. Raises: SpecError if it is none, or not one for this node."""
         file, _, name = kind.partition(":")
-        found, base = getattr(load(file, source), name, None), cls.BASE.__name__
-        if not (isinstance(found, type) and issubclass(found, cls.BASE)):
+        own, base = getattr(load(file, source), name, None), cls.BASE.__name__
+        if not (isinstance(own, type) and issubclass(own, cls.BASE)):
             article = "an" if base[0] in "AEIOU" else "a"
             raise SpecError(f"{cls.NODE}.kind must name {article} {base} in {file}, got {name!r}")
-        if found.model_fields["kind"].default != kind:
-            raise SpecError(f"{name}.kind in {file} must be {kind!r}, got {found.model_fields['kind'].default!r}")
-        if "source" in found.model_fields:
+        if own.model_fields["kind"].default != kind:
+            raise SpecError(f"{name}.kind in {file} must be {kind!r}, got {own.model_fields['kind'].default!r}")
+        if "source" in own.model_fields:
             raise SpecError(f"{name} in {file} must have no field 'source', which is the text of the file")
-        return found
+        return own
 
     @classmethod
     def carried(cls, value: Any) -> Any:

@@ -144,17 +144,17 @@ class RemoteFolder:
         """Copies a file to another name; False if there is none."""
         with tempfile.TemporaryDirectory(prefix="locus-copy-") as folder:
             local = Path(folder) / "file"
-            found = self.get(name, local)
-            if found:
+            is_there = self.get(name, local)
+            if is_there:
                 self.put(local, target)
-        return found
+        return is_there
 
     def names(self, under: str = "") -> list[str]:
         """The names of all files here, or in a folder below, sorted."""
 
         def found(fs: Any, path: str) -> list[str]:
             root = fs._strip_protocol(self.uri).rstrip("/")
-            return sorted(str(one)[len(root) :].lstrip("/") for one in fs.find(path))
+            return sorted(str(file)[len(root) :].lstrip("/") for file in fs.find(path))
 
         try:
             return [name for name in self._asked(found, under) if not name.endswith(".part")]
@@ -164,12 +164,12 @@ class RemoteFolder:
     def folders(self) -> list[str]:
         """The names of the folders here, sorted."""
         try:
-            found = self._asked(
-                lambda fs, path: [one for one in fs.ls(path, detail=True) if one["type"] == "directory"], ""
+            entries = self._asked(
+                lambda fs, path: [entry for entry in fs.ls(path, detail=True) if entry["type"] == "directory"], ""
             )
         except FileNotFoundError:
             return []
-        return sorted(str(one["name"]).rstrip("/").rpartition("/")[2] for one in found)
+        return sorted(str(entry["name"]).rstrip("/").rpartition("/")[2] for entry in entries)
 
     def remove(self, name: str) -> None:
         """Removes a file, or all of a folder; nothing if there is none."""

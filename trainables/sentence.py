@@ -63,8 +63,8 @@ def sentence_of(cls: type[BaseModel], error: ValidationError) -> str:
         case _:
             hint = ""
     description = steps[-1].legal if steps else None
-    said = detail["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
-    must = description or said.replace("a valid integer", "an integer").replace("a valid ", "a ")
+    message = detail["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+    must = description or message.replace("a valid integer", "an integer").replace("a valid ", "a ")
     return f"{path or cls.__name__} must be {must}, got {short(given)}{hint}"
 
 
@@ -76,10 +76,10 @@ def _of_several(errors: Sequence[Mapping[str, Any]]) -> str:
     """What may stand where a value is of none of several plain types; nothing if the first error is another."""
     if not (loc := errors[0]["loc"]) or loc[-1] not in PLAIN:
         return ""
-    legal = [one["loc"][-1] for one in errors if one["loc"][:-1] == loc[:-1] and one["loc"][-1] in PLAIN]
+    legal = [error["loc"][-1] for error in errors if error["loc"][:-1] == loc[:-1] and error["loc"][-1] in PLAIN]
     if len(legal) < 2:
         return ""
-    *words, end = dict.fromkeys(PLAIN[one] for one in legal)
+    *words, end = dict.fromkeys(PLAIN[error] for error in legal)
     return f"{', '.join(words)} or {end}" if words else end
 
 

@@ -111,14 +111,14 @@ def used_imports(tree: ast.Module) -> set[tuple[str, str]]:
     `import a.b.c` is the pair ("a.b", "c").
     """
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} | {"*"}
-    found: set[tuple[str, str]] = set()
+    imports: set[tuple[str, str]] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
-            found |= {(node.module or "", alias.name) for alias in node.names if (alias.asname or alias.name) in used}
+            imports |= {(node.module or "", alias.name) for alias in node.names if (alias.asname or alias.name) in used}
         elif isinstance(node, ast.Import):
             names = (alias for alias in node.names if (alias.asname or alias.name.partition(".")[0]) in used)
-            found |= {(alias.name.rpartition(".")[0], alias.name.rpartition(".")[2]) for alias in names}
-    return found
+            imports |= {(alias.name.rpartition(".")[0], alias.name.rpartition(".")[2]) for alias in names}
+    return imports
 
 
 def _names_study(node: ast.stmt) -> bool:

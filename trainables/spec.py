@@ -104,9 +104,9 @@ class Spec(BaseModel, metaclass=_SpecMeta):
                 _begin(type(self), tree, path.split(".")[:-1])
             elif isinstance(value, Mapping):
                 _begin(type(self), tree, path.split("."))
-        found = type(self).read(tree)
-        _share(found, self)
-        return found
+        spec = type(self).read(tree)
+        _share(spec, self)
+        return spec
 
     def get(self, path: str) -> Any:
         """The value at a path such as `encoding.parts.1.beta`."""
@@ -133,14 +133,14 @@ class Spec(BaseModel, metaclass=_SpecMeta):
         A new field with a default therefore changes no key; fields marked `WHERE` (folders) are left out.
         """
         defaults = type(self).model_fields
-        said = {"kind": self.kind} if hasattr(self, "kind") else {}
+        fields = {"kind": self.kind} if hasattr(self, "kind") else {}
         for name, field in defaults.items():
             value = getattr(self, name)
             if name == "kind" or WHERE in field.metadata:
                 continue
             if isinstance(value, Spec) or field.is_required() or value != field.get_default(call_default_factory=True):
-                said[name] = _identity(value)
-        return said
+                fields[name] = _identity(value)
+        return fields
 
 
 @cache
@@ -224,7 +224,7 @@ def _begin(cls: Any, tree: Any, path: list[str]) -> None:
             node, member = node[part], member.model_fields[part].annotation if _has(member, part) else None
         if isinstance(node, dict):
             tag = node.get("kind")
-            member = next((one for one in models(member) if tag_of(one) in (tag, None)), None)
+            member = next((model for model in models(member) if tag_of(model) in (tag, None)), None)
     for name, field in member.model_fields.items() if member else ():
         if isinstance(field.default, Spec):
             node.setdefault(name, field.default.plain())
@@ -233,8 +233,8 @@ def _begin(cls: Any, tree: Any, path: list[str]) -> None:
 def _share(new: Spec, old: Spec) -> None:
     """Gives a spec the very nodes of another one where they are equal: a study may hold thousands of such recipes."""
     for name in type(new).model_fields:
-        one, other = getattr(new, name), getattr(old, name)
-        if isinstance(one, Spec) and isinstance(other, Spec) and one.model_dump_json() == other.model_dump_json():
+        own, other = getattr(new, name), getattr(old, name)
+        if isinstance(own, Spec) and isinstance(other, Spec) and own.model_dump_json() == other.model_dump_json():
             new.__dict__[name] = other  # by their text, as `==` takes 1 for 1.0, whose keys differ
 
 

@@ -35,13 +35,13 @@ class Alone:
         """Lets the training go on, and waits for its next message; None when it has ended. Raises: WorkError."""
         if not self._answered:
             self._answers.put(True)
-        said = self._messages.get()
-        self._answered = said is None
-        if said is None:
+        received = self._messages.get()
+        self._answered = received is None
+        if received is None:
             self._training.join(ENDS_S)
         if self._error is not None:
             raise self._error
-        return said
+        return received
 
     def close(self) -> None:
         """Ends the training after its current epoch, and waits until it has written its checkpoint."""

@@ -75,8 +75,8 @@ def death(text: str) -> str | None:
 def reason(text: str) -> str:
     """A long error message in one sentence: the worker's own, else of a dead process, else its last line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()] or ["unknown error"]
-    said = re.search(r"(?:Work|Code)Error: (.+)", text)
-    return (said[1] if said else death(text) or lines[-1])[:LENGTH]
+    named = re.search(r"(?:Work|Code)Error: (.+)", text)
+    return (named[1] if named else death(text) or lines[-1])[:LENGTH]
 
 
 def is_code_error(text: str) -> bool:

@@ -18,11 +18,11 @@ def host() -> dict[str, Any]:
 
     Units: `host_memory_gib` of the whole machine; `host_cores` that this process may use.
     """
-    found: dict[str, Any] = {"host_cpu": cpu_model(), "host_cores": cores(), "host_memory_gib": memory_gib()}
+    machine: dict[str, Any] = {"host_cpu": cpu_model(), "host_cores": cores(), "host_memory_gib": memory_gib()}
     for name in FRAMEWORKS:
         with suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return {name: value for name, value in found.items() if value}
+            machine[name] = metadata.version(name)
+    return {name: value for name, value in machine.items() if value}
 
 
 def cpu_model() -> str:

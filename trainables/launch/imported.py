@@ -87,8 +87,8 @@ def _read(name: str) -> str:
         return UNKNOWN
 
 
-def _require_equal(planned: dict[str, str], found: dict[str, str]) -> None:
-    changed = [name for name in sorted(planned) if found.get(name, planned[name]) != planned[name]]
+def _require_equal(planned: dict[str, str], imported: dict[str, str]) -> None:
+    changed = [name for name in sorted(planned) if imported.get(name, planned[name]) != planned[name]]
     if changed:
         more = f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
         raise CodeChangedError(f"{', '.join(changed[:SHOWN])}{more} {CHANGED}")

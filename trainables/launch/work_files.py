@@ -71,18 +71,18 @@ class Sender:
 
     def _send(self) -> None:
         with self._lock:
-            found = self._state()
-            if found is not None and found != self._sent:
+            state = self._state()
+            if state is not None and state != self._sent:
                 self._remote.put(self._folder / CHECKPOINT, CHECKPOINT)
-                self._sent = found
+                self._sent = state
 
     def _state(self) -> tuple[int, int] | None:
         """What tells one checkpoint from the next; each is a file of its own, renamed into place."""
         try:
-            found = (self._folder / CHECKPOINT).stat()
+            status = (self._folder / CHECKPOINT).stat()
         except FileNotFoundError:
             return None
-        return found.st_mtime_ns, found.st_ino
+        return status.st_mtime_ns, status.st_ino
 
 
 @contextmanager

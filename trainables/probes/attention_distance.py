@@ -21,12 +21,12 @@ def attention_distance(weights: Any, grid: Grid) -> Array:
     Units: patches. Raises: ProbeError for weights of another number of tokens.
     Source: Dosovitskiy et al. 2021, fig. 7; concat paper fig. 2. Differs: the class token is dropped.
     """
-    found = float64(weights)
-    if found.ndim < 2 or found.shape[-2:] != (grid.tokens, grid.tokens):
-        raise ProbeError(f"weights must have the shape (..., {grid.tokens}, {grid.tokens}), got {found.shape}")
-    if not (found >= 0).all():
+    numbers = float64(weights)
+    if numbers.ndim < 2 or numbers.shape[-2:] != (grid.tokens, grid.tokens):
+        raise ProbeError(f"weights must have the shape (..., {grid.tokens}, {grid.tokens}), got {numbers.shape}")
+    if not (numbers >= 0).all():
         raise ProbeError("weights must be 0 or more, as a softmax gives them, got negative ones or NaN")
-    patches = found[..., grid.prefix :, grid.prefix :]
+    patches = numbers[..., grid.prefix :, grid.prefix :]
     at = places(grid)
     apart = np.linalg.norm(at[:, None] - at, axis=2)
     total = patches.sum(axis=-1)
@@ -47,8 +47,8 @@ def probe(subject: Subject) -> Findings:
         grids: list[Grid] = []
         for images in parts_of_images(subject.recipe, subject.images):
             blocks = attention_of(subject.model, images)
-            found = [attention_distance(block.weights, block.grid).sum(axis=0) for block in blocks]
-            sums = [before + now for before, now in zip(sums, found, strict=True)] if sums else found
+            distances = [attention_distance(block.weights, block.grid).sum(axis=0) for block in blocks]
+            sums = [before + now for before, now in zip(sums, distances, strict=True)] if sums else distances
             grids = [block.grid for block in blocks]
     except ProbeError as error:
         return Findings(note=str(error))

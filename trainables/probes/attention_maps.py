@@ -23,9 +23,9 @@ SIDE = 64
 
 def between_patches(weights: Any, grid: Grid) -> Array:
     """The weights without prefix tokens, each row renormalized. Shapes: (..., N, N) to (..., P, P)."""
-    found = float64(weights)[..., grid.prefix :, grid.prefix :]
-    total = found.sum(axis=-1, keepdims=True)
-    result: Array = found / np.where(total > 0, total, 1)
+    patches = float64(weights)[..., grid.prefix :, grid.prefix :]
+    total = patches.sum(axis=-1, keepdims=True)
+    result: Array = patches / np.where(total > 0, total, 1)
     return result
 
 
@@ -38,8 +38,8 @@ def heat(weights: Any, grid: Grid, registers: int = 0) -> Array:
     were made.
     """
     read = slice(grid.prefix - registers) if grid.prefix > registers else slice(grid.prefix, None)
-    found = float64(weights).mean(axis=1)[:, read, grid.prefix :].mean(axis=1)
-    result: Array = (found / found.sum(axis=1, keepdims=True)).reshape(len(found), grid.rows, grid.columns)
+    read_rows = float64(weights).mean(axis=1)[:, read, grid.prefix :].mean(axis=1)
+    result: Array = (read_rows / read_rows.sum(axis=1, keepdims=True)).reshape(len(read_rows), grid.rows, grid.columns)
     return result
 
 
@@ -49,9 +49,9 @@ def area(maps: Any) -> Array:
     Shapes: (B, R, C) to (B,). Source: the exponential of the map's entropy, as a share of the number of patches.
     Differs: ours; the concat paper says only that an attention area is larger.
     """
-    found = float64(maps).reshape(len(maps), -1)
-    entropy = -(found * np.log(np.where(found > 0, found, 1))).sum(axis=1)
-    result: Array = np.exp(entropy) / found.shape[1]
+    heats = float64(maps).reshape(len(maps), -1)
+    entropy = -(heats * np.log(np.where(heats > 0, heats, 1))).sum(axis=1)
+    result: Array = np.exp(entropy) / heats.shape[1]
     return result
 
 
@@ -87,6 +87,6 @@ def _summed(block: BlockAttention) -> Array:
 def _small(images: Tensor) -> Any:
     """Images of at most SIDE pixels a side, from 0 to 255, channels last. Shapes: to (B, rows, columns, channels)."""
     rows, columns = (min(side, SIDE) for side in images.shape[2:])
-    found = adaptive_avg_pool2d(images, (rows, columns)).permute(0, 2, 3, 1)
-    low, high = found.amin(), found.amax()
-    return ((found - low) / (high - low).clamp(min=1e-12) * 255).round().to(torch.uint8).cpu().numpy()
+    pixels = adaptive_avg_pool2d(images, (rows, columns)).permute(0, 2, 3, 1)
+    low, high = pixels.amin(), pixels.amax()
+    return ((pixels - low) / (high - low).clamp(min=1e-12) * 255).round().to(torch.uint8).cpu().numpy()

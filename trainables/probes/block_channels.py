@@ -65,8 +65,8 @@ def kept(states: Array, codes: Any) -> Array:
     means, code = states.mean(axis=1), float64(codes)
     means, code = means - means.mean(axis=1, keepdims=True), code - code.mean(axis=0)
     sizes = np.sqrt((means**2).sum(axis=1) * (code**2).sum(axis=0))
-    found: Array = np.where(sizes > 0, (means * code).sum(axis=1) / np.where(sizes > 0, sizes, 1.0), 0.0)
-    return found
+    correlation: Array = np.where(sizes > 0, (means * code).sum(axis=1) / np.where(sizes > 0, sizes, 1.0), 0.0)
+    return correlation
 
 
 def probe(subject: Subject) -> Findings:

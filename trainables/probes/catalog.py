@@ -18,8 +18,8 @@ def probe_of(name: str) -> Callable[[Subject], Findings]:
     """The probe of a name: the function `probe` of the file of that name. Raises: ProbeError for an unknown name."""
     if name not in LOOKS:
         raise ProbeError(f"the probe must be one of {', '.join(LOOKS)}, got {name!r}")
-    found: Callable[[Subject], Findings] = import_module(f"trainables.probes.{name}").probe
-    return found
+    probe: Callable[[Subject], Findings] = import_module(f"trainables.probes.{name}").probe
+    return probe
 
 
 def probe_run(
@@ -37,12 +37,12 @@ def probe_run(
     `environment`: of the run's answer. `unknown`: why today's code cannot make the initial weights again.
     Raises: LocusError if the kept weights, or the data, cannot be read.
     """
-    found = probe_of(name)
-    after = found(trained(run, weights, data))
+    probe = probe_of(name)
+    after = probe(trained(run, weights, data))
     if name == FURTHER_IMAGES:
         return Probed(Findings(note="further test images are for trained models"), after)
     try:
-        before = None if unknown else found(initial(run, parent, data, environment))
+        before = None if unknown else probe(initial(run, parent, data, environment))
     except LocusError as error:
         before, unknown = None, str(error)
     return Probed(before or Findings(note=f"the initial weights cannot be made again: {unknown}"), after)

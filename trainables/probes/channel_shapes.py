@@ -109,8 +109,8 @@ def _side(means: Array, form: Form) -> _Side:
         fit = _fitted(np.stack(fixed, axis=1), means)
         return _Side(((means - fit) ** 2).sum(axis=0), (fit**2).sum(axis=0), np.zeros((channels, 4)))
     starts = _starts(at, fixed, means)
-    found = [_refined(at, fixed, means[:, channel], starts[channel]) for channel in range(channels)]
-    errors, sizes, waves = (np.array(part) for part in zip(*found, strict=True))
+    fits = [_refined(at, fixed, means[:, channel], starts[channel]) for channel in range(channels)]
+    errors, sizes, waves = (np.array(part) for part in zip(*fits, strict=True))
     return _Side(errors, sizes, waves)
 
 
@@ -169,12 +169,12 @@ def probe(subject: Subject) -> Findings:
     """The share of channels of each shape, and by form the mean share of variance that is left unexplained."""
     if subject.codes is None:
         return no_code(subject)
-    found = channel_shapes(subject.codes, subject.grid)
-    values = {kind: float(np.mean(found.kinds == kind)) for kind in SHAPES}
-    values |= {f"unexplained_{form.replace('+', '_')}": float(left.mean()) for form, left in found.unexplained.items()}
+    shapes = channel_shapes(subject.codes, subject.grid)
+    values = {kind: float(np.mean(shapes.kinds == kind)) for kind in SHAPES}
+    values |= {f"unexplained_{form.replace('+', '_')}": float(left.mean()) for form, left in shapes.unexplained.items()}
     maps = float64(subject.codes).reshape(subject.grid.rows, subject.grid.columns, -1)
-    arrays = {"kinds": found.kinds, "unexplained": np.stack([*found.unexplained.values()])}
+    arrays = {"kinds": shapes.kinds, "unexplained": np.stack([*shapes.unexplained.values()])}
     arrays["maps"] = maps.astype(np.float32)
     return Findings(
-        values, arrays | {name: getattr(found, name) for name in ("sigma", "wavelength", "phase", "weight")}
+        values, arrays | {name: getattr(shapes, name) for name in ("sigma", "wavelength", "phase", "weight")}
     )

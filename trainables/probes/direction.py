@@ -31,11 +31,11 @@ def direction(codes: Any, grid: Grid, target: Target = "left", folds: FoldKind =
     """
     if target not in AXES:
         raise ProbeError(f"target must be 'left' or 'above', got {target!r}")
-    found, at = codes_on(codes, grid), places(grid)[:, AXES[target]]
+    code, at = codes_on(codes, grid), places(grid)[:, AXES[target]]
     scores = []
     for fold in split(grid, folds, seed, at[:, None] != at):
         (x, y), (x_test, y_test) = (
-            (found[pairs[:, 0]] - found[pairs[:, 1]], at[pairs[:, 0]] < at[pairs[:, 1]])
+            (code[pairs[:, 0]] - code[pairs[:, 1]], at[pairs[:, 0]] < at[pairs[:, 1]])
             for pairs in (fold.train, fold.test)
         )
         probe = make_pipeline(StandardScaler(), LogisticRegression(solver="newton-cholesky")).fit(x, y)

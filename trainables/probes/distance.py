@@ -27,11 +27,11 @@ def distance(codes: Any, grid: Grid, folds: FoldKind = "positions", seed: int = 
     Shapes: codes (P, D), without prefix tokens. Units: patches. Raises: ProbeError for codes that are not of this grid.
     Source: thesis 4.1. Differs: by default the folds split positions.
     """
-    found, at = codes_on(codes, grid), places(grid)
+    code, at = codes_on(codes, grid), places(grid)
     scores = []
     for fold in split(grid, folds, seed, np.ones((grid.patches, grid.patches), dtype=bool)):
         (x, y), (x_test, y_test) = (
-            (found[pairs[:, 0]] - found[pairs[:, 1]], at[pairs[:, 0]] - at[pairs[:, 1]])
+            (code[pairs[:, 0]] - code[pairs[:, 1]], at[pairs[:, 0]] - at[pairs[:, 1]])
             for pairs in (fold.train, fold.test)
         )
         scaler = StandardScaler().fit(x)

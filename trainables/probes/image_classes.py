@@ -52,17 +52,17 @@ def image_classes(with_position: Any, without_position: Any, targets: Any) -> Im
     Source: Gabor paper 4.1, table 2. Differs: nothing; both models share one frozen backbone there.
     """
     truth = float64(targets)
-    said = [_classes(outputs) for outputs in (with_position, without_position)]
-    if any(one.shape != truth.shape for one in said) or truth.ndim != 1:
-        shapes = ", ".join(str(one.shape) for one in (*said, truth))
+    answers = [_classes(outputs) for outputs in (with_position, without_position)]
+    if any(classes.shape != truth.shape for classes in answers) or truth.ndim != 1:
+        shapes = ", ".join(str(classes.shape) for classes in (*answers, truth))
         raise ProbeError(f"predictions and targets must be of the same images, got {shapes}")
-    with_it, without_it = (one == truth for one in said)
+    with_it, without_it = (classes == truth for classes in answers)
     return ImageClasses(with_it & without_it, ~with_it & without_it, with_it & ~without_it, ~with_it & ~without_it)
 
 
 def _classes(outputs: Any) -> NDArray[Any]:
-    found = float64(outputs)
-    return found.argmax(axis=1) if found.ndim == 2 else found
+    numbers = float64(outputs)
+    return numbers.argmax(axis=1) if numbers.ndim == 2 else numbers
 
 
 def probe(subject: Subject) -> Findings:
@@ -83,8 +83,8 @@ def probe(subject: Subject) -> Findings:
     test = load(recipe.data, Reading(subject.data)).test
     numbers = torch.arange(min(len(test), MOST_IMAGES)) * len(test) // min(len(test), MOST_IMAGES)
     with_position, without = (_answers(subject, model, test, numbers) for model in (subject.model, bare))
-    found = image_classes(with_position, without, test.targets[numbers])
-    masks = vars(found)
+    shares = image_classes(with_position, without, test.targets[numbers])
+    masks = vars(shares)
     values = {name: float(mask.mean()) for name, mask in masks.items()}
     values["changed"] = values["mislead"] + values["correct"]
     classes = np.stack([*masks.values()]).argmax(axis=0).astype(np.uint8)

@@ -119,7 +119,7 @@ def _spread(terms: list[BlockTerms], images: int) -> Array:
     Means over queries and images, as a sum of parts of them. Shapes: to (blocks, 5, H).
     """
     with_sum = (torch.cat([block.terms, block.terms[1:].sum(dim=0, keepdim=True)]) for block in terms)
-    return float64(torch.stack([one.std(dim=4, correction=0).mean(dim=3).sum(dim=1) for one in with_sum])) / images
+    return float64(torch.stack([term.std(dim=4, correction=0).mean(dim=3).sum(dim=1) for term in with_sum])) / images
 
 
 def probe(subject: Subject) -> Findings:
@@ -138,13 +138,13 @@ def probe(subject: Subject) -> Findings:
     count = len(subject.images)
     try:
         for images in parts_of_images(subject.recipe, subject.images):
-            found = logit_terms(subject.model, images)
-            if not found:
+            terms = logit_terms(subject.model, images)
+            if not terms:
                 return Findings(note="no block of the model has queries or keys with a code of the position")
-            blocks = [block.block for block in found]
-            spread = spread + _spread(found, count)
+            blocks = [block.block for block in terms]
+            spread = spread + _spread(terms, count)
             by_depth = by_depth + _spread(logit_terms(subject.model, images, carried=True), count)
-            mean = mean + float64(found[0].terms.mean(dim=2).sum(dim=1)) / count
+            mean = mean + float64(terms[0].terms.mean(dim=2).sum(dim=1)) / count
     except ProbeError as error:
         return Findings(note=str(error))
     by_term, along = spread.mean(axis=(0, 2)), by_depth[:, 4].mean(axis=1)

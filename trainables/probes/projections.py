@@ -33,8 +33,8 @@ def projections(model: Host, codes: Any) -> dict[str, Array]:
     norm, qkv = model.blocks[0].norm1, model.blocks[0].attn.qkv
     position = torch.as_tensor(float64(codes), dtype=qkv.weight.dtype)
     normed = (position - position.mean(dim=1, keepdim=True)) * norm.weight
-    found = (codes, *linear(normed, qkv.weight).chunk(3, dim=1))
-    return {name: float64(one) for name, one in zip(PARTS, found, strict=True)}
+    parts = (codes, *linear(normed, qkv.weight).chunk(3, dim=1))
+    return {name: float64(part) for name, part in zip(PARTS, parts, strict=True)}
 
 
 def edge_share(codes: Any, grid: Grid) -> Array:
@@ -59,12 +59,12 @@ def probe(subject: Subject) -> Findings:
     if subject.codes is None:
         return no_code(subject)
     try:
-        found = projections(subject.model, subject.codes)
+        parts = projections(subject.model, subject.codes)
     except ProbeError as error:
         return Findings(note=str(error))
-    shares = {name: edge_share(one, subject.grid) for name, one in found.items()}
+    shares = {name: edge_share(part, subject.grid) for name, part in parts.items()}
     values = {name: float(share.mean()) for name, share in shares.items()}
     values["v_above_qk"] = values["v"] - (values["q"] + values["k"]) / 2
     grid = subject.grid
-    maps = np.stack([*found.values()]).reshape(len(PARTS), grid.rows, grid.columns, -1)
+    maps = np.stack([*parts.values()]).reshape(len(PARTS), grid.rows, grid.columns, -1)
     return Findings(values, {"shares": np.stack([*shares.values()]), "maps": maps.astype(np.float32)})

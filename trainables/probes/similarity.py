@@ -18,9 +18,9 @@ def similarity(codes: Any, grid: Grid) -> Array:
     A code of zeros has the similarity 0 with every code.
     Source: thesis fig. 5; Gabor paper fig. 1. Differs: nothing.
     """
-    found = codes_on(codes, grid)
-    lengths = np.linalg.norm(found, axis=1, keepdims=True)
-    unit = found / np.where(lengths > 0, lengths, 1)
+    numbers = codes_on(codes, grid)
+    lengths = np.linalg.norm(numbers, axis=1, keepdims=True)
+    unit = numbers / np.where(lengths > 0, lengths, 1)
     return (unit @ unit.T).reshape(grid.patches, grid.rows, grid.columns)
 
 

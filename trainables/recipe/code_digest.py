@@ -88,7 +88,7 @@ class CodeDigests:
         for node in _with_parents(recipe):
             for name, source in _sources(node):
                 own.setdefault(name, []).append(fingerprint(source))
-        return self._code(self._begins(recipe), tuple((name, _one(found)) for name, found in sorted(own.items())))
+        return self._code(self._begins(recipe), tuple((name, _one(digests)) for name, digests in sorted(own.items())))
 
     def _code_of(self, begins: frozenset[str], own: tuple[tuple[str, str], ...]) -> CodeDigest:
         """The code of all recipes that begin in the same files, and have the same files of their own."""
@@ -102,10 +102,10 @@ class CodeDigests:
 
     def _begins(self, recipe: Recipe) -> frozenset[str]:
         """The files where the computation of a recipe's numbers begins, its parents' included."""
-        found: set[str] = set()
+        files: set[str] = set()
         for node in _with_parents(recipe):
-            found |= {*_roots(node)} | {file for name, text in _sources(node) for file in self._own(name, text)}
-        return frozenset(found)
+            files |= {*_roots(node)} | {file for name, text in _sources(node) for file in self._own(name, text)}
+        return frozenset(files)
 
     def _reached_from(self, roots: frozenset[str]) -> list[str]:
         """Some files and all that they import, if they may compute a number."""
@@ -118,12 +118,12 @@ class CodeDigests:
 
     def _closure(self, roots: Iterable[str], counts: Callable[[str], bool]) -> list[str]:
         """Those of some files that count, with all that they import that count."""
-        found: set[str] = set()
+        reached: set[str] = set()
         todo = {*filter(counts, roots)}
         while todo:
-            found |= todo
-            todo = {file for done in todo for file in self._imports(done) if counts(file)} - found
-        return sorted(found)
+            reached |= todo
+            todo = {file for done in todo for file in self._imports(done) if counts(file)} - reached
+        return sorted(reached)
 
     def _module_of(self, name: str) -> _Module:
         path = self._folder / name
@@ -134,19 +134,19 @@ class CodeDigests:
 
         A name that a package's list imports (`from trainables.encodings import PEG`) is looked up where it is defined.
         """
-        found: set[str] = set()
+        files: set[str] = set()
         for module, names in self._module(name).imports:
             if module.partition(".")[0] == "trainables":
-                found |= {self._file(module, imported) for imported in names}
-        return frozenset(found)
+                files |= {self._file(module, imported) for imported in names}
+        return frozenset(files)
 
     def _own(self, file: str, source: str) -> Iterator[str]:
         """The files of `trainables/` that a user's own file uses; the torch half of a spec's file counts with it."""
         for module, name in used_imports(without_study(source, file)):
             if module.partition(".")[0] == "trainables":
-                found = self._file(module, name)
-                half = found.replace(".py", "_torch.py")
-                yield from (path for path in (found, half) if path in self._there)
+                defined = self._file(module, name)
+                half = defined.replace(".py", "_torch.py")
+                yield from (path for path in (defined, half) if path in self._there)
 
     def _file(self, module: str, name: str) -> str:
         """The file in which a name that is imported from a module is defined; a package's own list for its own names.
@@ -235,6 +235,6 @@ def _sources(recipe: Recipe) -> list[tuple[str, str]]:
     return [(part.kind.partition(":")[0], part.source) for part in own]
 
 
-def _one(found: list[str]) -> str:
+def _one(digests: list[str]) -> str:
     """One digest for a file; if a recipe and its parents hold several versions of it, of all of them in order."""
-    return found[0] if len({*found}) == 1 else digest(found)
+    return digests[0] if len({*digests}) == 1 else digest(digests)

@@ -26,8 +26,8 @@ INDEX = ".index.json"
 def known_by_content(value: Any) -> Any:
     """Refuses a file without its checksum; the message contains the checksum."""
     if isinstance(value, dict) and "sha256" not in value and os.path.isfile(absolute(str(value.get("path")))):
-        found = digest_of(Path(absolute(value["path"])))
-        require(False, "sha256", f"given ({found} is that of {value['path']})", None)
+        sha256 = digest_of(Path(absolute(value["path"])))
+        require(False, "sha256", f"given ({sha256} is that of {value['path']})", None)
     return value
 
 
@@ -53,12 +53,12 @@ def digest_of(path: Path) -> str:
 
     Raises: as `weight_files`.
     """
-    found = hashlib.sha256()
+    content = hashlib.sha256()
     for part in weight_files(path):
         with part.open("rb") as file:
             while block := file.read(2**20):
-                found.update(block)
-    return found.hexdigest()
+                content.update(block)
+    return content.hexdigest()
 
 
 class Fresh(Spec):

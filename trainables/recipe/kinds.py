@@ -27,9 +27,9 @@ class FieldWords:
 
 def nodes() -> dict[str, dict[str, type[Spec]]]:
     """The kinds of every node of a recipe: `nodes()["encoding"]["peg"]` is the class `PEG`."""
-    found = {name: _kinds(info) for name, info in Recipe.model_fields.items()}
-    inner = {f"{node}.{name}": _kinds(info) for node, name, info in _inner(found)}
-    return {name: kinds for name, kinds in (found | inner).items() if kinds}
+    outer = {name: _kinds(info) for name, info in Recipe.model_fields.items()}
+    inner = {f"{node}.{name}": _kinds(info) for node, name, info in _inner(outer)}
+    return {name: kinds for name, kinds in (outer | inner).items() if kinds}
 
 
 def kind(path: str) -> type[Spec]:
@@ -47,7 +47,9 @@ def kind(path: str) -> type[Spec]:
         raise SpecError(f"{path} must be followed by a kind ({', '.join(known[path])}), got {path!r}")
     if node in known:
         raise SpecError(f"{node} must be of a kind ({', '.join(known[node])}), got {name!r}")
-    near = difflib.get_close_matches(path, [f"{one}.{each}" for one in known for each in known[one]], n=3)
+    near = difflib.get_close_matches(
+        path, [f"{each_node}.{each}" for each_node in known for each in known[each_node]], n=3
+    )
     raise SpecError(f"a kind must be one of a recipe's, such as {', '.join(near or ['encoding.peg'])}, got {path!r}")
 
 
@@ -63,24 +65,24 @@ def documentation(cls: type[Spec]) -> str:
 
 def _words(name: str, info: FieldInfo) -> FieldWords:
     kinds = _kinds(info)
-    said = info.description or (f"a node of kind {', '.join(kinds)}" if len(kinds) > 1 else "")
-    if not said and bool in _parts(info.annotation):
-        said = "true or false"
+    words = info.description or (f"a node of kind {', '.join(kinds)}" if len(kinds) > 1 else "")
+    if not words and bool in _parts(info.annotation):
+        words = "true or false"
     default = None if info.is_required() else info.get_default(call_default_factory=True)
-    return FieldWords(name, default, info.is_required(), said)
+    return FieldWords(name, default, info.is_required(), words)
 
 
 def _kinds(info: FieldInfo) -> dict[str, type[Spec]]:
     """The specs that a field may hold, by their kind."""
-    found = [one for one in _parts(info.annotation) if inspect.isclass(one) and issubclass(one, Spec)]
-    own = {one.model_fields["kind"].default: one for one in found if "kind" in one.model_fields}
-    return {name: one for name, one in own.items() if isinstance(name, str)}  # a user's own kinds have no default
+    specs = [spec for spec in _parts(info.annotation) if inspect.isclass(spec) and issubclass(spec, Spec)]
+    own = {spec.model_fields["kind"].default: spec for spec in specs if "kind" in spec.model_fields}
+    return {name: spec for name, spec in own.items() if isinstance(name, str)}  # a user's own kinds have no default
 
 
-def _inner(found: dict[str, dict[str, type[Spec]]]) -> Iterator[tuple[str, str, FieldInfo]]:
+def _inner(outer: dict[str, dict[str, type[Spec]]]) -> Iterator[tuple[str, str, FieldInfo]]:
     """The fields of kinds that have kinds themselves, each node and name once."""
     seen: set[tuple[str, str]] = set()
-    for node, kinds in found.items():
+    for node, kinds in outer.items():
         for cls in kinds.values():
             for name, info in cls.model_fields.items():
                 if (node, name) not in seen and len(_kinds(info)) > 1:
@@ -93,5 +95,5 @@ def _parts(annotation: Any) -> list[Any]:
     if get_origin(annotation) is Annotated:
         return _parts(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):
-        return [part for one in get_args(annotation) for part in _parts(one)]
+        return [part for argument in get_args(annotation) for part in _parts(argument)]
     return [annotation]

@@ -190,9 +190,9 @@ class Recipe(Spec):
             self.model.check(size)
             self.model.check_encoding(self.encoding, size)
         except PydanticCustomError as error:
-            found = error.context or {}
-            must = f"such that at {side} px {found['path']} is {found['must']}"
-            raise SpecError(f"test_sizes must be {must}, got {found['got']}") from None
+            context = error.context or {}
+            must = f"such that at {side} px {context['path']} is {context['must']}"
+            raise SpecError(f"test_sizes must be {must}, got {context['got']}") from None
         return size
 
     @property
@@ -229,13 +229,15 @@ class Recipe(Spec):
     def parents(self) -> dict[Use, Recipe]:
         """The recipes that are trained before this one, by what this one needs them for."""
         taught = self.teacher_recipe if isinstance(self.teacher, TaughtByTrial) else None
-        found: dict[Use, Recipe | None] = {"init": self.parent, "teacher": taught}
-        return {use: recipe for use, recipe in found.items() if recipe is not None}
+        needed: dict[Use, Recipe | None] = {"init": self.parent, "teacher": taught}
+        return {use: recipe for use, recipe in needed.items() if recipe is not None}
 
     @property
     def files(self) -> tuple[str, ...]:
         """The paths of the files of weights that this one needs."""
-        return tuple(one.path for one in (self.init, self.teacher) if isinstance(one, FromFile | TaughtByFile))
+        return tuple(
+            weights.path for weights in (self.init, self.teacher) if isinstance(weights, FromFile | TaughtByFile)
+        )
 
     @property
     def normalize(self) -> MeanStd | FromTimm | None:
@@ -258,21 +260,21 @@ class Recipe(Spec):
 
     @cached_property
     def _identity_once(self) -> Any:
-        found = super().identity()
-        found["data"].pop("normalize", None)
+        fields = super().identity()
+        fields["data"].pop("normalize", None)
         if self.normalize is not None:
-            found["data"]["normalize"] = self.normalize.identity()
+            fields["data"]["normalize"] = self.normalize.identity()
         for name in ("teacher", "auxiliary", "augment", "loss"):  # recipes without them keep the keys of before
-            if found[name] in ({"kind": "none"}, {"kind": "task"}):
-                del found[name]
+            if fields[name] in ({"kind": "none"}, {"kind": "task"}):
+                del fields[name]
         if self.parent is not None:
-            found["init"]["values"] = self.parent.identity()
+            fields["init"]["values"] = self.parent.identity()
         if self.teacher_recipe is not None:
             taught = self.teacher_recipe.identity()
             trained = isinstance(self.teacher, TaughtByTrial)
             shaping = {"data", "model", "encoding"}  # how the weights of a file were trained does not matter
-            found["teacher"]["values"] = {name: taught[name] for name in taught if trained or name in shaping}
-        return found
+            fields["teacher"]["values"] = {name: taught[name] for name in taught if trained or name in shaping}
+        return fields
 
 
 def _carried(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -300,8 +302,8 @@ class Run(Spec):
 
         A new field with a default changes no key.
         """
-        found = [self.recipe.identity(), self.seed, self.recipe.data.fingerprint]
-        return digest([*found, *(parent.key for parent in self.needs())])
+        question = [self.recipe.identity(), self.seed, self.recipe.data.fingerprint]
+        return digest([*question, *(parent.key for parent in self.needs())])
 
     @cached_property
     def parents(self) -> dict[Use, Run]:

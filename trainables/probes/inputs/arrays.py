@@ -27,13 +27,13 @@ def float64(value: Any) -> Array:
 
 def codes_on(codes: Any, grid: Grid) -> Array:
     """Codes of patches in float64. Shapes: (P, D). Raises: ProbeError for another number of rows, NaN, infinity."""
-    found = float64(codes)
-    if found.ndim != 2 or len(found) != grid.patches:
+    numbers = float64(codes)
+    if numbers.ndim != 2 or len(numbers) != grid.patches:
         must = f"(P, D) with a row for each of the {grid.patches} patches of the grid, without prefix tokens"
-        raise ProbeError(f"codes must have the shape {must}, got {found.shape}")
-    if not np.isfinite(found).all():
+        raise ProbeError(f"codes must have the shape {must}, got {numbers.shape}")
+    if not np.isfinite(numbers).all():
         raise ProbeError("codes must be finite, got NaN or infinity")
-    return found
+    return numbers
 
 
 def places(grid: Grid) -> Array:

@@ -119,12 +119,12 @@ def _hooked(model: Host, images: Tensor) -> list[BlockAttention]:
     """
     rows, columns = model.patch_embed.grid_size
     mixed = isinstance(model, PositionedCaiT)
-    found: list[BlockAttention] = []
+    blocks: list[BlockAttention] = []
 
     def keep(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
         (weights,) = inputs
         weights = weights.permute(0, 3, 1, 2) if mixed else weights
-        found.append(BlockAttention(weights, Grid(rows, columns, weights.shape[-1] - rows * columns)))
+        blocks.append(BlockAttention(weights, Grid(rows, columns, weights.shape[-1] - rows * columns)))
 
     asked = [block.attn.proj_w if mixed else block.attn.attn_drop for block in model.blocks]
     hooks = [module.register_forward_pre_hook(keep) for module in asked]
@@ -134,10 +134,10 @@ def _hooked(model: Host, images: Tensor) -> list[BlockAttention]:
     finally:
         for hook in hooks:
             hook.remove()
-    return found
+    return blocks
 
 
 def parts_of_images(recipe: Recipe, images: Tensor) -> Iterator[Tensor]:
     """The images in parts whose attention weights memory holds."""
-    one = sum(8 * shape.widths.heads * shape.tokens**2 * shape.depth for shape in recipe.shapes)
-    return iter(torch.split(images, max(1, MOST_BYTES // (4 * one))))
+    image_bytes = sum(8 * shape.widths.heads * shape.tokens**2 * shape.depth for shape in recipe.shapes)
+    return iter(torch.split(images, max(1, MOST_BYTES // (4 * image_bytes))))

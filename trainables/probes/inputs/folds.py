@@ -44,8 +44,8 @@ def split(grid: Grid, kind: FoldKind, seed: int, keep: NDArray[np.bool_]) -> lis
         raise ProbeError(f"folds must be 'positions' or 'pairs', got {kind!r}")
     rng = np.random.default_rng(seed)
     keep = keep & ~np.eye(grid.patches, dtype=bool)
-    found = list(_by_position(grid, rng, keep) if kind == "positions" else _by_pair(rng, keep))
-    usable = [fold for fold in found if len(fold.train) and len(fold.test)]
+    all_folds = list(_by_position(grid, rng, keep) if kind == "positions" else _by_pair(rng, keep))
+    usable = [fold for fold in all_folds if len(fold.train) and len(fold.test)]
     folds = [Fold(_sample(fold.train, rng), _sample(fold.test, rng)) for fold in usable]
     if not folds:
         raise ProbeError(f"the grid must have enough pairs to split, got {grid.rows} x {grid.columns} patches")
@@ -55,13 +55,13 @@ def split(grid: Grid, kind: FoldKind, seed: int, keep: NDArray[np.bool_]) -> lis
 def _by_position(grid: Grid, rng: np.random.Generator, keep: NDArray[np.bool_]) -> list[Fold]:
     """Folds of positions: both ends of a training pair are outside the fold, both ends of a test pair inside."""
     count = min(FOLDS, grid.patches // FEWEST_POSITIONS)
-    found = []
+    folds = []
     for group in np.array_split(rng.permutation(grid.patches), max(count, 1)):
         inside = np.zeros(grid.patches, dtype=bool)
         inside[group] = True
         seen, unseen = ~inside[:, None] & ~inside, inside[:, None] & inside
-        found.append(Fold(np.argwhere(keep & seen), np.argwhere(keep & unseen)))
-    return found
+        folds.append(Fold(np.argwhere(keep & seen), np.argwhere(keep & unseen)))
+    return folds
 
 
 def _by_pair(rng: np.random.Generator, keep: NDArray[np.bool_]) -> list[Fold]:
